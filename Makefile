@@ -1,0 +1,74 @@
+# Everything a newcomer or the build runs. `make demo` and `make test` work from a fresh clone with only make and
+# python3; both prepare .venv on the first run. PYTHON=python3.12 chooses another interpreter.
+
+PYTHON ?= python3
+WORKERS ?= 2
+EXAMPLES ?= 100000
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+READY_FOR_DOCS := $(VENV)/ready-for-docs
+TYPED := src tests tools $(if $(wildcard bench/*.py),bench)
+
+.PHONY: help setup demo test test-long format check check-format check-lint check-types check-imports check-licences \
+	bench spec-report docs clean
+.DEFAULT_GOAL := help
+
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+setup: $(READY)  ## prepare .venv (done by every other command when it is needed)
+	@echo "$(VENV) is ready"
+
+$(READY): pyproject.toml constraints.txt tools/setup.sh
+	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,dev
+	@touch $@
+
+$(READY_FOR_DOCS): $(READY)
+	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,dev,docs
+	@touch $@
+
+demo: $(READY)  ## real flights against a few hundred filters, live, for about 20 seconds
+	@$(BIN)/tidings demo
+
+test: $(READY)  ## the quick tests
+	@$(BIN)/python -m pytest -n $(WORKERS)
+
+test-long: $(READY)  ## the properties of covering, merging and the index with EXAMPLES=100000 cases each
+	@TIDINGS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(WORKERS) --timeout 0 tests/properties \
+		-k "covering or merging or index"
+
+check: check-format check-lint check-types check-imports check-licences  ## formatting, lint, types, import contracts, licences
+	@echo "all checks passed"
+
+check-format: $(READY)
+	@$(BIN)/ruff format --check --quiet . || { echo "not in the one format: run 'make format'" >&2; exit 1; }
+
+check-lint: $(READY)
+	@$(BIN)/ruff check --quiet .
+
+check-types: $(READY)
+	@$(BIN)/mypy --no-error-summary $(TYPED)
+
+check-imports: $(READY)
+	@$(BIN)/lint-imports > $(VENV)/imports.log 2>&1 || { cat $(VENV)/imports.log >&2; exit 1; }
+
+check-licences: $(READY)
+	@$(BIN)/python tools/licences.py --quiet
+
+format: $(READY)  ## rewrite the sources in the one format
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+bench: $(READY)  ## measure matching and write docs/benchmarks.md
+	@$(BIN)/python -m bench
+
+spec-report: $(READY)  ## which numbered requirements are tested, and with what outcome
+	@$(BIN)/python tools/spec_report.py
+
+docs: $(READY_FOR_DOCS)  ## build the documentation into site/
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict && echo "open site/index.html"
+
+clean:  ## remove .venv and whatever was built
+	@rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
+	@find src tests tools bench -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
