@@ -1,8 +1,8 @@
-"""What a filter asks of one attribute.
+"""What a filter asks of one attribute, as a set of values.
 
-A constraint is a set of values: those whose readings (`values.py`) all lie in the sets given. `number` is a condition
-on the value read as a number, `text` on its text, `truth` on its truth; None is no condition. A constraint with none
-of them asks only that the attribute exists. `present=False` asks that it does not, and then nothing else is set.
+A constraint holds the values whose readings (`values.py`) all lie in the sets given: `number` is a condition on the
+value read as a number, `text` on its text, `truth` on its truth; None is no condition. A constraint with none of them
+asks only that the attribute exists. `present=False` asks that it does not, and then nothing else is set.
 
     price > 100 AND price != 105     number = (100, 105) u (105, inf)
     symbol IN ('IBM', 'AAPL')        text = {'AAPL', 'IBM'}
@@ -10,13 +10,35 @@ of them asks only that the attribute exists. `present=False` asks that it does n
     urgent = TRUE                    truth = TRUE
     EXISTS price                     no condition
     NOT EXISTS price                 present = False
+
+Set questions (`covers`, `&`, `union`) are decided by the kind of value. Truths and short text lists leave finitely many
+values, which are tried one by one. Otherwise a value is a bool (two to try), a number, or a string; for these last
+two the conditions are compared reading by reading. That is exact as long as an attribute is read one way. Where a number
+condition meets a text pattern that numbers may match (`x > 5` and `x LIKE '1%'`), in one constraint or between two,
+the answers stay on the safe side: `covers` may miss a yes, `&` may keep a set that is in fact empty.
 """
+
+from itertools import product
+from typing import TypeVar
 
 import msgspec
 
-from tidings.model.numbers import NumberSet
-from tidings.model.texts import TextSet
+from tidings.model.numbers import EVERY_NUMBER, NumberSet
+from tidings.model.patterns import literal_runs
+from tidings.model.texts import EVERY_TEXT, TextSet
 from tidings.model.values import Value, number_of, text_of, truth_of
+
+NUMBER_CHARACTERS = frozenset("0123456789+-.eE")
+NUMBERS_BEGIN, NUMBERS_END = "+", ":"
+"""Whatever reads as a number begins with a sign, a dot or a digit, so it lies between these in code-point order."""
+
+SET_PARTS_MAX = 256
+"""Intervals or listed texts up to which sets are united; a longer list is better told as several filters."""
+
+TRUTH_SPELLINGS = {
+    truth: tuple("".join(letters) for letters in product(*((c, c.upper()) for c in text_of(truth))))
+    for truth in (True, False)
+}
 
 
 class Constraint(msgspec.Struct, frozen=True):
@@ -38,3 +60,147 @@ class Constraint(msgspec.Struct, frozen=True):
         if self.text is not None and text_of(value) not in self.text:
             return False
         return self.truth is None or truth_of(value) is self.truth
+
+    def members(self) -> tuple[Value, ...] | None:
+        """The accepted values where they are finitely many for a reason that shows, else None."""
+        if self.truth is not None:
+            candidates: tuple[Value, ...] = (self.truth, *TRUTH_SPELLINGS[self.truth])
+        elif self.text is not None and self.text.include is not None:
+            candidates = tuple(value for text in self.text.include for value in values_spelled(text))
+        elif self.is_plainly_empty():
+            candidates = ()
+        elif self.number is not None and self.text is not None and not may_spell_number(self.text):
+            candidates = (True, False)  # truths read as numbers although their text is none
+        else:
+            return None
+        return tuple(value for value in candidates if self.accepts(value))
+
+    def is_plainly_empty(self) -> bool:
+        return (self.number is not None and self.number.is_empty()) or (self.text is not None and self.text.is_empty())
+
+    def is_empty(self) -> bool:
+        """True only if no value is accepted."""
+        return self.present and self.members() == ()
+
+    def __and__(self, other: "Constraint") -> "Constraint | None":
+        """The values both accept; None if there are provably none. Both constrain the same attribute."""
+        if self.present != other.present:
+            return None
+        if self.truth is not None and other.truth is not None and self.truth is not other.truth:
+            return None
+        both = Constraint(
+            self.name,
+            self.present,
+            number=meet(self.number, other.number),
+            text=meet(self.text, other.text),
+            truth=other.truth if self.truth is None else self.truth,
+        )
+        return None if both.is_empty() else both
+
+    def overlaps(self, other: "Constraint") -> bool:
+        return (self & other) is not None
+
+    def covers(self, other: "Constraint") -> bool:
+        """True only if every value `other` accepts is accepted here."""
+        if not other.present or not self.present:
+            return self.present == other.present or other.is_empty()
+        if (members := other.members()) is not None:
+            return all(self.accepts(value) for value in members)
+        if self.truth is not None:
+            return False  # a truth has finitely many spellings
+        if any(other.accepts(truth) and not self.accepts(truth) for truth in (True, False)):
+            return False
+        return self.covers_numbers_of(other) and self.covers_strings_of(other)
+
+    def covers_numbers_of(self, other: "Constraint") -> bool:
+        if other.text is not None and not may_spell_number(other.text):
+            return True
+        if self.number is not None and not self.number.covers(other.number or EVERY_NUMBER):
+            return False
+        return self.covers_texts_of(other)
+
+    def covers_strings_of(self, other: "Constraint") -> bool:
+        if self.number is not None and (other.number is None or not self.number.covers(other.number)):
+            return False
+        return self.covers_texts_of(other)
+
+    def covers_texts_of(self, other: "Constraint") -> bool:
+        if self.text is None or self.text.covers(other.text or EVERY_TEXT):
+            return True
+        return other.number is not None and holds_number_texts(self.text, other.number)
+
+    def union(self, other: "Constraint") -> "Constraint | None":
+        """The constraint that accepts exactly what either does, where there is one."""
+        if self.covers(other):
+            return self
+        if other.covers(self):
+            return other
+        if not self.present or not other.present or self.truth is not None or other.truth is not None:
+            return None
+        if self.text == other.text and self.number is not None and other.number is not None:
+            number = self.number | other.number
+            return msgspec.structs.replace(self, number=number) if len(number.intervals) <= SET_PARTS_MAX else None
+        if self.number == other.number and self.text is not None and other.text is not None:
+            text = self.text.union(other.text)
+            if text is not None and len(text.include or ()) <= SET_PARTS_MAX:
+                return msgspec.structs.replace(self, text=text)
+        return None
+
+    def hull(self, other: "Constraint") -> "Constraint | None":
+        """A constraint that covers both, as narrow as is cheap; None stands for no constraint at all."""
+        if self.present != other.present:
+            return None
+        return Constraint(
+            self.name,
+            self.present,
+            number=None if self.number is None or other.number is None else number_hull(self.number, other.number),
+            text=None if self.text is None or other.text is None else self.text.hull(other.text),
+            truth=self.truth if self.truth is other.truth else None,
+        )
+
+
+AnySet = TypeVar("AnySet", NumberSet, TextSet)
+
+
+def meet(left: AnySet | None, right: AnySet | None) -> AnySet | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def number_hull(left: NumberSet, right: NumberSet) -> NumberSet:
+    union = left | right
+    return union if len(union.intervals) <= SET_PARTS_MAX else union.hull()
+
+
+def values_spelled(text: str) -> tuple[Value, ...]:
+    """Every value whose text is `text`: the string, and the number or bool that is written so."""
+    values: list[Value] = [text]
+    number = number_of(text)
+    if number is not None and text_of(number) == text:
+        values.append(number)
+    truth = truth_of(text)
+    if truth is not None and text_of(truth) == text:
+        values.append(truth)
+    return tuple(values)
+
+
+def may_spell_number(text: TextSet) -> bool:
+    """False only if no string of the set reads as a number."""
+    if text.include is not None:
+        return any(number_of(member) is not None for member in text.include)
+    if text.low >= NUMBERS_END or (text.high is not None and text.high <= NUMBERS_BEGIN):
+        return False
+    return all(NUMBER_CHARACTERS.issuperset(run) for pattern in text.likes for run in literal_runs(pattern))
+
+
+def holds_number_texts(text: TextSet, numbers: NumberSet) -> bool:
+    """True only if every string that reads as one of `numbers` is in the set, which then merely shuts others out."""
+    if text.include is not None or text.likes:
+        return False
+    if text.low > NUMBERS_BEGIN or (text.high is not None and text.high < NUMBERS_END):
+        return False
+    excluded = (number_of(member) for member in text.exclude)
+    if any(number is not None and number in numbers for number in excluded):
+        return False
+    return not any(NUMBER_CHARACTERS.issuperset("".join(literal_runs(pattern))) for pattern in text.unlikes)

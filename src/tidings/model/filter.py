@@ -7,15 +7,30 @@ matches everything.
 Some expressions have no such form (`LENGTH(name) > 3`, `hop < ttl`, or one whose normal form would be too large).
 They are kept whole in `residual` and evaluated exactly; `conjunctions` then holds a normal form that is at least as
 wide, by which routing and the index find candidates. An event matches when both agree.
+
+Filters compare as values: equal normal forms, equal filters. `covers` and `overlaps` err on the safe side only:
+`covers` says yes only when it is so, `overlaps` says no only when it is so. Between single conjunctions both are exact
+within the limits that `constraint.py` and `texts.py` state; a union is compared exactly where its parts differ in
+numbers (`conjunction.covered_by_union`), otherwise part by part.
 """
 
+from collections.abc import Iterable
+
 import msgspec
+import xxhash
 
-from tidings.model.constraint import Constraint
-from tidings.model.expression import Expression
-
-Conjunction = tuple[Constraint, ...]
-"""Constraints on distinct attributes, sorted by name; all must hold."""
+from tidings.model.conjunction import (
+    Conjunction,
+    covered_by_union,
+    covers_conjunction,
+    intersection,
+    unite,
+)
+from tidings.model.evaluation import evaluate
+from tidings.model.event import Event
+from tidings.model.expression import And, Expression
+from tidings.model.text_form import conjunction_text, filter_text
+from tidings.model.witness import find_witness
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -23,3 +38,96 @@ class Filter(msgspec.Struct, frozen=True):
 
     conjunctions: tuple[Conjunction, ...]
     residual: Expression | None = None
+
+    def matches(self, event: Event) -> bool:
+        attributes = event.attributes
+        for conjunction in self.conjunctions:
+            for constraint in conjunction:
+                if not constraint.accepts(attributes.get(constraint.name)):
+                    break
+            else:
+                if self.residual is None:
+                    return True
+                outcome = evaluate(self.residual, attributes)
+                return outcome.value is True and outcome.error is None
+        return False
+
+    def covers(self, other: "Filter") -> bool:
+        """True only if every event that `other` matches is matched here."""
+        if self.residual is not None:
+            return all(is_given(condition, other) for condition in conditions_of(self.residual))
+        return all(
+            any(covers_conjunction(wide, narrow) for wide in self.conjunctions)
+            or covered_by_union(narrow, self.conjunctions)
+            for narrow in other.conjunctions
+        )
+
+    def overlaps(self, other: "Filter") -> bool:
+        """False only if no event is matched by both."""
+        return any(
+            intersection(mine, theirs) is not None for mine in self.conjunctions for theirs in other.conjunctions
+        )
+
+    def counterexample(self, other: "Filter") -> Event | None:
+        """An event that `other` matches and this filter does not, which disproves `self.covers(other)`.
+
+        None if there is none, or none was found within the bounds of the search.
+        """
+        return find_witness(
+            inside=other.conjunctions,
+            outside=self.conjunctions,
+            is_witness=lambda event: other.matches(event) and not self.matches(event),
+        )
+
+    def simplify(self) -> "Filter":
+        """The same filter in fewer parts: what another part covers is dropped, what merges perfectly is merged."""
+        return canonical_filter(unite(self.conjunctions), self.residual)
+
+    def text(self) -> str:
+        """The filter as text; `parse` gives it back."""
+        return filter_text(self)
+
+    def digest(self) -> bytes:
+        """16 bytes that are the same for equal filters in every process and on every platform."""
+        return xxhash.xxh3_128_digest(self.text().encode())
+
+    def __hash__(self) -> int:
+        return int.from_bytes(self.digest()[:8], "little") >> 4  # below the modulus of Python hashes
+
+    def __bool__(self) -> bool:
+        raise TypeError("a filter is neither true nor false: combine filters with & | ~ and ask filter.matches(event)")
+
+    def __and__(self, other: "Filter") -> "Filter":
+        from tidings.model.normal_form import conjunction_of
+
+        return conjunction_of(self, other)
+
+    def __or__(self, other: "Filter") -> "Filter":
+        from tidings.model.normal_form import disjunction_of
+
+        return disjunction_of(self, other)
+
+    def __invert__(self) -> "Filter":
+        from tidings.model.normal_form import negation_of
+
+        return negation_of(self)
+
+
+def canonical_filter(conjunctions: Iterable[Conjunction], residual: Expression | None) -> Filter:
+    """A filter whose parts stand in the one order that equality needs, each once."""
+    by_text = {conjunction_text(conjunction): conjunction for conjunction in conjunctions}
+    return Filter(tuple(by_text[text] for text in sorted(by_text)), residual)
+
+
+def conditions_of(expression: Expression) -> tuple[Expression, ...]:
+    return expression.operands if isinstance(expression, And) else (expression,)
+
+
+def is_given(condition: Expression, narrow: Filter) -> bool:
+    """True only if `condition` holds for every event that `narrow` matches."""
+    from tidings.model.normal_form import normalise
+
+    if narrow.residual is not None and condition in conditions_of(narrow.residual):
+        return True
+    wide = normalise(condition)
+    return wide.residual is None and wide.covers(narrow)

@@ -6,6 +6,7 @@ since ends are numbers in canonical spelling and intervals that touch are joined
 """
 
 import math
+import sys
 from bisect import bisect_right
 from collections.abc import Iterable
 
@@ -14,6 +15,12 @@ import msgspec
 from tidings.model.values import Number, canonical_number, next_number, previous_number
 
 Interval = tuple[Number, Number]
+
+LARGEST = sys.float_info.max
+"""The largest number; an interval that reaches it has no end there."""
+
+WHOLE_FROM = 2.0**53
+"""From here on every double is whole, and rounding it could give an integer beyond 64 bit."""
 
 
 class NumberSet(msgspec.Struct, frozen=True):
@@ -80,15 +87,23 @@ class NumberSet(msgspec.Struct, frozen=True):
         if low == -math.inf:
             return 0 if high >= 0 else high
         if high == math.inf:
-            rounded = canonical_number(math.ceil(low))
+            rounded = canonical_number(low if abs(low) >= WHOLE_FROM else math.ceil(low))
             return rounded if rounded in self else low
-        middle = canonical_number(math.floor(low / 2 + high / 2))
+        halfway = low / 2 + high / 2
+        middle = canonical_number(halfway if abs(halfway) >= WHOLE_FROM else math.floor(halfway))
         return middle if middle in self else low
 
 
 def number_set(intervals: Iterable[Interval]) -> NumberSet:
     """The union of closed intervals in canonical form; an interval whose ends are crossed is empty."""
-    ordered = sorted((canonical_number(low), canonical_number(high)) for low, high in intervals if low <= high)
+    ordered = sorted(
+        (
+            -math.inf if low <= -LARGEST else canonical_number(low),
+            math.inf if high >= LARGEST else canonical_number(high),
+        )
+        for low, high in intervals
+        if low <= high and low <= LARGEST and high >= -LARGEST
+    )
     joined: list[Interval] = []
     for low, high in ordered:
         if joined and low <= next_number(joined[-1][1]):

@@ -50,7 +50,9 @@ def check_name(name: object) -> str:
             "with a letter or underscore first or right after leading digits, and let it not read as a number"
         )
     if len(name) > NAME_CHARS_MAX:
-        raise UsageError(f"attribute name {name[:40]!r}...: {len(name)} characters, at most {NAME_CHARS_MAX} are allowed")
+        raise UsageError(
+            f"attribute name {name[:40]!r}...: {len(name)} characters, at most {NAME_CHARS_MAX} are allowed"
+        )
     return name
 
 
@@ -81,7 +83,9 @@ def check_string(name: str, value: str) -> str:
         except UnicodeEncodeError:
             raise UsageError(f"attribute {name!r}: the string holds a lone surrogate and has no UTF-8 form") from None
     if size_bytes > STRING_BYTES_MAX:
-        raise UsageError(f"attribute {name!r}: string of {size_bytes} bytes, at most {STRING_BYTES_MAX} are allowed; put it into the payload")
+        raise UsageError(
+            f"attribute {name!r}: string of {size_bytes} bytes, at most {STRING_BYTES_MAX} are allowed; put it into the payload"
+        )
     return value
 
 

@@ -1,0 +1,132 @@
+"""The built-in functions of CESQL, and FLOAT and IS_FLOAT for the numbers with decimals that we add.
+
+A function is found by its upper-case name and the number of arguments. Arguments are cast to the kinds of its
+parameters first; one that cannot be cast, or that already failed, makes the call fail with the zero value of the
+function's kind. Positions and lengths count characters (code points), from 1.
+
+CESQL leaves open what INT does with decimals: here it cuts them off (`INT(2.7)` is 2). IS_INT, IS_FLOAT and IS_BOOL ask
+whether the value reads as a whole number, as a number, as a truth.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tidings.model.bounds import INTEGER_MAX, STRING_BYTES_MAX
+from tidings.model.outcome import Outcome, Result, integer_of
+from tidings.model.values import Number, Value, canonical_number, number_of, text_of, truth_of
+
+Cast = Callable[[Value], Value | None]
+
+
+class Function(msgspec.Struct, frozen=True):
+    """`parameters` casts the arguments one by one, `rest` any further ones; `zero` is the value of a failed call."""
+
+    run: Callable[..., Result]
+    zero: Value
+    parameters: tuple[Cast, ...] = ()
+    rest: Cast | None = None
+
+    def takes(self, count: int) -> bool:
+        return count == len(self.parameters) or (count > len(self.parameters) and self.rest is not None)
+
+    def call(self, arguments: list[Result]) -> Result:
+        values: list[Any] = []
+        for place, argument in enumerate(arguments):
+            if isinstance(argument, Outcome):
+                return Outcome(self.zero, argument.error)
+            cast = self.parameters[place] if place < len(self.parameters) else self.rest
+            assert cast is not None
+            value = cast(argument)
+            if value is None:
+                return Outcome(self.zero, "cast")
+            values.append(value)
+        return self.run(*values)
+
+
+def as_it_is(value: Value) -> Value:
+    return value
+
+
+def bounded(text: str) -> Result:
+    """Strings grow no longer than an event may carry, so evaluating costs a bounded time and space."""
+    if len(text) * 4 <= STRING_BYTES_MAX or len(text.encode()) <= STRING_BYTES_MAX:
+        return text
+    return Outcome("", "functionEvaluation")
+
+
+def concatenate(*texts: str) -> Result:
+    return join_with("", *texts)
+
+
+def join_with(separator: str, *texts: str) -> Result:
+    if sum(map(len, texts)) + len(separator) * len(texts) > 2 * STRING_BYTES_MAX:
+        return Outcome("", "functionEvaluation")
+    return bounded(separator.join(texts))
+
+
+def left_part(text: str, count: int) -> Result:
+    return text[:count] if count >= 0 else Outcome(text, "functionEvaluation")
+
+
+def right_part(text: str, count: int) -> Result:
+    if count < 0:
+        return Outcome(text, "functionEvaluation")
+    return text[max(0, len(text) - count) :]
+
+
+def substring(text: str, position: int, length: int = INTEGER_MAX) -> Result:
+    if not -len(text) <= position <= len(text) or length < 0:
+        return Outcome("", "functionEvaluation")
+    if position == 0:
+        return ""
+    start = position - 1 if position > 0 else len(text) + position
+    return text[start : start + length]
+
+
+def absolute(number: Number) -> Result:
+    if abs(number) > INTEGER_MAX and isinstance(number, int):
+        return Outcome(INTEGER_MAX, "math")
+    return abs(number)
+
+
+def cast_truth(value: Value) -> Result:
+    if isinstance(value, (int, float)):
+        return value != 0
+    truth = truth_of(value)
+    return Outcome(False, "cast") if truth is None else truth
+
+
+def is_whole(value: Value) -> bool:
+    number = number_of(value)
+    return number is not None and isinstance(canonical_number(number), int)
+
+
+FUNCTIONS: dict[str, tuple[Function, ...]] = {
+    "LENGTH": (Function(len, 0, (text_of,)),),
+    "CONCAT": (Function(concatenate, "", rest=text_of),),
+    "CONCAT_WS": (Function(join_with, "", (text_of,), rest=text_of),),
+    "LOWER": (Function(lambda text: bounded(text.lower()), "", (text_of,)),),
+    "UPPER": (Function(lambda text: bounded(text.upper()), "", (text_of,)),),
+    "TRIM": (Function(str.strip, "", (text_of,)),),
+    "LEFT": (Function(left_part, "", (text_of, integer_of)),),
+    "RIGHT": (Function(right_part, "", (text_of, integer_of)),),
+    "SUBSTRING": (
+        Function(substring, "", (text_of, integer_of)),
+        Function(substring, "", (text_of, integer_of, integer_of)),
+    ),
+    "ABS": (Function(absolute, 0, (number_of,)),),
+    "INT": (Function(as_it_is, 0, (integer_of,)),),
+    "FLOAT": (Function(float, 0.0, (number_of,)),),
+    "STRING": (Function(as_it_is, "", (text_of,)),),
+    "BOOL": (Function(cast_truth, False, (as_it_is,)),),
+    "IS_INT": (Function(is_whole, False, (as_it_is,)),),
+    "IS_FLOAT": (Function(lambda value: number_of(value) is not None, False, (as_it_is,)),),
+    "IS_BOOL": (Function(lambda value: truth_of(value) is not None, False, (as_it_is,)),),
+}
+
+
+def find_function(name: str, count: int) -> Function | None:
+    """The function of that upper-case name that takes `count` arguments."""
+    return next((function for function in FUNCTIONS.get(name, ()) if function.takes(count)), None)

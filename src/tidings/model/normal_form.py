@@ -1,0 +1,164 @@
+"""From expressions to the normal form: a disjunction of conjunctions of constraints.
+
+CESQL knows three answers: true, false, and unknown (an attribute is missing, a cast fails). A filter matches only on
+true. So we ask of every expression "when is it true?" and, under a NOT, "when is it false?"; each answer is a set of
+events, and what belongs to neither is unknown. NOT exchanges the two questions; AND is true when all operands are, and
+false when one is; OR the other way round; XOR takes one of each. At the bottom stand single conditions, which
+`atoms.py` turns into constraints.
+
+A condition without such a form is unknown at least when an attribute is missing that it cannot do without; the term
+keeps that and is marked inexact. If an inexact term remains in the end, or there were too many terms (`terms.py`), the
+filter carries the whole expression as its residual, and the terms are its approximation from above.
+
+The form is canonical: equal texts up to order, spelling of numbers, double negation and the like give equal filters. It
+is not the shortest: `Filter.simplify` looks for that.
+"""
+
+import re
+
+from tidings.model.atoms import constraint_for, names_needed
+from tidings.model.bounds import EXPRESSION_DEPTH_MAX
+from tidings.model.conjunction import ordered
+from tidings.model.constraint import Constraint
+from tidings.model.errors import UsageError
+from tidings.model.evaluation import evaluate
+from tidings.model.expression import (
+    And,
+    Attribute,
+    Compare,
+    Exists,
+    Expression,
+    Like,
+    Literal,
+    Not,
+    Or,
+    Xor,
+    all_of,
+    any_of,
+    depth_of,
+    is_number_by_form,
+    is_truth_by_form,
+    walk,
+)
+from tidings.model.filter import Filter, canonical_filter
+from tidings.model.folding import fold
+from tidings.model.terms import ANYTHING, TEXT_STEPS, TRUE, Term, Work, both, either, fitted, is_evidently_empty
+from tidings.model.text_form import filter_expression
+from tidings.model.values import truth_of
+
+
+def normalise(expression: Expression) -> Filter:
+    """The filter that matches exactly when the expression is TRUE without error."""
+    folded, work = fold(expression), Work()
+    terms = fitted(Conditions(work).when(folded, True), work)
+    residual = None if all(exact for _, exact in terms) else as_truth(folded)
+    return canonical_filter([ordered(constraints) for constraints, _ in terms], residual)
+
+
+def conjunction_of(left: Filter, right: Filter) -> Filter:
+    return combined(all_of((filter_expression(left), filter_expression(right))))
+
+
+def disjunction_of(left: Filter, right: Filter) -> Filter:
+    return combined(any_of((filter_expression(left), filter_expression(right))))
+
+
+def negation_of(filter: Filter) -> Filter:
+    """Matches where the filter is false. Where it is unknown, for want of an attribute, neither matches."""
+    return combined(Not(filter_expression(filter)))
+
+
+def combined(expression: Expression) -> Filter:
+    if depth_of(expression) > EXPRESSION_DEPTH_MAX:
+        raise UsageError(f"filter nested deeper than {EXPRESSION_DEPTH_MAX} levels: combine fewer filters")
+    return normalise(expression)
+
+
+def as_truth(expression: Expression) -> Expression:
+    """An expression whose value is TRUE when that of `expression` reads as TRUE."""
+    return expression if is_truth_by_form(expression) else Compare("=", expression, Literal(True))
+
+
+FALSE = Literal(False)
+
+
+def operands_of(exclusion: Xor) -> list[Expression]:
+    """The operands of a chain of XOR, which groups from the left."""
+    operands: list[Expression] = []
+    rest: Expression = exclusion
+    while isinstance(rest, Xor):
+        operands.append(rest.right)
+        rest = rest.left
+    return [rest, *reversed(operands)]
+
+
+GAPS = re.compile("[%_]+")
+
+
+def steps_for(condition: Expression) -> int:
+    """What its constraint costs; patterns and ranges of texts are put into canonical form."""
+    match condition:
+        case Like(_, pattern):
+            return TEXT_STEPS + 2 * len(GAPS.findall(pattern))
+        case Compare(operator, _, Literal(str())) if operator not in ("=", "!="):
+            return TEXT_STEPS
+    return 1
+
+
+class Conditions:
+    """Answers "when?" for the parts of one expression, each part once."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.answers: dict[tuple[int, bool], list[Term]] = {}
+
+    def when(self, expression: Expression, positive: bool) -> list[Term]:
+        """The terms under which the expression is true, or false if not `positive`."""
+        key = (id(expression), positive)
+        if key not in self.answers:
+            self.answers[key] = self.work_out(expression, positive)
+        return self.answers[key]
+
+    def work_out(self, expression: Expression, positive: bool) -> list[Term]:
+        match expression:
+            case Not(operand):
+                return self.when(operand, not positive)
+            case And(operands) | Or(operands):
+                combine = both if isinstance(expression, And) is positive else either
+                return combine([self.when(operand, positive) for operand in operands], self.work)
+            case Xor():
+                return self.when_exclusive(expression, positive)
+            case Literal(value):
+                return [TRUE] if truth_of(value) is positive else []
+        return self.when_condition(expression, positive)
+
+    def when_exclusive(self, exclusion: Xor, positive: bool) -> list[Term]:
+        """An odd number of the operands is true (an even one, if not `positive`), and none of them unknown.
+
+        The chain is taken from left to right rather than by recursion, which would go as deep as it is long.
+        """
+        odd, even, work = *self.both_ways(FALSE), self.work
+        for operand in operands_of(exclusion):
+            true, false = self.both_ways(operand)
+            if not work.can_pay(1):
+                return [ANYTHING]
+            odd, even = (
+                either([both([odd, false], work), both([even, true], work)], work),
+                either([both([odd, true], work), both([even, false], work)], work),
+            )
+        return odd if positive else even
+
+    def both_ways(self, expression: Expression) -> tuple[list[Term], list[Term]]:
+        return self.when(expression, True), self.when(expression, False)
+
+    def when_condition(self, condition: Expression, positive: bool) -> list[Term]:
+        if self.work.can_pay(steps_for(condition)):
+            constraint = constraint_for(condition, positive)
+            if constraint is not None:
+                return [] if is_evidently_empty(constraint) else [({constraint.name: constraint}, True)]
+        if is_number_by_form(condition) and not is_truth_by_form(condition):
+            return []
+        if not any(isinstance(part, Attribute | Exists) for part in walk(condition)):
+            outcome = evaluate(condition, {})
+            return [TRUE] if outcome.error is None and truth_of(outcome.value) is positive else []
+        return [({name: Constraint(name) for name in names_needed(condition)}, False)]
