@@ -1,0 +1,79 @@
+"""What goes into an engine and what comes out of it."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Union, overload
+
+from tidings.matching.index.records import Record
+from tidings.model.event import Event
+from tidings.model.filter import Filter
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Key = Hashable
+Link = Hashable
+Events = Union[Sequence[Event], "pyarrow.RecordBatch", "pyarrow.Table"]
+
+NO_LINK = -1
+"""Stands for the link of a filter that was added without one."""
+
+
+class Addition(NamedTuple):
+    """A filter on its way into an engine. `slot` is the small number under which the index knows it."""
+
+    slot: int
+    key: Key
+    records: Sequence[Record]
+    doubtful: Filter | None
+    link: int
+
+
+class Matches(Sequence[list[Key]]):
+    """The keys that match each event of a batch: `matches[i]` is a list, made when asked for.
+
+    The flat form costs nothing more: the keys of event i are `keys[offsets[i]:offsets[i + 1]]`. Both are numpy arrays
+    where the fast engine answered, and lists where the plain one did.
+    """
+
+    def __init__(self, offsets: Sequence[int], keys: Sequence[Key]) -> None:
+        self.offsets, self.keys = offsets, keys
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> list[Key]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[Key]]: ...
+    def __getitem__(self, index: int | slice) -> list[Key] | list[list[Key]]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"event {index} of a batch of {len(self)}")
+        index %= len(self)
+        return list(self.keys[self.offsets[index] : self.offsets[index + 1]])
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        return (self[i] for i in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return list(self) == list(other)
+
+    def __repr__(self) -> str:
+        return f"Matches({len(self)} events, {len(self.keys)} keys)"
+
+
+def is_columnar(events: Any) -> bool:
+    """Is it an Arrow batch or table? Asked without importing pyarrow, which need not be there."""
+    return hasattr(events, "schema") and hasattr(events, "column_names")
+
+
+def event_list(events: Events) -> Sequence[Event]:
+    """The events one by one, also those of a columnar batch."""
+    if is_columnar(events):
+        from tidings.matching.index.columns import events_of
+
+        return events_of(events)
+    return events  # type: ignore[return-value]

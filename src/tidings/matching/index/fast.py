@@ -1,0 +1,307 @@
+"""The engine on numpy and numba: prepares calls of the kernels, and says when to learn (`kernels` explains the search).
+
+Filters are kept in *partitions*, each a complete set of clusters. A link with many filters has a partition of its own, so that
+`match_links` can leave it at the first match; all others share one, where the link of each match is looked up.
+
+Learning is checked after certain numbers of new records and events. It may leave chunks built with old edges, or records filed
+in worse places than now known; they are renewed a few at a time, as adding and matching go on.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tidings.matching.index.answers import NO_LINK, Addition, Events, Key, Matches, is_columnar
+from tidings.matching.index.encoding import encode_events
+from tidings.matching.index.kernels import filing, layout, renewal, search
+from tidings.matching.index.kernels.layout import Batch, Specs
+from tidings.matching.index.learning import learn
+from tidings.matching.index.memory import Memory
+from tidings.matching.index.params import IndexParams
+from tidings.matching.index.vocabulary import Vocabulary
+from tidings.model.event import Event
+from tidings.model.filter import Filter
+
+HITS_HALVED_AT = 1 << 20
+"""Events after which all counts are halved, so that the recent past counts most."""
+
+RENEWALS_PER_ADD, RENEWALS_PER_EVENT = 0.25, 0.0625
+"""Chunks renewed per addition and per event while there is something to renew."""
+
+CHUNK_COST = 64
+"""What `renewal.sweep` charges for a chunk."""
+
+RELEASED_MAX = 1 << 14
+"""Atoms named by all records of one filter; 64 records of 255 at the most."""
+
+SHARED = 0
+"""The partition of all filters whose link has none of its own."""
+
+
+class FastEngine:
+    """Finds the keys of the filters that match."""
+
+    name = "fast"
+
+    def __init__(self, vocabulary: Vocabulary, params: IndexParams) -> None:
+        self.vocabulary, self.params = vocabulary, params
+        self.memory = Memory(params)
+        self.released: Any = np.empty(RELEASED_MAX, np.int32)
+        self.doubtful: dict[int, Filter] = {}
+        self.link_filters: dict[int, int] = {}
+        self.partition_of_link: dict[int, int] = {}
+        self.records_seen = self.events_seen = 0
+        self.records_next, self.events_next = params.learning_records, params.learning_events
+        self.renewing, self.renewal_credit = False, 0.0
+
+    # ------------------------------------------------------------------------------------------ adding and removing
+
+    def insert(self, additions: Iterable[Addition]) -> None:
+        additions = list(additions)
+        memory = self.memory
+        memory.make_room_for_vocabulary(self.vocabulary)
+        memory.make_room_for_slots(max([addition.slot for addition in additions]) + 1)
+        keys = memory.keys
+        for slot, key, records, doubtful, _ in additions:
+            keys[slot] = key
+            if doubtful is not None:
+                self.doubtful[slot] = doubtful
+            if len(records) > 1:
+                memory.keep_marks()
+        self.set_links(additions)
+        specs = self.specs_of(additions)
+        if len(specs.slots):
+            self.file(specs)
+
+    def set_links(self, additions: Sequence[Addition]) -> None:
+        """Note the link of each slot, and give links that became large a partition of their own."""
+        largest = max([addition.link for addition in additions])
+        if largest == NO_LINK and not self.memory.has_links:
+            return
+        self.memory.keep_links(largest)
+        for addition in additions:
+            if addition.link != NO_LINK:
+                self.link_filters[addition.link] = self.link_filters.get(addition.link, 0) + 1
+        for link in dict.fromkeys([addition.link for addition in additions]):
+            if self.link_filters.get(link, 0) >= self.params.link_filters and link not in self.partition_of_link:
+                self.give_partition(link)
+        links = self.memory.slots.links
+        for addition in additions:
+            links[addition.slot] = addition.link
+
+    def specs_of(self, additions: Sequence[Addition]) -> Specs:
+        lines: list[tuple[int, int, int, int, int]] = []
+        names: list[int] = []
+        bounds: list[float] = []
+        partition_of_link = self.partition_of_link
+        for slot, _, records, doubtful, link in additions:
+            flag = 0 if doubtful is None else layout.DOUBTFUL
+            if len(records) > 1:
+                flag |= layout.SEVERAL
+            partition = partition_of_link.get(link, SHARED)
+            for dimensions, ends, atoms in records:
+                lines.append((slot, flag, partition, len(dimensions), len(atoms)))
+                names += dimensions
+                names += atoms
+                bounds += ends
+        columns = np.array(lines, np.int64).reshape(-1, 5).T.copy()
+        names_at, bounds_at = begins(columns[3] + columns[4]), begins(2 * columns[3])
+        return Specs(*columns, np.array(names, np.int32), names_at, np.array(bounds, np.float64), bounds_at)
+
+    def file(self, specs: Specs) -> None:
+        count = len(specs.slots)
+        filing.survey(self.memory.store, specs)
+        self.records_seen += count
+        if self.records_seen >= self.records_next:
+            self.records_next = 8 * self.records_seen
+            self.learn()
+        homes, keys = np.empty(count, np.int64), np.empty(count, np.float64)
+        filing.choose_homes(self.memory.store, specs, homes, keys)
+        order = np.arange(count) if count == 1 else np.lexsort((keys, homes, specs.partitions))
+        done = filing.insert(self.memory.store, self.memory.slots, specs, homes, order, 0)
+        while done < count:
+            self.memory.grow_arena()
+            done = filing.insert(self.memory.store, self.memory.slots, specs, homes, order, done)
+        if self.renewing:
+            self.renew(count * RENEWALS_PER_ADD)
+
+    def remove(self, slot: int) -> list[int]:
+        """Forget a slot; the atoms that its records named, once each time."""
+        memory = self.memory
+        memory.keys[slot] = None
+        self.doubtful.pop(slot, None)
+        link = int(memory.slots.links[slot]) if memory.has_links else NO_LINK
+        memory.make_room()
+        partition = self.partition_of_link.get(link, SHARED)
+        count = filing.remove(memory.store, memory.slots, slot, partition, self.released)
+        released: list[int] = self.released[:count].tolist()
+        if link != NO_LINK:
+            self.leave_link(slot, link)
+        return released
+
+    # -------------------------------------------------------------------------------------------- links and partitions
+
+    def leave_link(self, slot: int, link: int) -> None:
+        self.memory.slots.links[slot] = NO_LINK
+        self.link_filters[link] -= 1
+        if link in self.partition_of_link and self.link_filters[link] * 4 <= self.params.link_filters:
+            partition = self.partition_of_link.pop(link)
+            self.move(link, partition, SHARED)
+            self.memory.owners[partition] = NO_LINK
+        if not self.link_filters[link]:
+            del self.link_filters[link]
+
+    def give_partition(self, link: int) -> None:
+        unowned = [p for p, owner in enumerate(self.memory.owners.tolist()) if owner == NO_LINK and p != SHARED]
+        if not unowned and len(self.memory.owners) > self.params.own_links_max:
+            return
+        partition = unowned[0] if unowned else self.memory.add_partition()
+        self.move(link, SHARED, partition)
+        self.memory.owners[partition] = link
+        self.partition_of_link[link] = partition
+
+    def move(self, link: int, origin: int, target: int) -> None:
+        memory = self.memory
+        moving = np.flatnonzero(memory.slots.links == link)
+        done = filing.move(memory.store, memory.slots, moving, origin, target, 0)
+        while done < len(moving):
+            memory.grow_arena()
+            done = filing.move(memory.store, memory.slots, moving, origin, target, done)
+
+    # ----------------------------------------------------------------------------------------------------- matching
+
+    def match(self, event: Event) -> list[Key]:
+        batch = encode_events(self.vocabulary, (event,))
+        memory = self.memory
+        memory.make_room_for_search(len(batch.atoms))
+        offsets = np.empty(2, np.int64)
+        search.match_events(memory.store, memory.slots, batch, 0, memory.visits, memory.out, offsets)
+        slots = memory.out[: offsets[1]]
+        if self.doubtful:
+            slots, _ = self.settle(slots, np.array((0, len(slots))), (event,))
+        keys: list[Key] = memory.keys[slots].tolist()
+        self.after_events(1)
+        return keys
+
+    def match_batch(self, events: Events) -> Matches:
+        batch = self.encode(events)
+        slots, offsets = self.search(search.match_events, (self.memory.store, self.memory.slots), batch)
+        if self.doubtful:
+            slots, offsets = self.settle(slots, offsets, events)
+        matches = Matches(offsets, self.memory.keys[slots])
+        self.after_events(len(matches))
+        return matches
+
+    def match_links(self, events: Events) -> list[list[int]]:
+        memory = self.memory
+        batch = self.encode(events)
+        if not memory.has_links:
+            return [[] for _ in range(len(batch.offsets) - 1)]
+        arrays = memory.store, memory.slots, memory.owners, memory.link_marks
+        found, offsets = self.search(search.match_links, arrays, batch)
+        links, ends = found.tolist(), offsets.tolist()
+        answers = [links[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+        if self.doubtful:
+            answers = [self.settled_links(answer, events, row) for row, answer in enumerate(answers)]
+        self.after_events(len(answers))
+        return answers
+
+    def encode(self, events: Events) -> Batch:
+        if is_columnar(events):
+            from tidings.matching.index.columns import encode_columns
+
+            return encode_columns(self.vocabulary, events)
+        return encode_events(self.vocabulary, events)  # type: ignore[arg-type]
+
+    def search(self, kernel: Any, arrays: tuple[Any, ...], batch: Batch) -> tuple[Any, Any]:
+        """Run a kernel over a batch, carrying its answers away whenever `out` is full; the answers and their offsets."""
+        memory, count = self.memory, len(batch.offsets) - 1
+        memory.make_room_for_search(int(np.diff(batch.offsets).max(initial=0)))
+        offsets = np.zeros(count + 1, np.int64)
+        pieces: list[Any] = []
+        done = carried = 0
+        while done < count:
+            reached = kernel(*arrays, batch, done, memory.visits, memory.out, offsets)
+            filled = int(offsets[reached])
+            pieces.append(memory.out[:filled].copy())
+            offsets[done + 1 : reached + 1] += carried
+            carried, done = carried + filled, reached
+        return np.concatenate(pieces) if pieces else np.empty(0, np.int32), offsets
+
+    def settle(self, slots: Any, offsets: Any, events: Events) -> tuple[Any, Any]:
+        """Ask the filters of doubtful slots, and leave out those that say no."""
+        places = np.flatnonzero(slots < 0)
+        rows = np.searchsorted(offsets, places, "right") - 1
+        keep = np.ones(len(slots), bool)
+        for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+            slot = slots[place] = ~slots[place]
+            keep[place] = self.doubtful[int(slot)].matches(event_in(events, row))
+        kept = np.zeros(len(slots) + 1, np.int64)
+        np.cumsum(keep, out=kept[1:])
+        return slots[keep], kept[offsets]
+
+    def settled_links(self, answer: list[int], events: Events, row: int) -> list[int]:
+        links = [link for link in answer if link >= 0]
+        for slot in [~entry for entry in answer if entry < 0]:
+            link = int(self.memory.slots.links[slot])
+            if link not in links and self.doubtful[slot].matches(event_in(events, row)):
+                links.append(link)
+        return links
+
+    # ----------------------------------------------------------------------------------------------------- learning
+
+    def after_events(self, count: int) -> None:
+        self.events_seen += count
+        if self.events_seen >= self.events_next:
+            self.events_next = self.events_seen + min(7 * self.events_seen, 64 * self.params.learning_events)
+            self.learn()
+            store = self.memory.store
+            if store.words[layout.EVENTS] > HITS_HALVED_AT:
+                store.words[layout.EVENTS] >>= 1
+                store.atoms[:, layout.HITS] >>= 1
+        if self.renewing:
+            self.renew(count * RENEWALS_PER_EVENT)
+
+    def learn(self) -> None:
+        if learn(self.memory.store, len(self.vocabulary.dimensions)):
+            self.renewing = True
+
+    def renew(self, chunks: float) -> None:
+        """Renew so many chunks; fractions are saved up."""
+        self.renewal_credit += chunks
+        if self.renewal_credit >= 1.0:
+            self.memory.make_room()
+            self.renewing = not renewal.sweep(self.memory.store, int(self.renewal_credit * CHUNK_COST))
+            self.renewal_credit = 0.0
+
+    # ------------------------------------------------------------------------------------------------------- looking
+
+    def check(self) -> None:
+        from tidings.matching.index.inspection import check_engine
+
+        check_engine(self)
+
+    def describe(self) -> dict[str, int]:
+        words = self.memory.store.words
+        return {
+            "records": int(words[layout.RECORDS]),
+            "chunks": int(words[layout.CHUNKS]),
+            "partitions": len(self.memory.owners),
+            "doubtful": len(self.doubtful),
+            "bytes": self.memory.size_bytes() + self.released.nbytes,
+        }
+
+
+def event_in(events: Events, row: int) -> Event:
+    if is_columnar(events):
+        from tidings.matching.index.columns import event_at
+
+        return event_at(events, row)
+    return events[row]  # type: ignore[index, return-value]
+
+
+def begins(counts: Any) -> Any:
+    """Where each of several stretches begins that lie one after the other."""
+    ends = np.cumsum(counts)
+    return ends - counts

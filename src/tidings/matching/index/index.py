@@ -1,0 +1,201 @@
+"""The index: which of very many filters does an event satisfy?
+
+Asking each filter in turn costs a microsecond per filter and event. The index answers in time that depends mostly on
+how many filters match. It does three things, each in a module of its own:
+
+    break     a filter becomes a few *records*: intervals of numbers, and *atoms* that stand for all other conditions
+              (`records.py`, `vocabulary.py`)
+    encode    an event becomes a number per dimension and a list of atoms (`encoding.py`, `columns.py` for Arrow)
+    search    an *engine* finds the records that the encoded event satisfies. The fast one groups records by the
+              condition that is rarest among events, and within a group rules out most by rows of bits (`fast.py`,
+              `kernels.py`, with numpy and numba). The plain one uses rows of bits alone (`plain.py`).
+
+Nothing is approximate: what an engine cannot decide it calls doubtful, and the filter itself is asked. Additions and
+removals take effect at once. An index belongs to one thread at a time.
+
+Filters may be added for a *link* (the neighbour behind which the subscriber lives); `match_links` then says on which links
+somebody wants the event, without finding out who.
+"""
+
+from array import array
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
+
+from tidings.matching.index.answers import NO_LINK, Addition, Events, Key, Link, Matches
+from tidings.matching.index.params import IndexParams
+from tidings.matching.index.plain import PlainEngine
+from tidings.matching.index.records import Breaker
+from tidings.matching.index.vocabulary import Vocabulary
+from tidings.model.errors import UsageError
+from tidings.model.event import Event
+from tidings.model.filter import Filter
+
+if TYPE_CHECKING:
+    from tidings.matching.index.fast import FastEngine
+
+DEFAULT_PARAMS = IndexParams()
+
+BULK_FILTERS = 16384
+"""Filters that `add_many` hands to the engine at a time; bounds what it holds besides the index."""
+
+
+class Index:
+    """Filters by key. `engine` is "fast" or "plain"; by default the fast one where numba is installed."""
+
+    def __init__(self, engine: Literal["fast", "plain"] | None = None, params: IndexParams = DEFAULT_PARAMS) -> None:
+        if engine not in (None, "fast", "plain"):
+            raise UsageError(f'engine {engine!r}: use "fast", "plain" or None for the best that is installed')
+        self.vocabulary = Vocabulary(params.memo_strings)
+        self.breaker = Breaker(self.vocabulary)
+        self.engine = make_engine(engine or best_engine(), self.vocabulary, params)
+        self.slots: dict[Key, int] = {}
+        self.free: list[int] = []
+        self.links = LinkTable()
+        self.link_of_slot = array("i")
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self.slots
+
+    def add(self, key: Key, filter: Filter, link: Link | None = None) -> None:
+        """Add a filter, or replace the one that has this key. Takes effect at once."""
+        self.engine.insert([self.addition(key, filter, link)])
+
+    def add_many(self, entries: Iterable[tuple[Key, Filter] | tuple[Key, Filter, Link | None]]) -> None:
+        """`add` for each (key, filter) or (key, filter, link), faster for many at once."""
+        additions: dict[Key, Addition] = {}
+        for entry in entries:
+            key, filter = entry[0], entry[1]
+            if key in additions or len(additions) == BULK_FILTERS:
+                self.engine.insert(additions.values())
+                additions.clear()
+            additions[key] = self.addition(key, filter, entry[2] if len(entry) == 3 else None)
+        if additions:
+            self.engine.insert(additions.values())
+
+    def addition(self, key: Key, filter: Filter, link: Link | None) -> Addition:
+        if key in self.slots:
+            self.discard(key)
+        records, doubtful = self.breaker.break_filter(filter)
+        if self.free:
+            slot = self.free.pop()
+        else:
+            slot = len(self.link_of_slot)
+            self.link_of_slot.append(NO_LINK)
+        self.slots[key] = slot
+        number = self.link_of_slot[slot] = NO_LINK if link is None else self.links.join(link)
+        return Addition(slot, key, records, filter if doubtful else None, number)
+
+    def discard(self, key: Key) -> bool:
+        """Forget a key; False if it was not there."""
+        slot = self.slots.pop(key, None)
+        if slot is None:
+            return False
+        for atom in self.engine.remove(slot):
+            self.vocabulary.release(atom)
+        if self.link_of_slot[slot] != NO_LINK:
+            self.links.leave(self.link_of_slot[slot])
+            self.link_of_slot[slot] = NO_LINK
+        self.free.append(slot)
+        return True
+
+    def match(self, event: Event) -> list[Key]:
+        """The keys of the filters that match, each once, in an order that depends only on the history of calls."""
+        return self.engine.match(event)
+
+    def match_batch(self, events: Events) -> Matches:
+        """The same for many events, from a list or from an Arrow batch or table (columns are attributes, null is absent)."""
+        return self.engine.match_batch(events)
+
+    def match_links(self, events: Events) -> list[list[Link]]:
+        """For each event the links that have a matching filter, in the order in which the links were first added."""
+        return [self.links.in_order(found) for found in self.engine.match_links(events)]
+
+    def check(self) -> None:
+        """Assert the invariants; for tests, since it looks at everything."""
+        assert len(set(self.slots.values())) == len(self.slots)
+        assert len(self.slots) + len(self.free) == len(self.link_of_slot)
+        assert not set(self.slots.values()) & set(self.free)
+        self.links.check(self.link_of_slot)
+        self.vocabulary.check()
+        self.engine.check()
+
+    def describe(self) -> dict[str, int | str]:
+        """Sizes for tests, benchmarks and the curious."""
+        return {
+            "engine": self.engine.name,
+            "filters": len(self),
+            "links": len(self.links),
+            "atoms": len(self.vocabulary.atoms) - len(self.vocabulary.free),
+            "dimensions": len(self.vocabulary.dimensions),
+            **self.engine.describe(),
+        }
+
+
+class LinkTable:
+    """Small numbers for links, used again when a link has no filter left, and the order in which links came."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Link, int] = {}
+        self.links: list[Link | None] = []
+        self.filters: list[int] = []
+        self.tickets: list[int] = []
+        self.free: list[int] = []
+        self.next_ticket = 0
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def join(self, link: Link) -> int:
+        """One filter more for a link; its number."""
+        number = self.numbers.get(link)
+        if number is None:
+            if self.free:
+                number = self.free.pop()
+            else:
+                number = len(self.links)
+                self.links.append(None)
+                self.filters.append(0)
+                self.tickets.append(0)
+            self.numbers[link] = number
+            self.links[number], self.tickets[number] = link, self.next_ticket
+            self.next_ticket += 1
+        self.filters[number] += 1
+        return number
+
+    def leave(self, number: int) -> None:
+        self.filters[number] -= 1
+        if not self.filters[number]:
+            del self.numbers[self.links[number]]
+            self.links[number] = None
+            self.free.append(number)
+
+    def in_order(self, numbers: list[int]) -> list[Link]:
+        if len(numbers) > 1:
+            numbers.sort(key=self.tickets.__getitem__)
+        return [self.links[number] for number in numbers]
+
+    def check(self, link_of_slot: Iterable[int]) -> None:
+        counts = [0] * len(self.links)
+        for number in link_of_slot:
+            if number != NO_LINK:
+                counts[number] += 1
+        assert counts == self.filters
+        assert all(self.links[number] == link for link, number in self.numbers.items())
+
+
+def best_engine() -> Literal["fast", "plain"]:
+    return "fast" if find_spec("numba") is not None else "plain"
+
+
+def make_engine(name: Literal["fast", "plain"], vocabulary: Vocabulary, params: IndexParams) -> "PlainEngine | FastEngine":
+    if name == "plain":
+        return PlainEngine(vocabulary, params)
+    try:
+        from tidings.matching.index.fast import FastEngine
+    except ImportError as missing:
+        raise UsageError(f"engine 'fast' needs {missing.name}; install tidings[fast] or use engine='plain'") from missing
+    return FastEngine(vocabulary, params)

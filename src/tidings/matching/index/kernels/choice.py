@@ -1,0 +1,108 @@
+"""Where to file a record: under the condition that the fewest events satisfy, as far as is known."""
+
+import numpy as np
+
+from tidings.matching.index.kernels.layout import (
+    ASKING,
+    ATOM_HOMES,
+    BOUNDED,
+    CLASSES,
+    DIMENSION_AT,
+    DIMENSION_KNOTS,
+    EVENTS,
+    HITS,
+    KNOTS,
+    LEFT_OPEN,
+    RECORDS,
+    RIGHT_OPEN,
+    Store,
+    inner,
+)
+from tidings.matching.index.kernels.records import atom_count, bounds_of, dimension_count, interval_of, names_of
+
+GUESS_WEIGHT = 32.0
+"""The first guess about an atom counts as much as this many events."""
+
+RESOLUTION = 0.005
+"""Added to the share of every interval: shares closer than this cannot be told from a sample."""
+
+
+@inner
+def atom_share(store: Store, atom: int) -> float:
+    """The share of events expected to satisfy an atom: as seen, with what filters ask for as the first guess."""
+    if atom == 0:
+        return 1.0
+    guess = (store.atoms[atom, ASKING] + 1.0) / (store.words[RECORDS] + 2.0)
+    return (store.atoms[atom, HITS] + GUESS_WEIGHT * guess) / (store.words[EVENTS] + GUESS_WEIGHT)
+
+
+@inner
+def share_below(store: Store, knots: int, number: float) -> float:
+    """The share of numbers up to `number`, between equally likely knots."""
+    floats = store.floats
+    if number <= floats[knots]:
+        return 0.0
+    if number >= floats[knots + KNOTS - 1]:
+        return 1.0
+    low, high = 0, KNOTS - 1
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if floats[knots + middle] <= number:
+            low = middle
+        else:
+            high = middle
+    begin, end = floats[knots + low], floats[knots + high]
+    return (low + (number - begin) / (end - begin)) / (KNOTS - 1)
+
+
+@inner
+def interval_share(store: Store, dimension: int, low: float, high: float) -> float:
+    knots = store.words[DIMENSION_AT + dimension] + DIMENSION_KNOTS
+    if np.isnan(store.floats[knots]):
+        return 0.1 if low > -np.inf and high < np.inf else 0.5
+    return min(share_below(store, knots, high) - share_below(store, knots, low) + RESOLUTION, 1.0)
+
+
+@inner
+def range_home(dimension: int, low: float, high: float, share: float) -> int:
+    if low == -np.inf:
+        return dimension * CLASSES + LEFT_OPEN
+    if high == np.inf:
+        return dimension * CLASSES + RIGHT_OPEN
+    kind = BOUNDED
+    while share < 0.5 and kind < CLASSES - 1:
+        share *= 2.0
+        kind += 1
+    return dimension * CLASSES + kind
+
+
+@inner
+def best_home(store, names, at, dimensions, atoms, bounds, begin):  # type: ignore[no-untyped-def]
+    """The cluster for a record, and the share of events that would look there. Its names and bounds may lie anywhere."""
+    share, home = 1.0, np.int64(ATOM_HOMES)
+    for i in range(atoms):
+        atom = np.int64(names[at + dimensions + i])
+        if atom >= 0:
+            new_share = atom_share(store, atom)
+            if new_share < share:
+                share, home = new_share, ATOM_HOMES + atom
+    for i in range(dimensions):
+        dimension, low, high = np.int64(names[at + i]), bounds[begin + 2 * i], bounds[begin + 2 * i + 1]
+        new_share = interval_share(store, dimension, low, high)
+        if new_share < share:
+            share, home = new_share, range_home(dimension, low, high, new_share)
+    return home, share
+
+
+@inner
+def better_home(store: Store, record: int, home: int) -> int:
+    """A home where the record would be looked at by four times fewer events, or the one it has."""
+    dimensions, atoms = dimension_count(store, record), atom_count(store, record)
+    bounds = bounds_of(record, dimensions, atoms)
+    better, share = best_home(store, store.halves, names_of(record), dimensions, atoms, store.floats, bounds)
+    if home >= ATOM_HOMES:
+        present = atom_share(store, home - ATOM_HOMES)
+    else:
+        low, high = interval_of(store, record, home)
+        present = interval_share(store, home // CLASSES, low, high)
+    return better if 4.0 * share < present else home

@@ -1,0 +1,177 @@
+"""Entry points that change what is filed: new records, removed filters, filters that move between partitions."""
+
+import numpy as np
+
+from tidings.matching.index.kernels.choice import best_home
+from tidings.matching.index.kernels.clusters import place, take_out, tidy
+from tidings.matching.index.kernels.layout import (
+    ASKING,
+    ATOM_HOMES,
+    CLASSES,
+    DIMENSION_AT,
+    DIMENSION_BOUNDS,
+    DIMENSION_BOUNDS_SEEN,
+    LEFT_OPEN,
+    MARGIN,
+    RANDOM,
+    RECORDS,
+    SAMPLES,
+    TOP,
+    Slots,
+    Specs,
+    Store,
+    compiled,
+    inner,
+)
+from tidings.matching.index.kernels.records import (
+    atom_count,
+    bounds_of,
+    dimension_count,
+    give_block,
+    names_of,
+    next_of_filter,
+    record_words,
+    take_block,
+)
+
+
+@inner
+def random_below(store: Store, bound: int) -> int:
+    """xorshift: a fixed sequence, since the same history has to give the same index."""
+    word = store.words[RANDOM]
+    word ^= word << 13
+    word ^= (word >> 7) & 0x01FFFFFFFFFFFFFF
+    word ^= word << 17
+    store.words[RANDOM] = word
+    return (word & 0x7FFFFFFFFFFFFFFF) % bound
+
+
+@inner
+def sample_bound(store: Store, dimension: int, number: float) -> None:
+    """Keep a uniform sample of the bounds that filters mention."""
+    if np.isfinite(number):
+        at = store.words[DIMENSION_AT + dimension]
+        seen = store.words[at + DIMENSION_BOUNDS_SEEN]
+        store.words[at + DIMENSION_BOUNDS_SEEN] = seen + 1
+        place = seen if seen < SAMPLES else random_below(store, seen + 1)
+        if place < SAMPLES:
+            store.floats[at + DIMENSION_BOUNDS + place] = number
+
+
+@compiled
+def survey(store: Store, specs: Specs) -> None:
+    """Take note of what new records ask for, before they are filed."""
+    for i in range(specs.slots.size):
+        at, begin, dimensions = specs.names_at[i], specs.bounds_at[i], specs.dimension_counts[i]
+        for j in range(2 * dimensions):
+            sample_bound(store, specs.names[at + (j >> 1)], specs.bounds[begin + j])
+        for j in range(at + dimensions, at + dimensions + specs.atom_counts[i]):
+            if specs.names[j] >= 0:
+                store.atoms[specs.names[j], ASKING] += 1
+    store.words[RECORDS] += specs.slots.size
+
+
+@compiled
+def choose_homes(store: Store, specs: Specs, homes, keys) -> None:  # type: ignore[no-untyped-def]
+    """Where each new record should be filed, and its key there: what to sort by."""
+    for i in range(specs.slots.size):
+        at, begin, dimensions = specs.names_at[i], specs.bounds_at[i], specs.dimension_counts[i]
+        home, _ = best_home(store, specs.names, at, dimensions, specs.atom_counts[i], specs.bounds, begin)
+        homes[i], keys[i] = home, 0.0
+        if home < ATOM_HOMES:
+            for j in range(dimensions):
+                if specs.names[at + j] == home // CLASSES:
+                    keys[i] = specs.bounds[begin + 2 * j + (1 if home % CLASSES == LEFT_OPEN else 0)]
+
+
+@inner
+def write_record(store: Store, slots: Slots, specs: Specs, i: int) -> int:
+    halves = store.halves
+    dimensions, atoms, slot = specs.dimension_counts[i], specs.atom_counts[i], specs.slots[i]
+    record = take_block(store, record_words(dimensions, atoms))
+    halves[2 * record] = slot
+    halves[2 * record + 1] = dimensions | atoms << 8 | specs.flags[i]
+    for j in range(dimensions + atoms):
+        halves[names_of(record) + j] = specs.names[specs.names_at[i] + j]
+    bounds = bounds_of(record, dimensions, atoms)
+    for j in range(2 * dimensions):
+        store.floats[bounds + j] = specs.bounds[specs.bounds_at[i] + j]
+    first = np.int64(slots.first[slot])
+    if first == 0:
+        slots.first[slot] = record
+        halves[2 * record + 3] = record
+    else:
+        halves[2 * record + 3] = halves[2 * first + 3]
+        halves[2 * first + 3] = record
+    return record
+
+
+@compiled
+def insert(store: Store, slots: Slots, specs: Specs, homes, order, begin: int) -> int:  # type: ignore[no-untyped-def]
+    """File new records in the given order, from number `begin` on; how far it came before the arena was short."""
+    words = store.words
+    for n in range(begin, order.size):
+        if words.size - words[TOP] < words[MARGIN]:
+            return n
+        i = order[n]
+        place(store, specs.partitions[i], write_record(store, slots, specs, i), homes[i])
+    return order.size
+
+
+@compiled
+def remove(store: Store, slots: Slots, slot: int, partition: int, released) -> int:  # type: ignore[no-untyped-def]
+    """Remove the records of a slot; how many atoms they named, written into `released`."""
+    halves = store.halves
+    first = np.int64(slots.first[slot])
+    slots.first[slot] = 0
+    count = 0
+    record = first
+    while record != 0:
+        following = next_of_filter(store, record)
+        dimensions, atoms = dimension_count(store, record), atom_count(store, record)
+        for i in range(names_of(record) + dimensions, names_of(record) + dimensions + atoms):
+            atom = halves[i]
+            if atom >= 0:
+                store.atoms[atom, ASKING] -= 1
+            released[count] = atom if atom >= 0 else ~atom
+            count += 1
+        chunk = take_out(store, partition, record)
+        if chunk != 0:
+            tidy(store, partition, chunk)
+        give_block(store, record, record_words(dimensions, atoms))
+        store.words[RECORDS] -= 1
+        record = following if following != first else 0
+    return count
+
+
+@inner
+def ring_length(store: Store, first: int) -> int:
+    """How many records the filter has whose first record this is."""
+    length, record = 0, first
+    while record != 0:
+        length += 1
+        following = next_of_filter(store, record)
+        record = following if following != first else 0
+    return length
+
+
+@compiled
+def move(store: Store, slots: Slots, moving, origin: int, target: int, begin: int) -> int:  # type: ignore[no-untyped-def]
+    """Move the filters of these slots into another partition, from number `begin` on; how far it came."""
+    words = store.words
+    for n in range(begin, moving.size):
+        first = np.int64(slots.first[moving[n]])
+        if words.size - words[TOP] < 2 * words[MARGIN] * ring_length(store, first):
+            return n
+        record = first
+        while record != 0:
+            dimensions, atoms = dimension_count(store, record), atom_count(store, record)
+            bounds = bounds_of(record, dimensions, atoms)
+            home, _ = best_home(store, store.halves, names_of(record), dimensions, atoms, store.floats, bounds)
+            chunk = take_out(store, origin, record)
+            if chunk != 0:
+                tidy(store, origin, chunk)
+            place(store, target, record, home)
+            following = next_of_filter(store, record)
+            record = following if following != first else 0
+    return moving.size

@@ -1,0 +1,124 @@
+"""Blocks of the arena, and what stands in a record (`layout.py` draws it)."""
+
+import numpy as np
+
+from tidings.matching.index.kernels.layout import (
+    ABSENT,
+    ATOM_HOMES,
+    CLASSES,
+    EDGES,
+    FREE,
+    LEFT_OPEN,
+    PAGE_WORDS,
+    POSITION,
+    RECORD_BODY,
+    SMALL_WORDS,
+    TOP,
+    Store,
+    inner,
+)
+
+
+@inner
+def block_class(size: int) -> int:
+    return size if size <= SMALL_WORDS else SMALL_WORDS + (size + PAGE_WORDS - 1) // PAGE_WORDS
+
+
+@inner
+def take_block(store: Store, size: int) -> int:
+    """A block of at least `size` words; the caller made sure that there is room (see MARGIN)."""
+    words = store.words
+    kind = FREE + block_class(size)
+    block = words[kind]
+    if block != 0:
+        words[kind] = words[block]
+        return block
+    block = words[TOP]
+    words[TOP] = block + (size if size <= SMALL_WORDS else (size + PAGE_WORDS - 1) // PAGE_WORDS * PAGE_WORDS)
+    return block
+
+
+@inner
+def give_block(store: Store, block: int, size: int) -> None:
+    words = store.words
+    kind = FREE + block_class(size)
+    words[block] = words[kind]
+    words[kind] = block
+
+
+@inner
+def dimension_count(store: Store, record: int) -> int:
+    return np.int64(store.halves[2 * record + 1] & 255)
+
+
+@inner
+def atom_count(store: Store, record: int) -> int:
+    return np.int64(store.halves[2 * record + 1] >> 8 & 255)
+
+
+@inner
+def position_of(store: Store, record: int) -> int:
+    return np.int64(store.halves[2 * record + 1] >> POSITION)
+
+
+@inner
+def chunk_of(store: Store, record: int) -> int:
+    """The chunk of a record, or ~home if it is alone in its cluster."""
+    return np.int64(store.halves[2 * record + 2])
+
+
+@inner
+def next_of_filter(store: Store, record: int) -> int:
+    return np.int64(store.halves[2 * record + 3])
+
+
+@inner
+def names_of(record: int) -> int:
+    """Where its dimensions and atoms begin, as an index of halves."""
+    return 2 * (record + RECORD_BODY)
+
+
+@inner
+def bounds_of(record: int, dimensions: int, atoms: int) -> int:
+    return record + RECORD_BODY + (dimensions + atoms + 1) // 2
+
+
+@inner
+def record_words(dimensions: int, atoms: int) -> int:
+    return RECORD_BODY + (dimensions + atoms + 1) // 2 + 2 * dimensions
+
+
+@inner
+def interval_of(store: Store, record: int, home: int) -> tuple[float, float]:
+    """The interval of the dimension that a cluster is about; everything for a cluster of an atom."""
+    if home < ATOM_HOMES:
+        dimensions, names = dimension_count(store, record), names_of(record)
+        bounds = bounds_of(record, dimensions, atom_count(store, record))
+        for i in range(dimensions):
+            if store.halves[names + i] == home // CLASSES:
+                return store.floats[bounds + 2 * i], store.floats[bounds + 2 * i + 1]
+    return -np.inf, np.inf
+
+
+@inner
+def key_of(store: Store, record: int, home: int) -> float:
+    """By what the records of an interval cluster are ordered: the lower bound, or the upper where there is no lower."""
+    if home >= ATOM_HOMES:
+        return 0.0
+    low, high = interval_of(store, record, home)
+    return high if home % CLASSES == LEFT_OPEN else low
+
+
+@inner
+def bucket_of(store: Store, edges: int, number: float) -> int:
+    """How many of the edges at this place lie at or below a number; ABSENT if it is none."""
+    if np.isnan(number):
+        return ABSENT
+    low, high = 0, EDGES
+    while low < high:
+        middle = (low + high) >> 1
+        if store.floats[edges + middle] <= number:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,263 @@
+"""The entry points that match encoded events.
+
+For each event: mark its atoms and look up its buckets; list the lone records and chunks to *visit* in the clusters of its
+atoms and dimensions; sift the chunks; test the candidates that are left. When only links are wanted, a partition that
+belongs to one link is left at the first match.
+"""
+
+import numpy as np
+
+from tidings.matching.index.kernels.chunks import sift
+from tidings.matching.index.kernels.clusters import entry_at
+from tidings.matching.index.kernels.layout import (
+    ABSENT,
+    ATOM_COLUMNS,
+    ATOM_HOMES,
+    BUCKETS,
+    BUCKETS_AT,
+    CANDIDATES,
+    CANDIDATES_AT,
+    CHUNK,
+    CLASSES,
+    DIMENSION_AT,
+    DIMENSION_EDGES,
+    DIMENSION_NUMBERS,
+    DIRECTORY,
+    DIRECTORY_COUNT,
+    DOUBTFUL,
+    EDGES,
+    ENTRY_CHUNK,
+    ENTRY_HIGH,
+    ENTRY_LOW,
+    EPOCH,
+    EVENTS,
+    HITS,
+    LONE,
+    MARK,
+    NUMBER_CODES,
+    RECORDS,
+    ROW,
+    SAMPLED,
+    SAMPLES,
+    SEVERAL,
+    TEXT_RANKS,
+    USERS_AT,
+    ZERO,
+    Batch,
+    Slots,
+    Store,
+    compiled,
+    inner,
+    load,
+    prefetch,
+)
+from tidings.matching.index.kernels.records import bounds_of, bucket_of, names_of
+
+AHEAD = 12
+"""A record is asked for this many tests before it is needed, and the reference to it twice as many."""
+
+CHUNK_CANDIDATES = 512
+
+
+@inner
+def enter_event(store: Store, batch: Batch, event: int) -> None:
+    """Mark the atoms of an event, look up its buckets, and learn from it."""
+    words = store.words
+    words[EPOCH] += 1
+    for code in range(NUMBER_CODES, NUMBER_CODES + words[TEXT_RANKS]):
+        words[BUCKETS_AT + code] = ABSENT
+    for i in range(batch.offsets[event], batch.offsets[event + 1]):
+        atom = batch.atoms[i]
+        store.atoms[atom, MARK] = words[EPOCH]
+        store.atoms[atom, HITS] += 1
+        row = store.atoms[atom, ROW]
+        if row >= 0:
+            words[BUCKETS_AT + row // BUCKETS] = row % BUCKETS
+    is_sample = words[EVENTS] < SAMPLES or words[EVENTS] & 15 == 0
+    for dimension in range(batch.lows.shape[1]):
+        number, at = batch.lows[event, dimension], words[DIMENSION_AT + dimension]
+        for code in range(2 * dimension, 2 * dimension + 2):
+            if words[USERS_AT + code] > 0:
+                words[BUCKETS_AT + code] = bucket_of(store, at + DIMENSION_EDGES + (code & 1) * EDGES, number)
+        if is_sample:
+            store.floats[at + DIMENSION_NUMBERS + words[SAMPLED] % SAMPLES] = number
+    words[SAMPLED] += 1 if is_sample else 0
+    words[EVENTS] += 1
+
+
+@inner
+def visit_atoms(store, batch, event, partition, visits, count):  # type: ignore[no-untyped-def]
+    """List what to look at for the atoms of an event."""
+    words = store.words
+    for i in range(batch.offsets[event], batch.offsets[event + 1]):
+        head = store.heads[partition, ATOM_HOMES + batch.atoms[i]]
+        if head & 3 == DIRECTORY:
+            for entry in range(words[(head >> 2) + DIRECTORY_COUNT]):
+                visits[count] = words[entry_at(head >> 2, entry) + ENTRY_CHUNK] << 2 | CHUNK
+                count += 1
+        elif head != 0:
+            visits[count] = head
+            count += 1
+    return count
+
+
+@inner
+def visit_ranges(store, batch, event, partition, visits, count):  # type: ignore[no-untyped-def]
+    """The same for its numbers."""
+    words, floats = store.words, store.floats
+    for dimension in range(batch.lows.shape[1]):
+        low, high = batch.lows[event, dimension], batch.highs[event, dimension]
+        if np.isnan(low):
+            continue
+        for home in range(dimension * CLASSES, (dimension + 1) * CLASSES):
+            head = store.heads[partition, home]
+            if head & 3 == DIRECTORY:
+                for entry in range(words[(head >> 2) + DIRECTORY_COUNT]):
+                    at = entry_at(head >> 2, entry)
+                    if floats[at + ENTRY_LOW] <= low and high <= floats[at + ENTRY_HIGH]:
+                        visits[count] = words[at + ENTRY_CHUNK] << 2 | CHUNK
+                        count += 1
+            elif head != 0:
+                visits[count] = head
+                count += 1
+    return count
+
+
+@inner
+def accepts(halves, floats, atoms, epoch, lows, highs, record):  # type: ignore[no-untyped-def]
+    """Does the event with these numbers, for which atoms are marked, satisfy every condition of the record?
+
+    All conditions are tested even after one has failed: branches that nobody can predict cost more than comparisons.
+    """
+    info = np.int64(load(halves, 2 * record + 1))
+    dimension_count, atom_count = info & 255, info >> 8 & 255
+    names = names_of(record)
+    bounds = bounds_of(record, dimension_count, atom_count)
+    holds = True
+    for i in range(dimension_count):
+        dimension = np.int64(load(halves, names + i))
+        holds &= load(floats, bounds + 2 * i) <= load(lows, dimension)
+        holds &= load(highs, dimension) <= load(floats, bounds + 2 * i + 1)
+    for i in range(names + dimension_count, names + dimension_count + atom_count):
+        atom = np.int64(load(halves, i))
+        holds &= (load(atoms, (atom if atom >= 0 else ~atom) * ATOM_COLUMNS + MARK) == epoch) == (atom >= 0)
+    return holds
+
+
+@inner
+def candidate_at(halves, at):  # type: ignore[no-untyped-def]
+    """The record of the candidate noted at this place: a reference in a chunk, or ~record if it was alone."""
+    candidate = np.int64(load(halves, at))
+    return np.int64(load(halves, candidate)) if candidate >= 0 else ~candidate
+
+
+@inner
+def collect(store, slots, lows, highs, count, out, filled):  # type: ignore[no-untyped-def]
+    """Test the candidates and append the slots of those that match, each filter once, to `out`."""
+    words, halves, floats, atoms = store.words, store.halves, store.floats, store.atoms.reshape(-1)
+    epoch = words[EPOCH]
+    end = 2 * CANDIDATES_AT + count
+    for i in range(2 * CANDIDATES_AT, end):
+        if i + 2 * AHEAD < end:
+            prefetch(halves, abs(np.int64(load(halves, i + 2 * AHEAD))))
+        if i + AHEAD < end:
+            coming = candidate_at(halves, i + AHEAD)
+            prefetch(words, coming)
+            prefetch(words, coming + 7)
+        record = candidate_at(halves, i)
+        if accepts(halves, floats, atoms, epoch, lows, highs, record):
+            slot, info = halves[2 * record], halves[2 * record + 1]
+            if info & SEVERAL:
+                if slots.marks[slot] == epoch:
+                    continue
+                slots.marks[slot] = epoch
+            out[filled] = ~slot if info & DOUBTFUL else slot
+            filled += 1
+    return filled
+
+
+@compiled
+def match_events(store, slots, batch, begin, visits, out, offsets):  # type: ignore[no-untyped-def]
+    """Slots (~slot if doubtful) of the events from `begin` on; the event before which `out` could have become too small."""
+    filled = np.int64(0)
+    for event in range(begin, batch.offsets.size - 1):
+        if out.size - filled < slots.first.size:
+            return event
+        enter_event(store, batch, event)
+        for partition in range(store.heads.shape[0]):
+            visiting = visit_atoms(store, batch, event, partition, visits, ZERO)
+            visiting = visit_ranges(store, batch, event, partition, visits, visiting)
+            count = ZERO
+            for v in range(visiting):
+                head = visits[v]
+                if head & 3 == LONE:
+                    store.halves[2 * CANDIDATES_AT + count] = ~(head >> 2)
+                    count += 1
+                else:
+                    count = sift(store, head >> 2, count)
+                if count > CANDIDATES - CHUNK_CANDIDATES:
+                    filled = collect(store, slots, batch.lows[event], batch.highs[event], count, out, filled)
+                    count = ZERO
+            filled = collect(store, slots, batch.lows[event], batch.highs[event], count, out, filled)
+        offsets[event + 1] = filled
+    return batch.offsets.size - 1
+
+
+@inner
+def find_links(store, slots, link_marks, batch, event, is_owned, visits, visiting, out, filled):  # type: ignore[no-untyped-def]
+    """Append links found to `out`, only the first if the partition is owned; how far it is filled, and whether to go on."""
+    halves, epoch = store.halves, store.words[EPOCH]
+    lows, highs, atoms = batch.lows[event], batch.highs[event], store.atoms.reshape(-1)
+    for v in range(visiting):
+        head = visits[v]
+        halves[2 * CANDIDATES_AT] = ~(head >> 2)
+        count = 1 if head & 3 == LONE else sift(store, head >> 2, ZERO)
+        for i in range(2 * CANDIDATES_AT, 2 * CANDIDATES_AT + count):
+            record = candidate_at(halves, i)
+            slot = halves[2 * record]
+            link = slots.links[slot]
+            if link < 0 or link_marks[link] == epoch or not accepts(halves, store.floats, atoms, epoch, lows, highs, record):
+                continue
+            if halves[2 * record + 1] & DOUBTFUL:
+                out[filled] = ~slot
+                filled += 1
+                continue
+            link_marks[link] = epoch
+            out[filled] = link
+            filled += 1
+            if is_owned:
+                return filled, False
+    return filled, True
+
+
+@compiled
+def match_links(store, slots, owners, link_marks, batch, begin, visits, out, offsets):  # type: ignore[no-untyped-def]
+    """Links with a matching filter, and as ~slot what is doubtful; from `begin` on, like `match_events`."""
+    filled = np.int64(0)
+    for event in range(begin, batch.offsets.size - 1):
+        if out.size - filled < link_marks.size + store.words[RECORDS]:
+            return event
+        enter_event(store, batch, event)
+        for partition in range(store.heads.shape[0]):
+            is_owned = owners[partition] >= 0
+            visiting = visit_atoms(store, batch, event, partition, visits, ZERO)
+            filled, going_on = find_links(
+                store, slots, link_marks, batch, event, is_owned, visits, visiting, out, filled
+            )
+            if going_on:
+                visiting = visit_ranges(store, batch, event, partition, visits, ZERO)
+                filled, going_on = find_links(
+                    store, slots, link_marks, batch, event, is_owned, visits, visiting, out, filled
+                )
+        offsets[event + 1] = filled
+    return batch.offsets.size - 1
+
+
+@compiled
+def spread_atoms(codes, atoms_at, atoms, filled, out):  # type: ignore[no-untyped-def]
+    """Append the atoms of each row's code to the row's place in `out`."""
+    for row in range(codes.size):
+        code = codes[row]
+        for i in range(atoms_at[code], atoms_at[code + 1]):
+            out[filled[row]] = atoms[i]
+            filled[row] += 1

@@ -1,0 +1,239 @@
+"""The words in which an index speaks about filters and events: dimensions and atoms.
+
+A *dimension* is an attribute read as a number, for filters that ask for an interval of it. An *atom* is any other
+condition on one attribute ("symbol is IBM", "name LIKE 'ab%'", "size is one of 1, 2", "urgent is TRUE", "price
+exists"); equal conditions of different filters are one atom, with a small integer as its id and a count of the records
+that mention it. An event is then a number per dimension and the list of the atoms it satisfies, and a filter a few
+intervals and a few ids. Atom ALWAYS is satisfied by every event.
+
+Only conditions that a value *satisfies* are atoms. A filter that asks for the opposite (`symbol != 'IBM'`, `NOT EXISTS
+price`) refuses the atom, so nobody ever has to list what an event does not satisfy.
+
+`Attribute.read` finds the atoms of a value from the value (`text_atoms.py`), and remembers what it found for strings.
+An attribute that no filter reads as text costs nothing for its text, and likewise for its number.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from tidings.matching.index.text_atoms import TextAtoms
+from tidings.model.errors import UsageError
+from tidings.model.values import Number, Value, number_of, text_of, truth_of
+
+ALWAYS = 0
+
+DIMENSIONS_MAX = 1024
+"""Attributes read as numbers by intervals. Filters on further ones are found by what else they ask, and checked whole."""
+
+ATOMS_MAX = 2**30
+
+Kind = Literal["exists", "truth", "numbers", "texts", "like", "range"]
+Reading = tuple[Number | None, tuple[int, ...]]
+"""A value read as a number, where a dimension needs it, and the atoms that it satisfies."""
+
+
+class Atom(NamedTuple):
+    """Whose condition an atom is, and which."""
+
+    attribute: "Attribute"
+    kind: Kind
+    operand: object
+
+
+class Attribute:
+    """What the filters of one index ask of one attribute."""
+
+    __slots__ = (
+        "atoms_count",
+        "dimension",
+        "exists",
+        "ids",
+        "memo",
+        "memo_strings",
+        "name",
+        "numbers",
+        "text_ids",
+        "text_rank",
+        "texts",
+        "truths",
+    )
+
+    def __init__(self, name: str, memo_strings: int) -> None:
+        self.name, self.memo_strings = name, memo_strings
+        self.dimension = -1
+        self.text_rank = -1
+        self.atoms_count = 0
+        self.exists = ALWAYS
+        self.ids: dict[tuple[Kind, object], int] = {}
+        self.text_ids: dict[tuple[str, ...], int] = {}
+        self.truths: dict[bool, int] = {}
+        self.numbers: dict[Number, list[int]] = {}
+        self.texts = TextAtoms()
+        self.memo: dict[str, Reading] = {}
+
+    def read(self, value: Value) -> Reading:
+        if type(value) is not str:
+            return (number_of(value) if self.dimension >= 0 else None), self.atoms_of(value)
+        reading = self.memo.get(value)
+        if reading is None:
+            if len(self.memo) >= self.memo_strings:
+                self.memo.clear()
+            reading = (number_of(value) if self.dimension >= 0 else None), self.atoms_of(value)
+            self.memo[value] = reading
+        return reading
+
+    def atoms_of(self, value: Value) -> tuple[int, ...]:
+        if not self.atoms_count:
+            return ()
+        found = [] if self.exists == ALWAYS else [self.exists]
+        if self.numbers:
+            number = number_of(value)
+            if number is not None:
+                found += self.numbers.get(number, ())
+        if self.truths:
+            truth = truth_of(value)
+            if truth in self.truths:
+                found.append(self.truths[truth])
+        if not self.texts.is_empty():
+            found += self.texts.find(text_of(value))
+        return tuple(found)
+
+    def forget(self, texts: Iterable[str] | None = None) -> None:
+        """Atoms changed: what was remembered about these strings (all strings) no longer holds."""
+        if texts is None:
+            self.memo.clear()
+        else:
+            for text in texts:
+                self.memo.pop(text, None)
+
+
+class Vocabulary:
+    """All attributes, dimensions and atoms of one index."""
+
+    def __init__(self, memo_strings: int) -> None:
+        self.memo_strings = memo_strings
+        self.attributes: dict[str, Attribute] = {}
+        self.dimensions: list[Attribute] = []
+        self.text_ranks = 0
+        self.atoms: list[Atom | None] = [None]
+        self.references: list[int] = [1]
+        self.free: list[int] = []
+        self.fresh: list[int] = []
+        """Atoms made since an engine last looked; an engine that keeps a table of atoms takes them from here."""
+
+    def attribute(self, name: str) -> Attribute:
+        found = self.attributes.get(name)
+        if found is None:
+            found = self.attributes[name] = Attribute(name, self.memo_strings)
+        return found
+
+    def dimension_of(self, attribute: Attribute) -> int:
+        """The dimension of an attribute, made now if it has none; -1 when there are too many."""
+        if attribute.dimension < 0 and len(self.dimensions) < DIMENSIONS_MAX:
+            attribute.dimension = len(self.dimensions)
+            self.dimensions.append(attribute)
+            attribute.forget()
+        return attribute.dimension
+
+    def texts_atom(self, attribute: Attribute, texts: tuple[str, ...]) -> int:
+        """The atom "text is one of `texts`", with one more reference."""
+        atom = attribute.text_ids.get(texts)
+        if atom is None:
+            atom = attribute.text_ids[texts] = self.make(attribute, "texts", texts)
+            if len(texts) == 1 and attribute.text_rank < 0:
+                attribute.text_rank = self.text_ranks
+                self.text_ranks += 1
+            attribute.texts.add_listed(atom, texts)
+            attribute.forget(texts)
+        self.references[atom] += 1
+        return atom
+
+    def atom(self, attribute: Attribute, kind: Kind, operand: object = None) -> int:
+        """The atom of any other kind, with one more reference."""
+        atom = attribute.ids.get((kind, operand))
+        if atom is None:
+            atom = attribute.ids[kind, operand] = self.make(attribute, kind, operand)
+            attribute.forget()
+            match kind, operand:
+                case "exists", _:
+                    attribute.exists = atom
+                case "truth", bool(truth):
+                    attribute.truths[truth] = atom
+                case "numbers", tuple(numbers):
+                    for number in numbers:
+                        attribute.numbers.setdefault(number, []).append(atom)
+                case "like", str(pattern):
+                    attribute.texts.add_pattern(atom, pattern)
+                case "range", (str(low), high):
+                    attribute.texts.add_range(atom, low, high)
+        self.references[atom] += 1
+        return atom
+
+    def make(self, attribute: Attribute, kind: Kind, operand: object) -> int:
+        atom = Atom(attribute, kind, operand)
+        attribute.atoms_count += 1
+        if self.free:
+            number = self.free.pop()
+            self.atoms[number] = atom
+        else:
+            number = len(self.atoms)
+            if number > ATOMS_MAX:
+                raise UsageError(f"filter: the index holds {ATOMS_MAX} different conditions and takes no more")
+            self.atoms.append(atom)
+            self.references.append(0)
+        self.fresh.append(number)
+        return number
+
+    def release(self, number: int) -> None:
+        """One reference less; the last one takes the atom out."""
+        self.references[number] -= 1
+        if self.references[number]:
+            return
+        atom = self.atoms[number]
+        assert atom is not None
+        self.atoms[number] = None
+        self.free.append(number)
+        attribute, kind, operand = atom
+        attribute.atoms_count -= 1
+        match kind, operand:
+            case "texts", tuple(texts):
+                del attribute.text_ids[texts]
+                attribute.texts.remove_listed(number, texts)
+                attribute.forget(texts)
+                return
+            case "exists", _:
+                attribute.exists = ALWAYS
+            case "truth", bool(truth):
+                del attribute.truths[truth]
+            case "numbers", tuple(numbers):
+                self.remove_numbers(attribute, number, numbers)
+            case "like", str(pattern):
+                attribute.texts.remove_pattern(number, pattern)
+            case "range", _:
+                attribute.texts.remove_range(number)
+        del attribute.ids[kind, operand]
+        attribute.forget()
+
+    def remove_numbers(self, attribute: Attribute, atom: int, numbers: tuple[Number, ...]) -> None:
+        for number in numbers:
+            atoms = attribute.numbers[number]
+            atoms.remove(atom)
+            if not atoms:
+                del attribute.numbers[number]
+
+    def row_of(self, number: int) -> tuple[int, int] | None:
+        """For "text is exactly ...": the rank of its attribute among those with such atoms, and a number to spread by."""
+        atom = self.atoms[number]
+        if atom is None or atom.kind != "texts" or len(atom.operand) != 1:  # type: ignore[arg-type]
+            return None
+        return atom.attribute.text_rank, number
+
+    def check(self) -> None:
+        """Assert that every atom is referenced and found by its own operand, and that nothing else is."""
+        for number, atom in enumerate(self.atoms[1:], 1):
+            assert (atom is None) == (self.references[number] == 0), f"atom {number} and its references disagree"
+            if atom is not None:
+                known = atom.attribute.text_ids if atom.kind == "texts" else atom.attribute.ids
+                key = atom.operand if atom.kind == "texts" else (atom.kind, atom.operand)
+                assert known[key] == number, f"atom {number} is not where its condition says"  # type: ignore[index]
+        assert sorted(self.free) == [n for n, atom in enumerate(self.atoms) if atom is None and n]
