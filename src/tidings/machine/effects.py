@@ -1,0 +1,97 @@
+"""What a machine asks of the world.
+
+An effect is an order, named as one. `handle` returns the complete list; the world carries it out in order, after the
+machine has settled its state. Whatever an effect brings back comes as a later input: `Compute` as `Computed`, `Save` as
+`Saved`, `Connect` as `LinkUp` or `LinkDown`.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Protocol
+
+import msgspec
+
+from tidings.machine.inputs import TimerKey
+from tidings.model.identity import NodeId
+
+
+class Transport(Enum):
+    """STREAM: in order, without loss while the link lives. DATAGRAM: each message for itself, perhaps never."""
+
+    STREAM = "stream"
+    DATAGRAM = "datagram"
+
+
+class Send(msgspec.Struct, frozen=True):
+    to: NodeId
+    message: Any
+    transport: Transport = Transport.STREAM
+
+
+class SetTimer(msgspec.Struct, frozen=True):
+    """Fire `key` at the time `at`; a timer of the same name is replaced."""
+
+    key: TimerKey
+    at: float
+
+
+class CancelTimer(msgspec.Struct, frozen=True):
+    key: TimerKey
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Hand `item` (an event, an answer) to the application."""
+
+    item: Any
+
+
+class Connect(msgspec.Struct, frozen=True):
+    neighbour: NodeId
+
+
+class Disconnect(msgspec.Struct, frozen=True):
+    neighbour: NodeId
+    reason: str = ""
+
+
+class Job(Protocol):
+    """Slow work as a value: a frozen struct with its arguments as fields. `run` is pure."""
+
+    def run(self) -> Any: ...
+
+
+class Compute(msgspec.Struct, frozen=True):
+    """Run `job` beside the machine; its result comes back as `Computed(key, ...)`."""
+
+    key: TimerKey
+    job: Job
+
+
+class Save(msgspec.Struct, frozen=True):
+    """Store `data` under `name` so that it survives a crash; None removes it. Comes back as `Saved(name)`."""
+
+    name: str
+    data: bytes | None
+
+
+class Load(msgspec.Struct, frozen=True):
+    prefix: str
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """Something is given up: `reason` is one of a protocol's named reasons. Counted and traced, never silent."""
+
+    item: Any
+    reason: str
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A line for the trace: what the protocol wants to be known of it."""
+
+    kind: str
+    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+
+Effect = Any
+"""Any of the above, or a `Signal` (`inputs.py`) for the other protocols of the node. A signal of a protocol that runs
+alone reaches the world, which has nobody to tell: it does nothing with it."""

@@ -1,0 +1,84 @@
+"""What can happen to a machine.
+
+An input is a fact: it is named in the past tense and carries what the machine needs to know, nothing that it could look
+up. The world a machine lives in (sockets or simulator) makes these; protocols add inputs of their own, such as the
+requests of their application and the signals of a neighbouring protocol (`Signal`). Requests are orders and are named
+as such; `Publish` is here because nearly every protocol takes it.
+"""
+
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+
+from tidings.model.event import Event
+from tidings.model.identity import NodeId
+
+TimerKey = Hashable
+"""A timer's name: a word, or a tuple that begins with one, such as ("nack", event_id)."""
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A message arrived; `size_bytes` is what it took on the wire."""
+
+    sender: NodeId
+    message: Any
+    size_bytes: int = 0
+
+
+class Fired(msgspec.Struct, frozen=True):
+    """The timer of this name came due. It is gone; a machine that wants it again sets it again."""
+
+    key: TimerKey
+
+
+class LinkUp(msgspec.Struct, frozen=True):
+    """A stream to `neighbour` works. Each new stream between the same two nodes has a larger `epoch`."""
+
+    neighbour: NodeId
+    epoch: int = 0
+
+
+class LinkDown(msgspec.Struct, frozen=True):
+    """The stream of that epoch is gone, and with it everything that was on its way."""
+
+    neighbour: NodeId
+    epoch: int = 0
+    reason: str = ""
+
+
+class Computed(msgspec.Struct, frozen=True):
+    """A `Compute` came back: its result, or the text of the error that stopped it."""
+
+    key: TimerKey
+    result: Any = None
+    error: str | None = None
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """A `Save` is on disk, or is not: then `error` says why."""
+
+    name: str
+    error: str | None = None
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """What is stored under names that begin with `prefix`, sorted by name."""
+
+    prefix: str
+    entries: tuple[tuple[str, bytes], ...] = ()
+    error: str | None = None
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """The application wants this event to reach whoever asked for it."""
+
+    event: Event
+
+
+class Signal(msgspec.Struct, frozen=True):
+    """Base of what one protocol tells the others in the same node: an effect of the one, an input of the rest."""
+
+
+Input = Any
+"""Any frozen struct; a machine ignores inputs it does not know."""

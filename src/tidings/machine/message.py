@@ -1,0 +1,39 @@
+"""What machines say to each other.
+
+A message is a frozen struct that derives from `Message` and lives in the module of its protocol. It holds values only,
+so it prints, compares and hashes, and nobody can change it after it was sent; two nodes never share anything else.
+
+Every field states its bound, because the bytes of a message may come from anybody. The types below are the usual ones;
+a field of its own kind is annotated in place:
+
+    class Digest(Message, frozen=True):
+        ids: Annotated[tuple[Name, ...], Meta(max_length=1000)]
+
+The bounds are checked when bytes are decoded, before anything of that size is built. A machine that makes a message
+keeps to them itself; the simulator's checking mode, which sends every message through its bytes, finds the one that
+does not. Fields that hold a dict, a list, a set or `Any` are not allowed: they have no single order or can be changed.
+"""
+
+import sys
+from typing import Annotated
+
+import msgspec
+
+from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
+
+NAME_CHARS_MAX = 255
+"""Length of a name that a message carries: a node, a capability, a timer."""
+
+TEXT_CHARS_MAX = 1024
+"""Length of a sentence that a message carries, such as the reason of a refusal."""
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARS_MAX)]
+Integer = Annotated[int, msgspec.Meta(ge=INTEGER_MIN, le=INTEGER_MAX)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
+Real = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+"""A finite float: the bounds exclude the infinities, and NaN is inside no bounds."""
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Base of all messages. On the wire the fields stand in their order, without their names."""

@@ -1,0 +1,148 @@
+"""A node: several protocols behind one `handle`.
+
+The node is wiring and decides nothing. An arrived message goes to the one protocol that names its type in `messages`; a
+fired timer, a finished computation and a saved entry go back to the protocol that asked, because the node writes the
+protocol's name into the key on the way out and takes it off on the way in. Everything else (links, signals, requests of
+the application) is offered to every protocol in order, and each ignores what it does not know.
+
+A signal that a protocol emits becomes an input for the others at once, before the effects that follow it; signals may
+answer signals, and a named bound stops two protocols that would talk to each other for ever. All protocols have started
+before the first signal is heard. A node is a part itself: a small one may live inside a larger one.
+
+Every input and every effect of every node passes through here, so the way of each is chosen by its exact class: `match`
+on class patterns would make the node itself eight times as dear.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, cast
+
+from tidings.machine.effects import CancelTimer, Compute, Drop, Effect, Load, Save, Send, SetTimer
+from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, Signal, TimerKey
+from tidings.machine.machine import Machine
+from tidings.model.errors import UsageError
+
+SIGNALS_MAX = 1000
+"""Signals that one input may set off inside a node; more is a loop between two protocols."""
+
+NO_RECEIVER = "no protocol of this node receives it"
+
+
+class Part(Machine, Protocol):
+    """A protocol that can be part of a node: it names the messages it receives."""
+
+    messages: tuple[type, ...]
+
+
+class Node:
+    """`Node({"ping": Ping(...), "gossip": Gossip(...)})`; the names keep the parts' timers apart."""
+
+    def __init__(self, parts: Mapping[str, Part]) -> None:
+        self.parts = dict(parts)
+        self.receivers: dict[type, tuple[str, Part]] = {}
+        for name, part in self.parts.items():
+            if not name or "/" in name:
+                raise UsageError(f"part {name!r}: a name is a word without '/', which separates it from what it saves")
+            for message in part.messages:
+                if message in self.receivers:
+                    other, _ = self.receivers[message]
+                    raise UsageError(f"{message.__name__} is received by both {other!r} and {name!r}")
+                self.receivers[message] = name, part
+        self.messages = tuple(self.receivers)
+
+    def start(self, now: float) -> list[Effect]:
+        started = [(name, part.start(now)) for name, part in self.parts.items()]
+        return [effect for name, effects in started for effect in self.settle(now, name, effects)]
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        kind = type(input)
+        if kind is Received:
+            receiver = self.receivers.get(type(input.message))
+            if receiver is None:
+                return [Drop(input.message, NO_RECEIVER)]
+            name, part = receiver
+            return self.settle(now, name, part.handle(now, input))
+        if kind is Fired:
+            name, key = input.key
+            return self.settle(now, name, self.parts[name].handle(now, Fired(key)))
+        if kind in RETURNS:
+            name, returned = RETURNS[kind](input)
+            return self.settle(now, name, self.parts[name].handle(now, returned))
+        effects: list[Effect] = []
+        for name, part in self.parts.items():
+            effects += self.settle(now, name, part.handle(now, input))
+        return effects
+
+    def settle(self, now: float, name: str, effects: list[Effect]) -> list[Effect]:
+        """The effects for the world; signals among them have been heard, and their effects are in place."""
+        outgoing = []
+        for effect in effects:
+            kind = type(effect)
+            if kind is Send:
+                outgoing.append(effect)
+            elif kind is SetTimer:
+                outgoing.append(SetTimer((name, effect.key), effect.at))
+            elif kind in ADDRESSES:
+                outgoing.append(ADDRESSES[kind](name, effect))
+            elif Signal in kind.__mro__:
+                return outgoing + self.settle_signals(now, name, effects[len(outgoing) :])
+            else:
+                outgoing.append(effect)
+        return outgoing
+
+    def settle_signals(self, now: float, name: str, effects: list[Effect]) -> list[Effect]:
+        outgoing: list[Effect] = []
+        pending = deque((name, effect) for effect in effects)
+        signals = 0
+        while pending:
+            source, effect = pending.popleft()
+            if Signal not in type(effect).__mro__:
+                outgoing += self.settle(now, source, [effect])
+                continue
+            signals += 1
+            assert signals <= SIGNALS_MAX, f"protocols of one node keep signalling each other: {effect}"
+            answers = [
+                (other, answer)
+                for other, part in self.parts.items()
+                if other != source
+                for answer in part.handle(now, effect)
+            ]
+            pending.extendleft(reversed(answers))
+        return outgoing
+
+    def check(self) -> None:
+        for part in self.parts.values():
+            part.check()
+
+
+ADDRESSES: dict[type, Callable[[str, Any], Effect]] = {
+    CancelTimer: lambda name, effect: CancelTimer((name, effect.key)),
+    Compute: lambda name, effect: Compute((name, effect.key), effect.job),
+    Save: lambda name, effect: Save(f"{name}/{effect.name}", effect.data),
+    Load: lambda name, effect: Load(f"{name}/{effect.prefix}"),
+}
+"""How a part's name is written into an effect, so that what comes back finds its way."""
+
+
+def returned_computed(input: Computed) -> tuple[str, Input]:
+    name, key = cast(tuple[str, TimerKey], input.key)
+    return name, Computed(key, input.result, input.error)
+
+
+def returned_saved(input: Saved) -> tuple[str, Input]:
+    name, _, rest = input.name.partition("/")
+    return name, Saved(rest, input.error)
+
+
+def returned_loaded(input: Loaded) -> tuple[str, Input]:
+    name, _, rest = input.prefix.partition("/")
+    entries = tuple((path.partition("/")[2], data) for path, data in input.entries)
+    return name, Loaded(rest, entries, input.error)
+
+
+RETURNS: dict[type, Callable[[Any], tuple[str, Input]]] = {
+    Computed: returned_computed,
+    Saved: returned_saved,
+    Loaded: returned_loaded,
+}
+"""How the part's name is read and taken off again."""

@@ -1,0 +1,108 @@
+"""What happens to a packet on its way: rules, and how they are put together.
+
+A rule answers one question: a packet of this size leaves `sender` for `to` now; after which delays does it arrive? The
+answer is a tuple. One delay is the usual case, two are a duplicate, and the empty one is a loss, which says why.
+
+Rules are put around each other. The innermost is a latency; each rule around it changes the question or the answer:
+
+    Loss(Duplication(Jittered(Constant(0.05), 0.01), probability=0.001), probability=0.02)
+
+Datagrams and streams ask the same question. What a rule does to a stream must leave it a stream: a packet that is lost
+is sent again, which costs time, and only when this was in vain a number of times is the answer a loss; the link is then
+broken, with everything that is on its way. That a stream stays in order is seen to by the simulator (`streams.py`).
+
+A rule has state (queues, random streams), so it belongs to one run. `begin` is called once, with the seed of the run.
+Each sender draws from streams of its own, so that one more node in the network does not change the luck of the others.
+"""
+
+from typing import Self
+
+from tidings.machine.effects import Transport
+from tidings.machine.streams import Stream, random_stream
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+
+Fates = tuple[float, ...]
+"""Delays after which a packet, and each duplicate of it, arrives."""
+
+RETRANSMIT_AFTER = 0.2
+"""Seconds after which a stream sends a lost packet again; doubled each time (RFC 6298 starts at 1 s, Linux at 0.2 s)."""
+
+RETRANSMISSIONS_MAX = 8
+"""How often it does before the link counts as broken: 51 seconds in all."""
+
+
+class Lost(tuple[float, ...]):
+    """No delay at all: the packet does not arrive, for this reason."""
+
+    reason: str
+
+    def __new__(cls, reason: str) -> Self:
+        fates = super().__new__(cls)
+        fates.reason = reason
+        return fates
+
+
+STREAM_GIVEN_UP = Lost("lost again with every retransmission")
+
+
+class Streams(dict[NodeId, Stream]):
+    """A random stream for each sender, made when it is first needed."""
+
+    def __init__(self, seed: int, *place: str) -> None:
+        super().__init__()
+        self.seed, self.place = seed, place
+
+    def __missing__(self, sender: NodeId) -> Stream:
+        stream = self[sender] = random_stream(self.seed, *self.place, sender)
+        return stream
+
+
+class Rule:
+    """Base of all rules."""
+
+    needs_sizes = False
+    """Whether the answer depends on the size of the packet. If no rule needs it, messages need not be measured."""
+
+    streams: Streams | None = None
+
+    def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
+        """Make ready for a run. `place` names where in the network this rule stands."""
+        if self.streams is not None:
+            raise UsageError("this network was part of a run already, and remembers it; make a new one for each run")
+        self.streams = Streams(seed, *place, type(self).__name__)
+
+    def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
+        raise NotImplementedError
+
+    def draws(self, sender: NodeId) -> Stream:
+        """The random stream of this rule for this sender."""
+        assert self.streams is not None, "a rule was asked before the run began"
+        return self.streams[sender]
+
+
+class Wrapper(Rule):
+    """Base of rules that stand around another one."""
+
+    def __init__(self, inner: Rule) -> None:
+        self.inner = inner
+        self.needs_sizes = self.needs_sizes or inner.needs_sizes
+
+    def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
+        super().begin(seed, place)
+        self.inner.begin(seed, (*place, type(self).__name__))
+
+
+def later(fates: Fates, wait: float) -> Fates:
+    """The same fates for a packet that had to wait first."""
+    return tuple([wait + delay for delay in fates]) if fates else fates
+
+
+def check_probability(name: str, value: float) -> None:
+    if not 0.0 <= value <= 1.0:
+        raise UsageError(f"{name}: {value} is no probability; give a number from 0 to 1")
+
+
+def check_positive(name: str, value: float) -> None:
+    if not value > 0:
+        raise UsageError(f"{name}: {value} must be above 0")

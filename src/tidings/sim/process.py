@@ -1,0 +1,321 @@
+"""One life of a node: from its start to its crash.
+
+A process carries out what its machine asks for, and hands it what happens. Everything that is on its way to a node
+belongs to the life it was sent to: an entry of the queue names a method of the process, so when the process is dead the
+entry finds nobody, and a node that starts again begins with nothing in the air (what it saved is on its `disk`).
+
+A message that was sent while the node was down, and arrives after it came up, is delivered: it was sent to the node.
+
+This is the innermost loop of every simulation, which is why hot paths are written out and what is only sometimes wanted
+(a trace, checks of every message) is in a subclass, `observing.py`.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tidings.machine.effects import (
+    CancelTimer,
+    Compute,
+    Connect,
+    Deliver,
+    Disconnect,
+    Drop,
+    Effect,
+    Load,
+    Note,
+    Save,
+    Send,
+    SetTimer,
+    Transport,
+)
+from tidings.machine.inputs import Computed, Fired, Input, Received, Signal, TimerKey
+from tidings.machine.machine import Machine
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.sim.clock import Clock
+from tidings.sim.network.rule import Lost
+from tidings.sim.queue import Action
+from tidings.sim.streams import Link, Stream
+
+if TYPE_CHECKING:
+    from tidings.sim.node import SimulatedNode
+    from tidings.sim.simulator import Simulator
+
+DATAGRAM = Transport.DATAGRAM
+
+NODE_DOWN = "node is down"
+NO_SUCH_NODE = "no such node"
+NOBODY_HEARS = "nobody hears it"
+HELD_FULL = "too much waits for a paused node"
+
+Alarm = tuple[TimerKey, float]
+"""A timer that was set: its name, and when it is due by the clock of the node. It is the one if it is the same object."""
+
+
+class Process:
+    __slots__ = (
+        "arrived",
+        "clock",
+        "disk",
+        "fate",
+        "fire_now",
+        "fired",
+        "held",
+        "id",
+        "is_dead",
+        "is_running",
+        "links",
+        "lose",
+        "machine",
+        "measure",
+        "node",
+        "nodes",
+        "push",
+        "received",
+        "sent",
+        "station",
+        "steps",
+        "streams",
+        "timers",
+        "world",
+    )
+
+    def __init__(self, world: "Simulator", node: "SimulatedNode", machine: Machine) -> None:
+        self.world, self.node, self.machine = world, node, machine
+        self.id: NodeId = node.id
+        self.clock: Clock | None = node.clock
+        self.disk = node.disk
+        self.station = None if node.processing is None else node.processing.begin(world.seed, node.id, node.lives)
+        self.timers: dict[TimerKey, Alarm] = {}
+        self.streams: dict[NodeId, Stream] = {}
+        self.links: dict[NodeId, Link] = {}
+        self.held: deque[tuple[Action, Any]] = deque()
+        """What happened while the node is paused, to be caught up with."""
+        self.is_running, self.is_dead = True, False
+        self.sent = self.received = self.fired = self.steps = 0
+        # Looked up once: each of these is used for every message.
+        self.nodes, self.push, self.measure = world.nodes, world.push, world.measure
+        self.fate, self.lose = world.network.fate, world.lose
+        self.arrived: Action = self.receive
+        self.fire_now: Action = self.fire
+
+    def start(self, now: float) -> None:
+        self.perform(now, self.machine.start(now if self.clock is None else self.clock.read(now)))
+
+    def receive(self, now: float, received: Received) -> None:
+        """A message is here."""
+        if not self.is_running:
+            self.receive_otherwise(now, received)
+        elif self.station is None:
+            self.received += 1
+            self.step(now, received)
+        else:
+            self.queue_up(now, received)
+
+    def receive_otherwise(self, now: float, received: Received) -> None:
+        if self.is_dead:
+            self.lose(now, received.sender, self.id, received.message, NODE_DOWN)
+        elif len(self.held) >= self.world.params.held_max:
+            self.lose(now, received.sender, self.id, received.message, HELD_FULL)
+        else:
+            self.held.append((self.arrived, received))
+
+    def queue_up(self, now: float, received: Received) -> None:
+        """A message waits for a worker, and is handled when that one is done with it."""
+        assert self.station is not None
+        done_at = self.station.admit(now)
+        if done_at is None:
+            self.lose(now, received.sender, self.id, received.message, self.station.FULL)
+        else:
+            self.push(done_at, self.finish, received)
+
+    def finish(self, now: float, received: Received) -> None:
+        if not self.is_running:
+            if self.is_dead:
+                self.lose(now, received.sender, self.id, received.message, NODE_DOWN)
+            else:
+                self.held.append((self.finish, received))
+            return
+        self.received += 1
+        self.step(now, received)
+
+    def fire(self, now: float, alarm: Alarm) -> None:
+        key = alarm[0]
+        if self.timers.get(key) is not alarm:
+            self.world.stale -= 1
+            return
+        if not self.is_running:
+            self.held.append((self.fire_now, alarm))
+            # It will be looked for a second time, when the node goes on.
+            return
+        del self.timers[key]
+        self.fired += 1
+        self.step(now, Fired(key))
+
+    def take(self, now: float, input: Input) -> None:
+        """Anything else that happens to the node: links, answers to its requests, what its application wants."""
+        if self.is_running:
+            self.step(now, input)
+        elif not self.is_dead:
+            self.held.append((self.take, input))
+
+    def step(self, now: float, input: Input) -> None:
+        clock = self.clock
+        try:
+            effects = self.machine.handle(now if clock is None else clock.read(now), input)
+        except Exception as problem:
+            problem.add_note(f"in node {self.id!r} at {now!r}, handling {input!r:.300}")
+            raise
+        self.steps += 1
+        for effect in effects:
+            kind = type(effect)
+            if kind is Send:
+                self.send(now, effect)
+            elif kind is SetTimer:
+                self.arm(now, effect.key, effect.at)
+            else:
+                (PERFORM.get(kind) or performer_of(kind, effect))(self, now, effect)
+
+    def perform(self, now: float, effects: list[Effect]) -> None:
+        for effect in effects:
+            kind = type(effect)
+            (PERFORM.get(kind) or performer_of(kind, effect))(self, now, effect)
+
+    def send(self, now: float, effect: Send) -> None:
+        to, message = effect.to, effect.message
+        size_bytes = 0 if self.measure is None else self.measure(message)
+        self.sent += 1
+        if effect.transport is not DATAGRAM:
+            stream = self.streams.get(to)
+            if stream is None:
+                stream = self.world.open_stream(now, self, to)
+            stream.send(now, message, size_bytes)
+            return
+        node = self.nodes.get(to)
+        if node is None:
+            self.send_elsewhere(now, to, message, size_bytes)
+            return
+        fates = self.fate(now, self.id, to, size_bytes, DATAGRAM)
+        if not fates:
+            self.lose(now, self.id, to, message, fates.reason if isinstance(fates, Lost) else "lost")
+            return
+        received = Received(self.id, message, size_bytes)
+        arrived = node.arrived
+        if len(fates) > 1:
+            self.world.duplicated += len(fates) - 1
+        for delay in fates:
+            self.push(now + delay, arrived, received)
+
+    def send_elsewhere(self, now: float, to: NodeId, message: Any, size_bytes: int) -> None:
+        """To everybody in reach, if the network has such a thing; otherwise to nobody."""
+        reach = self.world.network.reach(now, self.id, to, size_bytes)
+        if reach is None:
+            self.lose(now, self.id, to, message, NO_SUCH_NODE)
+            return
+        if not reach:
+            self.lose(now, self.id, to, message, NOBODY_HEARS)
+            return
+        received = Received(self.id, message, size_bytes)
+        self.sent += len(reach) - 1
+        for hearer, fates in reach:
+            node = self.nodes.get(hearer)
+            if node is None or not fates:
+                self.lose(now, self.id, hearer, message, fates.reason if isinstance(fates, Lost) else NO_SUCH_NODE)
+                continue
+            for delay in fates:
+                self.push(now + delay, node.arrived, received)
+
+    def arm(self, now: float, key: TimerKey, at: float) -> None:
+        if key in self.timers:
+            self.world.note_stale()
+        alarm = self.timers[key] = (key, at)
+        due = at if self.clock is None else self.clock.when(at)
+        try:
+            self.push(due if due > now else now, self.fire_now, alarm)
+        except (ValueError, OverflowError):
+            raise UsageError(f"node {self.id!r} set the timer {key!r} to {at!r}, which is no time") from None
+
+    def disarm(self, now: float, cancel: CancelTimer) -> None:
+        if self.timers.pop(cancel.key, None) is not None:
+            self.world.note_stale()
+
+    def set_clock(self, now: float, clock: Clock) -> None:
+        """The clock changes; what was to fire at a reading still fires at that reading."""
+        self.clock = clock
+        for key, at in list(self.timers.values()):
+            self.arm(now, key, at)
+
+    def deliver(self, now: float, deliver: Deliver) -> None:
+        self.node.keep(now, deliver.item)
+
+    def connect(self, now: float, connect: Connect) -> None:
+        self.world.connect(now, self, connect.neighbour)
+
+    def disconnect(self, now: float, disconnect: Disconnect) -> None:
+        self.world.disconnect(now, self, disconnect.neighbour, disconnect.reason)
+
+    def compute(self, now: float, compute: Compute) -> None:
+        """The job is done at once; its result takes the time that the job would take."""
+        try:
+            computed = Computed(compute.key, compute.job.run())
+        except Exception as problem:
+            computed = Computed(compute.key, error=f"{type(problem).__name__}: {problem}")
+        self.push(now + self.node.compute_delay, self.take, computed)
+
+    def save(self, now: float, save: Save) -> None:
+        self.push(self.disk.request(now), self.complete_save, save)
+
+    def complete_save(self, now: float, save: Save) -> None:
+        if not self.is_dead:
+            self.take(now, self.disk.save(save))
+
+    def load(self, now: float, load: Load) -> None:
+        self.push(self.disk.request(now), self.complete_load, load)
+
+    def complete_load(self, now: float, load: Load) -> None:
+        if not self.is_dead:
+            self.take(now, self.disk.load(load))
+
+    def drop(self, now: float, drop: Drop) -> None:
+        given_up = self.world.given_up
+        given_up[drop.reason] = given_up.get(drop.reason, 0) + 1
+
+    def ignore(self, now: float, effect: Effect) -> None:
+        """A note is for the trace, and a signal found nobody to hear it."""
+
+    def resume(self, now: float) -> None:
+        self.is_running = True
+        while self.held and self.is_running:
+            action, argument = self.held.popleft()
+            action(now, argument)
+
+    def die(self) -> None:
+        self.is_running, self.is_dead = False, True
+        self.world.stale += len(self.timers)
+        self.timers.clear()
+        for stream in self.streams.values():
+            stream.is_broken = True
+
+
+PERFORM: dict[type, Callable[[Any, float, Any], None]] = {
+    Send: lambda process, now, effect: process.send(now, effect),
+    SetTimer: lambda process, now, effect: process.arm(now, effect.key, effect.at),
+    CancelTimer: Process.disarm,
+    Deliver: Process.deliver,
+    Connect: Process.connect,
+    Disconnect: Process.disconnect,
+    Compute: Process.compute,
+    Save: Process.save,
+    Load: Process.load,
+    Drop: Process.drop,
+    Note: Process.ignore,
+}
+"""How each kind of effect is carried out; it grows by one entry for each type of signal in the program."""
+
+
+def performer_of(kind: type, effect: Effect) -> Callable[[Any, float, Any], None]:
+    if not issubclass(kind, Signal):
+        raise UsageError(f"{effect!r:.200} is no effect; return what tidings.machine.effects defines")
+    PERFORM[kind] = Process.ignore
+    return Process.ignore

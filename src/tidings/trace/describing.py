@@ -1,0 +1,165 @@
+"""Messages, items and timer names as text for a trace: a name, a key, and the fields.
+
+What is said of a value is decided once for each type, when it is first seen. If its fields can hold nothing but plain
+data, they are encoded as they are, which is quick. Otherwise they are walked: an event is then shown by its key (its
+attributes stand in the row of its publication), a filter by its text, bytes by their number, anything unknown by the
+name of its type. The walk has bounds, and so has all text: what is too long is cut, and says so.
+
+The same value gives the same text in every process: names and sets are sorted, nothing prints its address.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from itertools import islice
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import xxhash
+from msgspec.structs import asdict
+
+from tidings.model.event import Event
+from tidings.model.filter import Filter
+from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX
+
+WALK_DEPTH_MAX = 8
+WALK_ITEMS_MAX = 64
+"""How deep, and how many items of a sequence, a walk looks; of the rest it only says that there is more."""
+
+MORE = "..."
+
+BEGINNING_CHARS = 200
+"""Of a detail that is too long, what is kept for the reader."""
+
+IDENTITY_FIELDS = ("event", "key", "id")
+"""A message that has one of these fields is about the thing that it names; the first found counts."""
+
+PLAIN = (str, int, float, bool, NoneType)
+
+encode = msgspec.json.Encoder(order="deterministic").encode
+
+Description = tuple[str, str | None, str | None]
+"""Name of the type, key, detail."""
+
+
+Plan = tuple[str, str | None, bool]
+"""How values of a type are described: its name, the field that holds the key, whether its fields are plain data."""
+
+plans: dict[type, Plan] = {}
+"""One for each type of message in the program."""
+
+
+def describe(value: Any) -> Description:
+    kind = type(value)
+    if kind is Event:
+        return describe_event(value)
+    name, identity, fields_are_plain = plans.get(kind) or make_plan(kind)
+    if fields_are_plain:
+        detail = encode(asdict(value)).decode()
+        if len(detail) > DETAIL_CHARS_MAX:
+            detail = shortened(detail)
+    else:
+        detail = detail_text(value)
+    return name, None if identity is None else key_text(getattr(value, identity)), detail
+
+
+def describe_event(event: Event, in_full: bool = False) -> Description:
+    """Attributes are told where an event is published, and found from elsewhere by its key."""
+    key = key_text(event)
+    return "Event", key, detail_text(event.attributes) if in_full or key is None else None
+
+
+def make_plan(kind: type) -> Plan:
+    names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
+    identity = next((name for name in IDENTITY_FIELDS if name in names), None)
+    plan = plans[kind] = kind.__name__, identity, bool(names) and has_plain_fields(kind)
+    return plan
+
+
+def has_plain_fields(kind: type) -> bool:
+    try:
+        hints = get_type_hints(kind)
+    except (NameError, TypeError):
+        return False
+    return all(is_plain(hint) for hint in hints.values())
+
+
+def is_plain(hint: Any) -> bool:
+    """Whether values of this type are encoded as they should be shown, in one order, and briefly."""
+    if hint in PLAIN or (isinstance(hint, type) and issubclass(hint, Enum)):
+        return True
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return True
+    if origin is Annotated:
+        return is_plain(parts[0])
+    if origin in (tuple, list, Union, UnionType):
+        return all(part is Ellipsis or is_plain(part) for part in parts)
+    return False
+
+
+def detail_text(value: Any) -> str:
+    text = encode(walked(value)).decode()
+    return text if len(text) <= DETAIL_CHARS_MAX else shortened(text)
+
+
+def shortened(text: str) -> str:
+    return encode({"begins": text[:BEGINNING_CHARS], "chars": len(text)}).decode()
+
+
+def walked(value: Any, depth: int = 0) -> Any:
+    """The value as plain data that encodes the same everywhere."""
+    if isinstance(value, Enum):
+        return value.name
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return f"{len(value)} bytes"
+    if isinstance(value, Filter):
+        return value.text
+    if isinstance(value, Event):
+        return event_key(value) or type(value).__name__
+    if depth >= WALK_DEPTH_MAX:
+        return MORE
+    if isinstance(value, msgspec.Struct):
+        return {name: walked(field, depth + 1) for name, field in asdict(value).items()}
+    if isinstance(value, Mapping):
+        items = islice(value.items(), WALK_ITEMS_MAX)
+        return {word(key): walked(item, depth + 1) for key, item in items} | more(value, {MORE: len(value)}, {})
+    if isinstance(value, tuple | list):
+        return [walked(item, depth + 1) for item in value[:WALK_ITEMS_MAX]] + more(value, [MORE], [])
+    if isinstance(value, set | frozenset):
+        return sorted(word(item) for item in value)[:WALK_ITEMS_MAX] + more(value, [MORE], [])
+    return type(value).__name__
+
+
+def more(value: Any, rest: Any, nothing: Any) -> Any:
+    return rest if len(value) > WALK_ITEMS_MAX else nothing
+
+
+def key_text(value: Any) -> str | None:
+    """The name of a thing: words as they are, parts of a tuple joined, an event by its source and id."""
+    text = event_key(value) if type(value) is Event else word(value)
+    if text is None or len(text) <= KEY_CHARS_MAX:
+        return text
+    # Two long keys that begin alike must not become one.
+    digest = xxhash.xxh3_64_hexdigest(text.encode())
+    return f"{text[: KEY_CHARS_MAX - len(digest) - 1]}~{digest}"
+
+
+def word(value: Any) -> str:
+    kind = type(value)
+    if kind is str:
+        return value  # type: ignore[no-any-return]
+    if kind is tuple:
+        return "/".join([part if type(part) is str else word(part) for part in value])
+    plain = walked(value)
+    return plain if isinstance(plain, str) else encode(plain).decode()
+
+
+def event_key(event: Event) -> str | None:
+    """Source and id with a space between, which a source, being a URI reference, does not contain."""
+    source, id = event.attributes.get("source"), event.attributes.get("id")
+    if source is None or id is None:
+        return id  # type: ignore[return-value]
+    return f"{source} {id}"

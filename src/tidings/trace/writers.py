@@ -1,0 +1,190 @@
+"""Where records go: a Parquet file, a file of JSON lines, or a ring of the latest ones in memory.
+
+    with open_writer("run.parquet", run="ping-7", seed=7) as writer:
+        writer.write(Record(time=0.5, node="a", kind="note"))
+
+The same records give the same bytes. Nothing in a file tells when, where or by whom it was written, and encoding and
+compression depend on the rows alone. (Another version of pyarrow may encode the same rows differently, and writes its
+version into the file.) A row group of a Parquet file, and a block of JSON lines, is what `gathering` stores at once.
+
+A file appears under its name only when it is complete. Until then the rows go to `NAME.partial.ENDING` beside it, and
+`close` renames that. After a crash it remains: JSON lines can be read from it up to the last block, a Parquet file
+without its end cannot be read. When writing fails, a full disk for instance, the partial file is removed, the error
+says so, and an older trace of the same name stays as it was.
+"""
+
+import os
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from tidings.model.errors import UsageError
+from tidings.trace.errors import TraceError
+from tidings.trace.gathering import WIDTH, Writer
+from tidings.trace.record import SCHEMA_VERSION, Record, Row, arrow_schema, record_of
+
+PARQUET_ROWS_MAX = 64 * 1024
+"""Rows of a row group: some 20 MiB of memory with rows of ordinary size, and pieces that Spark can share out."""
+
+JSON_ROWS_MAX = 1024
+"""Rows of a block: what a crash loses at most."""
+
+RING_ROWS_MAX = 64
+
+DICTIONARY_COLUMNS = ["run", "seed", "node", "kind", "peer", "message", "size_bytes", "reason"]
+"""Columns of which few different values are expected in a row group."""
+
+STATISTICS_COLUMNS = ["time"]
+"""The column by which a reader can skip row groups: every other one has the same values in all of them."""
+
+COMPRESSION, COMPRESSION_LEVEL = "zstd", 1
+
+PARTIAL = ".partial"
+
+METADATA_KEY = "tidings.trace"
+"""In the metadata of a Parquet file: an object with version, run and seed."""
+
+
+def open_writer(path: str | Path, run: str = "", seed: int = 0) -> "FileWriter":
+    """A writer for the format that the ending of the name says."""
+    path = Path(path)
+    if path.suffix not in FORMATS:
+        raise TraceError(f"cannot write the trace {path}: end its name in {' or '.join(FORMATS)}")
+    return FORMATS[path.suffix](path, run, seed)
+
+
+class RingBuffer(Writer):
+    """The latest `size` records, for a live node that is asked what just happened."""
+
+    def __init__(self, size: int, run: str = "", seed: int = 0) -> None:
+        if size < 1:
+            raise UsageError(f"size {size}: a ring buffer keeps at least one record")
+        super().__init__(run, seed, min(size, RING_ROWS_MAX))
+        self.rows: deque[Row] = deque(maxlen=size)
+
+    def store(self, cells: list[Any]) -> None:
+        self.rows.extend(zip(*[iter(cells)] * WIDTH, strict=True))
+
+    def records(self) -> list[Record]:
+        """Oldest first."""
+        if not self.closed:
+            self.flush()
+        return [record_of(self.run, self.seed, row) for row in self.rows]
+
+
+class FileWriter(Writer):
+    """A file that appears under its name when it is complete."""
+
+    def __init__(self, path: Path, run: str, seed: int, rows_max: int) -> None:
+        super().__init__(run, seed, rows_max)
+        self.path, self.partial = path, path.with_name(f"{path.stem}{PARTIAL}{path.suffix}")
+        if path.is_dir():
+            raise TraceError(f"cannot write the trace {path}: it is a folder; name a file in it")
+        try:
+            self.file = open(self.partial, "wb")  # noqa: SIM115 - closed by `close` or `abandon`
+        except OSError as problem:
+            raise TraceError(
+                f"cannot write the trace {path}: {problem.strerror}; name a file in a folder that exists and is yours"
+            ) from None
+
+    def save(self) -> None:
+        try:
+            super().save()
+        except OSError as problem:
+            self.abandon(problem)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            super().close()
+            self.finish()
+            self.file.close()
+            os.replace(self.partial, self.path)
+        except OSError as problem:
+            self.abandon(problem)
+
+    def finish(self) -> None:
+        """Write the end of the file."""
+
+    def give_up(self) -> None:
+        """Forget the end of the file."""
+
+    def abandon(self, problem: OSError) -> NoReturn:
+        """Give up: nothing remains, and whoever goes on writing is told that the trace is closed."""
+        self.end()
+        self.give_up()
+        with suppress(OSError):
+            self.file.close()
+        with suppress(OSError):
+            self.partial.unlink()
+        raise TraceError(
+            f"cannot write the trace {self.path}: {problem.strerror or problem}; nothing of it is kept. "
+            "Free some space, or name a file elsewhere"
+        ) from None
+
+
+class JsonLinesWriter(FileWriter):
+    """One object a line, its fields in the order of the schema, without those that are empty."""
+
+    def __init__(self, path: Path, run: str, seed: int) -> None:
+        super().__init__(path, run, seed, JSON_ROWS_MAX)
+        self.encoder = msgspec.json.Encoder()
+
+    def store(self, cells: list[Any]) -> None:
+        rows = zip(*[iter(cells)] * WIDTH, strict=True)
+        self.file.write(self.encoder.encode_lines([record_of(self.run, self.seed, row) for row in rows]))
+        self.file.flush()
+
+
+class ParquetWriter(FileWriter):
+    def __init__(self, path: Path, run: str, seed: int) -> None:
+        self.arrow, parquet = import_parquet(f"cannot write the trace {path}")
+        super().__init__(path, run, seed, PARQUET_ROWS_MAX)
+        self.schema = arrow_schema()
+        self.parquet = parquet.ParquetWriter(
+            self.file,
+            self.schema,
+            use_dictionary=DICTIONARY_COLUMNS,
+            write_statistics=STATISTICS_COLUMNS,
+            compression=COMPRESSION,
+            compression_level=COMPRESSION_LEVEL,
+            store_schema=False,
+        )
+
+    def store(self, cells: list[Any]) -> None:
+        arrow, count, types = self.arrow, len(cells) // WIDTH, self.schema.types
+        same = [
+            arrow.repeat(arrow.scalar(value, type), count)
+            for value, type in zip((self.run, self.seed), types, strict=False)
+        ]
+        own = [arrow.array(cells[place::WIDTH], type) for place, type in enumerate(types[len(same) :])]
+        self.parquet.write_table(arrow.table([*same, *own], schema=self.schema), row_group_size=count)
+
+    def finish(self) -> None:
+        about = {"version": SCHEMA_VERSION, "run": self.run, "seed": self.seed}
+        self.parquet.add_key_value_metadata({METADATA_KEY: msgspec.json.encode(about).decode()})
+        self.parquet.close()
+
+    def give_up(self) -> None:
+        # Otherwise it would try once more to write the end when it is collected.
+        self.parquet.is_open = False
+
+
+def import_parquet(task: str) -> tuple[Any, Any]:
+    """pyarrow and its Parquet module, which come with the extra `fast`."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise TraceError(
+            f"{task}: Parquet needs pyarrow; install it with: pip install 'tidings[fast]', or use a .jsonl file"
+        ) from None
+    return pyarrow, pyarrow.parquet
+
+
+FORMATS: dict[str, Callable[[Path, str, int], FileWriter]] = {".parquet": ParquetWriter, ".jsonl": JsonLinesWriter}
