@@ -84,9 +84,8 @@ def test_overlaps_is_true_only_if_some_event_matches_both_conjunctions(pairs: in
         if left.overlaps(right):
             both = intersection(left.conjunctions[0], right.conjunctions[0])
             assert both is not None
-            witness = find_witness(
-                (both,), left.conjunctions + right.conjunctions, lambda e: left.matches(e) and right.matches(e)
-            )
+            matched = left & right
+            witness = find_witness((both,), left.conjunctions + right.conjunctions, matched.matches)
             if witness is None:
                 assert reads_two_ways(left, right), f"no event matches both {left.text()} and {right.text()}"
 

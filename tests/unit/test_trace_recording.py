@@ -78,7 +78,7 @@ def test_a_message_about_an_event_has_its_key_and_does_not_repeat_its_attributes
 
 def test_a_publication_has_the_attributes_and_the_delivery_only_the_key() -> None:
     detail = '{"id":"7","magnitude":5.1,"source":"/station","type":"quake"}'
-    about = {"message": "Event", "key": "/station 7", "size_bytes": 4}
+    about: dict[str, Any] = {"message": "Event", "key": "/station 7", "size_bytes": 4}
     assert of_input(1.0, "a", Publish(QUAKE)) == Record(time=1.0, node="a", kind="publish", detail=detail, **about)
     assert of_effect(2.0, "b", Deliver(QUAKE)) == Record(time=2.0, node="b", kind="deliver", **about)
 
@@ -124,7 +124,7 @@ def test_a_timer_is_known_by_its_name(key: Any, text: str) -> None:
 
 def test_links_tell_their_other_end_their_epoch_and_why_they_went_down() -> None:
     up, down = of_input(1.0, "a", LinkUp("b", 2)), of_input(2.0, "a", LinkDown("b", 2, "reset"))
-    link = {"node": "a", "kind": "link", "peer": "b", "detail": '{"epoch":2}'}
+    link: dict[str, Any] = {"node": "a", "kind": "link", "peer": "b", "detail": '{"epoch":2}'}
     assert up == Record(time=1.0, message="LinkUp", **link)
     assert down == Record(time=2.0, message="LinkDown", reason="reset", **link)
 

@@ -1,5 +1,6 @@
 """Writers: complete files under their name or none at all, one run per trace, bounded memory."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -156,7 +157,7 @@ def test_after_a_full_disk_the_writer_refuses_more(tmp_path: Path, ending: str) 
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_a_bound_on_the_size_of_files_is_told_like_a_full_disk(tmp_path: Path, ending: str) -> None:
+def test_a_bound_on_the_size_of_files_is_told_like_a_full_disk(root: Path, tmp_path: Path, ending: str) -> None:
     program = (
         "import resource, sys\n"
         "from tidings.trace.record import Record\n"
@@ -167,16 +168,19 @@ def test_a_bound_on_the_size_of_files_is_told_like_a_full_disk(tmp_path: Path, e
         "    for number in range(20000):\n"
         "        writer.write(Record(time=number * 0.7, node=str(number * 7919), kind='note', detail=str(number**5)))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / f"t.{ending}")], capture_output=True, text=True
-    )
+    done = run_program(root, program, tmp_path / f"t.{ending}")
     assert done.returncode == 1
     assert "TraceError: cannot write the trace" in done.stderr
     assert "File too large; nothing of it is kept" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def killed_while_writing(path: Path) -> None:
+def run_program(root: Path, program: str, path: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+    return subprocess.run([sys.executable, "-c", program, str(path)], env=environment, capture_output=True, text=True)
+
+
+def killed_while_writing(root: Path, path: Path) -> None:
     program = (
         "import os, signal, sys\n"
         "from tidings.trace.record import Record\n"
@@ -186,20 +190,20 @@ def killed_while_writing(path: Path) -> None:
         "    writer.write(Record(time=float(number), node=f'n{number % 7}', kind='note', detail=str(number)))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True)
+    done = run_program(root, program, path)
     assert done.returncode == -signal.SIGKILL
 
 
-def test_after_a_crash_the_stored_lines_can_be_read_from_the_partial_file(tmp_path: Path) -> None:
-    killed_while_writing(tmp_path / "t.jsonl")
+def test_after_a_crash_the_stored_lines_can_be_read_from_the_partial_file(root: Path, tmp_path: Path) -> None:
+    killed_while_writing(root, tmp_path / "t.jsonl")
     assert [each.name for each in tmp_path.iterdir()] == ["t.partial.jsonl"]
     saved = list(read_trace(tmp_path / "t.partial.jsonl"))
     assert len(saved) >= 1024
     assert saved == notes(len(saved))
 
 
-def test_after_a_crash_a_parquet_file_is_told_to_be_unfinished(tmp_path: Path) -> None:
-    killed_while_writing(tmp_path / "t.parquet")
+def test_after_a_crash_a_parquet_file_is_told_to_be_unfinished(root: Path, tmp_path: Path) -> None:
+    killed_while_writing(root, tmp_path / "t.parquet")
     with pytest.raises(TraceError, match="its writer did not finish it"):
         list(read_trace(tmp_path / "t.partial.parquet"))
 

@@ -58,10 +58,11 @@ def test_every_kind_of_field_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.spec("P-3")
-@pytest.mark.parametrize("half", ["encode", "decode"])
-def test_half_a_codec_trips_an_assertion(half: str) -> None:
+def test_half_a_codec_trips_an_assertion() -> None:
     with pytest.raises(AssertionError, match="Inner: give both encode and decode, or neither"):
-        Registry().add(1, Inner, **{half: lambda value: value})
+        Registry().add(1, Inner, encode=lambda message: b"")
+    with pytest.raises(AssertionError, match="Inner: give both encode and decode, or neither"):
+        Registry().add(1, Inner, decode=lambda data: Inner(1))
 
 
 @pytest.mark.spec("P-2")
@@ -72,7 +73,7 @@ def test_a_message_has_a_codec_by_default_and_may_bring_its_own() -> None:
         2,
         Everything,
         encode=lambda message: message.name.encode(),
-        decode=lambda data: msgspec.structs.replace(EVERYTHING, name=data.decode()),
+        decode=lambda data: msgspec.structs.replace(EVERYTHING, name=bytes(data).decode()),
     )
     assert known.encode(EVERYTHING) == b"\x00\x02n"
     assert known.decode(b"\x00\x02n") == EVERYTHING
@@ -81,8 +82,8 @@ def test_a_message_has_a_codec_by_default_and_may_bring_its_own() -> None:
 
 def test_a_codec_of_its_own_cannot_raise_past_the_wire() -> None:
     known = Registry()
-    known.add(1, Inner, encode=lambda message: b"", decode=lambda data: data.decode())
-    with pytest.raises(BadMessage, match="^Inner: 'utf-8' codec"):
+    known.add(1, Inner, encode=lambda message: b"", decode=lambda data: bytes(data).decode())
+    with pytest.raises(BadMessage, match=r"^Inner: 'utf-8' codec"):
         known.decode(b"\x00\x01\xff")
 
 
@@ -100,8 +101,8 @@ def test_a_code_fits_two_bytes(code: int) -> None:
         Registry().add(code, Inner)
 
 
-def make(annotation: Any, **config: bool) -> type:
-    return msgspec.defstruct("Made", [("field", annotation)], bases=(Message,), frozen=True, **config)
+def make(annotation: Any) -> type:
+    return msgspec.defstruct("Made", [("field", annotation)], bases=(Message,), frozen=True)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_a_message_without_a_deepest_level_is_refused() -> None:
     [
         (Inner(2**64), "Inner has no bytes: "),
         (msgspec.structs.replace(EVERYTHING, name="\ud800"), "Everything has no bytes: "),
-        (msgspec.structs.replace(EVERYTHING, data=bytes(MESSAGE_BYTES_MAX)), "at most 1048576 are allowed"),
+        (msgspec.structs.replace(EVERYTHING, data=bytes(MESSAGE_BYTES_MAX)), "at most 6294 are allowed"),
         ("text", "str has no code"),
     ],
 )
@@ -169,7 +170,7 @@ def changed(**fields: Any) -> bytes:
     return b"\x00\x01" + msgspec.msgpack.encode(list({**values, **fields}.values()))
 
 
-DEEP = 10**5
+DEEP = 2000
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ VALID = registry(Everything).encode(EVERYTHING)
         (b"\x00\x01" + b"\x9c\xa1\xff", "utf-8"),
         (b"\x00\x01" + b"\x9c\xa3\xed\xa0\x80", "utf-8"),
         (b"\x00\x01" + b"\x9c\xa1n\x05\xca" + struct.pack(">f", math.nan), "Expected `float`"),
-        (b"\x00\x01" + bytes(MESSAGE_BYTES_MAX), "at most 1048576 are allowed"),
+        (b"\x00\x01" + bytes(6293), "Everything of 6295 bytes, at most 6294 are allowed"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

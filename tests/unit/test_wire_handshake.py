@@ -23,9 +23,8 @@ from tidings.wire.handshake import (
 def test_both_ends_agree_on_the_same() -> None:
     a = replace(hello("a", 3, ["batch", "history", "tls"], epoch=7), version_max=5, frame_bytes_max=20_000)
     b = replace(hello("b", 0, ["tls", "batch", "zstd"], epoch=2), version_min=0, version_max=4)
-    common = {"version": 4, "capabilities": ("batch", "tls"), "epoch": 7, "frame_bytes_max": 20_000}
-    assert agree(a, b) == Agreement("b", 0, **common)
-    assert agree(b, a) == Agreement("a", 3, **common)
+    assert agree(a, b) == Agreement("b", 0, version=4, capabilities=("batch", "tls"), epoch=7, frame_bytes_max=20_000)
+    assert agree(b, a) == replace(agree(a, b), peer="a", incarnation=3)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +84,7 @@ def test_an_end_that_forgot_everything_still_gets_a_later_epoch() -> None:
     ],
 )
 def test_a_hello_that_nobody_would_accept_is_not_made(unfit: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="^hello: "):
+    with pytest.raises(UsageError, match=r"^hello: "):
         hello(**unfit)
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tidings.machine.publications import (
+    ATTRIBUTES_BYTES_MAX,
     BATCH_BYTES_MAX,
     PUBLICATION_BYTES_MAX,
     PUBLICATIONS_MAX,
@@ -18,6 +19,7 @@ from tidings.machine.publications import (
 from tidings.model.bounds import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
+from tidings.model.values import Value
 from tidings.wire import FRAME_BYTES_MAX, BadMessage, decode, encode
 
 EVENT = Event({"id": "7", "source": "/a", "price": 5, "share": 5.0, "urgent": True, "name": "é"}, b"\x00\xff")
@@ -43,7 +45,7 @@ def test_the_order_of_the_attributes_does_not_show_in_the_bytes() -> None:
 def test_the_encoded_form_is_fixed() -> None:
     assert (
         encode_event(Event({"b": 1, "a": 2.0}, b"p"))
-        == b"\x92\x82\xa1a\xcb" + struct.pack(">d", 2.0) + b"\xa1b\x01\xc4\x01p"
+        == b"\x92\xc4\x01p\x82\xa1a\xcb" + struct.pack(">d", 2.0) + b"\xa1b\x01"
     )
 
 
@@ -54,31 +56,36 @@ def packed(*items: Any) -> bytes:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "does not begin"),
-        (b"\x92", "truncated"),
-        (b"\xdc\x00\x02\x80\xc4\x00", "does not begin as an array of two"),
-        (b"\x92\x82\xa1a\x01\xa1a\x02\xc4\x00", "an attribute occurs twice"),
-        (b"\x92\xde\x00\x02\xa1a\x01\xa1a\x02\xc4\x00", "an attribute occurs twice"),
-        (b"\x92\xdf\x00\x00\x00\x02\xa1a\x01\xa1a\x02\xc4\x00", "an attribute occurs twice"),
-        (packed({"a": math.nan}, b""), "attribute 'a': nan is not a finite number"),
-        (packed({"a": -math.inf}, b""), "attribute 'a': -inf is not a finite number"),
-        (packed({"a": 2**63}, b""), "attribute 'a': integer beyond 64 bit"),
-        (packed({"a b": 1}, b""), "attribute name 'a b'"),
-        (packed({"time": "yesterday"}, b""), "no RFC 3339 time"),
-        (packed({"a": None}, b""), "Expected"),
-        (packed({"a": [1]}, b""), "Expected"),
-        (packed({"a": b"x"}, b""), "Expected"),
-        (packed({1: 1}, b""), "Expected `str`"),
-        (packed({f"a{number}": 1 for number in range(ATTRIBUTES_MAX + 1)}, b""), "length <= 128"),
-        (packed({}, "text"), "Expected `bytes`"),
-        (packed({}, b"") + b"\x00", "trailing"),
-        (b"\x92\x81\xa1\xff\x01\xc4\x00", "utf-8"),
-        (b"\x92\x81\xa1a\xa1\xff\xc4\x00", "utf-8"),
-        (b"\x92\x81\xa1a" + b"\x91" * 10**5, "Expected"),
-        (b"\x92\x81\xa1a\xd6\xff\x00\x00\x00\x01\xc4\x00", "Expected"),
-        (b"\x92\xdf\xff\xff\xff\xff", "length <= 128"),
-        (b"\x92\x80\xc6\xff\xff\xff\xff", "truncated"),
-        (bytes(PUBLICATION_BYTES_MAX + 1), f"at most {PUBLICATION_BYTES_MAX} are allowed"),
+        (b"", "cut short"),
+        (b"\x92", "cut short"),
+        (b"\x92\xc4\x00", "cut short"),
+        (b"\x92\xc6\xff\xff\xff\xff", "cut short"),
+        (b"\x92\xc4\x00\x81", "truncated"),
+        (b"\xdc\x00\x02\xc4\x00\x80", "does not begin as an array of two with a payload"),
+        (packed("text", {}), "does not begin as an array of two with a payload"),
+        (packed(b"", [1]), "its attributes are no map"),
+        (b"\x92\xc4\x00\x82\xa1a\x01\xa1a\x02", "an attribute occurs twice"),
+        (b"\x92\xc5\x00\x00\xde\x00\x02\xa1a\x01\xa1a\x02", "an attribute occurs twice"),
+        (b"\x92\xc6\x00\x00\x00\x00\xdf\x00\x00\x00\x02\xa1a\x01\xa1a\x02", "an attribute occurs twice"),
+        (packed(b"", {"a": math.nan}), "attribute 'a': nan is not a finite number"),
+        (packed(b"", {"a": -math.inf}), "attribute 'a': -inf is not a finite number"),
+        (packed(b"", {"a": 2**63}), "attribute 'a': integer beyond 64 bit"),
+        (packed(b"", {"a b": 1}), "attribute name 'a b'"),
+        (packed(b"", {"time": "yesterday"}), "no RFC 3339 time"),
+        (packed(b"", {"a": None}), "Expected"),
+        (packed(b"", {"a": [1]}), "Expected"),
+        (packed(b"", {"a": b"x"}), "Expected"),
+        (packed(b"", {1: 1}), "Expected `str`"),
+        (packed(b"", {f"a{number}": 1 for number in range(ATTRIBUTES_MAX + 1)}), "length <= 128"),
+        (packed(b"", {}) + b"\x00", "trailing"),
+        (b"\x92\xc4\x00\x81\xa1\xff\x01", "utf-8"),
+        (b"\x92\xc4\x00\x81\xa1a\xa1\xff", "utf-8"),
+        (b"\x92\xc4\x00\x81\xa1a" + b"\x91" * 10**5, "Expected"),
+        (b"\x92\xc4\x00\x81\xa1a\xd6\xff\x00\x00\x00\x01", "Expected"),
+        (b"\x92\xc4\x00\xdf\xff\xff\xff\xff", "length <= 128"),
+        (b"\x92\xc4\x00\x81\xa1a\xdb\xff\xff\xff\xff", "truncated"),
+        (packed(b"", {"a": "x" * ATTRIBUTES_BYTES_MAX}), f"at most {ATTRIBUTES_BYTES_MAX} are allowed"),
+        (packed(bytes(PUBLICATION_BYTES_MAX), {}), f"at most {PUBLICATION_BYTES_MAX} are allowed"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -89,9 +96,9 @@ def test_bytes_that_are_no_event_are_refused_with_a_reason(data: bytes, reason: 
         decode(b"\x0f\x12" + data)
 
 
-def test_names_may_be_announced_the_long_way() -> None:
-    assert decode_event(b"\x92\xdf\x00\x00\x00\x01\xa1a\x01\xc4\x00") == Event({"a": 1})
-    assert decode_event(b"\x92\xde\x00\x01\xa1a\x01\xc4\x00") == Event({"a": 1})
+def test_lengths_may_be_announced_the_long_way() -> None:
+    assert decode_event(b"\x92\xc6\x00\x00\x00\x01p\xdf\x00\x00\x00\x01\xa1a\x01") == Event({"a": 1}, b"p")
+    assert decode_event(b"\x92\xc5\x00\x01p\xde\x00\x01\xa1a\x01") == Event({"a": 1}, b"p")
 
 
 def test_an_event_too_large_for_a_frame_is_not_published() -> None:
@@ -99,6 +106,14 @@ def test_an_event_too_large_for_a_frame_is_not_published() -> None:
     assert len(encode_event(most)) == PUBLICATION_BYTES_MAX
     with pytest.raises(UsageError, match=f"at most {PUBLICATION_BYTES_MAX} can be published"):
         encode_event(Event({}, bytes(PUBLICATION_BYTES_MAX - 6)))
+
+
+def test_attributes_too_large_to_unpack_at_every_hop_are_not_published() -> None:
+    values: dict[str, Value] = {f"a{number}": "x" * 60_000 for number in range(5)}
+    with pytest.raises(UsageError, match=f"at most {ATTRIBUTES_BYTES_MAX} can be published; put what is large"):
+        encode_event(Event(values))
+    del values["a0"]
+    assert decode_event(encode_event(Event(values))) == Event(values)
 
 
 def test_a_batch_carries_the_bytes_that_came_in() -> None:

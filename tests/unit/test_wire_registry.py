@@ -40,7 +40,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (Echo(300), "0f0191cd012c"),
     (Digest((("/a", "1"), ("/a", "2"))), "0f10919292a22f61a13192a22f61a132"),
     (Request((("/a", "1"),)), "0f11919192a22f61a131"),
-    (Repair(Event({"x": 1.5, "id": "1"}, b"p")), "0f129282a26964a131a178cb3ff8000000000000c40170"),
+    (Repair(Event({"x": 1.5, "id": "1"}, b"p")), "0f1292c4017082a26964a131a178cb3ff8000000000000"),
 ]
 
 
@@ -70,6 +70,7 @@ def test_every_message_that_is_defined_is_listed() -> None:
 
 def subclasses(kind: type) -> set[type]:
     below: set[type] = set()
+    child: type
     for child in kind.__subclasses__():
         below |= {child} | subclasses(child)
     return below

@@ -51,9 +51,7 @@ MAP_HEADS = {0xDE: 2, 0xDF: 4}
 SHORT_MAP, SHORT_MAP_END = 0x80, 0x90
 
 encoder = msgspec.msgpack.Encoder(order="deterministic")
-decoder = msgspec.msgpack.Decoder(
-    tuple[bytes, Annotated[dict[str, Value], msgspec.Meta(max_length=ATTRIBUTES_MAX)]]
-)
+decoder = msgspec.msgpack.Decoder(tuple[bytes, Annotated[dict[str, Value], msgspec.Meta(max_length=ATTRIBUTES_MAX)]])
 
 
 class BadPublication(ValueError):
@@ -93,7 +91,9 @@ def decode_event(data: bytes | memoryview) -> Event:
         if len(attributes) != names:
             raise BadPublication("an attribute occurs twice")
         return Event(attributes, payload)
-    except (ValueError, IndexError, RecursionError, MemoryError) as problem:
+    except IndexError:
+        raise BadPublication("cut short") from None
+    except (ValueError, RecursionError, MemoryError) as problem:
         raise BadPublication(str(problem)) from None
 
 

@@ -34,7 +34,7 @@ CONSTRAINTS_MAX = 64
 and is routed by a wider approximation."""
 
 AUTOMATON_STATES_MAX = 4096
-"""States visited when two text patterns are compared. Beyond it the answer is the safe one (not covered; may overlap)."""
+"""States visited when two text patterns are compared; beyond it the answer is the safe one."""
 
 FILTER_TOKENS_MAX = 512
 """Words and signs of a filter in text form, so that no text takes over 10 ms to accept or reject."""

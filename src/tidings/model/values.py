@@ -84,7 +84,8 @@ def check_string(name: str, value: str) -> str:
             raise UsageError(f"attribute {name!r}: the string holds a lone surrogate and has no UTF-8 form") from None
     if size_bytes > STRING_BYTES_MAX:
         raise UsageError(
-            f"attribute {name!r}: string of {size_bytes} bytes, at most {STRING_BYTES_MAX} are allowed; put it into the payload"
+            f"attribute {name!r}: string of {size_bytes} bytes, at most {STRING_BYTES_MAX} are allowed; "
+            "put it into the payload"
         )
     return value
 

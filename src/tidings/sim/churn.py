@@ -85,7 +85,9 @@ class ChurnTrace(msgspec.Struct, frozen=True):
             raise UsageError(f"a churn trace of {len(self.rows)} hosts; give 1 to {ROWS_MAX}")
         for number, row in enumerate(self.rows, 1):
             if not 0 < len(row) <= PROBES_MAX or row.strip("01"):
-                raise UsageError(f"host {number} of the churn trace: write a 0 or 1 for each of 1 to {PROBES_MAX} probes")
+                raise UsageError(
+                    f"host {number} of the churn trace: write a 0 or 1 for each of 1 to {PROBES_MAX} probes"
+                )
 
 
 HOST_LINE = re.compile(r"(?:(?P<host>\S+)[\s,]+)?(?P<bits>[01](?:[\s,]*[01])*)")

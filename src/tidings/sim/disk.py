@@ -34,4 +34,7 @@ class Disk:
     def load(self, load: Load) -> Loaded:
         if self.error is not None:
             return Loaded(load.prefix, error=self.error)
-        return Loaded(load.prefix, tuple((name, data) for name, data in sorted(self.entries.items()) if name.startswith(load.prefix)))
+        return Loaded(
+            load.prefix,
+            tuple((name, data) for name, data in sorted(self.entries.items()) if name.startswith(load.prefix)),
+        )

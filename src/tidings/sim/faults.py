@@ -1,9 +1,9 @@
 """Faults as values: what goes wrong, when, and for how long.
 
-A fault has a beginning and an end, so a plan of faults says by itself when trouble is over; a protocol's promises are
+A fault has a beginning and an end, so a plan of faults says by itself when trouble is over; what a protocol promises is
 judged after that. A plan is drawn from the seed before the run (`drawing.py`), prints as one line for each fault, is
-read back from that text or from JSON, and can be made smaller: drop a fault, or shorten it. That is what lets `hunt`
-reduce a failure to the two or three faults that cause it.
+read back from that text, and can be made smaller: drop a fault, or shorten it. That is what lets `hunt` reduce a
+failure to the two or three faults that cause it.
 
     2.5..7.1 crash n3                     n3 stops, and starts again with the state it had
     2.5..7.1 crash n3 forgetting          ... with an empty one; what it had saved is on its disk
@@ -35,12 +35,13 @@ FAULTS_MAX = 100_000
 """Faults of one plan; churn among thousands of nodes needs tens of thousands."""
 
 SHOWN_MAX = 40
-"""Faults that are printed; of more, the rest is counted."""
+"""Faults that are printed for people; of more, the rest is counted."""
 
-NODE_NAME = re.compile(r"[^\s,;=|]+")
+NODE_NAME = re.compile(r"[^\s,;=]+")
+DIRECTIONS = ("both", "outgoing", "incoming")
 
 
-class Timed(msgspec.Struct, frozen=True, tag_field="fault", forbid_unknown_fields=True):
+class Timed(msgspec.Struct, frozen=True):
     """What all faults have. `until` is the moment at which it is over."""
 
     at: float
@@ -49,53 +50,52 @@ class Timed(msgspec.Struct, frozen=True, tag_field="fault", forbid_unknown_field
     kind: ClassVar[str]
 
     def __post_init__(self) -> None:
-        if not (0 <= self.at < self.until and self.at < math.inf):
-            raise UsageError(f"{self.span()} {self.kind}: a fault begins at 0 or later, and ends after it began")
-        if not all(NODE_NAME.fullmatch(node) for node in self.nodes):
-            raise UsageError(f"{self.span()} {self.kind}: name the nodes it strikes, without spaces in a name")
+        self.require(0 <= self.at < self.until and self.at < math.inf, "it begins at 0 or later, and ends after that")
+        self.require(bool(self.nodes), "name the nodes that it strikes")
+        self.require(all(NODE_NAME.fullmatch(node) for node in self.nodes), "a node's name has no space, comma or =")
+
+    def require(self, holds: bool, otherwise: str) -> None:
+        if not holds:
+            raise UsageError(f"fault {str(self)!r}: {otherwise}")
 
     @property
     def nodes(self) -> tuple[NodeId, ...]:
-        """Who is struck."""
         raise NotImplementedError
 
     def words(self) -> list[str]:
-        """What follows the names of the nodes in the text form."""
+        """What follows the nodes in the text form."""
         return []
 
-    def span(self) -> str:
-        return f"{self.at:.12g}..{'' if self.until == FOR_EVER else f'{self.until:.12g}'}"
-
     def __str__(self) -> str:
-        return " ".join([self.span(), self.kind, ",".join(self.nodes), *self.words()])
+        until = "" if self.until == FOR_EVER else number_text(self.until)
+        return " ".join([f"{number_text(self.at)}..{until}", self.kind, ",".join(self.nodes), *self.words()])
 
 
-class Crash(Timed, frozen=True, tag="crash"):
+class Striking(Timed, frozen=True):
+    """A fault of one node."""
+
     node: NodeId
-    forgetting: bool = False
-
-    kind = "crash"
 
     @property
     def nodes(self) -> tuple[NodeId, ...]:
         return (self.node,)
+
+
+class Crash(Striking, frozen=True):
+    forgetting: bool = False
+
+    kind = "crash"
 
     def words(self) -> list[str]:
         return ["forgetting"] if self.forgetting else []
 
 
-class Pause(Timed, frozen=True, tag="pause"):
-    node: NodeId
-
+class Pause(Striking, frozen=True):
     kind = "pause"
 
-    @property
-    def nodes(self) -> tuple[NodeId, ...]:
-        return (self.node,)
 
-
-class Partition(Timed, frozen=True, tag="partition"):
-    """`direction` is seen from the nodes that are cut off: "both", "outgoing" or "incoming"."""
+class Partition(Timed, frozen=True):
+    """`direction` is seen from the nodes that are cut off."""
 
     side: tuple[NodeId, ...]
     direction: str = "both"
@@ -104,8 +104,7 @@ class Partition(Timed, frozen=True, tag="partition"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.direction not in DIRECTIONS:
-            raise UsageError(f"{self.span()} partition: direction {self.direction!r}; give {' or '.join(DIRECTIONS)}")
+        self.require(self.direction in DIRECTIONS, f"its direction is {', '.join(DIRECTIONS)}")
 
     @property
     def nodes(self) -> tuple[NodeId, ...]:
@@ -119,20 +118,13 @@ class Partition(Timed, frozen=True, tag="partition"):
         return sends != hears and self.direction != ("incoming" if sends else "outgoing")
 
 
-class Clog(Timed, frozen=True, tag="clog"):
-    node: NodeId
-
+class Clog(Striking, frozen=True):
     kind = "clog"
 
-    @property
-    def nodes(self) -> tuple[NodeId, ...]:
-        return (self.node,)
 
+class Skew(Striking, frozen=True):
+    """Seconds by which the clock jumps, and seconds that it then gains (or loses, below 0) in each second."""
 
-class Skew(Timed, frozen=True, tag="clock"):
-    """Seconds by which the clock jumps, and seconds that it gains (or loses, below 0) in each second."""
-
-    node: NodeId
     offset: float = 0.0
     drift: float = 0.0
 
@@ -140,72 +132,51 @@ class Skew(Timed, frozen=True, tag="clock"):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (math.isfinite(self.offset) and (self.offset >= 0 or self.at == 0)):
-            raise UsageError(f"{self.span()} clock: offset {self.offset}; below 0 it is possible at time 0 only")
-        if not -1 < self.drift < math.inf:
-            raise UsageError(f"{self.span()} clock: drift {self.drift} would stop the clock; give more than -1")
-
-    @property
-    def nodes(self) -> tuple[NodeId, ...]:
-        return (self.node,)
+        self.require(math.isfinite(self.offset), "an offset is a number of seconds")
+        self.require(self.offset >= 0 or self.at == 0, "an offset below 0 is possible at time 0 only")
+        self.require(-1 < self.drift < math.inf, "a drift of -1 or less would stop the clock")
 
     def words(self) -> list[str]:
-        return [f"offset={self.offset:.12g}", f"drift={self.drift:.12g}"]
+        return [f"offset={number_text(self.offset)}", f"drift={number_text(self.drift)}"]
 
 
-class SlowDisk(Timed, frozen=True, tag="slow-disk"):
-    node: NodeId
+class SlowDisk(Striking, frozen=True):
     delay: float
 
     kind = "slow-disk"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.delay < math.inf:
-            raise UsageError(f"{self.span()} slow-disk: delay {self.delay} is no span of time; give seconds from 0")
-
-    @property
-    def nodes(self) -> tuple[NodeId, ...]:
-        return (self.node,)
+        self.require(0 <= self.delay < math.inf, "its delay is a number of seconds from 0")
 
     def words(self) -> list[str]:
-        return [f"delay={self.delay:.12g}"]
+        return [f"delay={number_text(self.delay)}"]
 
 
-class Corrupt(Timed, frozen=True, tag="corrupt"):
-    node: NodeId
+class Corrupt(Striking, frozen=True):
     probability: float
 
     kind = "corrupt"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.probability <= 1:
-            raise UsageError(f"{self.span()} corrupt: probability {self.probability}; give a number from 0 to 1")
-
-    @property
-    def nodes(self) -> tuple[NodeId, ...]:
-        return (self.node,)
+        self.require(0 <= self.probability <= 1, "a probability is a number from 0 to 1")
 
     def words(self) -> list[str]:
-        return [f"probability={self.probability:.12g}"]
+        return [f"probability={number_text(self.probability)}"]
 
-
-DIRECTIONS = ("both", "outgoing", "incoming")
 
 Fault = Crash | Pause | Partition | Clog | Skew | SlowDisk | Corrupt
 
 
 class FaultPlan(msgspec.Struct, frozen=True):
-    """Faults in order of their beginning."""
+    """Faults in order of their beginning; `plan_of` puts them into it."""
 
     faults: tuple[Fault, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.faults) > FAULTS_MAX:
             raise UsageError(f"a plan of {len(self.faults)} faults, at most {FAULTS_MAX} are allowed")
-        if any(later.at < fault.at for fault, later in zip(self.faults, self.faults[1:], strict=False)):
-            raise UsageError("the faults of a plan stand in order of their beginning; use plan_of")
 
     @property
     def over_at(self) -> float:
@@ -217,7 +188,7 @@ class FaultPlan(msgspec.Struct, frozen=True):
         return "; ".join(str(fault) for fault in self.faults)
 
     def lines(self) -> list[str]:
-        """For people: a line for each fault, of very many only the first."""
+        """A line for each fault; of very many only the first."""
         shown = [str(fault) for fault in self.faults[:SHOWN_MAX]]
         more = len(self.faults) - len(shown)
         return [*shown, f"... and {more} more"] if more else shown
@@ -226,10 +197,12 @@ class FaultPlan(msgspec.Struct, frozen=True):
         return FaultPlan(tuple(fault for place, fault in enumerate(self.faults) if place not in places))
 
     def shortened(self, place: int) -> "FaultPlan | None":
-        """The fault at this place takes half its time; None when that is less than a millisecond, or it never ends."""
+        """The fault at this place takes half its time; None when it cannot be cut to whole milliseconds."""
         fault = self.faults[place]
-        until = round(fault.at + (fault.until - fault.at) / 2, 3)
-        if fault.until == FOR_EVER or not fault.at < until < fault.until:
+        if fault.until == FOR_EVER:
+            return None
+        until = round((fault.at + fault.until) / 2, 3)
+        if not fault.at < until < fault.until:
             return None
         shorter = msgspec.structs.replace(fault, until=until)
         return FaultPlan((*self.faults[:place], shorter, *self.faults[place + 1 :]))
@@ -248,11 +221,20 @@ class FaultPlan(msgspec.Struct, frozen=True):
         return FaultPlan(tuple(kept))
 
 
+NO_FAULTS = FaultPlan()
+
+
 def plan_of(faults: list[Fault]) -> FaultPlan:
     """The plan of these faults; those that begin together stay in the order in which they are given."""
     return FaultPlan(tuple(sorted(faults, key=lambda fault: fault.at)))
 
 
 def crashes_of(absences: list[Absence], forgetting: bool = False) -> list[Fault]:
-    """Churn as faults."""
-    return [Crash(absence.begin, absence.end, absence.node, forgetting) for absence in absences]
+    """Churn as faults, in whole milliseconds; what is shorter is left out."""
+    spans = [(round(absence.begin, 3), round(absence.end, 3), absence.node) for absence in absences]
+    return [Crash(begin, end, node, forgetting) for begin, end, node in spans if begin < end]
+
+
+def number_text(value: float) -> str:
+    """The shortest text from which the same number is read."""
+    return repr(float(value)).removesuffix(".0")

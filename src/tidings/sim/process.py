@@ -34,9 +34,9 @@ from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.clock import Clock
-from tidings.sim.network.rule import Lost
+from tidings.sim.network.rule import reason_of
 from tidings.sim.queue import Action
-from tidings.sim.streams import Link, Stream
+from tidings.sim.streams import LINK_BROKEN, Link, Stream
 
 if TYPE_CHECKING:
     from tidings.sim.node import SimulatedNode
@@ -50,7 +50,7 @@ NOBODY_HEARS = "nobody hears it"
 HELD_FULL = "too much waits for a paused node"
 
 Alarm = tuple[TimerKey, float]
-"""A timer that was set: its name, and when it is due by the clock of the node. It is the one if it is the same object."""
+"""A timer that was set: its name, and when it is due by the clock of the node. Two settings are two objects."""
 
 
 class Process:
@@ -75,7 +75,6 @@ class Process:
         "received",
         "sent",
         "station",
-        "steps",
         "streams",
         "timers",
         "world",
@@ -93,7 +92,7 @@ class Process:
         self.held: deque[tuple[Action, Any]] = deque()
         """What happened while the node is paused, to be caught up with."""
         self.is_running, self.is_dead = True, False
-        self.sent = self.received = self.fired = self.steps = 0
+        self.sent = self.received = self.fired = 0
         # Looked up once: each of these is used for every message.
         self.nodes, self.push, self.measure = world.nodes, world.push, world.measure
         self.fate, self.lose = world.network.fate, world.lose
@@ -101,7 +100,7 @@ class Process:
         self.fire_now: Action = self.fire
 
     def start(self, now: float) -> None:
-        self.perform(now, self.machine.start(now if self.clock is None else self.clock.read(now)))
+        self.carry_out(now, self.machine.start(now if self.clock is None else self.clock.read(now)))
 
     def receive(self, now: float, received: Received) -> None:
         """A message is here."""
@@ -116,10 +115,13 @@ class Process:
     def receive_otherwise(self, now: float, received: Received) -> None:
         if self.is_dead:
             self.lose(now, received.sender, self.id, received.message, NODE_DOWN)
-        elif len(self.held) >= self.world.params.held_max:
+        elif self.is_overfull():
             self.lose(now, received.sender, self.id, received.message, HELD_FULL)
         else:
             self.held.append((self.arrived, received))
+
+    def is_overfull(self) -> bool:
+        return len(self.held) >= self.world.params.held_max
 
     def queue_up(self, now: float, received: Received) -> None:
         """A message waits for a worker, and is handled when that one is done with it."""
@@ -147,7 +149,6 @@ class Process:
             return
         if not self.is_running:
             self.held.append((self.fire_now, alarm))
-            # It will be looked for a second time, when the node goes on.
             return
         del self.timers[key]
         self.fired += 1
@@ -165,9 +166,13 @@ class Process:
         try:
             effects = self.machine.handle(now if clock is None else clock.read(now), input)
         except Exception as problem:
+            # The trace of the call does not say which node it was.
             problem.add_note(f"in node {self.id!r} at {now!r}, handling {input!r:.300}")
             raise
-        self.steps += 1
+        if effects:
+            self.carry_out(now, effects)
+
+    def carry_out(self, now: float, effects: list[Effect]) -> None:
         for effect in effects:
             kind = type(effect)
             if kind is Send:
@@ -176,11 +181,6 @@ class Process:
                 self.arm(now, effect.key, effect.at)
             else:
                 (PERFORM.get(kind) or performer_of(kind, effect))(self, now, effect)
-
-    def perform(self, now: float, effects: list[Effect]) -> None:
-        for effect in effects:
-            kind = type(effect)
-            (PERFORM.get(kind) or performer_of(kind, effect))(self, now, effect)
 
     def send(self, now: float, effect: Send) -> None:
         to, message = effect.to, effect.message
@@ -198,7 +198,7 @@ class Process:
             return
         fates = self.fate(now, self.id, to, size_bytes, DATAGRAM)
         if not fates:
-            self.lose(now, self.id, to, message, fates.reason if isinstance(fates, Lost) else "lost")
+            self.lose(now, self.id, to, message, reason_of(fates))
             return
         received = Received(self.id, message, size_bytes)
         arrived = node.arrived
@@ -221,7 +221,7 @@ class Process:
         for hearer, fates in reach:
             node = self.nodes.get(hearer)
             if node is None or not fates:
-                self.lose(now, self.id, hearer, message, fates.reason if isinstance(fates, Lost) else NO_SUCH_NODE)
+                self.lose(now, self.id, hearer, message, NO_SUCH_NODE if node is None else reason_of(fates))
                 continue
             for delay in fates:
                 self.push(now + delay, node.arrived, received)
@@ -250,10 +250,10 @@ class Process:
         self.node.keep(now, deliver.item)
 
     def connect(self, now: float, connect: Connect) -> None:
-        self.world.connect(now, self, connect.neighbour)
+        self.world.links.connect(now, self, connect.neighbour)
 
     def disconnect(self, now: float, disconnect: Disconnect) -> None:
-        self.world.disconnect(now, self, disconnect.neighbour, disconnect.reason)
+        self.world.links.disconnect(now, self, disconnect.neighbour, disconnect.reason)
 
     def compute(self, now: float, compute: Compute) -> None:
         """The job is done at once; its result takes the time that the job would take."""
@@ -290,17 +290,19 @@ class Process:
             action, argument = self.held.popleft()
             action(now, argument)
 
-    def die(self) -> None:
+    def die(self, now: float) -> None:
         self.is_running, self.is_dead = False, True
-        self.world.stale += len(self.timers)
+        self.world.note_stale(len(self.timers))
         self.timers.clear()
+        while self.held:
+            action, argument = self.held.popleft()
+            if isinstance(argument, Received):
+                action(now, argument)
         for stream in self.streams.values():
-            stream.is_broken = True
+            stream.broken = stream.broken or LINK_BROKEN
 
 
 PERFORM: dict[type, Callable[[Any, float, Any], None]] = {
-    Send: lambda process, now, effect: process.send(now, effect),
-    SetTimer: lambda process, now, effect: process.arm(now, effect.key, effect.at),
     CancelTimer: Process.disarm,
     Deliver: Process.deliver,
     Connect: Process.connect,
@@ -311,7 +313,7 @@ PERFORM: dict[type, Callable[[Any, float, Any], None]] = {
     Drop: Process.drop,
     Note: Process.ignore,
 }
-"""How each kind of effect is carried out; it grows by one entry for each type of signal in the program."""
+"""How each other kind of effect is carried out; it grows by one entry for each type of signal in the program."""
 
 
 def performer_of(kind: type, effect: Effect) -> Callable[[Any, float, Any], None]:

@@ -116,7 +116,7 @@ def walked(value: Any, depth: int = 0) -> Any:
     if isinstance(value, bytes | bytearray):
         return f"{len(value)} bytes"
     if isinstance(value, Filter):
-        return value.text
+        return value.text()
     if isinstance(value, Event):
         return event_key(value) or type(value).__name__
     if depth >= WALK_DEPTH_MAX:

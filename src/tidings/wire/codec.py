@@ -84,7 +84,9 @@ class Registry:
         except (ValueError, TypeError, OverflowError) as problem:
             raise UsageError(f"{type(message).__name__} has no bytes: {problem}") from None
         if len(data) > bytes_max:
-            raise UsageError(f"{type(message).__name__} of {len(data)} bytes, at most {bytes_max} are allowed; split it")
+            raise UsageError(
+                f"{type(message).__name__} of {len(data)} bytes, at most {bytes_max} are allowed; split it"
+            )
         return data
 
     def decode(self, data: bytes) -> Any:

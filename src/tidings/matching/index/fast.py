@@ -7,6 +7,7 @@ Learning is checked after certain numbers of new records and events. It may leav
 in worse places than now known; they are renewed a few at a time, as adding and matching go on.
 """
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -37,6 +38,9 @@ RELEASED_MAX = 1 << 14
 
 SHARED = 0
 """The partition of all filters whose link has none of its own."""
+
+
+FIRST_ONLY: Any = np.zeros(1, np.int64)
 
 
 class FastEngine:
@@ -71,7 +75,7 @@ class FastEngine:
                 memory.keep_marks()
         self.set_links(additions)
         specs = self.specs_of(additions)
-        if len(specs.slots):
+        if len(specs.lines):
             self.file(specs)
 
     def set_links(self, additions: Sequence[Addition]) -> None:
@@ -91,38 +95,38 @@ class FastEngine:
             links[addition.slot] = addition.link
 
     def specs_of(self, additions: Sequence[Addition]) -> Specs:
-        lines: list[tuple[int, int, int, int, int]] = []
+        lines: list[int] = []
         names: list[int] = []
         bounds: list[float] = []
         partition_of_link = self.partition_of_link
         for slot, _, records, doubtful, link in additions:
-            flag = 0 if doubtful is None else layout.DOUBTFUL
+            flags = 0 if doubtful is None else layout.DOUBTFUL
             if len(records) > 1:
-                flag |= layout.SEVERAL
-            partition = partition_of_link.get(link, SHARED)
+                flags |= layout.SEVERAL
+            partition = partition_of_link.get(link, SHARED) if partition_of_link else SHARED
             for dimensions, ends, atoms in records:
-                lines.append((slot, flag, partition, len(dimensions), len(atoms)))
+                lines += (slot, flags, partition, len(dimensions), len(atoms), len(names), len(bounds))
                 names += dimensions
                 names += atoms
                 bounds += ends
-        columns = np.array(lines, np.int64).reshape(-1, 5).T.copy()
-        names_at, bounds_at = begins(columns[3] + columns[4]), begins(2 * columns[3])
-        return Specs(*columns, np.array(names, np.int32), names_at, np.array(bounds, np.float64), bounds_at)
+        integers = np.frombuffer(array("q", lines), np.int64).reshape(-1, layout.SPEC_COLUMNS)
+        return Specs(integers, np.array(names, np.int32), np.array(bounds, np.float64))
 
     def file(self, specs: Specs) -> None:
-        count = len(specs.slots)
-        filing.survey(self.memory.store, specs)
+        memory, count = self.memory, len(specs.lines)
+        homes, keys = np.empty(count, np.int64), np.empty(count, np.float64)
+        filing.choose_homes(memory.store, specs, homes, keys, True)
         self.records_seen += count
         if self.records_seen >= self.records_next:
             self.records_next = 8 * self.records_seen
             self.learn()
-        homes, keys = np.empty(count, np.int64), np.empty(count, np.float64)
-        filing.choose_homes(self.memory.store, specs, homes, keys)
-        order = np.arange(count) if count == 1 else np.lexsort((keys, homes, specs.partitions))
-        done = filing.insert(self.memory.store, self.memory.slots, specs, homes, order, 0)
+            filing.choose_homes(memory.store, specs, homes, keys, False)
+        partitions = specs.lines[:, layout.SPEC_PARTITION]
+        order = FIRST_ONLY if count == 1 else np.lexsort((keys, homes, partitions))
+        done = filing.insert(memory.store, memory.slots, specs, homes, order, 0)
         while done < count:
-            self.memory.grow_arena()
-            done = filing.insert(self.memory.store, self.memory.slots, specs, homes, order, done)
+            memory.grow_arena()
+            done = filing.insert(memory.store, memory.slots, specs, homes, order, done)
         if self.renewing:
             self.renew(count * RENEWALS_PER_ADD)
 
@@ -300,8 +304,3 @@ def event_in(events: Events, row: int) -> Event:
         return event_at(events, row)
     return events[row]  # type: ignore[index, return-value]
 
-
-def begins(counts: Any) -> Any:
-    """Where each of several stretches begins that lie one after the other."""
-    ends = np.cumsum(counts)
-    return ends - counts

@@ -60,29 +60,27 @@ class Breaker:
         dimensions: list[int] = []
         bounds: list[float] = []
         lists: list[tuple[Attribute, tuple[str, ...]]] = []
-        vocabulary = self.vocabulary
+        known = self.vocabulary.attributes.get
         for constraint in conjunction:
             number, text = constraint.number, constraint.text
-            if constraint.truth is not None:
+            attribute = known(constraint.name)
+            if attribute is None or constraint.truth is not None:
                 return None
             if text is None:
-                if number is None or len(number.intervals) != 1:
+                if number is None or len(number.intervals) != 1 or attribute.dimension < 0:
                     return None
                 low, high = number.intervals[0]
                 if type(low) is int and not -EXACT_INTEGER_MAX <= low <= EXACT_INTEGER_MAX:
                     return None
                 if low == high or (type(high) is int and not -EXACT_INTEGER_MAX <= high <= EXACT_INTEGER_MAX):
                     return None
-                dimension = vocabulary.attribute(constraint.name).dimension
-                if dimension < 0:
-                    return None
-                dimensions.append(dimension)
+                dimensions.append(attribute.dimension)
                 bounds += (low, high)
             elif number is None and text.include:
-                lists.append((vocabulary.attribute(constraint.name), text.include))
+                lists.append((attribute, text.include))
             else:
                 return None
-        atoms = [vocabulary.texts_atom(attribute, texts) for attribute, texts in lists]
+        atoms = [self.vocabulary.texts_atom(attribute, texts) for attribute, texts in lists]
         return tuple(dimensions), tuple(bounds), tuple(atoms)
 
     def several_records(self, conjunction: tuple[Constraint, ...], room: int) -> list[Record]:

@@ -73,7 +73,7 @@ class Pareto(msgspec.Struct, frozen=True):
         return self.low * self.shape / (self.shape - 1) if self.shape > 1 else math.inf
 
     def draw(self, rng: Random) -> float:
-        return self.low * (1.0 - rng.random()) ** (-1.0 / self.shape)
+        return self.low * math.pow(1.0 - rng.random(), -1.0 / self.shape)
 
 
 Distribution = Uniform | Exponential | LogNormal | Pareto

@@ -64,9 +64,9 @@ class Loss(Losing):
 class BurstyLoss(Losing):
     """Losses in bursts (Gilbert and Elliott): each ordered pair is in a good or in a bad state, each with its loss.
 
-    The state is one of time, not of packets: it stays good for `good_for` seconds on average and bad for `bad_for`, both
-    exponentially distributed, so that a pair that says little meets the same weather as one that says much. In the long
-    run `bad_for / (good_for + bad_for)` of the time is bad.
+    The state is one of time, not of packets: it stays good for `good_for` seconds on average and bad for `bad_for`,
+    both exponentially distributed, so that a pair that says little meets the same weather as one that says much. In the
+    long run `bad_for / (good_for + bad_for)` of the time is bad.
     """
 
     lost = BURST
@@ -111,7 +111,7 @@ class Duplication(Wrapper):
         fates = self.inner.fate(now, sender, to, size_bytes, transport)
         if transport is Transport.STREAM or self.draws(sender).random() >= self.probability:
             return fates
-        return tuple([*fates, *self.inner.fate(now, sender, to, size_bytes, transport)]) or fates
+        return (*fates, *self.inner.fate(now, sender, to, size_bytes, transport)) or fates
 
 
 class Reordering(Wrapper):

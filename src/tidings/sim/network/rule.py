@@ -26,7 +26,7 @@ Fates = tuple[float, ...]
 """Delays after which a packet, and each duplicate of it, arrives."""
 
 RETRANSMIT_AFTER = 0.2
-"""Seconds after which a stream sends a lost packet again; doubled each time (RFC 6298 starts at 1 s, Linux at 0.2 s)."""
+"""Seconds after which a stream sends a lost packet again, as Linux does at the least; doubled each time."""
 
 RETRANSMISSIONS_MAX = 8
 """How often it does before the link counts as broken: 51 seconds in all."""
@@ -43,6 +43,12 @@ class Lost(tuple[float, ...]):
         return fates
 
 
+def reason_of(fates: Fates) -> str:
+    """Why a packet without fates is lost."""
+    return fates.reason if isinstance(fates, Lost) else UNNAMED
+
+
+UNNAMED = "lost"
 STREAM_GIVEN_UP = Lost("lost again with every retransmission")
 
 
@@ -75,6 +81,10 @@ class Rule:
     def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
         raise NotImplementedError
 
+    def reach(self, now: float, sender: NodeId, to: NodeId, size_bytes: int) -> list[tuple[NodeId, Fates]] | None:
+        """Who hears what is sent to `to`, which is no node; None if that means nothing here. See `radio.py`."""
+        return None
+
     def draws(self, sender: NodeId) -> Stream:
         """The random stream of this rule for this sender."""
         assert self.streams is not None, "a rule was asked before the run began"
@@ -91,6 +101,9 @@ class Wrapper(Rule):
     def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
         super().begin(seed, place)
         self.inner.begin(seed, (*place, type(self).__name__))
+
+    def reach(self, now: float, sender: NodeId, to: NodeId, size_bytes: int) -> list[tuple[NodeId, Fates]] | None:
+        return self.inner.reach(now, sender, to, size_bytes)
 
 
 def later(fates: Fates, wait: float) -> Fates:

@@ -16,6 +16,13 @@ from tidings.matching.index.kernels.layout import (
     RANDOM,
     RECORDS,
     SAMPLES,
+    SPEC_ATOMS,
+    SPEC_BOUNDS_AT,
+    SPEC_DIMENSIONS,
+    SPEC_FLAGS,
+    SPEC_NAMES_AT,
+    SPEC_PARTITION,
+    SPEC_SLOT,
     TOP,
     Slots,
     Specs,
@@ -58,25 +65,29 @@ def sample_bound(store: Store, dimension: int, number: float) -> None:
             store.floats[at + DIMENSION_BOUNDS + place] = number
 
 
-@compiled
+@inner
 def survey(store: Store, specs: Specs) -> None:
     """Take note of what new records ask for, before they are filed."""
-    for i in range(specs.slots.size):
-        at, begin, dimensions = specs.names_at[i], specs.bounds_at[i], specs.dimension_counts[i]
+    lines = specs.lines
+    for i in range(lines.shape[0]):
+        at, begin, dimensions = lines[i, SPEC_NAMES_AT], lines[i, SPEC_BOUNDS_AT], lines[i, SPEC_DIMENSIONS]
         for j in range(2 * dimensions):
-            sample_bound(store, specs.names[at + (j >> 1)], specs.bounds[begin + j])
-        for j in range(at + dimensions, at + dimensions + specs.atom_counts[i]):
+            sample_bound(store, np.int64(specs.names[at + (j >> 1)]), specs.bounds[begin + j])
+        for j in range(at + dimensions, at + dimensions + lines[i, SPEC_ATOMS]):
             if specs.names[j] >= 0:
                 store.atoms[specs.names[j], ASKING] += 1
-    store.words[RECORDS] += specs.slots.size
+    store.words[RECORDS] += lines.shape[0]
 
 
 @compiled
-def choose_homes(store: Store, specs: Specs, homes, keys) -> None:  # type: ignore[no-untyped-def]
-    """Where each new record should be filed, and its key there: what to sort by."""
-    for i in range(specs.slots.size):
-        at, begin, dimensions = specs.names_at[i], specs.bounds_at[i], specs.dimension_counts[i]
-        home, _ = best_home(store, specs.names, at, dimensions, specs.atom_counts[i], specs.bounds, begin)
+def choose_homes(store: Store, specs: Specs, homes, keys, are_new: bool) -> None:  # type: ignore[no-untyped-def]
+    """Where each record should be filed, and its key there: what to sort by. New ones are taken note of first."""
+    if are_new:
+        survey(store, specs)
+    lines = specs.lines
+    for i in range(lines.shape[0]):
+        at, begin, dimensions = lines[i, SPEC_NAMES_AT], lines[i, SPEC_BOUNDS_AT], lines[i, SPEC_DIMENSIONS]
+        home, _ = best_home(store, specs.names, at, dimensions, lines[i, SPEC_ATOMS], specs.bounds, begin)
         homes[i], keys[i] = home, 0.0
         if home < ATOM_HOMES:
             for j in range(dimensions):
@@ -86,16 +97,16 @@ def choose_homes(store: Store, specs: Specs, homes, keys) -> None:  # type: igno
 
 @inner
 def write_record(store: Store, slots: Slots, specs: Specs, i: int) -> int:
-    halves = store.halves
-    dimensions, atoms, slot = specs.dimension_counts[i], specs.atom_counts[i], specs.slots[i]
+    halves, line = store.halves, specs.lines[i]
+    dimensions, atoms, slot = line[SPEC_DIMENSIONS], line[SPEC_ATOMS], line[SPEC_SLOT]
     record = take_block(store, record_words(dimensions, atoms))
     halves[2 * record] = slot
-    halves[2 * record + 1] = dimensions | atoms << 8 | specs.flags[i]
+    halves[2 * record + 1] = dimensions | atoms << 8 | line[SPEC_FLAGS]
     for j in range(dimensions + atoms):
-        halves[names_of(record) + j] = specs.names[specs.names_at[i] + j]
+        halves[names_of(record) + j] = specs.names[line[SPEC_NAMES_AT] + j]
     bounds = bounds_of(record, dimensions, atoms)
     for j in range(2 * dimensions):
-        store.floats[bounds + j] = specs.bounds[specs.bounds_at[i] + j]
+        store.floats[bounds + j] = specs.bounds[line[SPEC_BOUNDS_AT] + j]
     first = np.int64(slots.first[slot])
     if first == 0:
         slots.first[slot] = record
@@ -114,7 +125,7 @@ def insert(store: Store, slots: Slots, specs: Specs, homes, order, begin: int) -
         if words.size - words[TOP] < words[MARGIN]:
             return n
         i = order[n]
-        place(store, specs.partitions[i], write_record(store, slots, specs, i), homes[i])
+        place(store, specs.lines[i, SPEC_PARTITION], write_record(store, slots, specs, i), homes[i])
     return order.size
 
 

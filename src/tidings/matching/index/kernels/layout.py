@@ -118,17 +118,14 @@ class Slots(NamedTuple):
 
 
 class Specs(NamedTuple):
-    """Records to be filed: per record slot, flags, partition and counts; names and bounds lie one after the other."""
+    """Records to be filed: a line of SPEC_* integers for each; the dimensions and atoms, and the bounds, of all of them."""
 
-    slots: Any
-    flags: Any
-    partitions: Any
-    dimension_counts: Any
-    atom_counts: Any
+    lines: Any
     names: Any
-    names_at: Any
     bounds: Any
-    bounds_at: Any
+
+
+SPEC_SLOT, SPEC_FLAGS, SPEC_PARTITION, SPEC_DIMENSIONS, SPEC_ATOMS, SPEC_NAMES_AT, SPEC_BOUNDS_AT, SPEC_COLUMNS = range(8)
 
 
 class Batch(NamedTuple):

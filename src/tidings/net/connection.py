@@ -1,0 +1,263 @@
+"""One TCP connection: frames in, frames out, signs of life. It knows nothing of other connections.
+
+A connection has four stages. `greeting`: the caller sends its Hello, and the called end answers with its own once it
+knows who calls (it needs the name to propose an epoch). `introduced`: both Hellos are there and agree; now the end with
+the smaller name decides whether this connection becomes the link between the two (`links.py` says why there can be
+more than one), and says so with its first Heartbeat, or with a Goodbye. `up`: messages flow. `ended`: the reason is
+known and nothing more is handed on, though the transport may still be sending what had waited.
+
+Signs of life. Once in `heartbeat_period` we look: if nothing was sent since the last look, a Heartbeat is; if nothing
+was heard for `silence_max`, the peer is taken for dead. That finds what TCP does not: a machine that lost its power, a
+cable, a process that hangs.
+
+The end. Whoever ends a connection says Goodbye with the reason, behind whatever still waits, closes its sending half,
+and throws away what arrives until the other end closes too; closing at once would make the operating system reset the
+connection and destroy the Goodbye on its way. `drain_timeout` bounds all of this.
+
+Nothing a peer sends raises beyond here. Bytes that are no frame or no message end the connection, with the reason.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Protocol, cast
+
+from tidings.model.identity import NodeId
+from tidings.net.outbox import Outbox
+from tidings.net.params import HostParams
+from tidings.wire.errors import BadFrame, BadMessage
+from tidings.wire.frames import HEAD_BYTES, OPENING_BYTES_MAX, FrameReader, frame
+from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
+from tidings.wire.registry import decode, encode
+
+HEARTBEAT = frame(encode(Heartbeat()))
+CONTROL = (Hello, Heartbeat, Goodbye)
+
+
+class Stage(Enum):
+    GREETING = "greeting"
+    INTRODUCED = "introduced"
+    UP = "up"
+    ENDED = "ended"
+
+
+class Cause(Enum):
+    """Why a connection ended, for counting; the sentence for people goes beside it."""
+
+    GOODBYE = "the peer said goodbye"
+    LOST = "connection lost"
+    SILENT = "peer silent"
+    BAD_FRAME = "bad frame"
+    BAD_MESSAGE = "bad message"
+    NO_HANDSHAKE = "no handshake"
+    REFUSED = "handshake refused"
+    DUPLICATE = "duplicate connection"
+    REPLACED = "replaced by a newer connection"
+    TOO_MANY = "too many connections"
+    DISCONNECTED = "disconnected on purpose"
+    STOPPED = "this node stops"
+
+
+class Owner(Protocol):
+    """Who decides about connections and takes their messages."""
+
+    def opened(self, connection: "Connection") -> None: ...
+
+    def greeted(self, connection: "Connection", theirs: Hello) -> None: ...
+
+    def accepted(self, connection: "Connection") -> None: ...
+
+    def received(self, sender: NodeId, message: Any, size_bytes: int) -> None: ...
+
+    def ended(self, connection: "Connection", cause: Cause, reason: str) -> None: ...
+
+    def gone(self, connection: "Connection") -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    """`calling` is the name of the peer we called, None if we were called."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], float],
+        params: HostParams,
+        owner: Owner,
+        calling: NodeId | None,
+    ) -> None:
+        self.loop, self.clock, self.params, self.owner, self.calling = loop, clock, params, owner, calling
+        self.stage = Stage.GREETING
+        self.peer: NodeId = calling or ""
+        self.agreement: Agreement | None = None
+        self.mine: Hello | None = None
+        self.theirs: Hello | None = None
+        self.transport: asyncio.Transport
+        self.outbox = Outbox(loop, params)
+        self.reader = FrameReader(opening_bytes_max=OPENING_BYTES_MAX)
+        self.unread: list[bytes] = []
+        self.is_reading_paused = False
+        self.opened_at = self.heard_at = clock()
+        self.up_at = 0.0
+        self.tick: asyncio.TimerHandle | None = None
+        self.verdict: asyncio.Future[str] = loop.create_future()
+        """Done when the connection is up, with "", or has ended before, with the reason."""
+
+    # What the transport tells us.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=self.params.write_buffer_bytes)
+        self.outbox.attach(self.transport)
+        self.tick = self.loop.call_later(self.params.handshake_timeout, self.give_up_greeting)
+        self.owner.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.stage is Stage.ENDED:
+            return
+        self.heard_at = self.clock()
+        try:
+            bodies = self.reader.feed(data)
+        except BadFrame as problem:
+            self.end(Cause.BAD_FRAME, problem.reason)
+            return
+        self.take(bodies)
+
+    def eof_received(self) -> None:
+        if self.stage is not Stage.ENDED:
+            self.end(Cause.LOST, "the peer closed the connection without a goodbye")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.end(Cause.LOST, f"the connection broke: {error}" if error else "the connection broke", quietly=True)
+        self.cancel_tick()
+        self.owner.gone(self)
+
+    def pause_writing(self) -> None:
+        self.outbox.pause()
+
+    def resume_writing(self) -> None:
+        self.outbox.resume()
+
+    # What arrives.
+
+    def take(self, bodies: list[bytes]) -> None:
+        received, peer = self.owner.received, self.peer
+        for place, body in enumerate(bodies):
+            if self.is_reading_paused:
+                self.unread += bodies[place:]
+                return
+            try:
+                message = decode(body)
+            except BadMessage as problem:
+                self.end(Cause.BAD_MESSAGE, problem.reason)
+                return
+            if self.stage is Stage.UP and type(message) not in CONTROL:
+                received(peer, message, HEAD_BYTES + len(body))
+            else:
+                self.take_control(message)
+                peer = self.peer
+            if self.stage is Stage.ENDED:
+                return
+
+    def take_control(self, message: Any) -> None:
+        kind = type(message)
+        if kind is Goodbye:
+            self.end(Cause.GOODBYE, message.reason or "the peer said goodbye", quietly=True)
+            self.transport.close()
+        elif self.stage is Stage.GREETING:
+            if kind is not Hello:
+                self.end(Cause.NO_HANDSHAKE, f"{kind.__name__} came where Hello was expected")
+                return
+            self.theirs, self.peer = message, message.node
+            self.owner.greeted(self, message)
+        elif kind is not Heartbeat:
+            self.end(Cause.BAD_MESSAGE, f"{kind.__name__} came at the wrong time: this link is {self.stage.value}")
+        elif self.stage is Stage.INTRODUCED:
+            self.owner.accepted(self)
+
+    def pause_reading(self) -> None:
+        if not self.is_reading_paused and self.stage is not Stage.ENDED:
+            self.is_reading_paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.is_reading_paused:
+            self.is_reading_paused = False
+            bodies, self.unread = self.unread, []
+            if self.stage is not Stage.ENDED:
+                self.take(bodies)
+            if not self.is_reading_paused and not self.transport.is_closing():
+                # While we did not read we could not hear: the silence was ours.
+                self.heard_at = self.clock()
+                self.transport.resume_reading()
+
+    # What leaves.
+
+    def greet(self, mine: Hello) -> None:
+        self.mine = mine
+        self.outbox.put(frame(encode(mine)))
+
+    def introduce(self, agreement: Agreement) -> None:
+        self.stage, self.agreement = Stage.INTRODUCED, agreement
+
+    def accept(self) -> None:
+        """Tell the peer that this connection is the link."""
+        self.outbox.put(HEARTBEAT)
+
+    def become_up(self) -> None:
+        assert self.agreement is not None
+        self.stage = Stage.UP
+        self.up_at = self.clock()
+        self.cancel_tick()
+        self.tick = self.loop.call_later(self.params.heartbeat_period, self.look)
+        self.decide("")
+
+    def end(self, cause: Cause, reason: str, quietly: bool = False) -> None:
+        """The connection is over for us. Unless `quietly`, the peer is told why behind what waits for it."""
+        if self.stage is Stage.ENDED:
+            return
+        self.stage = Stage.ENDED
+        self.unread.clear()
+        self.cancel_tick()
+        if not quietly and not self.transport.is_closing():
+            self.say_goodbye(reason)
+        self.decide(reason)
+        self.owner.ended(self, cause, reason)
+
+    def say_goodbye(self, reason: str) -> None:
+        self.resume_reading()
+        self.outbox.finish(frame(encode(goodbye(reason))))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+        self.tick = self.loop.call_later(self.params.drain_timeout, self.transport.abort)
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    # Signs of life.
+
+    def look(self) -> None:
+        silent = self.clock() - self.heard_at
+        if self.is_reading_paused:
+            silent = 0.0
+        if silent >= self.params.silence_max:
+            self.end(Cause.SILENT, f"nothing was heard for {silent:.1f} s")
+            self.abort()
+            return
+        if not self.outbox.has_written and not self.outbox.frames:
+            self.outbox.put(HEARTBEAT)
+        self.outbox.has_written = False
+        self.tick = self.loop.call_later(self.params.heartbeat_period, self.look)
+
+    def give_up_greeting(self) -> None:
+        self.end(Cause.NO_HANDSHAKE, f"no link within {self.params.handshake_timeout} s")
+
+    def decide(self, reason: str) -> None:
+        if not self.verdict.done():
+            self.verdict.set_result(reason)
+
+    def cancel_tick(self) -> None:
+        if self.tick is not None:
+            self.tick.cancel()
+            self.tick = None

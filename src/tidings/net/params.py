@@ -1,0 +1,129 @@
+"""Every bound and every time-out of a host, in one place.
+
+Two families. The bounds keep memory finite whatever peers and applications do; what goes beyond one is dropped with a
+reason or answered with an error, and counted. The time-outs decide when something that stays silent is given up.
+"""
+
+import math
+from enum import Enum
+
+import msgspec
+
+from tidings.model.errors import UsageError
+from tidings.wire.frames import FRAME_BYTES_MAX, HEAD_BYTES
+
+DATAGRAM_BYTES_LIMIT = 65_507
+"""No UDP datagram over IPv4 carries more."""
+
+
+class InboxPolicy(Enum):
+    """What happens when the application does not take what was delivered, and the inbox is full."""
+
+    PAUSE = "pause"
+    """Stop reading from all links, so that the senders' queues fill. What timers and datagrams deliver is dropped."""
+
+    DROP_NEWEST = "drop newest"
+    DROP_OLDEST = "drop oldest"
+
+
+class HostParams(msgspec.Struct, frozen=True, kw_only=True):
+    inbox_max: int = 10_000
+    """Delivered items that wait for the application."""
+
+    inbox_policy: InboxPolicy = InboxPolicy.PAUSE
+
+    queue_messages_max: int = 10_000
+    """Messages that wait to be sent to one peer."""
+
+    queue_bytes_max: int = 8 * 1024 * 1024
+    """Bytes that wait to be sent to one peer; at least one frame."""
+
+    write_buffer_bytes: int = 256 * 1024
+    """Bytes handed to the operating system's side before we wait for the peer to read; they come on top of the queue."""
+
+    links_max: int = 1024
+    """Links that work at the same time."""
+
+    strangers_max: int = 64
+    """Connections at the same time that have not yet become links."""
+
+    connect_timeout: float = 5.0
+    """Seconds from the first packet to a working link, when we call; above `heartbeat_period`, since the other end may
+    look for that long whether an earlier connection still lives."""
+
+    handshake_timeout: float = 5.0
+    """Seconds that a caller has to become a link."""
+
+    backoff_first: float = 0.1
+    """Seconds before the second attempt to connect; each further one waits twice as long, less a random part."""
+
+    backoff_max: float = 30.0
+    """Longest wait between two attempts. A link that did not last this long does not end the series."""
+
+    heartbeat_period: float = 2.0
+    """Seconds without anything to send after which a heartbeat is sent."""
+
+    silence_max: float = 6.0
+    """Seconds without a sign of the peer after which a link is taken for dead; at least two heartbeat periods."""
+
+    drain_timeout: float = 5.0
+    """Seconds that a link which is closed on purpose has to hand over what waits in its queue."""
+
+    datagram_bytes_max: int = 1200
+    """Longest message sent or taken as one datagram. This much passes nearly every path in one piece."""
+
+    compute_workers: int = 2
+    """Threads that run `Compute`."""
+
+    computations_max: int = 256
+    """Computations under way or waiting."""
+
+    saves_max: int = 10_000
+    """Saves and loads that wait for the disk."""
+
+    def __post_init__(self) -> None:
+        for name in SPANS:
+            span = getattr(self, name)
+            if not (math.isfinite(span) and span > 0):
+                raise UsageError(f"{name}: {span} is no span of time; give seconds above 0")
+        for name in COUNTS:
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
+        if self.queue_bytes_max < FRAME_BYTES_MAX + HEAD_BYTES:
+            raise UsageError(
+                f"queue_bytes_max: {self.queue_bytes_max} is less than a frame; give at least "
+                f"{FRAME_BYTES_MAX + HEAD_BYTES}"
+            )
+        if self.silence_max < 2 * self.heartbeat_period:
+            raise UsageError(
+                f"silence_max: {self.silence_max} would take a live peer for dead; give at least twice "
+                f"heartbeat_period, {2 * self.heartbeat_period}"
+            )
+        if self.connect_timeout <= self.heartbeat_period:
+            raise UsageError(f"connect_timeout: {self.connect_timeout} is not above heartbeat_period; make it longer")
+        if self.backoff_max < self.backoff_first:
+            raise UsageError(f"backoff_max: {self.backoff_max} is below backoff_first; give at least that")
+        if self.datagram_bytes_max > DATAGRAM_BYTES_LIMIT:
+            raise UsageError(f"datagram_bytes_max: {self.datagram_bytes_max}; UDP carries {DATAGRAM_BYTES_LIMIT}")
+
+
+SPANS = (
+    "connect_timeout",
+    "handshake_timeout",
+    "backoff_first",
+    "backoff_max",
+    "heartbeat_period",
+    "silence_max",
+    "drain_timeout",
+)
+COUNTS = (
+    "inbox_max",
+    "queue_messages_max",
+    "write_buffer_bytes",
+    "links_max",
+    "strangers_max",
+    "datagram_bytes_max",
+    "compute_workers",
+    "computations_max",
+    "saves_max",
+)

@@ -1,0 +1,100 @@
+"""A node of the simulated network: what outlives the crashes of its process."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tidings.machine.inputs import Input, Received
+from tidings.machine.machine import Machine
+from tidings.machine.streams import Stream
+from tidings.model.identity import NodeId
+from tidings.sim.clock import Clock
+from tidings.sim.disk import Disk
+from tidings.sim.network.processing import Processing
+from tidings.sim.process import NODE_DOWN, Process
+from tidings.sim.queue import Action
+
+if TYPE_CHECKING:
+    from tidings.sim.simulator import Simulator
+
+Draws = Callable[[str], Stream]
+"""The random streams of one life of a node: `draws("gossip")` is the one for that purpose."""
+
+Make = Callable[[Draws], Machine]
+"""Builds the machine of a node: `lambda draws: Ping(["b"], PingParams(), draws("ping"))`."""
+
+
+class Delivery(NamedTuple):
+    """Something that a machine handed to its application, and the true time at which it did."""
+
+    at: float
+    item: Any
+
+
+class SimulatedNode:
+    def __init__(self, world: "Simulator", id: NodeId, make: Make) -> None:
+        params = world.params
+        self.world, self.id, self.make = world, id, make
+        self.machine: Machine | None = None
+        """That of the present life, or of the last one while the node is down."""
+        self.process: Process | None = None
+        """None while the node is down."""
+        self.lives = 0
+        self.clock: Clock | None = None
+        """None is a perfect one."""
+        self.disk = Disk(params.save_delay)
+        self.compute_delay = params.compute_delay
+        self.processing: Processing | None = None
+        """How fast messages are handled, from the next start on; None is at once."""
+        self.delivered: list[Delivery] = []
+        self.delivered_count = 0
+        self.past_sent = self.past_received = self.past_fired = 0
+        self.arrived: Action = self.arrive
+        """What is called when a message arrives that is sent now."""
+
+    @property
+    def sent(self) -> int:
+        return self.past_sent + (self.process.sent if self.process else 0)
+
+    @property
+    def received(self) -> int:
+        return self.past_received + (self.process.received if self.process else 0)
+
+    @property
+    def fired(self) -> int:
+        return self.past_fired + (self.process.fired if self.process else 0)
+
+    def arrive(self, now: float, received: Received) -> None:
+        """A message arrives that was sent while the node was down."""
+        if self.process is not None:
+            self.process.receive(now, received)
+        else:
+            self.world.lose(now, received.sender, self.id, received.message, NODE_DOWN)
+
+    def inject(self, now: float, input: Input) -> None:
+        if self.process is not None:
+            self.process.take(now, input)
+        else:
+            self.world.refused += 1
+
+    def keep(self, now: float, item: Any) -> None:
+        self.delivered_count += 1
+        if len(self.delivered) < self.world.params.delivered_max:
+            self.delivered.append(Delivery(now, item))
+
+    def begin(self, now: float, keep_state: bool) -> None:
+        """A new life."""
+        if self.machine is None or not keep_state:
+            self.machine = self.make(self.world.draws(self.id, self.lives))
+        self.process = self.world.process_type(self.world, self, self.machine)
+        self.arrived = self.process.arrived
+        self.lives += 1
+        self.process.start(now)
+
+    def end(self, now: float) -> None:
+        process = self.process
+        assert process is not None
+        process.die(now)
+        self.past_sent += process.sent
+        self.past_received += process.received
+        self.past_fired += process.fired
+        self.process, self.arrived = None, self.arrive

@@ -1,0 +1,310 @@
+"""The simulated world: nodes, a network between them, and time that jumps from one event to the next.
+
+    simulator = Simulator(seed=7, network=Constant(0.05))
+    simulator.add("a", lambda draws: Ping(["b"], PingParams(), draws("ping")))
+    simulator.add("b", lambda draws: Ping(["a"], PingParams(), draws("ping")))
+    simulator.run(until=10.0)
+    simulator.delivered("a")
+
+The machines are the ones that run on sockets, unmodified. Everything that happens is an entry of one queue, ordered by
+(time, ticket), and all chance comes from the seed; so the same seed gives the same run, to the byte of its trace,
+whatever the hash seed or the version of Python. Adding a node changes nothing for the draws of the others.
+
+What may be done to a node while the run goes on (crash, restart, pause, a clock that is off, a slow disk) is a method
+here or an attribute of `nodes[...]`; call it between two runs, or at a time inside one through `call_at`.
+
+In checking mode every message goes through its bytes, so that nodes share nothing but messages, and the state of each
+machine is checked now and then; `observing.py` tells what that finds. A run then takes two to three times as long. The
+size of a message is that of its bytes. Without checking it is taken only if the network needs it, and is otherwise
+given as 0, since encoding a message only to measure it would be a good part of its cost.
+
+Every packet is accounted for: sent + duplicated = received + lost + in flight; a loss has a reason, and is counted.
+The garbage collector is off during a run, because a simulation creates millions of objects and no cycles.
+"""
+
+import gc
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tidings.machine.effects import Transport
+from tidings.machine.inputs import Input
+from tidings.machine.streams import Stream as RandomStream
+from tidings.machine.streams import random_stream
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.sim.clock import Clock
+from tidings.sim.network.processing import Processing
+from tidings.sim.network.rule import Rule, reason_of
+from tidings.sim.node import Delivery, Draws, Make, SimulatedNode
+from tidings.sim.observing import ObservedProcess, Sealed
+from tidings.sim.process import NO_SUCH_NODE, Process
+from tidings.sim.queue import Action, Entry, LadderQueue, Queue
+from tidings.sim.streams import HANDSHAKE_BYTES, Links, Stream, pair_of
+from tidings.trace import recording
+from tidings.trace.gathering import Writer
+from tidings.trace.record import Record
+from tidings.wire.registry import encode
+
+STALE_MAX = 10_000
+"""Timers set and then replaced or cancelled that may wait in the queue before they are looked for and removed."""
+
+
+class SimulatorParams(msgspec.Struct, frozen=True, kw_only=True):
+    """All times in seconds."""
+
+    connect_timeout: float = 3.0
+    """After this a `Connect` that nobody answers comes back as `LinkDown`."""
+    silence_timeout: float = 20.0
+    """After this an end of a link notices that the other vanished without a word."""
+    compute_delay: float = 0.01
+    """How long a `Compute` takes, if the node does not say otherwise."""
+    save_delay: float = 0.005
+    """How long a `Save` or a `Load` takes, if the disk of the node does not say otherwise."""
+    jitter: float = 0.0
+    """Up to this much is added to every event, drawn from the seed, so that seeds differ even where nothing is left to
+    chance. 0 is off; a microsecond is enough."""
+    held_max: int = 100_000
+    """Messages that wait for a paused node."""
+    delivered_max: int = 1_000_000
+    """Deliveries that are kept for each node; further ones are only counted."""
+    check_every: int = 16
+    """In checking mode, inputs of a machine from one check of its state to the next."""
+
+    def __post_init__(self) -> None:
+        for name in ("connect_timeout", "silence_timeout", "compute_delay", "save_delay", "jitter"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds from 0")
+        for name in ("held_max", "delivered_max", "check_every"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}: {getattr(self, name)} is too small; give at least 1")
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """What happened up to now."""
+
+    sent: int
+    """Packets that machines sent; a broadcast counts once for each node that is in reach."""
+    duplicated: int
+    received: int
+    lost: dict[str, int]
+    """Packets that the world lost, by reason."""
+    in_flight: int
+    fired: int
+    """Timers that came due."""
+    delivered: int
+    given_up: dict[str, int]
+    """What machines dropped themselves, by reason."""
+    refused: int
+    """Injected inputs that found the node down."""
+
+
+class Simulator:
+    def __init__(
+        self,
+        seed: int,
+        network: Rule,
+        checking: bool = False,
+        trace: Writer | None = None,
+        params: SimulatorParams = SimulatorParams(),  # noqa: B008 - a frozen value
+        queue: Queue | None = None,
+    ) -> None:
+        """`queue` is for tests that compare the two; the fast one is the default."""
+        self.seed, self.network, self.checking, self.trace, self.params = seed, network, checking, trace, params
+        network.begin(seed)
+        self.queue: Queue = LadderQueue() if queue is None else queue
+        self.nodes: dict[NodeId, SimulatedNode] = {}
+        self.links = Links(self)
+        self.lost: dict[str, int] = {}
+        self.given_up: dict[str, int] = {}
+        self.duplicated = self.refused = 0
+        self.stale, self.stale_max = 0, STALE_MAX
+        self.measure: Callable[[Any], int] | None = measure if network.needs_sizes else None
+        if checking:
+            self.measure = measure_sealed
+        self.process_type: type[Process] = ObservedProcess if checking or trace is not None else Process
+        self.jitter = params.jitter
+        self.jitter_stream = random_stream(seed, "jitter")
+        self.push: Callable[[float, Action, Any], None] = self.push_late if params.jitter else self.queue.push
+
+    @property
+    def now(self) -> float:
+        return self.queue.now
+
+    def add(
+        self, id: NodeId, make: Make, at: float | None = None, processing: Processing | None = None
+    ) -> SimulatedNode:
+        """A new node, which starts at the time `at` (now, if it is left out)."""
+        if id in self.nodes:
+            raise UsageError(f"there is a node {id!r} already; restart it, or give the new one another name")
+        node = self.nodes[id] = SimulatedNode(self, id, make)
+        node.processing = processing
+        self.schedule(self.now if at is None else at, self.start, node)
+        return node
+
+    def start(self, now: float, node: SimulatedNode) -> None:
+        # It may have been started by hand before its time came.
+        if node.lives == 0:
+            self.begin(now, node, keep_state=False)
+
+    def begin(self, now: float, node: SimulatedNode, keep_state: bool) -> None:
+        self.write(now, node.id, "start", detail=f'{{"life":{node.lives}}}')
+        node.begin(now, keep_state)
+
+    def inject(self, at: float, id: NodeId, input: Input) -> None:
+        """Something happens to a node: a request of its application, mostly."""
+        self.schedule(at, self.node(id).inject, input)
+
+    def call_at(self, at: float, call: Callable[[], object]) -> None:
+        """Do something to the world at that time, such as crashing a node."""
+        self.schedule(at, lambda now, _: call(), None)
+
+    def run(self, until: float) -> None:
+        """Let everything happen that is due up to and including `until`; inf is until nothing is left to happen."""
+        if not until >= self.now:
+            raise UsageError(f"until: {until} has passed, it is {self.now}; time does not go back")
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            self.queue.run(until)
+        finally:
+            if was_enabled:
+                gc.enable()
+
+    def crash(self, id: NodeId, reason: str = "crash", is_silent: bool = False) -> None:
+        """The node stops at once: its timers are gone, and so is what is on its way to it.
+
+        Its links break. The other ends hear of it as soon as the network carries the news, or, when the crash is silent
+        (the power went, the cable was cut), only after `silence_timeout`.
+        """
+        node, now = self.node(id), self.now
+        if (process := node.process) is None:
+            return
+        node.end(now)
+        self.links.crash(now, process, reason, is_silent)
+        self.write(now, id, "stop", reason=reason)
+
+    def restart(self, id: NodeId, keep_state: bool) -> None:
+        """A new life for a node that is down: with the state it had, or with a machine that is made anew."""
+        node = self.node(id)
+        if node.process is not None:
+            raise UsageError(f"node {id!r} is up; crash it before restarting it")
+        self.begin(self.now, node, keep_state)
+
+    def pause(self, id: NodeId) -> None:
+        """The node does nothing until it is resumed; what happens to it waits."""
+        if (process := self.node(id).process) is not None:
+            process.is_running = False
+
+    def resume(self, id: NodeId) -> None:
+        if (process := self.node(id).process) is not None:
+            process.resume(self.now)
+
+    def set_clock(self, id: NodeId, offset: float = 0.0, drift: float = 0.0) -> None:
+        """What the machine of the node is told of time; see `Clock`."""
+        node = self.node(id)
+        node.clock = Clock(offset, drift)
+        if node.process is not None:
+            node.process.set_clock(self.now, node.clock)
+
+    def break_link(self, one: NodeId, other: NodeId, reason: str = "broken", noticed_after: float = 0.0) -> bool:
+        """Break the link between two nodes, if they have one, with all that is on its way. Tells whether they had."""
+        link = self.links.live.get(pair_of(one, other))
+        if link is not None:
+            self.links.breaks(self.now, link, reason, noticed_after)
+        return link is not None
+
+    def delivered(self, id: NodeId) -> list[Delivery]:
+        """What the machine of this node handed to its application, over all its lives."""
+        return self.node(id).delivered
+
+    def counters(self) -> Counters:
+        nodes = self.nodes.values()
+        sent, received = sum(node.sent for node in nodes), sum(node.received for node in nodes)
+        return Counters(
+            sent=sent,
+            duplicated=self.duplicated,
+            received=received,
+            lost=dict(sorted(self.lost.items())),
+            in_flight=sent + self.duplicated - received - sum(self.lost.values()),
+            fired=sum(node.fired for node in nodes),
+            delivered=sum(node.delivered_count for node in nodes),
+            given_up=dict(sorted(self.given_up.items())),
+            refused=self.refused,
+        )
+
+    def check(self) -> None:
+        """Check the state of every machine that is up."""
+        for node in self.nodes.values():
+            if node.process is not None:
+                node.process.machine.check()
+
+    def node(self, id: NodeId) -> SimulatedNode:
+        if id not in self.nodes:
+            raise UsageError(f"there is no node {id!r}; add it first")
+        return self.nodes[id]
+
+    def draws(self, id: NodeId, life: int) -> Draws:
+        def draws(purpose: str) -> RandomStream:
+            return random_stream(self.seed, "node", id, life, purpose)
+
+        return draws
+
+    def schedule(self, at: float, action: Action, argument: Any) -> None:
+        if not self.now <= at < math.inf:
+            raise UsageError(f"at: {at} is no time to come, it is {self.now}; give one from now on")
+        self.push(at, action, argument)
+
+    def push_late(self, time: float, action: Action, argument: Any) -> None:
+        self.queue.push(time + self.jitter * self.jitter_stream.random(), action, argument)
+
+    def open_stream(self, now: float, sender: Process, to: NodeId) -> Stream:
+        """A stream without a link, by its first message."""
+        if to not in self.nodes:
+            stream = Stream(self, sender, to, now)
+            stream.broken = NO_SUCH_NODE
+            return stream
+        there = self.network.fate(now, sender.id, to, HANDSHAKE_BYTES, Transport.STREAM)
+        back = self.network.fate(now, to, sender.id, HANDSHAKE_BYTES, Transport.STREAM)
+        stream = Stream(self, sender, to, now + sum(there[:1]) + sum(back[:1]))
+        if there and back:
+            sender.streams[to] = stream
+        else:
+            stream.broken = reason_of(back if there else there)
+        return stream
+
+    def lose(self, now: float, sender: NodeId, to: NodeId, message: Any, reason: str) -> None:
+        self.lost[reason] = self.lost.get(reason, 0) + 1
+        if self.trace is not None:
+            original = message.message if isinstance(message, Sealed) else message
+            self.trace.record(now, sender, recording.Lost(to, original, reason))
+
+    def write(self, now: float, id: NodeId, kind: Any, **fields: Any) -> None:
+        if self.trace is not None:
+            self.trace.write(Record(time=now, node=id, kind=kind, **fields))
+
+    def note_stale(self, count: int = 1) -> None:
+        """A timer in the queue will do nothing. When there are many, they are removed, to have their memory back."""
+        self.stale += count
+        if self.stale > self.stale_max:
+            self.queue.discard(is_stale)
+            self.stale = 0
+            self.stale_max = max(STALE_MAX, len(self.queue))
+
+
+def measure(message: Any) -> int:
+    return len(encode(message))
+
+
+def measure_sealed(sealed: Sealed) -> int:
+    return len(sealed.data)
+
+
+def is_stale(entry: Entry) -> bool:
+    _, _, action, argument = entry
+    if getattr(action, "__func__", None) is not Process.fire:
+        return False
+    timers = action.__self__.timers  # type: ignore[attr-defined]
+    return timers.get(argument[0]) is not argument

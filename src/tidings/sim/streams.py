@@ -1,0 +1,247 @@
+"""Streams and links: connections that keep order and lose nothing while they live.
+
+A `Stream` is one direction of a connection. The delay of a message is drawn like that of a datagram, and then the
+message waits for the one before it; so the messages of one ordered pair arrive in the order in which they were sent,
+however much latency fluctuates. A stream that a machine simply sends on (`Send` with `Transport.STREAM`) is opened by
+the first message, which waits for a handshake of one round trip. When the other node is down, what arrives is lost, and
+the next message opens a new stream.
+
+A `Link` is a connection that a machine asked for (`Connect`): two streams, of which both ends are told. The other end
+hears `LinkUp` first, before anything that comes over the link; then the one that asked. Each link between the same two
+nodes has a higher epoch. A link ends in one of three ways, and both ends hear `LinkDown`:
+
+- it breaks (`Simulator.break_link`, or a message that the network gives up): everything on its way is lost;
+- an end crashes: the same; the other end hears of it after the latency of the network, or, if the crash is a silent
+  one, only after `silence_timeout`;
+- an end asks for it (`Disconnect`): what it sent before still arrives, what was sent to it does not.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from tidings.machine.effects import Transport
+from tidings.machine.inputs import LinkDown, LinkUp, Received
+from tidings.model.identity import NodeId
+from tidings.sim.network.rule import reason_of
+
+if TYPE_CHECKING:
+    from tidings.sim.process import Process
+    from tidings.sim.simulator import Simulator
+
+STREAM = Transport.STREAM
+
+HANDSHAKE_BYTES = 40
+"""A TCP segment without content."""
+
+LINK_BROKEN = "link is broken"
+NO_LISTENER = "nobody listens there"
+TOO_SLOW = "reads too slowly"
+
+NO_ANSWER = "no answer"
+REPLACED = "replaced by a new link"
+SELF = "a node has no link to itself"
+
+
+class Stream:
+    """From `sender` to the node `to`."""
+
+    __slots__ = ("arrival_at", "arrived", "broken", "link", "ready_at", "receiver", "sender", "to", "world")
+
+    def __init__(self, world: "Simulator", sender: "Process", to: NodeId, ready_at: float) -> None:
+        self.world, self.sender, self.to = world, sender, to
+        self.ready_at = ready_at
+        """When the handshake is over."""
+        self.arrival_at = 0.0
+        """When the last message arrives; the next does not before."""
+        self.receiver: Process | None = None
+        """The life that this stream leads to; known when the first message arrives."""
+        self.link: Link | None = None
+        self.broken: str | None = None
+        """Why nothing arrives any more."""
+        self.arrived = self.arrive
+
+    def send(self, now: float, message: Any, size_bytes: int) -> None:
+        world, sender = self.world, self.sender.id
+        if self.broken is not None:
+            world.lose(now, sender, self.to, message, self.broken)
+            return
+        leaves_at = now if now > self.ready_at else self.ready_at
+        fates = world.network.fate(leaves_at, sender, self.to, size_bytes, STREAM)
+        if not fates:
+            world.lose(now, sender, self.to, message, reason_of(fates))
+            self.fail(now)
+            return
+        self.arrival_at = at = max(leaves_at + fates[0], self.arrival_at + world.jitter)
+        world.push(at, self.arrived, Received(sender, message, size_bytes))
+
+    def arrive(self, now: float, received: Received) -> None:
+        receiver = self.receiver
+        if receiver is None:
+            receiver = self.receiver = self.world.nodes[self.to].process
+        if self.broken is not None:
+            self.world.lose(now, received.sender, self.to, received.message, self.broken)
+        elif receiver is None or receiver.is_dead:
+            self.world.lose(now, received.sender, self.to, received.message, NO_LISTENER)
+            self.reset()
+        elif receiver.is_running or not receiver.is_overfull():
+            receiver.receive(now, received)
+        else:
+            self.world.lose(now, received.sender, self.to, received.message, TOO_SLOW)
+            self.fail(now)
+
+    def fail(self, now: float) -> None:
+        """A message was given up, so nothing after it may arrive."""
+        if self.link is not None:
+            self.world.links.breaks(now, self.link, LINK_BROKEN, self.world.params.silence_timeout)
+        else:
+            self.reset()
+
+    def reset(self) -> None:
+        """The next message begins anew, unless there is a link: then its ends are told first."""
+        if self.link is None:
+            self.broken = LINK_BROKEN
+            if self.sender.streams.get(self.to) is self:
+                del self.sender.streams[self.to]
+
+    def follow(self, earlier: "Stream | None") -> None:
+        """Take the place of another stream of the same pair, without overtaking what is on its way there."""
+        if earlier is not None:
+            self.arrival_at = max(self.arrival_at, earlier.arrival_at)
+
+
+class Link:
+    """A connection between `asker` and the node `other`."""
+
+    __slots__ = ("accepter", "asker", "asker_up", "back", "epoch", "forth", "is_broken", "other")
+
+    def __init__(self, asker: "Process", other: NodeId, epoch: int, forth: Stream) -> None:
+        self.asker, self.other, self.epoch, self.forth = asker, other, epoch, forth
+        self.accepter: Process | None = None
+        self.back: Stream | None = None
+        self.asker_up = False
+        self.is_broken = False
+        forth.link = self
+
+    def is_up_at(self, process: "Process") -> bool:
+        return self.accepter is process or (self.asker is process and self.asker_up)
+
+    def peer_of(self, process: "Process") -> NodeId:
+        return self.other if process is self.asker else self.asker.id
+
+
+class Links:
+    """All links of the network."""
+
+    def __init__(self, world: "Simulator") -> None:
+        self.world = world
+        self.live: dict[tuple[NodeId, NodeId], Link] = {}
+        """At most one for each pair, from the moment that an end asks for it."""
+        self.epochs: dict[tuple[NodeId, NodeId], int] = {}
+
+    def connect(self, now: float, asker: "Process", other: NodeId) -> None:
+        world, pair = self.world, pair_of(asker.id, other)
+        if (link := self.live.get(pair)) is not None:
+            if link.is_up_at(asker):
+                world.push(now, asker.take, LinkUp(other, link.epoch))
+            return
+        if (stale := asker.links.get(other)) is not None:
+            world.push(now, self.notice, (asker, stale, REPLACED))
+        epoch = self.epochs[pair] = self.epochs.get(pair, 0) + 1
+        if other == asker.id:
+            world.push(now, asker.take, LinkDown(other, epoch, SELF))
+            return
+        there = world.network.fate(now, asker.id, other, HANDSHAKE_BYTES, STREAM)
+        back = world.network.fate(now, other, asker.id, HANDSHAKE_BYTES, STREAM)
+        if other not in world.nodes or not there or not back:
+            down = LinkDown(other, epoch, NO_ANSWER)
+            world.push(now + world.params.connect_timeout, asker.take, down)
+            return
+        forth = Stream(world, asker, other, now + there[0] + back[0])
+        forth.arrival_at = now + there[0]
+        forth.follow(asker.streams.get(other))
+        link = self.live[pair] = asker.links[other] = Link(asker, other, epoch, forth)
+        asker.streams[other] = forth
+        world.push(forth.arrival_at, self.accept, (link, now))
+
+    def accept(self, now: float, asked: tuple[Link, float]) -> None:
+        link, asked_at = asked
+        world, asker = self.world, link.asker
+        process = world.nodes[link.other].process
+        if link.is_broken:
+            return
+        if process is None:
+            give_up_at = max(now, asked_at + world.params.connect_timeout)
+            self.breaks(now, link, NO_ANSWER, give_up_at - now)
+            return
+        if (stale := process.links.get(asker.id)) is not None:
+            self.notice(now, (process, stale, REPLACED))
+        link.accepter = link.forth.receiver = process
+        link.back = Stream(world, process, asker.id, now)
+        link.back.link, link.back.receiver = link, asker
+        link.back.arrival_at = max(link.forth.ready_at, now)
+        link.back.follow(process.streams.get(asker.id))
+        process.links[asker.id], process.streams[asker.id] = link, link.back
+        world.push(link.back.arrival_at, self.confirm, link)
+        process.take(now, LinkUp(asker.id, link.epoch))
+
+    def confirm(self, now: float, link: Link) -> None:
+        if not link.is_broken:
+            link.asker_up = True
+            link.asker.take(now, LinkUp(link.other, link.epoch))
+
+    def disconnect(self, now: float, process: "Process", other: NodeId, reason: str) -> None:
+        link = process.links.get(other)
+        if link is None:
+            process.streams.pop(other, None)
+            return
+        if link.is_broken:
+            return
+        ours, theirs = (link.forth, link.back) if process is link.asker else (link.back, link.forth)
+        if ours is None or theirs is None:
+            self.breaks(now, link, reason, 0.0)
+            return
+        self.end(link)
+        theirs.broken = LINK_BROKEN
+        delay = self.latency(now, process.id, other)
+        self.world.push(now, self.notice, (process, link, reason))
+        self.world.push(max(now + delay, ours.arrival_at), self.notice, (ours.receiver, link, reason))
+
+    def breaks(self, now: float, link: Link, reason: str, noticed_after: float) -> None:
+        """Everything on its way is lost; living ends hear of it so many seconds later."""
+        if link.is_broken:
+            return
+        self.end(link)
+        for stream in (link.forth, link.back):
+            if stream is not None:
+                stream.broken = LINK_BROKEN
+        for process in (link.asker, link.accepter):
+            if process is not None and not process.is_dead:
+                self.world.push(now + noticed_after, self.notice, (process, link, reason))
+
+    def end(self, link: Link) -> None:
+        link.is_broken = True
+        del self.live[pair_of(link.asker.id, link.other)]
+
+    def notice(self, now: float, end: tuple["Process", Link, str]) -> None:
+        """An end hears that the link is gone. Only the first such news counts."""
+        process, link, reason = end
+        other = link.peer_of(process)
+        if process.links.get(other) is not link:
+            return
+        del process.links[other]
+        if (stream := process.streams.get(other)) is not None and stream.link is link:
+            del process.streams[other]
+        process.take(now, LinkDown(other, link.epoch, reason))
+
+    def crash(self, now: float, process: "Process", reason: str, is_silent: bool) -> None:
+        """All links of a process that has just died."""
+        for other, link in list(process.links.items()):
+            after = self.world.params.silence_timeout if is_silent else self.latency(now, process.id, other)
+            self.breaks(now, link, reason, after)
+
+    def latency(self, now: float, sender: NodeId, to: NodeId) -> float:
+        fates = self.world.network.fate(now, sender, to, HANDSHAKE_BYTES, STREAM)
+        return fates[0] if fates else self.world.params.silence_timeout
+
+
+def pair_of(one: NodeId, other: NodeId) -> tuple[NodeId, NodeId]:
+    return (one, other) if one <= other else (other, one)

@@ -1,0 +1,75 @@
+"""Messages of any registered type, drawn from the annotations of its fields: what a peer may send, and no more."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec import inspect
+
+from tidings.machine.message import Message
+from tidings.model.event import Event
+from tidings.protocols.teaching.gossip import Repair
+from tidings.wire import REGISTRY
+
+LENGTH_MAX = 6
+"""Tuples, texts and bytes are drawn no longer than this, or than they may be; bounds have tests of their own."""
+
+names = st.from_regex(r"[a-z_][a-z0-9_.]{0,6}", fullmatch=True).filter(lambda name: name != "time")
+values = st.one_of(
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(min_size=1, max_size=8),
+)
+context = st.fixed_dictionaries({}, optional={"id": st.text(min_size=1, max_size=8), "source": st.just("/a")})
+others = st.dictionaries(
+    names.filter(lambda name: name not in ("id", "source", "type", "subject", "datacontenttype", "dataschema")),
+    values,
+    max_size=5,
+)
+events = st.builds(
+    lambda some, more, payload: Event({**some, **more}, payload), context, others, st.binary(max_size=20)
+)
+
+
+def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
+    match kind:
+        case inspect.NoneType():
+            return st.none()
+        case inspect.BoolType():
+            return st.booleans()
+        case inspect.IntType():
+            return st.integers(kind.ge, kind.le)
+        case inspect.FloatType():
+            return st.floats(allow_nan=False, allow_infinity=False)
+        case inspect.StrType() if kind.pattern:
+            return st.from_regex(kind.pattern, fullmatch=True).map(lambda text: text[: kind.max_length])
+        case inspect.StrType():
+            return st.text(min_size=kind.min_length or 0, max_size=length(kind))
+        case inspect.BytesType():
+            return st.binary(min_size=kind.min_length or 0, max_size=length(kind))
+        case inspect.EnumType(cls):
+            return st.sampled_from(cls)
+        case inspect.LiteralType(choices):
+            return st.sampled_from(choices)
+        case inspect.UnionType(members):
+            return st.one_of([of_type(member) for member in members])
+        case inspect.TupleType(members):
+            return st.tuples(*[of_type(member) for member in members])
+        case inspect.VarTupleType(member):
+            return st.lists(of_type(member), max_size=length(kind)).map(tuple)
+        case inspect.StructType(cls, fields):
+            return st.builds(cls, *[of_type(field.type) for field in fields])
+    raise AssertionError(f"no strategy for {kind}")
+
+
+def length(kind: Any) -> int:
+    return min(int(kind.max_length), LENGTH_MAX)
+
+
+def of_message(kind: type) -> st.SearchStrategy[Message]:
+    if kind is Repair:
+        return st.builds(Repair, events)
+    return of_type(inspect.type_info(kind))
+
+
+messages: st.SearchStrategy[Message] = st.one_of([of_message(kind) for kind in REGISTRY.types.values()])
