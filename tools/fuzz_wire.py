@@ -168,7 +168,7 @@ def fuzz_plainly(judge: Judge, runs: int, seed: int) -> bool:
     seeds = [encode(message) for message in MESSAGES]
     for number in range(1, runs + 1):
         data = make_case(rng, seeds, number)
-        piece_bytes = 65_536 if rng.random() < 0.5 else 1 + int(rng.random() * 100) * (1 + len(data) // 1000)
+        piece_bytes = 65_536 if rng.random() < 0.5 else 1 + len(data) // 1000 + int(rng.random() * 100)
         if not holds(judge, data, piece_bytes):
             return False
         if number % 100_000 == 0:

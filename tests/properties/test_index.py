@@ -1,16 +1,17 @@
-"""Both engines of the index answer exactly what a linear scan answers, whatever is added, replaced and removed in between.
+"""Both engines of the index answer exactly what a linear scan answers, whatever is added and removed in between.
 
-The values sit on and around each other (5, '5', '05', 5.0; neighbours of 2**53; strings that share beginnings), and all sizes
-of the index are tiny, so that chunks split and join, links get and lose clusters of their own, and edges are learned anew
-within a few steps.
+The values sit on and around each other (5, '5', '05', 5.0; neighbours of 2**53; strings that share beginnings), and
+all sizes of the index are tiny, so that chunks split and join, links get and lose clusters of their own, and edges
+are learned anew within a few steps.
 """
 
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tidings.matching import Index, IndexParams, LinearScan
 from tidings.model.conjunction import Conjunction
@@ -168,13 +169,18 @@ class IndexAgainstScan(RuleBasedStateMachine):
         assert [sorted(found) for found in self.indexes[1].match_batch(whole)] == expected * 2
         assert self.each(lambda index: index.match_links(batch)) == [self.indexes[0].match_links(rows)] * 2
 
-    @invariant()
-    def agree(self) -> None:
-        for index in getattr(self, "indexes", []):
+    @rule()
+    def check(self) -> None:
+        for index in self.indexes:
             index.check()
             assert len(index) == len(self.scan)
             assert all(key in index for key in self.scan.filters)
 
+    def teardown(self) -> None:
+        if hasattr(self, "indexes"):
+            self.check()
+
 
 TestIndexAgainstScan = IndexAgainstScan.TestCase
-TestIndexAgainstScan.pytestmark = [pytest.mark.timeout(600)]
+TestIndexAgainstScan.pytestmark = [pytest.mark.timeout(1800)]
+TestIndexAgainstScan.settings = settings(stateful_step_count=25)

@@ -1,6 +1,8 @@
 """The contract: timers, messages and transports as values (what RANS calls Event and Message)."""
 
 import inspect
+import re
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -148,3 +150,10 @@ def test_a_node_runs_protocols_of_different_transports_side_by_side() -> None:
     (digest,) = [effect.message for effect in digests if isinstance(effect, Send)]
     assert decode(encode(digest)) == digest
     assert other.handle(1.1, Received("a", digest)) != []
+
+
+def test_the_snippets_of_the_tutorial_run(root: Path) -> None:
+    page = root / "docs" / "guide" / "tutorial.md"
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) > 8
+    exec(compile("\n".join(blocks), str(page), "exec"), {"__name__": "tutorial"})

@@ -121,7 +121,7 @@ def test_the_ladder_finds_a_width_for_dense_and_for_sparse_times() -> None:
             queue.push(number * spacing, act, 100)
         queue.run(math.inf)
         assert queue.done == 10_100
-        fill = spacing ** -1 / queue.per_second
+        fill = spacing**-1 / queue.per_second
         assert queues.FILL_MIN / 2 <= fill <= queues.FILL_MAX * 2
 
 

@@ -16,6 +16,7 @@ from tidings import UsageError, __version__
 from tidings.cli.demo import show_demo
 from tidings.cli.filters import filters
 from tidings.cli.output import Json, print_json
+from tidings.cli.simulations import simulations
 from tidings.cli.traces import traces
 
 OK, USAGE = 0, 2
@@ -30,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(filters, name="filter")
+app.add_typer(simulations, name="sim")
 app.add_typer(traces, name="trace")
 
 

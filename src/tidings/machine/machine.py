@@ -16,7 +16,8 @@ class Machine(Protocol):
     """What every protocol, and every node made of protocols, offers to the world."""
 
     def start(self, now: float) -> list[Effect]:
-        """Called once before any input: first timers, first messages."""
+        """First timers, first messages. Called before any input, and again after a crash that left the state intact:
+        then no timer is set and nothing is under way any more."""
         ...
 
     def handle(self, now: float, input: Input) -> list[Effect]:

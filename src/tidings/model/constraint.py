@@ -13,9 +13,9 @@ asks only that the attribute exists. `present=False` asks that it does not, and 
 
 Set questions (`covers`, `&`, `union`) are decided by the kind of value. Truths and short text lists leave finitely
 many values, which are tried one by one. Otherwise a value is a bool (two to try), a number, or a string; for the last
-two the conditions are compared reading by reading. That is exact as long as an attribute is read one way. Where a number
-condition meets a text pattern that numbers may match (`x > 5` and `x LIKE '1%'`), in one constraint or between two, the
-answers stay on the safe side: `covers` may miss a yes, `&` may keep a set that is in fact empty.
+two the conditions are compared reading by reading. That is exact as long as an attribute is read one way. Where a
+number condition meets a text pattern that numbers may match (`x > 5` and `x LIKE '1%'`), in one constraint or between
+two, the answers stay on the safe side: `covers` may miss a yes, `&` may keep a set that is in fact empty.
 """
 
 from itertools import product

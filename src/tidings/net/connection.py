@@ -2,9 +2,10 @@
 
 A connection has four stages. `greeting`: the caller sends its Hello, and the called end answers with its own once it
 knows who calls (it needs the name to propose an epoch). `introduced`: both Hellos are there and agree; now the end with
-the smaller name decides whether this connection becomes the link between the two (`links.py` says why there can be
+the smaller name decides whether this connection becomes the stream between the two (`links.py` says why there can be
 more than one), and says so with its first Heartbeat, or with a Goodbye. `up`: messages flow. `ended`: the reason is
-known and nothing more is handed on, though the transport may still be sending what had waited.
+known and nothing more is handed on, though the transport may still be sending what had waited. A further Hello while
+the stream is up asks to make a link of it.
 
 Signs of life. Once in `heartbeat_period` we look: if nothing was sent since the last look, a Heartbeat is; if nothing
 was heard for `silence_max`, the peer is taken for dead. That finds what TCP does not: a machine that lost its power, a
@@ -26,7 +27,7 @@ from tidings.model.identity import NodeId
 from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
 from tidings.wire.errors import BadFrame, BadMessage
-from tidings.wire.frames import HEAD_BYTES, OPENING_BYTES_MAX, FrameReader, frame
+from tidings.wire.frames import OPENING_BYTES_MAX, FrameReader, frame
 from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import decode, encode
 
@@ -67,6 +68,10 @@ class Owner(Protocol):
 
     def accepted(self, connection: "Connection") -> None: ...
 
+    def asked_for_link(self, connection: "Connection", theirs: Hello) -> None: ...
+
+    def heard(self, connection: "Connection") -> None: ...
+
     def received(self, sender: NodeId, message: Any, size_bytes: int) -> None: ...
 
     def ended(self, connection: "Connection", cause: Cause, reason: str) -> None: ...
@@ -88,15 +93,23 @@ class Connection(asyncio.Protocol):
         self.loop, self.clock, self.params, self.owner, self.calling = loop, clock, params, owner, calling
         self.stage = Stage.GREETING
         self.peer: NodeId = calling or ""
-        self.agreement: Agreement | None = None
         self.mine: Hello | None = None
         self.theirs: Hello | None = None
         self.transport: asyncio.Transport
         self.outbox = Outbox(loop, params)
         self.reader = FrameReader(opening_bytes_max=OPENING_BYTES_MAX)
         self.unread: list[bytes] = []
+        self.is_link = False
+        """Whether an end asked for a link, so that machines hear of this stream, under the epoch below."""
+        self.epoch = 0
+        self.asked_epoch: int | None = None
+        """What we proposed when we asked for a link on a stream that was up."""
+        self.frame_bytes_max = 0
+        """The longest frame that the peer reads."""
         self.is_reading_paused = False
-        self.opened_at = self.heard_at = clock()
+        self.is_questioned = False
+        """Whether the owner wants to know when something is heard."""
+        self.heard_at = clock()
         self.up_at = 0.0
         self.tick: asyncio.TimerHandle | None = None
         self.verdict: asyncio.Future[str] = loop.create_future()
@@ -115,6 +128,9 @@ class Connection(asyncio.Protocol):
         if self.stage is Stage.ENDED:
             return
         self.heard_at = self.clock()
+        if self.is_questioned:
+            self.is_questioned = False
+            self.owner.heard(self)
         try:
             bodies = self.reader.feed(data)
         except BadFrame as problem:
@@ -151,7 +167,7 @@ class Connection(asyncio.Protocol):
                 self.end(Cause.BAD_MESSAGE, problem.reason)
                 return
             if self.stage is Stage.UP and type(message) not in CONTROL:
-                received(peer, message, HEAD_BYTES + len(body))
+                received(peer, message, len(body))
             else:
                 self.take_control(message)
                 peer = self.peer
@@ -169,8 +185,10 @@ class Connection(asyncio.Protocol):
                 return
             self.theirs, self.peer = message, message.node
             self.owner.greeted(self, message)
+        elif kind is Hello and self.stage is Stage.UP and not self.is_link:
+            self.owner.asked_for_link(self, message)
         elif kind is not Heartbeat:
-            self.end(Cause.BAD_MESSAGE, f"{kind.__name__} came at the wrong time: this link is {self.stage.value}")
+            self.end(Cause.BAD_MESSAGE, f"{kind.__name__} came at the wrong time: this stream is {self.stage.value}")
         elif self.stage is Stage.INTRODUCED:
             self.owner.accepted(self)
 
@@ -193,18 +211,18 @@ class Connection(asyncio.Protocol):
     # What leaves.
 
     def greet(self, mine: Hello) -> None:
-        self.mine = mine
+        if self.mine is None:
+            self.mine = mine
         self.outbox.put(frame(encode(mine)))
 
     def introduce(self, agreement: Agreement) -> None:
-        self.stage, self.agreement = Stage.INTRODUCED, agreement
+        self.stage, self.frame_bytes_max = Stage.INTRODUCED, agreement.frame_bytes_max
 
     def accept(self) -> None:
-        """Tell the peer that this connection is the link."""
+        """Tell the peer that this connection is the stream from now on."""
         self.outbox.put(HEARTBEAT)
 
     def become_up(self) -> None:
-        assert self.agreement is not None
         self.stage = Stage.UP
         self.up_at = self.clock()
         self.cancel_tick()
@@ -242,7 +260,7 @@ class Connection(asyncio.Protocol):
         if self.is_reading_paused:
             silent = 0.0
         if silent >= self.params.silence_max:
-            self.end(Cause.SILENT, f"nothing was heard for {silent:.1f} s")
+            self.end(Cause.SILENT, f"nothing was heard for {silent:.1f} s", quietly=True)
             self.abort()
             return
         if not self.outbox.has_written and not self.outbox.frames:
@@ -251,7 +269,7 @@ class Connection(asyncio.Protocol):
         self.tick = self.loop.call_later(self.params.heartbeat_period, self.look)
 
     def give_up_greeting(self) -> None:
-        self.end(Cause.NO_HANDSHAKE, f"no link within {self.params.handshake_timeout} s")
+        self.end(Cause.NO_HANDSHAKE, f"no handshake within {self.params.handshake_timeout} s")
 
     def decide(self, reason: str) -> None:
         if not self.verdict.done():

@@ -40,7 +40,7 @@ class Counts:
         self.inputs = 0
         self.handle_seconds = 0.0
         self.dial_failures = 0
-        self.links_up = 0
+        self.streams_opened = 0
         self.saves = 0
         self.save_errors = 0
         self.save_seconds = 0.0

@@ -1,22 +1,22 @@
 """Our attempts to reach one peer.
 
-A peer is called for one of two reasons: the machine wants a lasting link (`Connect`), then we try again until there is
-one or it says `Disconnect`; or the machine sends a message and there is no link, then we try once. What is sent while
-an attempt is under way waits for its outcome, under the bounds of a send queue; when it fails, that is dropped.
+A peer is called when the machine says `Connect`, or sends it a message and there is no stream. What is sent while an
+attempt is under way waits for its outcome, under the bounds of a send queue; when it fails, that is dropped.
 
-After a failure nobody is called for a while: `backoff_first` seconds, then twice as long each time up to `backoff_max`,
-less a random part of up to half, so that a hundred nodes that lost the same peer do not all call at once when it comes
-back. What is sent in such a pause is dropped. A link that lasts ends the series of failures; one that breaks again at
-once does not.
+After a failure the peer is not called for a while: `backoff_first` seconds, then twice as long each time up to
+`backoff_max`, less a random part of up to half, so that a hundred nodes that lost the same peer do not all call at once
+when it comes back. What is sent in such a pause is dropped; a `Connect` waits until it is over. So a machine that wants
+a lasting link says `Connect` again whenever it hears `LinkDown`, and needs no timer for it. A stream that lasts ends
+the series of failures; one that breaks again at once does not.
 """
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable
 from random import Random
+from typing import Protocol
 
 from tidings.model.identity import NodeId
-from tidings.net.connection import Connection
+from tidings.net.connection import Cause, Connection
 from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
 from tidings.net.tls import Address
@@ -25,9 +25,21 @@ DOUBLINGS_MAX = 30
 """Keeps the power of two finite; `backoff_max` is reached long before."""
 
 
-class Dial:
-    """`call(peer, address)` opens a connection; `failed(dial, reason)` hears of each attempt that led to no link."""
+class Caller(Protocol):
+    """Who wants peers called."""
 
+    async def call(self, peer: NodeId, address: Address) -> Connection: ...
+
+    def introduced(self, peer: NodeId) -> Connection | None:
+        """A connection with this peer of which it is not yet known whether it becomes the stream."""
+        ...
+
+    def is_up(self, peer: NodeId) -> bool: ...
+
+    def dial_failed(self, dial: "Dial", reason: str) -> None: ...
+
+
+class Dial:
     def __init__(
         self,
         peer: NodeId,
@@ -35,14 +47,12 @@ class Dial:
         loop: asyncio.AbstractEventLoop,
         params: HostParams,
         rng: Random,
-        call: Callable[[NodeId, Address], Awaitable[Connection]],
-        failed: Callable[["Dial", str], None],
+        caller: Caller,
     ) -> None:
         self.peer, self.address, self.loop, self.params, self.rng = peer, address, loop, params, rng
-        self.call, self.failed = call, failed
+        self.caller = caller
         self.is_wanted = False
-        self.is_told = False
-        """Whether the machine knows that there is no link."""
+        """Whether a `Connect` of the machine waits for its answer."""
         self.failures = 0
         self.retry_at = 0.0
         self.task: asyncio.Task[None] | None = None
@@ -54,10 +64,8 @@ class Dial:
         return self.task is not None
 
     def want(self) -> None:
-        self.is_wanted, self.is_told = True, False
-        self.begin_or_wait()
-
-    def begin_or_wait(self) -> None:
+        """Call as soon as it is allowed."""
+        self.is_wanted = True
         if not self.begin() and self.task is None and self.retry is None:
             self.retry = self.loop.call_at(self.retry_at, self.begin)
 
@@ -70,23 +78,26 @@ class Dial:
         return True
 
     async def attempt(self) -> None:
-        connection = None
+        connection: Connection | None = None
         try:
             async with asyncio.timeout(self.params.connect_timeout):
-                connection = await self.call(self.peer, self.address)
+                connection = await self.caller.call(self.peer, self.address)
                 reason = await connection.verdict
+                # Both may have called at once. Then one call is refused, and the other one is about to succeed.
+                while reason and (other := self.caller.introduced(self.peer)) is not None:
+                    reason = await other.verdict
         except TimeoutError:
             reason = f"no answer within {self.params.connect_timeout} s"
+            if connection is not None:
+                connection.end(Cause.NO_HANDSHAKE, reason)
         except ssl.SSLError as problem:
             reason = f"TLS failed: {problem.reason or problem}"
         except OSError as problem:
             reason = problem.strerror or str(problem)
         self.task = None
-        if reason:
-            if connection is not None:
-                connection.abort()
+        if reason and not self.caller.is_up(self.peer):
             self.put_off()
-            self.failed(self, reason)
+            self.caller.dial_failed(self, reason)
 
     def put_off(self) -> None:
         """Nobody calls for a while, longer after each failure."""
@@ -94,15 +105,17 @@ class Dial:
         self.failures += 1
         self.retry_at = self.loop.time() + longest * (1 - self.rng.random() / 2)
 
-    def try_again(self) -> None:
+    def move(self, address: Address) -> None:
+        """The peer is somewhere else: what we learned of its old address does not count."""
+        self.address, self.retry_at, self.failures = address, 0.0, 0
+        self.cancel_retry()
         if self.is_wanted:
-            self.begin_or_wait()
+            self.begin()
 
-    def link_ended(self, lasted: float) -> None:
+    def stream_ended(self, lasted: float) -> None:
         if lasted >= self.params.backoff_max:
             self.failures = 0
         self.put_off()
-        self.try_again()
 
     def stop(self) -> None:
         """No further attempt, and none that is under way."""

@@ -1,25 +1,28 @@
-"""The links of a node: at most one to each peer, whoever called whom.
+"""The streams of a node: at most one to each peer, whoever called whom; and the links that are made of them.
+
+A stream is opened when a machine sends to a peer it has none with. Machines hear nothing of that. A machine that says
+`Connect` asks for a link: a stream of which both ends are told, with `LinkUp` and `LinkDown` by turns and with growing
+epochs. The wish travels as a capability in the Hello; where a stream is up already, as a second Hello on it. Each
+`Connect` has one answer.
 
 Two nodes may call each other at the same moment, and a peer whose connection broke unnoticed calls again while we still
 hold the old one. So there can be several connections between two nodes, and both must keep the same one. Only one of
 the two decides: the one with the smaller name. It takes the first connection that is introduced, and tells the other
-with its first Heartbeat; the other waits for that. When a further connection is introduced while a link is up:
+with its first Heartbeat; the other waits for that. When a further connection is introduced while a stream is up:
 
-- It was begun before the link was agreed upon (its epoch is not larger): both called at once. It is refused.
-- The caller proposed a larger epoch: it knew the link and has given it up. The new one replaces it.
-- Neither: the caller has no memory, or it called before it heard of the link. The deciding end sends a heartbeat on the
-  link and waits. If anything is heard on the link, the new one is refused; if it breaks (a process that was restarted
+- It was begun before the stream was agreed upon (its epoch is not larger): both called at once. It is refused.
+- The caller proposed a larger epoch: it knew the stream and has given it up. The new one replaces it.
+- Neither: the caller has no memory, or it called before it heard of the stream. The deciding end sends a heartbeat on
+  the stream and waits. If anything is heard on it, the new one is refused; if it breaks (a process that was restarted
   answers with a reset), the new one takes its place.
 
-A machine hears `LinkUp(peer, epoch)` and `LinkDown(peer, epoch, reason)` by turns, with growing epochs.
-
-What is sent to a peer without a link goes as `dialing.py` says. What is lost for a reason we know is reported as lost,
-with that reason. On a link that breaks, whatever was on its way is gone: the machine hears `LinkDown`.
+What is sent to a peer without a stream goes as `dialing.py` says. What is lost for a reason we know is reported as
+lost, with that reason. On a stream that breaks, whatever was on its way is gone.
 """
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from random import Random
 from typing import Any, Protocol
 
@@ -31,7 +34,7 @@ from tidings.net.connection import HEARTBEAT, Cause, Connection, Stage
 from tidings.net.counts import Counts
 from tidings.net.dialing import Dial
 from tidings.net.params import HostParams
-from tidings.net.tls import Address, Tls, check_permitted, why_not_this_peer
+from tidings.net.tls import Address, Tls, why_not_this_peer
 from tidings.wire.frames import HEAD_BYTES, frame
 from tidings.wire.handshake import Agreement, Hello, Refusal, agree, hello
 from tidings.wire.registry import decode, encode
@@ -39,9 +42,12 @@ from tidings.wire.registry import decode, encode
 EPOCHS_MAX = 100_000
 """Peers whose last epoch is remembered; the one that was heard of longest ago is forgotten."""
 
+LINK = "link"
+"""The capability that says: make a link of this stream."""
+
 
 class World(Protocol):
-    """The host, as far as links need it."""
+    """The host, as far as its parts need it."""
 
     node_id: NodeId
     loop: asyncio.AbstractEventLoop
@@ -59,15 +65,14 @@ class World(Protocol):
 
 
 class Links:
-    def __init__(self, world: World, rng: Random, tls: Tls | None, insecure: bool, capabilities: Iterable[str]) -> None:
-        self.world, self.rng, self.tls, self.insecure = world, rng, tls, insecure
-        self.capabilities = tuple(capabilities)
+    def __init__(self, world: World, rng: Random, tls: Tls | None, capabilities: Iterable[str]) -> None:
+        self.world, self.rng, self.tls, self.capabilities = world, rng, tls, tuple(capabilities)
         self.loop, self.params, self.counts, self.log = world.loop, world.params, world.counts, world.log
         self.up: dict[NodeId, Connection] = {}
         self.dials: dict[NodeId, Dial] = {}
         self.epochs: dict[NodeId, int] = {}
         self.rivals: dict[NodeId, Connection] = {}
-        """Connections that wait until it is known whether the link to the same peer still lives."""
+        """Connections that wait until it is known whether the stream to the same peer still lives."""
         self.open: dict[Connection, None] = {}
         """All connections that have a transport, in whatever stage."""
         self.all_gone = asyncio.Event()
@@ -87,11 +92,7 @@ class Links:
 
     async def stop(self) -> None:
         """Say goodbye to all, and give them `drain_timeout` to take what waits for them."""
-        self.is_stopping = True
-        if self.server is not None:
-            self.server.close()
-        for dial in self.dials.values():
-            dial.stop()
+        self.close_doors()
         for connection in list(self.open):
             connection.end(Cause.STOPPED, f"node {self.world.node_id} stops")
         try:
@@ -100,19 +101,22 @@ class Links:
                     self.all_gone.clear()
                     await self.all_gone.wait()
         except TimeoutError:
-            self.log.warning("links did not take everything in time", links=len(self.open))
+            self.log.warning("streams did not take everything in time", streams=len(self.open))
             self.abort()
 
     def abort(self) -> None:
         """End without a word."""
+        self.close_doors()
+        for connection in list(self.open):
+            connection.end(Cause.STOPPED, "aborted", quietly=True)
+            connection.abort()
+
+    def close_doors(self) -> None:
         self.is_stopping = True
         if self.server is not None:
             self.server.close()
         for dial in self.dials.values():
             dial.stop()
-        for connection in list(self.open):
-            connection.end(Cause.STOPPED, "aborted", quietly=True)
-            connection.abort()
 
     def pause_reading(self) -> None:
         self.is_paused = True
@@ -131,42 +135,39 @@ class Links:
     def learn(self, peer: NodeId, address: Address) -> None:
         dial = self.dials.get(peer)
         if dial is None:
-            self.dials[peer] = Dial(
-                peer, address, self.loop, self.params, self.rng, call=self.call, failed=self.dial_failed
-            )
+            self.dials[peer] = Dial(peer, address, self.loop, self.params, self.rng, self)
         elif dial.address != address:
-            dial.address, dial.retry_at, dial.failures = address, 0.0, 0
-            dial.cancel_retry()
-            if peer not in self.up:
-                dial.try_again()
+            dial.move(address)
 
     def connect(self, peer: NodeId) -> None:
-        dial = self.dials.get(peer)
-        if dial is None:
-            self.world.step_soon(LinkDown(peer, self.epochs.get(peer, 0), reasons.NO_ADDRESS))
-            return
-        dial.is_wanted, dial.is_told = True, False
-        if peer not in self.up:
+        stream, dial = self.up.get(peer), self.dials.get(peer)
+        if stream is not None and stream.is_link:
+            self.world.step_soon(LinkUp(peer, self.epochs[peer]))
+        elif stream is not None:
+            self.ask_for_link(stream)
+        elif dial is not None:
             dial.want()
+        else:
+            self.world.step_soon(LinkDown(peer, self.epochs.get(peer, 0), reasons.NO_ADDRESS))
 
     def disconnect(self, peer: NodeId, reason: str) -> None:
         dial = self.dials.get(peer)
         if dial is not None:
             dial.stop()
             self.drop_waiting(dial, reasons.NO_LINK)
-        for connection in [it for it in self.open if it.peer == peer and it.stage is not Stage.ENDED]:
+        for connection in [it for it in self.open if it.peer == peer]:
             connection.end(Cause.DISCONNECTED, reason or "disconnected")
 
     def send(self, to: NodeId, message: Any) -> None:
         framed = self.frame_of(to, message)
         if framed is None:
             return
-        link = self.up.get(to)
-        if link is None:
-            self.send_without_link(to, message, framed)
-        elif len(framed) - HEAD_BYTES > link.agreement.frame_bytes_max:  # type: ignore[union-attr]
+        stream = self.up.get(to)
+        if stream is None:
+            self.send_without_stream(to, message, framed)
+        elif len(framed) - HEAD_BYTES > stream.frame_bytes_max:
             self.world.lost(to, message, reasons.TOO_LARGE)
-        elif link.outbox.put(framed):
+        elif stream.outbox.put(framed):
             self.counts.stream_messages_sent += 1
             self.counts.stream_bytes_sent += len(framed)
         else:
@@ -185,7 +186,7 @@ class Links:
         self.latest_message, self.latest_frame = message, framed
         return framed
 
-    def send_without_link(self, to: NodeId, message: Any, framed: bytes) -> None:
+    def send_without_stream(self, to: NodeId, message: Any, framed: bytes) -> None:
         dial = self.dials.get(to)
         if dial is None:
             self.world.lost(to, message, reasons.NO_ADDRESS)
@@ -198,7 +199,6 @@ class Links:
 
     async def call(self, peer: NodeId, address: Address) -> Connection:
         host, port = address
-        check_permitted(host, port, self.tls, self.insecure)
         tls = self.tls.client if self.tls else None
         _, connection = await self.loop.create_connection(
             lambda: self.make_connection(peer), host, port, ssl=tls, server_hostname="" if tls else None
@@ -208,18 +208,21 @@ class Links:
     def make_connection(self, calling: NodeId | None) -> Connection:
         return Connection(self.loop, self.world.clock, self.params, self, calling)
 
+    def introduced(self, peer: NodeId) -> Connection | None:
+        return next((it for it in self.open if it.peer == peer and it.stage is Stage.INTRODUCED), None)
+
+    def is_up(self, peer: NodeId) -> bool:
+        return peer in self.up
+
     def dial_failed(self, dial: Dial, reason: str) -> None:
-        if dial.peer in self.up:
-            return
         self.counts.dial_failures += 1
         self.drop_waiting(dial, reasons.UNREACHABLE)
         host, port = dial.address
         wait = round(dial.retry_at - self.loop.time(), 3)
-        self.log.info("peer not reached", peer=dial.peer, address=f"{host}:{port}", reason=reason, again_after=wait)
-        if dial.is_wanted and not dial.is_told:
-            dial.is_told = True
-            self.world.step_soon(LinkDown(dial.peer, self.epochs.get(dial.peer, 0), f"cannot connect: {reason}"))
-        dial.try_again()
+        self.log.info("peer not reached", peer=dial.peer, address=f"{host}:{port}", reason=reason, wait=wait)
+        if dial.is_wanted:
+            dial.is_wanted = False
+            self.world.step(LinkDown(dial.peer, self.epochs.get(dial.peer, 0), f"cannot connect: {reason}"))
 
     def drop_waiting(self, dial: Dial, reason: str) -> None:
         for framed in dial.waiting.take_all():
@@ -231,15 +234,20 @@ class Links:
         self.open[connection] = None
         if self.is_stopping:
             connection.end(Cause.STOPPED, f"node {self.world.node_id} stops")
+        elif connection.calling in self.up:
+            # The peer called too, and its call was quicker. Saying Hello now would look like giving up that stream.
+            connection.end(Cause.DUPLICATE, "there is a stream already", quietly=True)
+            connection.abort()
         elif connection.calling is not None:
             connection.greet(self.greeting(connection.calling))
         elif sum(1 for it in self.open if it.stage in (Stage.GREETING, Stage.INTRODUCED)) > self.params.strangers_max:
-            connection.end(Cause.TOO_MANY, "too many connections that are not yet links; try later")
+            connection.end(Cause.TOO_MANY, "too many connections that are not yet streams; try later")
 
     def greeting(self, peer: NodeId) -> Hello:
-        return hello(
-            self.world.node_id, capabilities=self.capabilities, epoch=self.epochs.get(peer, 0) + 1
-        )
+        dial = self.dials.get(peer)
+        wish = (LINK,) if dial is not None and dial.is_wanted else ()
+        epoch = self.epochs.get(peer, 0) + 1
+        return hello(self.world.node_id, capabilities=(*self.capabilities, *wish), epoch=epoch)
 
     def greeted(self, connection: Connection, theirs: Hello) -> None:
         if connection.calling is None:
@@ -258,57 +266,126 @@ class Links:
     def why_not(self, connection: Connection, theirs: Hello) -> str:
         if connection.calling is not None and connection.calling != theirs.node:
             return f"we called {connection.calling}, and {theirs.node} answered; check the address"
-        if theirs.node not in self.up and len(self.up) >= self.params.links_max:
-            return f"{self.world.node_id} has {self.params.links_max} links already; connect elsewhere"
+        if theirs.node not in self.up and len(self.up) >= self.params.streams_max:
+            return f"{self.world.node_id} has {self.params.streams_max} streams already; connect elsewhere"
         return why_not_this_peer(connection.transport.get_extra_info("ssl_object"), theirs.node)
 
     def judge(self, connection: Connection, agreement: Agreement, theirs: Hello) -> None:
-        """Whether this connection becomes the link; we are the end that decides."""
-        link = self.up.get(agreement.peer)
-        if link is None and agreement.epoch > self.epochs.get(agreement.peer, 0):
-            self.take_as_link(connection)
-        elif link is None or agreement.epoch <= self.epochs[agreement.peer]:
+        """Whether this connection becomes the stream; we are the end that decides."""
+        peer, known = agreement.peer, self.epochs.get(agreement.peer, 0)
+        stream = self.up.get(peer)
+        if agreement.epoch <= known:
             connection.end(Cause.DUPLICATE, "both ends called at once; the other connection is kept")
-        elif theirs.epoch > self.epochs[agreement.peer]:
-            self.take_as_link(connection)
+        elif stream is None or theirs.epoch > known:
+            self.take_as_stream(connection)
         else:
-            rival = self.rivals.pop(agreement.peer, None)
+            rival = self.rivals.pop(peer, None)
             if rival is not None:
                 rival.end(Cause.DUPLICATE, "a newer connection waits in its place")
-            self.rivals[agreement.peer] = connection
-            link.outbox.put(HEARTBEAT)
+            self.rivals[peer] = connection
+            stream.is_questioned = True
+            stream.outbox.put(HEARTBEAT)
 
-    def take_as_link(self, connection: Connection) -> None:
+    def heard(self, stream: Connection) -> None:
+        """A stream that was questioned lives."""
+        rival = self.rivals.pop(stream.peer, None)
+        if rival is not None:
+            rival.end(Cause.DUPLICATE, "there is a stream already, and it works")
+
+    def take_as_stream(self, connection: Connection) -> None:
         connection.accept()
         self.accepted(connection)
 
     def accepted(self, connection: Connection) -> None:
-        """This connection is the link from now on, by our decision or by the peer's."""
-        peer = connection.peer
+        """This connection is the stream from now on, by our decision or by the peer's."""
+        peer, mine, theirs = connection.peer, connection.mine, connection.theirs
+        assert mine is not None and theirs is not None
         old = self.up.get(peer)
         if old is not None:
             old.end(Cause.REPLACED, "a newer connection between the same nodes took its place")
-        assert connection.agreement is not None
-        epoch = connection.agreement.epoch
-        self.remember_epoch(peer, epoch)
         self.up[peer] = connection
         connection.become_up()
-        self.counts.links_up += 1
-        self.log.info("link up", peer=peer, epoch=epoch, called=connection.calling is not None)
+        self.counts.streams_opened += 1
         dial = self.dials.get(peer)
         if dial is not None:
             dial.cancel_retry()
-            dial.is_told = False
             for framed in dial.waiting.take_all():
                 connection.outbox.put(framed)
                 self.counts.stream_messages_sent += 1
                 self.counts.stream_bytes_sent += len(framed)
         if self.is_paused:
             connection.pause_reading()
-        self.world.step_soon(LinkUp(peer, epoch))
+        epoch = max(mine.epoch, theirs.epoch)
+        self.remember_epoch(peer, epoch)
+        self.log.info("stream up", peer=peer, epoch=epoch, direction="out" if connection.calling else "in")
+        if LINK in mine.capabilities or LINK in theirs.capabilities:
+            self.make_link(connection, epoch)
+        elif dial is not None and dial.is_wanted:
+            self.ask_for_link(connection)
+
+    def ask_for_link(self, stream: Connection) -> None:
+        """Say Hello once more on a stream that is up. The answer is the peer's Hello of the same kind."""
+        if stream.asked_epoch is None:
+            stream.asked_epoch = self.epochs.get(stream.peer, 0) + 1
+            capabilities = (*self.capabilities, LINK)
+            stream.greet(hello(self.world.node_id, capabilities=capabilities, epoch=stream.asked_epoch))
+
+    def asked_for_link(self, stream: Connection, theirs: Hello) -> None:
+        if theirs.node != stream.peer or LINK not in theirs.capabilities:
+            stream.end(Cause.BAD_MESSAGE, "a second Hello that asks for no link")
+            return
+        epoch = max(theirs.epoch, self.epochs.get(stream.peer, 0) + 1)
+        if stream.asked_epoch is None:
+            stream.greet(hello(self.world.node_id, capabilities=(*self.capabilities, LINK), epoch=epoch))
+        self.remember_epoch(stream.peer, epoch)
+        self.make_link(stream, epoch)
+
+    def make_link(self, stream: Connection, epoch: int) -> None:
+        stream.is_link, stream.epoch = True, epoch
+        dial = self.dials.get(stream.peer)
+        if dial is not None:
+            dial.is_wanted = False
+        self.log.info("link up", peer=stream.peer, epoch=epoch)
+        self.world.step(LinkUp(stream.peer, epoch))
 
     def remember_epoch(self, peer: NodeId, epoch: int) -> None:
         self.epochs.pop(peer, None)
         self.epochs[peer] = epoch
         if len(self.epochs) > EPOCHS_MAX:
             del self.epochs[next(iter(self.epochs))]
+
+    def received(self, sender: NodeId, message: Any, size_bytes: int) -> None:
+        self.counts.stream_messages_received += 1
+        self.counts.stream_bytes_received += HEAD_BYTES + size_bytes
+        self.world.step(Received(sender, message, size_bytes))
+
+    def ended(self, connection: Connection, cause: Cause, reason: str) -> None:
+        self.counts.closings[cause.value] += 1
+        peer = connection.peer
+        if self.rivals.get(peer) is connection:
+            del self.rivals[peer]
+        if self.up.get(peer) is not connection:
+            if connection.calling is None:
+                self.log.info("connection refused", peer=peer, cause=cause.value, reason=reason)
+            return
+        del self.up[peer]
+        unsent = connection.outbox.take_all()
+        if unsent:
+            self.counts.drop(reasons.LINK_DOWN, len(unsent))
+        self.log.info("stream down", peer=peer, cause=cause.value, reason=reason, unsent=len(unsent))
+        dial, rival = self.dials.get(peer), self.rivals.pop(peer, None)
+        if dial is not None and cause is not Cause.REPLACED:
+            dial.is_wanted = False
+            dial.stream_ended(self.world.clock() - connection.up_at)
+        if connection.is_link:
+            self.world.step(LinkDown(peer, connection.epoch, reason))
+        elif connection.asked_epoch is not None:
+            self.world.step(LinkDown(peer, connection.asked_epoch, f"cannot connect: {reason}"))
+        if rival is not None and cause not in (Cause.REPLACED, Cause.DISCONNECTED, Cause.STOPPED):
+            self.take_as_stream(rival)
+
+    def gone(self, connection: Connection) -> None:
+        """Its transport is closed."""
+        self.open.pop(connection, None)
+        if not self.open:
+            self.all_gone.set()

@@ -60,7 +60,8 @@ class Outbox:
             piece = b"".join(self.frames)
             self.frames.clear()
         else:
-            taken, room = [], self.piece_bytes
+            taken: list[bytes] = []
+            room = self.piece_bytes
             while self.frames and (not taken or len(self.frames[0]) <= room):
                 frame = self.frames.popleft()
                 room -= len(frame)

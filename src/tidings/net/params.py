@@ -39,35 +39,35 @@ class HostParams(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that wait to be sent to one peer; at least one frame."""
 
     write_buffer_bytes: int = 256 * 1024
-    """Bytes handed to the operating system's side before we wait for the peer to read; they come on top of the queue."""
+    """Bytes handed to the transport before we wait for the peer to read; they come on top of the queue."""
 
-    links_max: int = 1024
-    """Links that work at the same time."""
+    streams_max: int = 1024
+    """Streams that are up at the same time, links or not."""
 
     strangers_max: int = 64
-    """Connections at the same time that have not yet become links."""
+    """Connections at the same time that are not up yet."""
 
     connect_timeout: float = 5.0
-    """Seconds from the first packet to a working link, when we call; above `heartbeat_period`, since the other end may
-    look for that long whether an earlier connection still lives."""
+    """Seconds from the first packet to a stream that is up, when we call; above `heartbeat_period`, since the other end
+    may look for that long whether an earlier connection still lives."""
 
     handshake_timeout: float = 5.0
-    """Seconds that a caller has to become a link."""
+    """Seconds that a caller has until its stream is up."""
 
     backoff_first: float = 0.1
     """Seconds before the second attempt to connect; each further one waits twice as long, less a random part."""
 
     backoff_max: float = 30.0
-    """Longest wait between two attempts. A link that did not last this long does not end the series."""
+    """Longest wait between two attempts. A stream that did not last this long does not end the series."""
 
     heartbeat_period: float = 2.0
     """Seconds without anything to send after which a heartbeat is sent."""
 
     silence_max: float = 6.0
-    """Seconds without a sign of the peer after which a link is taken for dead; at least two heartbeat periods."""
+    """Seconds without a sign of the peer after which a stream is taken for dead; at least two heartbeat periods."""
 
     drain_timeout: float = 5.0
-    """Seconds that a link which is closed on purpose has to hand over what waits in its queue."""
+    """Seconds that a stream which is closed on purpose has to hand over what waits in its queue."""
 
     datagram_bytes_max: int = 1200
     """Longest message sent or taken as one datagram. This much passes nearly every path in one piece."""
@@ -120,7 +120,7 @@ COUNTS = (
     "inbox_max",
     "queue_messages_max",
     "write_buffer_bytes",
-    "links_max",
+    "streams_max",
     "strangers_max",
     "datagram_bytes_max",
     "compute_workers",

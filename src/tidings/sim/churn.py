@@ -70,7 +70,7 @@ class Weibull(msgspec.Struct, frozen=True):
         return self.scale * math.gamma(1 + 1 / self.shape)
 
     def draw(self, rng: Random) -> float:
-        return self.scale * (-math.log(1.0 - rng.random())) ** (1 / self.shape)
+        return self.scale * math.pow(-math.log(1.0 - rng.random()), 1 / self.shape)
 
 
 class ChurnTrace(msgspec.Struct, frozen=True):

@@ -94,11 +94,11 @@ def draw_some(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[NodeId]:
 
 
 def draw_crash(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
-    return [Crash(*draw_span(rng, mix), rng.choice(nodes))]
+    return [Crash(*draw_span(rng, mix), rng.choice(nodes), False, rng.random() < 0.5)]
 
 
 def draw_forgetting(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
-    return [Crash(*draw_span(rng, mix), rng.choice(nodes), True)]
+    return [Crash(*draw_span(rng, mix), rng.choice(nodes), True, rng.random() < 0.5)]
 
 
 def draw_pause(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
@@ -117,11 +117,11 @@ def draw_one_way(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]
 def draw_swizzle(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     at, until = draw_span(rng, mix)
     middle = (at + until) / 2
-    spans = [(moment(rng, at, middle), moment(rng, middle, until)) for _ in draw_some(rng, mix, nodes)]
-    clogged = rng.sample(nodes, len(spans))
-    return [
-        Clog(begin, max(end, round(begin + 0.001, 3)), node) for (begin, end), node in zip(spans, clogged, strict=True)
-    ]
+    faults: list[Fault] = []
+    for node in draw_some(rng, mix, nodes):
+        begin, end = moment(rng, at, middle), moment(rng, middle, until)
+        faults.append(Clog(begin, max(end, round(begin + 0.001, 3)), node))
+    return faults
 
 
 def draw_skew(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:

@@ -11,6 +11,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.churn import FOR_EVER
 from tidings.sim.faults import (
+    CRASH_WORDS,
     DIRECTIONS,
     Clog,
     Corrupt,
@@ -45,17 +46,20 @@ def parse_fault(text: str) -> Fault:
     try:
         at = float(found["at"])
         until = float(found["until"]) if found["until"] else FOR_EVER
+    except ValueError:
+        raise UsageError(f"fault {text!r}: its times are no numbers; {EXAMPLE}") from None
+    try:
         return read(at, until, tuple(found["nodes"].split(",")), found["words"].split())
     except UsageError:
         raise
     except ValueError as problem:
-        raise UsageError(f"fault {text!r}: {problem}; {EXAMPLE}") from None
+        raise UsageError(f"fault {text!r}: {problem}") from None
 
 
 def read_crash(at: float, until: float, nodes: tuple[NodeId, ...], words: list[str]) -> Fault:
-    if words not in ([], ["forgetting"]):
-        raise ValueError("after the node of a crash comes nothing or 'forgetting'")
-    return Crash(at, until, only(nodes), bool(words))
+    if not set(CRASH_WORDS).issuperset(words):
+        raise ValueError(f"after the node of a crash comes nothing, or {' and '.join(CRASH_WORDS)}")
+    return Crash(at, until, only(nodes), **dict.fromkeys(words, True))
 
 
 def read_partition(at: float, until: float, nodes: tuple[NodeId, ...], words: list[str]) -> Fault:

@@ -7,6 +7,7 @@ failure to the two or three faults that cause it.
 
     2.5..7.1 crash n3                     n3 stops, and starts again with the state it had
     2.5..7.1 crash n3 forgetting          ... with an empty one; what it had saved is on its disk
+    2.5..7.1 crash n3 silent              its neighbours are not told (the power went, not the process)
     2.5.. crash n3                        n3 does not come back
     3..9 pause n1                         n1 does nothing, and catches up afterwards
     4..8 partition n1,n2                  nothing passes between these and all others
@@ -38,6 +39,7 @@ SHOWN_MAX = 40
 """Faults that are printed for people; of more, the rest is counted."""
 
 NODE_NAME = re.compile(r"[^\s,;=]+")
+CRASH_WORDS = ("forgetting", "silent")
 DIRECTIONS = ("both", "outgoing", "incoming")
 
 
@@ -83,11 +85,12 @@ class Striking(Timed, frozen=True):
 
 class Crash(Striking, frozen=True):
     forgetting: bool = False
+    silent: bool = False
 
     kind = "crash"
 
     def words(self) -> list[str]:
-        return ["forgetting"] if self.forgetting else []
+        return [name for name in CRASH_WORDS if getattr(self, name)]
 
 
 class Pause(Striking, frozen=True):

@@ -16,6 +16,7 @@ from tidings.machine.effects import Effect, Send
 from tidings.machine.inputs import Input, Received
 from tidings.machine.machine import Machine
 from tidings.sim.process import Process
+from tidings.wire.errors import BadMessage
 from tidings.wire.registry import decode, encode
 
 if TYPE_CHECKING:
@@ -59,7 +60,11 @@ class ObservedProcess(Process):
 
 def sealed(send: Send) -> Send:
     data = encode(send.message)
-    assert decode(data) == send.message, f"{send.message!r:.200} does not come back from its bytes as it was"
+    try:
+        copy = decode(data)
+    except BadMessage as problem:
+        copy = problem
+    assert copy == send.message, f"{send.message!r:.200} does not come back from its bytes as it was: {copy!r:.200}"
     return Send(send.to, Sealed(send.message, data), send.transport)
 
 

@@ -57,6 +57,7 @@ class Process:
     __slots__ = (
         "arrived",
         "clock",
+        "drained_at",
         "disk",
         "fate",
         "fire_now",
@@ -88,6 +89,8 @@ class Process:
         self.station = None if node.processing is None else node.processing.begin(world.seed, node.id, node.lives)
         self.timers: dict[TimerKey, Alarm] = {}
         self.streams: dict[NodeId, Stream] = {}
+        self.drained_at: dict[NodeId, float] = {}
+        """When everything has arrived that is on its way to a node on streams that were closed."""
         self.links: dict[NodeId, Link] = {}
         self.held: deque[tuple[Action, Any]] = deque()
         """What happened while the node is paused, to be caught up with."""
@@ -165,12 +168,12 @@ class Process:
         clock = self.clock
         try:
             effects = self.machine.handle(now if clock is None else clock.read(now), input)
+            if effects:
+                self.carry_out(now, effects)
         except Exception as problem:
             # The trace of the call does not say which node it was.
             problem.add_note(f"in node {self.id!r} at {now!r}, handling {input!r:.300}")
             raise
-        if effects:
-            self.carry_out(now, effects)
 
     def carry_out(self, now: float, effects: list[Effect]) -> None:
         for effect in effects:
@@ -232,7 +235,7 @@ class Process:
         alarm = self.timers[key] = (key, at)
         due = at if self.clock is None else self.clock.when(at)
         try:
-            self.push(due if due > now else now, self.fire_now, alarm)
+            self.push(now if due < now else due, self.fire_now, alarm)
         except (ValueError, OverflowError):
             raise UsageError(f"node {self.id!r} set the timer {key!r} to {at!r}, which is no time") from None
 

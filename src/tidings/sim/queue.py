@@ -33,8 +33,8 @@ WIDTH_MIN, WIDTH_MAX = 2.0**-30, 2.0**20
 FILL_MIN, FILL_AIM, FILL_MAX = 8, 32, 128
 """Entries of an average bucket: outside of these bounds the width is changed, towards the aim."""
 
-BUCKETS_BETWEEN_LOOKS = 64
-"""How many buckets are opened before their filling is looked at."""
+BUCKETS_BETWEEN_LOOKS, ENTRIES_BETWEEN_LOOKS = 64, 4096
+"""The filling is looked at after so many buckets, or after fewer that hold so many entries."""
 
 LATE_MAX = 1024
 """Entries added to the open bucket while it is worked off; with more it is closed again and cut into narrower ones."""
@@ -150,7 +150,7 @@ class LadderQueue:
                 break
             self.work_off(bucket)
             self.opened += 1
-            if self.opened == BUCKETS_BETWEEN_LOOKS:
+            if self.opened == BUCKETS_BETWEEN_LOOKS or self.done - self.done_before >= ENTRIES_BETWEEN_LOOKS:
                 self.look_at_filling()
         if until < math.inf:
             self.now = max(self.now, until)

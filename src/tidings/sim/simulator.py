@@ -270,7 +270,7 @@ class Simulator:
         back = self.network.fate(now, to, sender.id, HANDSHAKE_BYTES, Transport.STREAM)
         stream = Stream(self, sender, to, now + sum(there[:1]) + sum(back[:1]))
         if there and back:
-            sender.streams[to] = stream
+            stream.take_over()
         else:
             stream.broken = reason_of(back if there else there)
         return stream

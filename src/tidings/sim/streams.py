@@ -102,10 +102,18 @@ class Stream:
             if self.sender.streams.get(self.to) is self:
                 del self.sender.streams[self.to]
 
-    def follow(self, earlier: "Stream | None") -> None:
-        """Take the place of another stream of the same pair, without overtaking what is on its way there."""
-        if earlier is not None:
-            self.arrival_at = max(self.arrival_at, earlier.arrival_at)
+    def take_over(self) -> None:
+        """Be the stream of this pair from now on, without overtaking what is on its way on earlier ones."""
+        streams, drained_at = self.sender.streams, self.sender.drained_at
+        if (earlier := streams.get(self.to)) is not None and earlier.broken is None:
+            earlier.close()
+        self.arrival_at = max(self.arrival_at, drained_at.get(self.to, 0.0))
+        streams[self.to] = self
+
+    def close(self) -> None:
+        """Nothing more is sent; what is on its way still arrives."""
+        drained_at = self.sender.drained_at
+        drained_at[self.to] = max(self.arrival_at, drained_at.get(self.to, 0.0))
 
 
 class Link:
@@ -144,7 +152,8 @@ class Links:
                 world.push(now, asker.take, LinkUp(other, link.epoch))
             return
         if (stale := asker.links.get(other)) is not None:
-            world.push(now, self.notice, (asker, stale, REPLACED))
+            self.forget(asker, stale)
+            world.push(now, asker.take, LinkDown(other, stale.epoch, REPLACED))
         epoch = self.epochs[pair] = self.epochs.get(pair, 0) + 1
         if other == asker.id:
             world.push(now, asker.take, LinkDown(other, epoch, SELF))
@@ -157,9 +166,8 @@ class Links:
             return
         forth = Stream(world, asker, other, now + there[0] + back[0])
         forth.arrival_at = now + there[0]
-        forth.follow(asker.streams.get(other))
+        forth.take_over()
         link = self.live[pair] = asker.links[other] = Link(asker, other, epoch, forth)
-        asker.streams[other] = forth
         world.push(forth.arrival_at, self.accept, (link, now))
 
     def accept(self, now: float, asked: tuple[Link, float]) -> None:
@@ -178,8 +186,8 @@ class Links:
         link.back = Stream(world, process, asker.id, now)
         link.back.link, link.back.receiver = link, asker
         link.back.arrival_at = max(link.forth.ready_at, now)
-        link.back.follow(process.streams.get(asker.id))
-        process.links[asker.id], process.streams[asker.id] = link, link.back
+        link.back.take_over()
+        process.links[asker.id] = link
         world.push(link.back.arrival_at, self.confirm, link)
         process.take(now, LinkUp(asker.id, link.epoch))
 
@@ -191,7 +199,8 @@ class Links:
     def disconnect(self, now: float, process: "Process", other: NodeId, reason: str) -> None:
         link = process.links.get(other)
         if link is None:
-            process.streams.pop(other, None)
+            if (stream := process.streams.pop(other, None)) is not None:
+                stream.close()
             return
         if link.is_broken:
             return
@@ -201,8 +210,10 @@ class Links:
             return
         self.end(link)
         theirs.broken = LINK_BROKEN
+        ours.close()
         delay = self.latency(now, process.id, other)
-        self.world.push(now, self.notice, (process, link, reason))
+        self.forget(process, link)
+        self.world.push(now, process.take, LinkDown(other, link.epoch, reason))
         self.world.push(max(now + delay, ours.arrival_at), self.notice, (ours.receiver, link, reason))
 
     def breaks(self, now: float, link: Link, reason: str, noticed_after: float) -> None:
@@ -225,12 +236,15 @@ class Links:
         """An end hears that the link is gone. Only the first such news counts."""
         process, link, reason = end
         other = link.peer_of(process)
-        if process.links.get(other) is not link:
-            return
+        if process.links.get(other) is link:
+            self.forget(process, link)
+            process.take(now, LinkDown(other, link.epoch, reason))
+
+    def forget(self, process: "Process", link: Link) -> None:
+        other = link.peer_of(process)
         del process.links[other]
         if (stream := process.streams.get(other)) is not None and stream.link is link:
             del process.streams[other]
-        process.take(now, LinkDown(other, link.epoch, reason))
 
     def crash(self, now: float, process: "Process", reason: str, is_silent: bool) -> None:
         """All links of a process that has just died."""

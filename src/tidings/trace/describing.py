@@ -36,7 +36,8 @@ IDENTITY_FIELDS = ("event", "key", "id")
 
 PLAIN = (str, int, float, bool, NoneType)
 
-encode = msgspec.json.Encoder(order="deterministic").encode
+ENCODER = msgspec.json.Encoder(order="deterministic")
+encode, encode_lines = ENCODER.encode, ENCODER.encode_lines
 
 Description = tuple[str, str | None, str | None]
 """Name of the type, key, detail."""
@@ -51,16 +52,27 @@ plans: dict[type, Plan] = {}
 
 def describe(value: Any) -> Description:
     kind = type(value)
-    if kind is Event:
-        return describe_event(value)
     name, identity, fields_are_plain = plans.get(kind) or make_plan(kind)
     if fields_are_plain:
-        detail = encode(asdict(value)).decode()
-        if len(detail) > DETAIL_CHARS_MAX:
-            detail = shortened(detail)
+        detail = fitted(encode(asdict(value)).decode())
+    elif kind is Event:
+        return describe_event(value)
     else:
         detail = detail_text(value)
     return name, None if identity is None else key_text(getattr(value, identity)), detail
+
+
+def describe_all(values: list[Any]) -> list[Description]:
+    """The same for many at once, which is cheaper."""
+    chosen = [plans.get(type(value)) or make_plan(type(value)) for value in values]
+    plain = [asdict(value) for value, plan in zip(values, chosen, strict=True) if plan is not None and plan[2]]
+    lines = iter(encode_lines(plain).decode().split("\n"))
+    return [
+        (name, None if identity is None else key_text(getattr(value, identity)), fitted(next(lines)))
+        if fields_are_plain
+        else describe(value)
+        for value, (name, identity, fields_are_plain) in zip(values, chosen, strict=True)
+    ]
 
 
 def describe_event(event: Event, in_full: bool = False) -> Description:
@@ -99,11 +111,13 @@ def is_plain(hint: Any) -> bool:
 
 
 def detail_text(value: Any) -> str:
-    text = encode(walked(value)).decode()
-    return text if len(text) <= DETAIL_CHARS_MAX else shortened(text)
+    return fitted(encode(walked(value)).decode())
 
 
-def shortened(text: str) -> str:
+def fitted(text: str) -> str:
+    """Within the bound on details."""
+    if len(text) <= DETAIL_CHARS_MAX:
+        return text
     return encode({"begins": text[:BEGINNING_CHARS], "chars": len(text)}).decode()
 
 

@@ -24,8 +24,9 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.trace.errors import TraceError
-from tidings.trace.gathering import WIDTH, Writer
-from tidings.trace.record import SCHEMA_VERSION, Record, Row, arrow_schema, record_of
+from tidings.trace.gathering import Writer
+from tidings.trace.record import COLUMNS, KINDS, SCHEMA_VERSION, Record, Row, arrow_schema, record_of
+from tidings.trace.rows import SUBJECT_COLUMNS, Rows
 
 PARQUET_ROWS_MAX = 64 * 1024
 """Rows of a row group: some 20 MiB of memory with rows of ordinary size, and pieces that Spark can share out."""
@@ -35,8 +36,8 @@ JSON_ROWS_MAX = 1024
 
 RING_ROWS_MAX = 64
 
-DICTIONARY_COLUMNS = ["run", "seed", "node", "kind", "peer", "message", "size_bytes", "reason"]
-"""Columns of which few different values are expected in a row group."""
+DICTIONARY_COLUMNS = [name for name in COLUMNS if name != "time"]
+"""Columns in which values repeat."""
 
 STATISTICS_COLUMNS = ["time"]
 """The column by which a reader can skip row groups: every other one has the same values in all of them."""
@@ -64,16 +65,16 @@ class RingBuffer(Writer):
         if size < 1:
             raise UsageError(f"size {size}: a ring buffer keeps at least one record")
         super().__init__(run, seed, min(size, RING_ROWS_MAX))
-        self.rows: deque[Row] = deque(maxlen=size)
+        self.latest: deque[Row] = deque(maxlen=size)
 
-    def store(self, cells: list[Any]) -> None:
-        self.rows.extend(zip(*[iter(cells)] * WIDTH, strict=True))
+    def store(self, rows: Rows) -> None:
+        self.latest.extend(rows)
 
     def records(self) -> list[Record]:
         """Oldest first."""
         if not self.closed:
             self.flush()
-        return [record_of(self.run, self.seed, row) for row in self.rows]
+        return [record_of(self.run, self.seed, row) for row in self.latest]
 
 
 class FileWriter(Writer):
@@ -135,8 +136,7 @@ class JsonLinesWriter(FileWriter):
         super().__init__(path, run, seed, JSON_ROWS_MAX)
         self.encoder = msgspec.json.Encoder()
 
-    def store(self, cells: list[Any]) -> None:
-        rows = zip(*[iter(cells)] * WIDTH, strict=True)
+    def store(self, rows: Rows) -> None:
         self.file.write(self.encoder.encode_lines([record_of(self.run, self.seed, row) for row in rows]))
         self.file.flush()
 
@@ -145,10 +145,10 @@ class ParquetWriter(FileWriter):
     def __init__(self, path: Path, run: str, seed: int) -> None:
         self.arrow, parquet = import_parquet(f"cannot write the trace {path}")
         super().__init__(path, run, seed, PARQUET_ROWS_MAX)
-        self.schema = arrow_schema()
+        self.types = {field.name: field.type for field in arrow_schema()}
         self.parquet = parquet.ParquetWriter(
             self.file,
-            self.schema,
+            self.schema(),
             use_dictionary=DICTIONARY_COLUMNS,
             write_statistics=STATISTICS_COLUMNS,
             compression=COMPRESSION,
@@ -156,14 +156,31 @@ class ParquetWriter(FileWriter):
             store_schema=False,
         )
 
-    def store(self, cells: list[Any]) -> None:
-        arrow, count, types = self.arrow, len(cells) // WIDTH, self.schema.types
-        same = [
-            arrow.repeat(arrow.scalar(value, type), count)
-            for value, type in zip((self.run, self.seed), types, strict=False)
-        ]
-        own = [arrow.array(cells[place::WIDTH], type) for place, type in enumerate(types[len(same) :])]
-        self.parquet.write_table(arrow.table([*same, *own], schema=self.schema), row_group_size=count)
+    def store(self, rows: Rows) -> None:
+        arrow, types, count = self.arrow, self.types, len(rows)
+        kinds = arrow.array(rows.kinds, arrow.int8())
+        columns = {
+            "run": arrow.repeat(arrow.scalar(self.run, types["run"]), count),
+            "seed": arrow.repeat(arrow.scalar(self.seed, types["seed"]), count),
+            "time": arrow.array(rows.times, types["time"]),
+            "node": arrow.array(rows.nodes, types["node"]),
+            "kind": arrow.DictionaryArray.from_arrays(kinds, list(KINDS)),
+            "peer": arrow.array(rows.peers, types["peer"]),
+            "size_bytes": arrow.array(rows.sizes, types["size_bytes"]),
+        }
+        numbers = arrow.array(rows.subject_numbers, arrow.int32())
+        for name, texts in zip(SUBJECT_COLUMNS, zip(*rows.subjects, strict=True), strict=True):
+            columns[name] = arrow.array(texts, types[name]).dictionary_encode().take(numbers)
+        table = arrow.table([columns[name] for name in COLUMNS], self.schema())
+        self.parquet.write_table(table, row_group_size=count)
+
+    def schema(self) -> Any:
+        """As a file is written: numbered text comes as dictionaries, which Parquet stores as the text."""
+        arrow, schema = self.arrow, arrow_schema()
+        for name, number in {"kind": arrow.int8(), **dict.fromkeys(SUBJECT_COLUMNS, arrow.int32())}.items():
+            place = schema.get_field_index(name)
+            schema = schema.set(place, schema.field(place).with_type(arrow.dictionary(number, arrow.string())))
+        return schema
 
     def finish(self) -> None:
         about = {"version": SCHEMA_VERSION, "run": self.run, "seed": self.seed}

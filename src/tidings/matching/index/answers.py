@@ -1,6 +1,6 @@
 """What goes into an engine and what comes out of it."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union, overload
 
 from tidings.matching.index.records import Record
@@ -35,8 +35,28 @@ class Matches(Sequence[list[Key]]):
     where the fast engine answered, and lists where the plain one did.
     """
 
-    def __init__(self, offsets: Sequence[int], keys: Sequence[Key]) -> None:
-        self.offsets, self.keys = offsets, keys
+    def __init__(
+        self, offsets: Sequence[int], keys: Sequence[Key] | None, resolve: Callable[[], Any] | None = None
+    ) -> None:
+        self.offsets = offsets
+        self.known_keys, self.resolve = keys, resolve
+
+    @property
+    def keys(self) -> Sequence[Key]:
+        """The keys of all events, one after the other. The fast engine looks them up when they are first asked for."""
+        return self.settle()
+
+    @property
+    def is_settled(self) -> bool:
+        return self.known_keys is not None
+
+    def settle(self) -> Sequence[Key]:
+        """Look the keys up now, while they are what they were when the events were matched."""
+        if self.known_keys is None:
+            assert self.resolve is not None
+            self.known_keys, self.resolve = self.resolve(), None
+        assert self.known_keys is not None
+        return self.known_keys
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -76,4 +96,4 @@ def event_list(events: Events) -> Sequence[Event]:
         from tidings.matching.index.columns import events_of
 
         return events_of(events)
-    return events  # type: ignore[return-value]
+    return events

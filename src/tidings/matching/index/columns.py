@@ -1,6 +1,7 @@
 """Arrow batches: columns are attributes, null is absent.
 
-String columns are looked at once per distinct value, numeric ones are taken over as they are, so encoding costs little per row.
+String columns are looked at once per distinct value, numeric ones are taken over as they are, so encoding costs
+little per row.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.matching.index.vocabulary import ALWAYS, Attribute, Vocabulary
+from tidings.matching.index.vocabulary import ALWAYS, Attribute, Reading, Vocabulary
 from tidings.model.bounds import INTEGER_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
@@ -79,16 +80,19 @@ class EncodedColumn:
 
         return np.diff(self.atoms_at)[self.codes]
 
-    def set_atoms(self, codes: Any, atoms_of_code: list[tuple[int, ...]]) -> None:
+    def set_atoms(self, codes: Any, readings: list[Reading]) -> None:
         """`codes` may be one more than the last for null, which has no atoms."""
         import numpy as np
 
-        if any(atoms_of_code):
+        atoms: list[int] = []
+        ends = [0]
+        for _, found in readings:
+            atoms += found
+            ends.append(len(atoms))
+        if atoms:
             self.codes = codes
-            self.atoms = np.array([atom for atoms in atoms_of_code for atom in atoms], np.int32)
-            self.atoms_at = np.zeros(len(atoms_of_code) + 2, np.int64)
-            np.cumsum([len(atoms) for atoms in atoms_of_code], out=self.atoms_at[1:-1])
-            self.atoms_at[-1] = self.atoms_at[-2]
+            self.atoms = np.array(atoms, np.int32)
+            self.atoms_at = np.array([*ends, len(atoms)], np.int64)
 
 
 def flat(name: str, column: Any) -> Any:
@@ -125,13 +129,15 @@ def encode_values(attribute: Attribute, column: Any) -> EncodedColumn:
 
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
+    if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+        column = column.dictionary_decode()
     if not pa.types.is_dictionary(column.type):
         column = pc.dictionary_encode(column)
     values = column.dictionary.to_pylist()
-    readings = [attribute.read(value) if value is not None else (None, ()) for value in values]
+    readings = [attribute.memo.get(value) or attribute.read(value) for value in values]
     codes = np.array(pc.fill_null(column.indices.cast(pa.int64()), len(values)))
     encoded = EncodedColumn()
-    encoded.set_atoms(codes, [atoms for _, atoms in readings])
+    encoded.set_atoms(codes, readings)
     if attribute.dimension >= 0 and any(number is not None for number, _ in readings):
         around = [(np.nan, np.nan) if number is None else doubles_around(number) for number, _ in readings]
         table = np.array([*around, (np.nan, np.nan)])
@@ -152,13 +158,15 @@ def encode_numbers(attribute: Attribute, column: Any) -> EncodedColumn:
         encoded.low = encoded.high = values.astype(np.float64)
     else:
         if values.dtype.kind == "u" and len(values) and values.max() > INTEGER_MAX:
-            raise UsageError(f"column {attribute.name!r} holds an integer beyond 64 bit signed; cast it to float or string")
+            raise UsageError(
+                f"column {attribute.name!r} holds an integer beyond 64 bit signed; cast it to float or string"
+            )
         encoded.low, encoded.high = around_integers(values.astype(np.int64))
     if attribute.atoms_count:
         distinct, codes = np.unique(values, return_inverse=True)
         if is_null is not None:
             codes[is_null] = len(distinct)
-        encoded.set_atoms(codes, [attribute.read(value)[1] for value in distinct.tolist()])
+        encoded.set_atoms(codes, [attribute.read(value) for value in distinct.tolist()])
     if attribute.dimension < 0:
         encoded.low = encoded.high = None
     elif is_null is not None:

@@ -1,7 +1,8 @@
 """Events as arrays for the fast engine: a row of numbers and a list of atoms for each.
 
-A number that is no double (an integer beyond 2**53) is given by the doubles just below and above it. A filter's bound is a
-double, so `bound <= number` holds exactly when `bound <= double below`, and likewise above: comparing doubles stays exact.
+A number that is no double (an integer beyond 2**53) is given by the doubles just below and above it. A filter's bound
+is a double, so `bound <= number` holds exactly when `bound <= double below`, and likewise above: comparing doubles
+stays exact.
 """
 
 import math

@@ -1,14 +1,18 @@
 """The engine on numpy and numba: prepares calls of the kernels, and says when to learn (`kernels` explains the search).
 
-Filters are kept in *partitions*, each a complete set of clusters. A link with many filters has a partition of its own, so that
-`match_links` can leave it at the first match; all others share one, where the link of each match is looked up.
+Filters are kept in *partitions*, each a complete set of clusters. A link with many filters has a partition of its
+own, so that `match_links` can leave it at the first match; all others share one, where the link of each match is
+looked up.
 
-Learning is checked after certain numbers of new records and events. It may leave chunks built with old edges, or records filed
-in worse places than now known; they are renewed a few at a time, as adding and matching go on.
+Learning is checked after certain numbers of new records and events. It may leave chunks built with old edges, or
+records filed in worse places than now known; they are renewed a few at a time, as adding and matching go on.
 """
 
+import weakref
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,6 +44,12 @@ SHARED = 0
 """The partition of all filters whose link has none of its own."""
 
 
+PENDING_MAX = 64
+"""Answers whose keys nobody has asked for yet; with more of them, all keys are looked up."""
+
+SETTLED_AT_ONCE = 1 << 16
+"""Keys looked up for such answers when a key changes; with more of them it is quicker to leave them the array."""
+
 FIRST_ONLY: Any = np.zeros(1, np.int64)
 
 
@@ -51,6 +61,7 @@ class FastEngine:
     def __init__(self, vocabulary: Vocabulary, params: IndexParams) -> None:
         self.vocabulary, self.params = vocabulary, params
         self.memory = Memory(params)
+        self.pending: list[weakref.ref[Matches]] = []
         self.released: Any = np.empty(RELEASED_MAX, np.int32)
         self.doubtful: dict[int, Filter] = {}
         self.link_filters: dict[int, int] = {}
@@ -66,6 +77,8 @@ class FastEngine:
         memory = self.memory
         memory.make_room_for_vocabulary(self.vocabulary)
         memory.make_room_for_slots(max([addition.slot for addition in additions]) + 1)
+        if self.pending:
+            self.settle_pending()
         keys = memory.keys
         for slot, key, records, doubtful, _ in additions:
             keys[slot] = key
@@ -133,6 +146,8 @@ class FastEngine:
     def remove(self, slot: int) -> list[int]:
         """Forget a slot; the atoms that its records named, once each time."""
         memory = self.memory
+        if self.pending:
+            self.settle_pending()
         memory.keys[slot] = None
         self.doubtful.pop(slot, None)
         link = int(memory.slots.links[slot]) if memory.has_links else NO_LINK
@@ -193,9 +208,22 @@ class FastEngine:
         slots, offsets = self.search(search.match_events, (self.memory.store, self.memory.slots), batch)
         if self.doubtful:
             slots, offsets = self.settle(slots, offsets, events)
-        matches = Matches(offsets, self.memory.keys[slots])
+        matches = Matches(offsets, None, partial(self.memory.keys.__getitem__, slots))
+        if len(self.pending) == PENDING_MAX:
+            self.settle_pending()
+        self.pending.append(weakref.ref(matches))
         self.after_events(len(matches))
         return matches
+
+    def settle_pending(self) -> None:
+        """A key is about to change: whoever holds matches gets the keys as they were, or the whole array of them."""
+        waiting = [matches for pending in self.pending if (matches := pending()) is not None and not matches.is_settled]
+        self.pending.clear()
+        if sum(int(matches.offsets[-1]) for matches in waiting) > SETTLED_AT_ONCE:
+            self.memory.keys = self.memory.keys.copy()
+        else:
+            for matches in waiting:
+                matches.settle()
 
     def match_links(self, events: Events) -> list[list[int]]:
         memory = self.memory
@@ -205,7 +233,7 @@ class FastEngine:
         arrays = memory.store, memory.slots, memory.owners, memory.link_marks
         found, offsets = self.search(search.match_links, arrays, batch)
         links, ends = found.tolist(), offsets.tolist()
-        answers = [links[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+        answers = [links[begin:end] for begin, end in pairwise(ends)]
         if self.doubtful:
             answers = [self.settled_links(answer, events, row) for row, answer in enumerate(answers)]
         self.after_events(len(answers))
@@ -216,10 +244,10 @@ class FastEngine:
             from tidings.matching.index.columns import encode_columns
 
             return encode_columns(self.vocabulary, events)
-        return encode_events(self.vocabulary, events)  # type: ignore[arg-type]
+        return encode_events(self.vocabulary, events)
 
     def search(self, kernel: Any, arrays: tuple[Any, ...], batch: Batch) -> tuple[Any, Any]:
-        """Run a kernel over a batch, carrying its answers away whenever `out` is full; the answers and their offsets."""
+        """Run a kernel over a batch, carrying answers away whenever `out` is full; the answers and their offsets."""
         memory, count = self.memory, len(batch.offsets) - 1
         memory.make_room_for_search(int(np.diff(batch.offsets).max(initial=0)))
         offsets = np.zeros(count + 1, np.int64)
@@ -302,5 +330,4 @@ def event_in(events: Events, row: int) -> Event:
         from tidings.matching.index.columns import event_at
 
         return event_at(events, row)
-    return events[row]  # type: ignore[index, return-value]
-
+    return events[row]

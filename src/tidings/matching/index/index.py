@@ -13,8 +13,8 @@ how many filters match. It does three things, each in a module of its own:
 Nothing is approximate: what an engine cannot decide it calls doubtful, and the filter itself is asked. Additions and
 removals take effect at once. An index belongs to one thread at a time.
 
-Filters may be added for a *link* (the neighbour behind which the subscriber lives); `match_links` then says on which links
-somebody wants the event, without finding out who.
+Filters may be added for a *link* (the neighbour behind which the subscriber lives); `match_links` then says on which
+links somebody wants the event, without finding out who.
 """
 
 from array import array
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PARAMS = IndexParams()
 
-BULK_FILTERS = 16384
+BULK_FILTERS = 1 << 16
 """Filters that `add_many` hands to the engine at a time; bounds what it holds besides the index."""
 
 
@@ -107,7 +107,7 @@ class Index:
         return self.engine.match(event)
 
     def match_batch(self, events: Events) -> Matches:
-        """The same for many events, from a list or from an Arrow batch or table (columns are attributes, null is absent)."""
+        """The same for many events: a list, or an Arrow batch or table (columns are attributes, null is absent)."""
         return self.engine.match_batch(events)
 
     def match_links(self, events: Events) -> list[list[Link]]:
@@ -191,11 +191,15 @@ def best_engine() -> Literal["fast", "plain"]:
     return "fast" if find_spec("numba") is not None else "plain"
 
 
-def make_engine(name: Literal["fast", "plain"], vocabulary: Vocabulary, params: IndexParams) -> "PlainEngine | FastEngine":
+def make_engine(
+    name: Literal["fast", "plain"], vocabulary: Vocabulary, params: IndexParams
+) -> "PlainEngine | FastEngine":
     if name == "plain":
         return PlainEngine(vocabulary, params)
     try:
         from tidings.matching.index.fast import FastEngine
     except ImportError as missing:
-        raise UsageError(f"engine 'fast' needs {missing.name}; install tidings[fast] or use engine='plain'") from missing
+        raise UsageError(
+            f"engine 'fast' needs {missing.name}; install tidings[fast] or use engine='plain'"
+        ) from missing
     return FastEngine(vocabulary, params)

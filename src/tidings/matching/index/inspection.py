@@ -1,4 +1,4 @@
-"""The invariants of the fast engine, for tests: everything in its memory is looked at and compared with everything else."""
+"""The invariants of the fast engine, for tests: all of its memory is looked at and compared with the rest."""
 
 import bisect
 from collections import Counter
@@ -105,7 +105,7 @@ class Inspection:
                 yield record
 
     def check_chunk(self, chunk: int, home: int) -> Iterator[int]:
-        count, capacity, groups, own_home, _ = self.words[chunk : chunk + layout.CHUNK_BODY]
+        count, capacity, groups, own_home = self.words[chunk : chunk + 4]
         assert own_home == home and 0 < count <= capacity <= self.words[layout.CHUNK_RECORDS]
         self.chunks += 1
         width = (capacity + 63) // 64
@@ -122,7 +122,7 @@ class Inspection:
             code = self.words[codes + group]
             self.users[code] += 1
             for bucket in range(layout.BUCKETS):
-                at = codes + groups + (group * layout.BUCKETS + bucket) * width
+                at = chunk + (codes - chunk + groups + 7) // 8 * 8 + (group * layout.BUCKETS + bucket) * width
                 row = bits_of(self.words, at, width)
                 for position in range(capacity):
                     expected = position not in records or self.allows(records[position], code, bucket)

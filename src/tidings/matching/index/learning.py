@@ -1,9 +1,9 @@
 """What the fast engine learns from filters and events: where numbers lie.
 
-For each dimension it keeps a sample of the bounds that filters mention and one of the numbers that events bring. From both come
-the *edges* of the buckets, half of them each: edges among the numbers make every bucket equally likely, edges among the
-bounds separate the filters. From the numbers alone (the bounds, until there are events) come the *knots*, between which a
-number is equally likely to lie; they tell how many events an interval will let through.
+For each dimension it keeps a sample of the bounds that filters mention and one of the numbers that events bring. From
+both come the *edges* of the buckets, half of them each: edges among the numbers make every bucket equally likely,
+edges among the bounds separate the filters. From the numbers alone (the bounds, until there are events) come the
+*knots*, between which a number is equally likely to lie; they tell how many events an interval will let through.
 
 New edges are taken only where they are clearly better, and only when no chunk uses the set that they would overwrite.
 """
@@ -47,7 +47,9 @@ def learn_dimension(store: Store, dimension: int) -> bool:
     if len(bounds) < SAMPLE_MIN and len(numbers) < SAMPLE_MIN:
         return False
     source = numbers if len(numbers) >= SAMPLE_MIN else bounds
-    store.floats[at + DIMENSION_KNOTS : at + DIMENSION_KNOTS + KNOTS] = np.quantile(source, np.linspace(0.0, 1.0, KNOTS))
+    store.floats[at + DIMENSION_KNOTS : at + DIMENSION_KNOTS + KNOTS] = np.quantile(
+        source, np.linspace(0.0, 1.0, KNOTS)
+    )
     parity = int(store.words[at + DIMENSION_PARITY])
     edges = edges_of(bounds, numbers)
     present = edges_at(store, at, parity)
@@ -86,5 +88,7 @@ def edges_of(bounds: Any, numbers: Any) -> Any:
 def collisions(edges: Any, bounds: Any, numbers: Any) -> float:
     """How likely two members of a sample lie in the same bucket; the mean over both samples."""
     usable = [sample for sample in (bounds, numbers) if len(sample) >= SAMPLE_MIN]
-    shares = [np.bincount(np.searchsorted(edges, sample, "right"), minlength=EDGES + 1) / len(sample) for sample in usable]
+    shares = [
+        np.bincount(np.searchsorted(edges, sample, "right"), minlength=EDGES + 1) / len(sample) for sample in usable
+    ]
     return float(np.mean([(share**2).sum() for share in shares]))

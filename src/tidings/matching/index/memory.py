@@ -1,7 +1,8 @@
 """The arrays of the fast engine, and their growth.
 
-Arrays grow by a quarter, the arena by at most GROWTH_WORDS_MAX and in place where the system allows, so that no single step
-takes long. A kernel never makes room: it is called when there is enough for one operation (MARGIN), or stops and says how far it came.
+Arrays grow by a quarter, the arena by at most GROWTH_WORDS_MAX and in place where the system allows, so that no
+single step takes long. A kernel never makes room: it is called when there is enough for one operation (MARGIN), or
+stops and says how far it came.
 """
 
 from typing import Any
@@ -32,6 +33,7 @@ class Memory:
         words[layout.TOP] = layout.BLOCKS_AT
         words[layout.MARGIN] = MARGIN_WORDS
         words[layout.RANDOM] = 88172645463325252
+        words[layout.LINE] = -(words.ctypes.data // 8) % 8
         words[layout.CHUNK_RECORDS], words[layout.DIRECT_RECORDS] = params.chunk_records, params.direct_records
         self.store = Store(
             words,

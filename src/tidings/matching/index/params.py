@@ -40,6 +40,13 @@ class IndexParams(msgspec.Struct, frozen=True):
             raise UsageError(f"chunk_records {self.chunk_records}: use a power of two from 2 to {POSITIONS_MAX}")
         if not 1 <= self.direct_records <= min(self.chunk_records, 64):
             raise UsageError(f"direct_records {self.direct_records}: use 1 to min(chunk_records, 64)")
-        for name in ("block_records", "link_filters", "own_links_max", "learning_records", "learning_events", "memo_strings"):
+        for name in (
+            "block_records",
+            "link_filters",
+            "own_links_max",
+            "learning_records",
+            "learning_events",
+            "memo_strings",
+        ):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} {getattr(self, name)}: use at least 1")

@@ -1,21 +1,22 @@
 """The engine for plain Python: rows of bits as big integers.
 
-Records stand at positions 0, 1, 2, ... of a *block*. For each dimension that the block's records use, the numbers are cut
-into buckets, and each bucket has a row: bit i is set unless the record at position i asks for an interval that misses
-the bucket altogether. One more row says who does not mind if the event has no such number. For atoms there is a row
-per atom (who asks for it) and one per attribute (who asks for no atom of it). An event picks one row per dimension and
-attribute; the AND of them, one machine instruction per 64 records, leaves few candidates, and those are tested exactly.
+Records stand at positions 0, 1, 2, ... of a *block*. For each dimension that the block's records use, the numbers are
+cut into buckets, and each bucket has a row: bit i is set unless the record at position i asks for an interval that
+misses the bucket altogether. One more row says who does not mind if the event has no such number. For atoms there is
+a row per atom (who asks for it) and one per attribute (who asks for no atom of it). An event picks one row per
+dimension and attribute; the AND of them, one machine instruction per 64 records, leaves few candidates, and those are
+tested exactly.
 
-Edges of the buckets are quantiles of the bounds that the block's own records mention, so they lie where filters differ;
-they are learned anew each time the block has grown four times larger. Bits of free positions are always set in all rows
-and clear in `alive`, so that adding a record only clears bits and removing one only sets them.
+Edges of the buckets are quantiles of the bounds that the block's own records mention, so they lie where filters
+differ; they are learned anew each time the block has grown four times larger. Bits of free positions are always set
+in all rows and clear in `alive`, so that adding a record only clears bits and removing one only sets them.
 """
 
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from tidings.matching.index.answers import Addition, Events, Key, Matches, NO_LINK, event_list
+from tidings.matching.index.answers import NO_LINK, Addition, Events, Key, Matches, event_list
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.records import Record
 from tidings.matching.index.vocabulary import Attribute, Vocabulary

@@ -7,15 +7,16 @@ must be satisfied, and those that must not (as ~atom). The filter matches when o
     size != 5                             size in [-inf, inf], not atom size is 5
     size < 3 OR size > 9                  two records
 
-**Exactness.** Engines compare doubles. A bound that is a 64-bit integer with no exact double is widened to the next double
-outside, and the filter is *doubtful*: an engine that finds it says so, and the index asks the filter itself. The same is
-done for whatever a record cannot say: a residual expression, a number set of very many pieces, a dimension too many.
+**Exactness.** Engines compare doubles. A bound that is a 64-bit integer with no exact double is widened to the next
+double outside, and the filter is *doubtful*: an engine that finds it says so, and the index asks the filter itself.
+The same is done for whatever a record cannot say: a residual expression, a number set of very many pieces, a
+dimension too many.
 """
 
 import math
 from itertools import product
 
-from tidings.matching.index.vocabulary import ALWAYS, Attribute, Vocabulary
+from tidings.matching.index.vocabulary import Attribute, Vocabulary
 from tidings.model.constraint import Constraint
 from tidings.model.filter import Filter
 from tidings.model.numbers import Interval, NumberSet
@@ -97,9 +98,9 @@ class Breaker:
                     pieces_of.append(pieces)
                     room //= len(pieces)
         records = []
-        for pieces in product(*pieces_of):
-            dimensions = tuple(dimension for dimension, _, _ in pieces)
-            bounds = tuple(bound for _, low, high in pieces for bound in (low, high))
+        for combination in product(*pieces_of):
+            dimensions = tuple(dimension for dimension, _, _ in combination)
+            bounds = tuple(bound for _, low, high in combination for bound in (low, high))
             records.append((dimensions, bounds, tuple(atoms)))
         for _ in records[1:]:
             for atom in atoms:
@@ -187,9 +188,3 @@ def without_holes(intervals: tuple[Interval, ...]) -> tuple[list[Interval], list
         else:
             joined.append((low, high))
     return joined, holes
-
-
-def asked_atoms(record: Record) -> list[int]:
-    """The atoms by which an event could lead to the record; ALWAYS if there is nothing to lead to it."""
-    asked = [atom for atom in record[2] if atom >= 0]
-    return asked if asked or record[0] else [ALWAYS]

@@ -1,12 +1,14 @@
 """Which text conditions does a string satisfy, found from the string instead of trying every condition.
 
     one of a list     a dict from each listed string to the conditions that list it
-    LIKE 'abc%...'    a dict from the first characters, one per length of beginning in use; then the whole pattern is tried
+    LIKE 'abc%...'    a dict from the first characters, one per length in use; then the whole pattern is tried
     LIKE '...%xyz'    the same from the last characters
-    LIKE '%middle%'   a dict from the first GRAM_CHARS characters of the longest literal; every such stretch of the string is looked up
+    LIKE '%middle%'   a dict from the first GRAM_CHARS characters of the longest literal, where every stretch of so many
+                      characters of the string is looked up
     the rest          order ranges and patterns with no long literal ('%a%', '_') are tried one by one
 
-A pattern is *anchored* in the first of these tables that suits it, so for one string only patterns that share the anchor are tried.
+A pattern is *anchored* in the first of these tables that suits it, so for one string only patterns that share the
+anchor are tried.
 """
 
 from collections.abc import Callable, Iterable

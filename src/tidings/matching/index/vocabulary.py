@@ -2,12 +2,12 @@
 
 A *dimension* is an attribute read as a number, for filters that ask for an interval of it. An *atom* is any other
 condition on one attribute ("symbol is IBM", "name LIKE 'ab%'", "size is one of 1, 2", "urgent is TRUE", "price
-exists"); equal conditions of different filters are one atom, with a small integer as its id and a count of the records
-that mention it. An event is then a number per dimension and the list of the atoms it satisfies, and a filter a few
-intervals and a few ids. Atom ALWAYS is satisfied by every event.
+exists"); equal conditions of different filters are one atom, with a small integer as its id and a count of the
+records that mention it. An event is then a number per dimension and the list of the atoms it satisfies, and a filter
+a few intervals and a few ids. Atom ALWAYS is satisfied by every event.
 
-Only conditions that a value *satisfies* are atoms. A filter that asks for the opposite (`symbol != 'IBM'`, `NOT EXISTS
-price`) refuses the atom, so nobody ever has to list what an event does not satisfy.
+Only conditions that a value *satisfies* are atoms. A filter that asks for the opposite (`symbol != 'IBM'`, `NOT
+EXISTS price`) refuses the atom, so nobody ever has to list what an event does not satisfy.
 
 `Attribute.read` finds the atoms of a value from the value (`text_atoms.py`), and remembers what it found for strings.
 An attribute that no filter reads as text costs nothing for its text, and likewise for its number.
@@ -23,7 +23,7 @@ from tidings.model.values import Number, Value, number_of, text_of, truth_of
 ALWAYS = 0
 
 DIMENSIONS_MAX = 1024
-"""Attributes read as numbers by intervals. Filters on further ones are found by what else they ask, and checked whole."""
+"""Attributes read as numbers by intervals. Filters on further ones are found by what else they ask, and asked whole."""
 
 ATOMS_MAX = 2**30
 
@@ -164,7 +164,7 @@ class Vocabulary:
                         attribute.numbers.setdefault(number, []).append(atom)
                 case "like", str(pattern):
                     attribute.texts.add_pattern(atom, pattern)
-                case "range", (str(low), high):
+                case "range", (str(low), str() | None as high):
                     attribute.texts.add_range(atom, low, high)
         self.references[atom] += 1
         return atom
@@ -222,7 +222,7 @@ class Vocabulary:
                 del attribute.numbers[number]
 
     def row_of(self, number: int) -> tuple[int, int] | None:
-        """For "text is exactly ...": the rank of its attribute among those with such atoms, and a number to spread by."""
+        """For "text is exactly ...": the rank of its attribute among those with such atoms, a number to spread by."""
         atom = self.atoms[number]
         if atom is None or atom.kind != "texts" or len(atom.operand) != 1:  # type: ignore[arg-type]
             return None

@@ -62,7 +62,8 @@ class Topology(msgspec.Struct, frozen=True):
 
     def parts(self) -> list[list[NodeId]]:
         """The connected pieces, each in the order in which a breadth-first search meets it."""
-        around, met, pieces = self.neighbours(), set[NodeId](), []
+        around, met = self.neighbours(), set[NodeId]()
+        pieces: list[list[NodeId]] = []
         for root in self.nodes:
             if root not in met:
                 piece = [node for node, _ in breadth_first(around, root)]
@@ -87,7 +88,8 @@ class Topology(msgspec.Struct, frozen=True):
         pieces = self.parts()
         if len(pieces) <= 1:
             return self
-        kept = set(max(pieces, key=len))
+        largest: list[NodeId] = max(pieces, key=len)
+        kept = set(largest)
         nodes = tuple(node for node in self.nodes if node in kept)
         return Topology(self.name, nodes, tuple(edge for edge in self.edges if edge.a in kept))
 

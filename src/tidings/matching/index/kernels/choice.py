@@ -1,5 +1,7 @@
 """Where to file a record: under the condition that the fewest events satisfy, as far as is known."""
 
+from typing import Any
+
 import numpy as np
 
 from tidings.matching.index.kernels.layout import (
@@ -15,8 +17,12 @@ from tidings.matching.index.kernels.layout import (
     LEFT_OPEN,
     RECORDS,
     RIGHT_OPEN,
+    Array,
+    Integer,
+    Real,
     Store,
     inner,
+    integer,
 )
 from tidings.matching.index.kernels.records import atom_count, bounds_of, dimension_count, interval_of, names_of
 
@@ -26,9 +32,12 @@ GUESS_WEIGHT = 32.0
 RESOLUTION = 0.005
 """Added to the share of every interval: shares closer than this cannot be told from a sample."""
 
+WIDE = 0.4
+"""Intervals of at least this share of events are the first class by width."""
+
 
 @inner
-def atom_share(store: Store, atom: int) -> float:
+def atom_share(store: Store, atom: Integer) -> Real:
     """The share of events expected to satisfy an atom: as seen, with what filters ask for as the first guess."""
     if atom == 0:
         return 1.0
@@ -37,7 +46,7 @@ def atom_share(store: Store, atom: int) -> float:
 
 
 @inner
-def share_below(store: Store, knots: int, number: float) -> float:
+def share_below(store: Store, knots: Integer, number: Real) -> Real:
     """The share of numbers up to `number`, between equally likely knots."""
     floats = store.floats
     if number <= floats[knots]:
@@ -56,7 +65,7 @@ def share_below(store: Store, knots: int, number: float) -> float:
 
 
 @inner
-def interval_share(store: Store, dimension: int, low: float, high: float) -> float:
+def interval_share(store: Store, dimension: Integer, low: Real, high: Real) -> Real:
     knots = store.words[DIMENSION_AT + dimension] + DIMENSION_KNOTS
     if np.isnan(store.floats[knots]):
         return 0.1 if low > -np.inf and high < np.inf else 0.5
@@ -64,30 +73,32 @@ def interval_share(store: Store, dimension: int, low: float, high: float) -> flo
 
 
 @inner
-def range_home(dimension: int, low: float, high: float, share: float) -> int:
+def range_home(dimension: Integer, low: Real, high: Real, share: Real) -> Integer:
     if low == -np.inf:
         return dimension * CLASSES + LEFT_OPEN
     if high == np.inf:
         return dimension * CLASSES + RIGHT_OPEN
     kind = BOUNDED
-    while share < 0.5 and kind < CLASSES - 1:
-        share *= 2.0
+    while share < WIDE and kind < CLASSES - 1:
+        share *= 4.0
         kind += 1
     return dimension * CLASSES + kind
 
 
 @inner
-def best_home(store, names, at, dimensions, atoms, bounds, begin):  # type: ignore[no-untyped-def]
-    """The cluster for a record, and the share of events that would look there. Its names and bounds may lie anywhere."""
-    share, home = 1.0, np.int64(ATOM_HOMES)
+def best_home(
+    store: Store, names: Array, at: Integer, dimensions: Integer, atoms: Integer, bounds: Array, begin: Integer
+) -> Any:
+    """The cluster for a record, and the share of events that would look there. Names and bounds may lie anywhere."""
+    share, home = 1.0, integer(ATOM_HOMES)
     for i in range(atoms):
-        atom = np.int64(names[at + dimensions + i])
+        atom = integer(names[at + dimensions + i])
         if atom >= 0:
             new_share = atom_share(store, atom)
             if new_share < share:
                 share, home = new_share, ATOM_HOMES + atom
     for i in range(dimensions):
-        dimension, low, high = np.int64(names[at + i]), bounds[begin + 2 * i], bounds[begin + 2 * i + 1]
+        dimension, low, high = integer(names[at + i]), bounds[begin + 2 * i], bounds[begin + 2 * i + 1]
         new_share = interval_share(store, dimension, low, high)
         if new_share < share:
             share, home = new_share, range_home(dimension, low, high, new_share)
@@ -95,7 +106,7 @@ def best_home(store, names, at, dimensions, atoms, bounds, begin):  # type: igno
 
 
 @inner
-def better_home(store: Store, record: int, home: int) -> int:
+def better_home(store: Store, record: Integer, home: Integer) -> Integer:
     """A home where the record would be looked at by four times fewer events, or the one it has."""
     dimensions, atoms = dimension_count(store, record), atom_count(store, record)
     bounds = bounds_of(record, dimensions, atoms)

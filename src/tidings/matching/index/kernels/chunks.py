@@ -1,14 +1,13 @@
 """Chunks: up to 512 records with rows of bits that rule most of them out.
 
-Records stand at positions 0, 1, 2, ... For each code that its records use (a dimension, or an attribute compared with single
-strings) a chunk has 32 rows, one per bucket: bit i is clear if the record at position i asks for something that misses the
-bucket. Bits of free positions are set in all rows and clear in `alive`, so putting a record only clears bits of rows, and
-taking one out only sets them. Small chunks have no rows.
+Records stand at positions 0, 1, 2, ... For each code that its records use (a dimension, or an attribute compared with
+single strings) a chunk has 32 rows, one per bucket: bit i is clear if the record at position i asks for something
+that misses the bucket. Bits of free positions are set in all rows and clear in `alive`, so putting a record only
+clears bits of rows, and taking one out only sets them. Small chunks have no rows.
 """
 
-import numpy as np
-
 from tidings.matching.index.kernels.layout import (
+    ATOM_HOMES,
     BUCKETS,
     BUCKETS_AT,
     CANDIDATES_AT,
@@ -19,13 +18,13 @@ from tidings.matching.index.kernels.layout import (
     CHUNK_HOME,
     CHUNK_WORDS,
     CHUNKS,
+    CLEAR,
     DIMENSION_AT,
     DIMENSION_EDGES,
     DIMENSION_PARITY,
     DIRECT_RECORDS,
     EDGES,
     GROUPS_MAX,
-    ATOM_HOMES,
     MEMBERS_AT,
     NUMBER_CODES,
     PICKED_AT,
@@ -33,10 +32,11 @@ from tidings.matching.index.kernels.layout import (
     ROW,
     USAGE_AT,
     USERS_AT,
-    CLEAR,
-    SET,
+    ZERO,
+    Integer,
     Store,
     inner,
+    integer,
     load,
     stay_apart,
     trailing_zeros,
@@ -53,25 +53,32 @@ from tidings.matching.index.kernels.records import (
 
 
 @inner
-def width_of(capacity: int) -> int:
+def width_of(capacity: Integer) -> Integer:
     """Words per row."""
     return (capacity + 63) >> 6
 
 
 @inner
-def references_of(store: Store, chunk: int) -> int:
+def references_of(store: Store, chunk: Integer) -> Integer:
     """Where the record offsets of a chunk begin, as an index of halves."""
     return 2 * (chunk + CHUNK_BODY + width_of(store.words[chunk + CHUNK_CAPACITY]))
 
 
 @inner
-def codes_of(store: Store, chunk: int) -> int:
+def codes_of(store: Store, chunk: Integer) -> Integer:
     capacity = store.words[chunk + CHUNK_CAPACITY]
     return chunk + CHUNK_BODY + width_of(capacity) + (capacity + 1) // 2
 
 
 @inner
-def change_bits(store: Store, row: int, width: int, bit: int, first: int, last: int, setting: int) -> None:
+def rows_of(chunk: Integer, codes: Integer, groups: Integer) -> Integer:
+    return chunk + ((codes - chunk + groups + 7) & ~7)
+
+
+@inner
+def change_bits(
+    store: Store, row: Integer, width: Integer, bit: Integer, first: Integer, last: Integer, setting: Integer
+) -> None:
     """Clear, or set again, a bit in the rows of all buckets but first to last."""
     words = store.words
     for bucket in range(BUCKETS):
@@ -83,7 +90,7 @@ def change_bits(store: Store, row: int, width: int, bit: int, first: int, last: 
 
 
 @inner
-def change_rows(store: Store, chunk: int, record: int, position: int, setting: int) -> None:
+def change_rows(store: Store, chunk: Integer, record: Integer, position: Integer, setting: Integer) -> None:
     """Clear the bits by which the rows rule a record out, or set them again."""
     stay_apart()
     words, halves = store.words, store.halves
@@ -92,8 +99,8 @@ def change_rows(store: Store, chunk: int, record: int, position: int, setting: i
         return
     width = width_of(words[chunk + CHUNK_CAPACITY])
     codes = codes_of(store, chunk)
-    rows = codes + groups + (position >> 6)
-    bit = np.int64(1) << (position & 63)
+    rows = rows_of(chunk, codes, groups) + (position >> 6)
+    bit = integer(1) << (position & 63)
     dimensions, atoms, names = dimension_count(store, record), atom_count(store, record), names_of(record)
     bounds = bounds_of(record, dimensions, atoms)
     for group in range(groups):
@@ -115,17 +122,17 @@ def change_rows(store: Store, chunk: int, record: int, position: int, setting: i
 
 
 @inner
-def set_position(store: Store, chunk: int, record: int, position: int) -> None:
+def set_position(store: Store, chunk: Integer, record: Integer, position: Integer) -> None:
     halves = store.halves
     store.halves[references_of(store, chunk) + position] = record
     halves[2 * record + 1] = (halves[2 * record + 1] & ((1 << POSITION) - 1)) | (position << POSITION)
     halves[2 * record + 2] = chunk
-    store.words[chunk + CHUNK_BODY + (position >> 6)] |= np.int64(1) << (position & 63)
+    store.words[chunk + CHUNK_BODY + (position >> 6)] |= integer(1) << (position & 63)
     change_rows(store, chunk, record, position, CLEAR)
 
 
 @inner
-def put(store: Store, chunk: int, record: int) -> None:
+def put(store: Store, chunk: Integer, record: Integer) -> None:
     """Put a record at the first free position; there is one."""
     words = store.words
     at = chunk + CHUNK_BODY
@@ -136,7 +143,7 @@ def put(store: Store, chunk: int, record: int) -> None:
 
 
 @inner
-def list_members(store: Store, chunk: int, count: int) -> int:
+def list_members(store: Store, chunk: Integer, count: Integer) -> Integer:
     """Write the records of a chunk into the members from `count` on; how many there are then."""
     words, references = store.words, references_of(store, chunk)
     for w in range(width_of(words[chunk + CHUNK_CAPACITY])):
@@ -149,7 +156,7 @@ def list_members(store: Store, chunk: int, count: int) -> int:
 
 
 @inner
-def count_usage(store: Store, begin: int, end: int, home: int) -> int:
+def count_usage(store: Store, begin: Integer, end: Integer, home: Integer) -> Integer:
     """Count which codes the members use; list those in use as picked, and say how many they are."""
     words, halves = store.words, store.halves
     used = 0
@@ -157,8 +164,8 @@ def count_usage(store: Store, begin: int, end: int, home: int) -> int:
         record = words[MEMBERS_AT + m]
         dimensions, atoms, names = dimension_count(store, record), atom_count(store, record), names_of(record)
         for i in range(dimensions + atoms):
-            name = np.int64(halves[names + i])
-            code = np.int64(-1)
+            name = integer(halves[names + i])
+            code = integer(-1)
             if i < dimensions:
                 code = 2 * name + words[words[DIMENSION_AT + name] + DIMENSION_PARITY]
             elif name >= 0 and store.atoms[name, ROW] >= 0 and name + ATOM_HOMES != home:
@@ -172,7 +179,7 @@ def count_usage(store: Store, begin: int, end: int, home: int) -> int:
 
 
 @inner
-def pick_codes(store: Store, begin: int, end: int, home: int) -> int:
+def pick_codes(store: Store, begin: Integer, end: Integer, home: Integer) -> Integer:
     """Bring the codes that deserve rows to the front of the picked; how many they are."""
     stay_apart()
     words = store.words
@@ -196,25 +203,26 @@ def pick_codes(store: Store, begin: int, end: int, home: int) -> int:
 
 
 @inner
-def build_chunk(store: Store, begin: int, end: int, capacity: int, home: int) -> int:
+def build_chunk(store: Store, begin: Integer, end: Integer, capacity: Integer, home: Integer) -> Integer:
     """A new chunk of some of the members."""
     stay_apart()
     words = store.words
     groups = pick_codes(store, begin, end, home) if capacity > words[DIRECT_RECORDS] else 0
     width = width_of(capacity)
-    size = CHUNK_BODY + width + (capacity + 1) // 2 + groups + groups * BUCKETS * width
+    codes = CHUNK_BODY + width + (capacity + 1) // 2
+    size = rows_of(ZERO, codes, groups) + groups * BUCKETS * width
     chunk = take_block(store, size)
     words[CHUNKS] += 1
     words[chunk + CHUNK_COUNT], words[chunk + CHUNK_CAPACITY] = end - begin, capacity
     words[chunk + CHUNK_GROUPS], words[chunk + CHUNK_HOME], words[chunk + CHUNK_WORDS] = groups, home, size
     for w in range(width):
         words[chunk + CHUNK_BODY + w] = 0
-    codes = codes_of(store, chunk)
+    codes += chunk
     for group in range(groups):
         code = words[PICKED_AT + group]
         words[codes + group] = code
         words[USERS_AT + code] += 1
-    for at in range(codes + groups, chunk + size):
+    for at in range(rows_of(chunk, codes, groups), chunk + size):
         words[at] = -1
     for m in range(begin, end):
         set_position(store, chunk, words[MEMBERS_AT + m], m - begin)
@@ -222,7 +230,7 @@ def build_chunk(store: Store, begin: int, end: int, capacity: int, home: int) ->
 
 
 @inner
-def free_chunk(store: Store, chunk: int) -> None:
+def free_chunk(store: Store, chunk: Integer) -> None:
     words, codes = store.words, codes_of(store, chunk)
     for group in range(words[chunk + CHUNK_GROUPS]):
         words[USERS_AT + words[codes + group]] -= 1
@@ -231,7 +239,7 @@ def free_chunk(store: Store, chunk: int) -> None:
 
 
 @inner
-def add_candidates(store: Store, references: int, left: int, count: int) -> int:
+def add_candidates(store: Store, references: Integer, left: Integer, count: Integer) -> Integer:
     """Append where the references at the set bits stand. They are not read yet: that would mean to wait for memory."""
     halves = store.halves
     while left != 0:
@@ -242,7 +250,7 @@ def add_candidates(store: Store, references: int, left: int, count: int) -> int:
 
 
 @inner
-def sift(store: Store, chunk: int, count: int) -> int:
+def sift(store: Store, chunk: Integer, count: Integer) -> Integer:
     """Append the references to records that the rows do not rule out to the candidates; how many there are then."""
     words = store.words
     capacity, groups = words[chunk + CHUNK_CAPACITY], words[chunk + CHUNK_GROUPS]
@@ -250,14 +258,24 @@ def sift(store: Store, chunk: int, count: int) -> int:
     alive = chunk + CHUNK_BODY
     references = 2 * (alive + width)
     codes = alive + width + (capacity + 1) // 2
-    rows = codes + groups
+    rows = rows_of(chunk, codes, groups)
     if width == 8:  # the usual large chunk: eight accumulators, which become two or four vector registers
         a, b, c, d = load(words, alive), load(words, alive + 1), load(words, alive + 2), load(words, alive + 3)
         e, f, g, h = load(words, alive + 4), load(words, alive + 5), load(words, alive + 6), load(words, alive + 7)
         for group in range(groups):
             row = rows + (group * BUCKETS + load(words, BUCKETS_AT + load(words, codes + group))) * 8
-            a, b, c, d = a & load(words, row), b & load(words, row + 1), c & load(words, row + 2), d & load(words, row + 3)
-            e, f, g, h = e & load(words, row + 4), f & load(words, row + 5), g & load(words, row + 6), h & load(words, row + 7)
+            a, b, c, d = (
+                a & load(words, row),
+                b & load(words, row + 1),
+                c & load(words, row + 2),
+                d & load(words, row + 3),
+            )
+            e, f, g, h = (
+                e & load(words, row + 4),
+                f & load(words, row + 5),
+                g & load(words, row + 6),
+                h & load(words, row + 7),
+            )
         count = add_candidates(store, references, a, count)
         count = add_candidates(store, references + 64, b, count)
         count = add_candidates(store, references + 128, c, count)
@@ -269,6 +287,8 @@ def sift(store: Store, chunk: int, count: int) -> int:
     for w in range(width):
         left = load(words, alive + w)
         for group in range(groups):
-            left &= load(words, rows + (group * BUCKETS + load(words, BUCKETS_AT + load(words, codes + group))) * width + w)
+            left &= load(
+                words, rows + (group * BUCKETS + load(words, BUCKETS_AT + load(words, codes + group))) * width + w
+            )
         count = add_candidates(store, references + w * 64, left, count)
     return count

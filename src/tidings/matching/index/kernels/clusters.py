@@ -1,9 +1,10 @@
 """Clusters: all records filed under one condition.
 
-A cluster is nothing, a lone record, a chunk, or a directory of chunks. The chunks of an interval cluster are in order: by lower
-bound, or by upper bound where there is no lower. An entry of the directory has the least key of its chunk and the hull of the intervals in it,
-so that an event passes over chunks whose hull does not hold its number. A full chunk is split in the middle; if records come in
-order (as they do in bulk) a new one is begun instead, so that chunks end up full. The order of an atom's chunks means nothing.
+A cluster is nothing, a lone record, a chunk, or a directory of chunks. The chunks of an interval cluster are in
+order: by lower bound, or by upper bound where there is no lower. An entry of the directory has the least key of its
+chunk and the hull of the intervals in it, so that an event passes over chunks whose hull does not hold its number. A
+full chunk is split in the middle; if records come in order (as they do in bulk) a new one is begun instead, so that
+chunks end up full. The order of an atom's chunks means nothing.
 """
 
 import numpy as np
@@ -32,8 +33,10 @@ from tidings.matching.index.kernels.layout import (
     MEMBERS_AT,
     SET,
     ZERO,
+    Integer,
     Store,
     inner,
+    integer,
     stay_apart,
 )
 from tidings.matching.index.kernels.records import chunk_of, give_block, interval_of, key_of, position_of, take_block
@@ -43,12 +46,12 @@ ROOM_LOOKED_FOR = 64
 
 
 @inner
-def entry_at(directory: int, entry: int) -> int:
+def entry_at(directory: Integer, entry: Integer) -> Integer:
     return directory + DIRECTORY_BODY + entry * ENTRY
 
 
 @inner
-def widen_hull(store: Store, at: int, record: int, home: int) -> None:
+def widen_hull(store: Store, at: Integer, record: Integer, home: Integer) -> None:
     floats = store.floats
     floats[at + ENTRY_KEY] = min(floats[at + ENTRY_KEY], key_of(store, record, home))
     low, high = interval_of(store, record, home)
@@ -57,14 +60,14 @@ def widen_hull(store: Store, at: int, record: int, home: int) -> None:
 
 
 @inner
-def set_entry(store: Store, at: int, begin: int, end: int, capacity: int, home: int) -> None:
+def set_entry(store: Store, at: Integer, begin: Integer, end: Integer, capacity: Integer, home: Integer) -> None:
     """Build a chunk of some of the members, and describe it in the entry at this place."""
     set_hull(store, at, begin, end, home)
     store.words[at + ENTRY_CHUNK] = build_chunk(store, begin, end, capacity, home)
 
 
 @inner
-def set_hull(store: Store, at: int, begin: int, end: int, home: int) -> None:
+def set_hull(store: Store, at: Integer, begin: Integer, end: Integer, home: Integer) -> None:
     floats = store.floats
     floats[at + ENTRY_KEY], floats[at + ENTRY_LOW], floats[at + ENTRY_HIGH] = np.inf, np.inf, -np.inf
     for m in range(begin, end):
@@ -72,7 +75,7 @@ def set_hull(store: Store, at: int, begin: int, end: int, home: int) -> None:
 
 
 @inner
-def open_entry(store: Store, partition: int, home: int, directory: int, entry: int) -> int:
+def open_entry(store: Store, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> Integer:
     """Make room for one more entry; the directory, which may have moved."""
     words = store.words
     count, capacity = words[directory + DIRECTORY_COUNT], words[directory + DIRECTORY_CAPACITY]
@@ -93,7 +96,7 @@ def open_entry(store: Store, partition: int, home: int, directory: int, entry: i
 
 
 @inner
-def close_entry(store: Store, partition: int, home: int, directory: int, entry: int) -> None:
+def close_entry(store: Store, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> None:
     """Remove an entry, and the directory with the last one."""
     words = store.words
     count = words[directory + DIRECTORY_COUNT] - 1
@@ -106,7 +109,7 @@ def close_entry(store: Store, partition: int, home: int, directory: int, entry: 
 
 
 @inner
-def find_entry(store: Store, directory: int, chunk: int) -> int:
+def find_entry(store: Store, directory: Integer, chunk: Integer) -> Integer:
     entry = 0
     while store.words[entry_at(directory, entry) + ENTRY_CHUNK] != chunk:
         entry += 1
@@ -114,7 +117,7 @@ def find_entry(store: Store, directory: int, chunk: int) -> int:
 
 
 @inner
-def pick_entry(store: Store, directory: int, record: int, home: int) -> int:
+def pick_entry(store: Store, directory: Integer, record: Integer, home: Integer) -> Integer:
     """The entry whose chunk should take a record: by its key, or for an atom any chunk that has room."""
     words = store.words
     count = words[directory + DIRECTORY_COUNT]
@@ -136,7 +139,7 @@ def pick_entry(store: Store, directory: int, record: int, home: int) -> int:
 
 
 @inner
-def sort_members(store: Store, count: int, home: int) -> None:
+def sort_members(store: Store, count: Integer, home: Integer) -> None:
     """Sort the first members by key (Shell's sort: they are few)."""
     words, floats = store.words, store.floats
     for m in range(count):
@@ -153,7 +156,7 @@ def sort_members(store: Store, count: int, home: int) -> None:
 
 
 @inner
-def capacity_for(store: Store, count: int) -> int:
+def capacity_for(store: Store, count: Integer) -> Integer:
     capacity = min(4, store.words[CHUNK_RECORDS])
     while capacity < count:
         capacity *= 2
@@ -161,14 +164,14 @@ def capacity_for(store: Store, count: int) -> int:
 
 
 @inner
-def file_alone(store: Store, partition: int, record: int, home: int) -> None:
+def file_alone(store: Store, partition: Integer, record: Integer, home: Integer) -> None:
     """The only record of a cluster needs no chunk; it remembers the cluster itself."""
     store.heads[partition, home] = record << 2 | LONE
     store.halves[2 * record + 2] = ~home
 
 
 @inner
-def place(store: Store, partition: int, record: int, home: int) -> None:
+def place(store: Store, partition: Integer, record: Integer, home: Integer) -> None:
     """File a record in a cluster."""
     stay_apart()
     words = store.words
@@ -179,9 +182,11 @@ def place(store: Store, partition: int, record: int, home: int) -> None:
         return
     if kind == LONE:
         words[MEMBERS_AT], words[MEMBERS_AT + 1] = chunk, record
-        store.heads[partition, home] = build_chunk(store, ZERO, ZERO + 2, capacity_for(store, ZERO + 2), home) << 2 | CHUNK
+        store.heads[partition, home] = (
+            build_chunk(store, ZERO, ZERO + 2, capacity_for(store, ZERO + 2), home) << 2 | CHUNK
+        )
         return
-    directory, entry = np.int64(0), np.int64(0)
+    directory, entry = integer(0), integer(0)
     if kind == DIRECTORY:
         directory = chunk
         entry = pick_entry(store, directory, record, home)
@@ -206,7 +211,9 @@ def place(store: Store, partition: int, record: int, home: int) -> None:
 
 
 @inner
-def split(store: Store, partition: int, record: int, home: int, directory: int, entry: int, chunk: int) -> None:
+def split(
+    store: Store, partition: Integer, record: Integer, home: Integer, directory: Integer, entry: Integer, chunk: Integer
+) -> None:
     """One more record for a full chunk: halve it by key, or begin a new one if the record comes last anyway."""
     stay_apart()
     words = store.words
@@ -231,7 +238,7 @@ def split(store: Store, partition: int, record: int, home: int, directory: int, 
 
 
 @inner
-def take_out(store: Store, partition: int, record: int) -> int:
+def take_out(store: Store, partition: Integer, record: Integer) -> Integer:
     """Take a record out of its cluster; the chunk it was in, which may now want `tidy`, or 0."""
     stay_apart()
     words = store.words
@@ -241,13 +248,13 @@ def take_out(store: Store, partition: int, record: int) -> int:
         return ZERO
     position = position_of(store, record)
     change_rows(store, chunk, record, position, SET)
-    words[chunk + CHUNK_BODY + (position >> 6)] &= ~(np.int64(1) << (position & 63))
+    words[chunk + CHUNK_BODY + (position >> 6)] &= ~(integer(1) << (position & 63))
     words[chunk + CHUNK_COUNT] -= 1
     return chunk
 
 
 @inner
-def tidy(store: Store, partition: int, chunk: int) -> None:
+def tidy(store: Store, partition: Integer, chunk: Integer) -> None:
     """Drop an empty chunk, and build one anew that is three quarters empty: smaller, or joined with a neighbour."""
     stay_apart()
     words = store.words
@@ -264,12 +271,14 @@ def tidy(store: Store, partition: int, chunk: int) -> None:
     elif count == 1:
         file_alone(store, partition, words[MEMBERS_AT], home)
     else:
-        store.heads[partition, home] = build_chunk(store, ZERO, count, capacity_for(store, 2 * count), home) << 2 | CHUNK
+        store.heads[partition, home] = (
+            build_chunk(store, ZERO, count, capacity_for(store, 2 * count), home) << 2 | CHUNK
+        )
     free_chunk(store, chunk)
 
 
 @inner
-def tidy_entry(store: Store, partition: int, home: int, directory: int, entry: int) -> None:
+def tidy_entry(store: Store, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> None:
     stay_apart()
     words = store.words
     chunk = words[entry_at(directory, entry) + ENTRY_CHUNK]

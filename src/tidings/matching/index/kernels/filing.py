@@ -24,11 +24,16 @@ from tidings.matching.index.kernels.layout import (
     SPEC_PARTITION,
     SPEC_SLOT,
     TOP,
+    Array,
+    Integer,
+    Real,
     Slots,
     Specs,
     Store,
+    Truth,
     compiled,
     inner,
+    integer,
 )
 from tidings.matching.index.kernels.records import (
     atom_count,
@@ -43,7 +48,7 @@ from tidings.matching.index.kernels.records import (
 
 
 @inner
-def random_below(store: Store, bound: int) -> int:
+def random_below(store: Store, bound: Integer) -> Integer:
     """xorshift: a fixed sequence, since the same history has to give the same index."""
     word = store.words[RANDOM]
     word ^= word << 13
@@ -54,7 +59,7 @@ def random_below(store: Store, bound: int) -> int:
 
 
 @inner
-def sample_bound(store: Store, dimension: int, number: float) -> None:
+def sample_bound(store: Store, dimension: Integer, number: Real) -> None:
     """Keep a uniform sample of the bounds that filters mention."""
     if np.isfinite(number):
         at = store.words[DIMENSION_AT + dimension]
@@ -72,7 +77,7 @@ def survey(store: Store, specs: Specs) -> None:
     for i in range(lines.shape[0]):
         at, begin, dimensions = lines[i, SPEC_NAMES_AT], lines[i, SPEC_BOUNDS_AT], lines[i, SPEC_DIMENSIONS]
         for j in range(2 * dimensions):
-            sample_bound(store, np.int64(specs.names[at + (j >> 1)]), specs.bounds[begin + j])
+            sample_bound(store, integer(specs.names[at + (j >> 1)]), specs.bounds[begin + j])
         for j in range(at + dimensions, at + dimensions + lines[i, SPEC_ATOMS]):
             if specs.names[j] >= 0:
                 store.atoms[specs.names[j], ASKING] += 1
@@ -80,7 +85,7 @@ def survey(store: Store, specs: Specs) -> None:
 
 
 @compiled
-def choose_homes(store: Store, specs: Specs, homes, keys, are_new: bool) -> None:  # type: ignore[no-untyped-def]
+def choose_homes(store: Store, specs: Specs, homes: Array, keys: Array, are_new: Truth) -> None:
     """Where each record should be filed, and its key there: what to sort by. New ones are taken note of first."""
     if are_new:
         survey(store, specs)
@@ -96,7 +101,7 @@ def choose_homes(store: Store, specs: Specs, homes, keys, are_new: bool) -> None
 
 
 @inner
-def write_record(store: Store, slots: Slots, specs: Specs, i: int) -> int:
+def write_record(store: Store, slots: Slots, specs: Specs, i: Integer) -> Integer:
     halves, line = store.halves, specs.lines[i]
     dimensions, atoms, slot = line[SPEC_DIMENSIONS], line[SPEC_ATOMS], line[SPEC_SLOT]
     record = take_block(store, record_words(dimensions, atoms))
@@ -107,7 +112,7 @@ def write_record(store: Store, slots: Slots, specs: Specs, i: int) -> int:
     bounds = bounds_of(record, dimensions, atoms)
     for j in range(2 * dimensions):
         store.floats[bounds + j] = specs.bounds[line[SPEC_BOUNDS_AT] + j]
-    first = np.int64(slots.first[slot])
+    first = integer(slots.first[slot])
     if first == 0:
         slots.first[slot] = record
         halves[2 * record + 3] = record
@@ -118,7 +123,7 @@ def write_record(store: Store, slots: Slots, specs: Specs, i: int) -> int:
 
 
 @compiled
-def insert(store: Store, slots: Slots, specs: Specs, homes, order, begin: int) -> int:  # type: ignore[no-untyped-def]
+def insert(store: Store, slots: Slots, specs: Specs, homes: Array, order: Array, begin: Integer) -> Integer:
     """File new records in the given order, from number `begin` on; how far it came before the arena was short."""
     words = store.words
     for n in range(begin, order.size):
@@ -130,10 +135,10 @@ def insert(store: Store, slots: Slots, specs: Specs, homes, order, begin: int) -
 
 
 @compiled
-def remove(store: Store, slots: Slots, slot: int, partition: int, released) -> int:  # type: ignore[no-untyped-def]
+def remove(store: Store, slots: Slots, slot: Integer, partition: Integer, released: Array) -> Integer:
     """Remove the records of a slot; how many atoms they named, written into `released`."""
     halves = store.halves
-    first = np.int64(slots.first[slot])
+    first = integer(slots.first[slot])
     slots.first[slot] = 0
     count = 0
     record = first
@@ -156,7 +161,7 @@ def remove(store: Store, slots: Slots, slot: int, partition: int, released) -> i
 
 
 @inner
-def ring_length(store: Store, first: int) -> int:
+def ring_length(store: Store, first: Integer) -> Integer:
     """How many records the filter has whose first record this is."""
     length, record = 0, first
     while record != 0:
@@ -167,11 +172,11 @@ def ring_length(store: Store, first: int) -> int:
 
 
 @compiled
-def move(store: Store, slots: Slots, moving, origin: int, target: int, begin: int) -> int:  # type: ignore[no-untyped-def]
+def move(store: Store, slots: Slots, moving: Array, origin: Integer, target: Integer, begin: Integer) -> Integer:
     """Move the filters of these slots into another partition, from number `begin` on; how far it came."""
     words = store.words
     for n in range(begin, moving.size):
-        first = np.int64(slots.first[moving[n]])
+        first = integer(slots.first[moving[n]])
         if words.size - words[TOP] < 2 * words[MARGIN] * ring_length(store, first):
             return n
         record = first

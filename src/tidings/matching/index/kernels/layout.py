@@ -1,27 +1,28 @@
 """Where everything lies in the memory of the fast engine, and how functions are compiled.
 
-Nearly all of it lies in one array of 64-bit words, the *arena*, seen also as doubles and as 32-bit halves. It begins with
-fixed fields and scratch space; behind those come blocks, taken from lists of free blocks of the same size or from the top.
-An offset of 0 means "nothing".
+Nearly all of it lies in one array of 64-bit words, the *arena*, seen also as doubles and as 32-bit halves. It begins
+with fixed fields and scratch space; behind those come blocks, taken from lists of free blocks of the same size or
+from the top. An offset of 0 means "nothing". Large blocks begin with a cache line (LINE words after a multiple of
+eight), and so do the rows in them.
 
     dimension   DIMENSION_* words: two sets of edges, knots, samples of bounds and of numbers
-    record      half 0 slot | half 1 counts, flags, position | half 2 chunk | half 3 next record of the same filter, in a ring
+    record      half 0 slot | half 1 counts, flags, position | half 2 chunk | half 3 next record of the filter (a ring)
                 halves: dimensions, then atoms (~atom: must not be satisfied) | doubles: low and high of each dimension
     chunk       CHUNK_* words | alive bits | record offsets as halves | row codes | 32 rows per code
     directory   count, capacity | entries of ENTRY words: least key, hull low, hull high, chunk
 
-Beside it stand two tables that grow with the vocabulary: `atoms`, a line per atom, and `heads`, a line per partition with
-a head for every cluster. A *home* is the number of a cluster: first those of the dimensions, one per class of width, and
-then those of the atoms.
+Beside it stand two tables that grow with the vocabulary: `atoms`, a line per atom, and `heads`, a line per partition
+with a head for every cluster. A *home* is the number of a cluster: first those of the dimensions, one per class of
+width, and then those of the atoms.
 
-Compiled functions are cached on disk under a fingerprint of this whole folder, since numba itself would notice a change only
-in the file of the function that is called, not in those it is compiled with.
+Compiled functions are cached on disk under a fingerprint of this whole folder, since numba itself would notice a
+change only in the file of the function that is called, not in those it is compiled with.
 """
 
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numba
 import numpy as np
@@ -31,7 +32,7 @@ from numba.extending import intrinsic
 
 from tidings.matching.index.vocabulary import DIMENSIONS_MAX
 
-BUCKETS = 32
+BUCKETS = 48
 """Rows per code: one for each bucket of numbers, and the last, ABSENT, for events without a number."""
 ABSENT = BUCKETS - 1
 EDGES = BUCKETS - 2
@@ -39,8 +40,8 @@ EDGES = BUCKETS - 2
 KNOTS = 33
 SAMPLES = 256
 
-CLASSES = 12
-"""Classes of intervals: without lower end, without upper end, and ten by width, each half of the one before."""
+CLASSES = 8
+"""Classes of intervals: without lower end, without upper end, and six by width, each a quarter of the one before."""
 LEFT_OPEN, RIGHT_OPEN, BOUNDED = 0, 1, 2
 
 ATOM_HOMES = DIMENSIONS_MAX * CLASSES
@@ -60,7 +61,7 @@ CANDIDATES = 8192
 # The arena: counters and settings, heads of lists of free blocks, offsets of dimensions, scratch space.
 TOP, EPOCH, EVENTS, SAMPLED, RECORDS, CHUNKS, MARGIN, RANDOM = range(8)
 CHUNK_RECORDS, DIRECT_RECORDS, TEXT_RANKS, DIMENSIONS = range(8, 12)
-SWEEP_PARTITION, SWEEP_HOME, SWEEP_ENTRY = range(12, 15)
+SWEEP_PARTITION, SWEEP_HOME, SWEEP_ENTRY, LINE = range(12, 16)
 SMALL_WORDS, PAGE_WORDS, PAGES_MAX = 256, 64, 4096
 FREE = 16
 DIMENSION_AT = FREE + SMALL_WORDS + PAGES_MAX + 1
@@ -81,12 +82,13 @@ DIMENSION_BOUNDS = DIMENSION_KNOTS + KNOTS
 DIMENSION_NUMBERS = DIMENSION_BOUNDS + SAMPLES
 DIMENSION_WORDS = DIMENSION_NUMBERS + SAMPLES
 
-# Columns of `atoms`: the last event that satisfied it, how many did, its row (code * BUCKETS + bucket, or -1), records asking for it.
+# Columns of `atoms`: the last event that satisfied it, how many did, its row (code * BUCKETS + bucket, or -1), and how
+# many records ask for it.
 MARK, HITS, ROW, ASKING, ATOM_COLUMNS = 0, 1, 2, 3, 4
 
 # A head is offset << 2 | kind of what a cluster is: a lone record, a chunk, or a directory of chunks.
 LONE, CHUNK, DIRECTORY = 1, 2, 3
-CHUNK_COUNT, CHUNK_CAPACITY, CHUNK_GROUPS, CHUNK_HOME, CHUNK_WORDS, CHUNK_BODY = range(6)
+CHUNK_COUNT, CHUNK_CAPACITY, CHUNK_GROUPS, CHUNK_HOME, CHUNK_WORDS, CHUNK_BODY = 0, 1, 2, 3, 4, 8
 DIRECTORY_COUNT, DIRECTORY_CAPACITY, DIRECTORY_BODY = 0, 1, 2
 ENTRY_KEY, ENTRY_LOW, ENTRY_HIGH, ENTRY_CHUNK, ENTRY = 0, 1, 2, 3, 4
 
@@ -110,7 +112,7 @@ class Store(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """By slot: the first record of the filter, the last event that it matched (only if some filter has several records), its link."""
+    """By slot: the first record, the last event that matched (only if some filter has several records), the link."""
 
     first: Any
     marks: Any
@@ -118,24 +120,39 @@ class Slots(NamedTuple):
 
 
 class Specs(NamedTuple):
-    """Records to be filed: a line of SPEC_* integers for each; the dimensions and atoms, and the bounds, of all of them."""
+    """Records to be filed: a line of SPEC_* integers for each, and the dimensions and atoms, and bounds, of all."""
 
     lines: Any
     names: Any
     bounds: Any
 
 
-SPEC_SLOT, SPEC_FLAGS, SPEC_PARTITION, SPEC_DIMENSIONS, SPEC_ATOMS, SPEC_NAMES_AT, SPEC_BOUNDS_AT, SPEC_COLUMNS = range(8)
+SPEC_SLOT, SPEC_FLAGS, SPEC_PARTITION, SPEC_DIMENSIONS, SPEC_ATOMS, SPEC_NAMES_AT, SPEC_BOUNDS_AT, SPEC_COLUMNS = range(
+    8
+)
 
 
 class Batch(NamedTuple):
-    """Encoded events. `lows` and `highs` hold each number rounded down and up to a double; mostly they are one array."""
+    """Encoded events. `lows` and `highs` hold each number rounded down and up to a double; mostly one array is both."""
 
     lows: Any
     highs: Any
     atoms: Any
     offsets: Any
 
+
+Array: TypeAlias = Any
+Integer: TypeAlias = Any
+Real: TypeAlias = Any
+Truth: TypeAlias = Any
+"""What compiled functions take and give, for the reader: they are compiled for whatever they are called with."""
+
+integer: Any = np.int64
+"""Makes a 64-bit integer of a 32-bit one."""
+
+njit: Any = numba.njit
+config: Any = numba.config
+get_or_insert_function: Any = cgutils.get_or_insert_function
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -145,27 +162,27 @@ def fingerprint() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
-CACHE_FOLDER = Path(numba.config.CACHE_DIR or Path(__file__).parent / "__pycache__") / f"kernels-{fingerprint()}"
+CACHE_FOLDER = Path(config.CACHE_DIR or Path(__file__).parent / "__pycache__") / f"kernels-{fingerprint()}"
 
 
 def compiled(function: Function) -> Function:
-    """An entry point: compiled on first use, cached on disk (in the user's cache folder if this one cannot be written)."""
-    configured = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(CACHE_FOLDER)
+    """An entry point: compiled on first use, cached on disk (in the user's cache folder if need be)."""
+    configured = config.CACHE_DIR
+    config.CACHE_DIR = str(CACHE_FOLDER)
     try:
-        return numba.njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        return njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
     finally:
-        numba.config.CACHE_DIR = configured
+        config.CACHE_DIR = configured
 
 
 def inner(function: Function) -> Function:
     """Compiled as a part of the entry points that use it."""
-    return numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)  # type: ignore[no-any-return]
+    together = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return together(function)  # type: ignore[no-any-return]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def stay_apart(context: Any) -> Any:
-    """First statement of a large function that is not called often: it is not copied into its callers, which compile faster."""
+def generate_stay_apart(context: Any) -> Any:
+    """First statement of a large function: it is not copied into its callers, which then compile faster."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.function.attributes.add("noinline")
@@ -174,17 +191,15 @@ def stay_apart(context: Any) -> Any:
     return types.void(), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def trailing_zeros(context: Any, word: Any) -> Any:
+def generate_trailing_zeros(context: Any, word: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load(context: Any, array: Any, index: Any) -> Any:
-    """array[index] of a one-dimensional contiguous array, without asking whether the index is negative. For inner loops."""
+def generate_load(context: Any, array: Any, index: Any) -> Any:
+    """array[index] of a flat array, without asking whether the index is negative. For inner loops."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -193,8 +208,7 @@ def load(context: Any, array: Any, index: Any) -> Any:
     return array.dtype(array, types.int64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(context: Any, array: Any, index: Any) -> Any:
+def generate_prefetch(context: Any, array: Any, index: Any) -> Any:
     """Ask for a cache line that will be read soon."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -202,8 +216,14 @@ def prefetch(context: Any, array: Any, index: Any) -> Any:
         address = builder.bitcast(builder.gep(view.data, [arguments[1]]), ir.IntType(8).as_pointer())
         integer = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [address.type, integer, integer, integer])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        function = get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
         builder.call(function, [address, integer(0), integer(3), integer(1)])
         return context.get_dummy_value()
 
     return types.void(array, types.int64), generate
+
+
+stay_apart: Any = intrinsic(generate_stay_apart)
+trailing_zeros: Any = intrinsic(generate_trailing_zeros)
+load: Any = intrinsic(generate_load)
+prefetch: Any = intrinsic(generate_prefetch)

@@ -9,23 +9,27 @@ from tidings.matching.index.kernels.layout import (
     EDGES,
     FREE,
     LEFT_OPEN,
+    LINE,
     PAGE_WORDS,
     POSITION,
     RECORD_BODY,
     SMALL_WORDS,
     TOP,
+    Integer,
+    Real,
     Store,
     inner,
+    integer,
 )
 
 
 @inner
-def block_class(size: int) -> int:
+def block_class(size: Integer) -> Integer:
     return size if size <= SMALL_WORDS else SMALL_WORDS + (size + PAGE_WORDS - 1) // PAGE_WORDS
 
 
 @inner
-def take_block(store: Store, size: int) -> int:
+def take_block(store: Store, size: Integer) -> Integer:
     """A block of at least `size` words; the caller made sure that there is room (see MARGIN)."""
     words = store.words
     kind = FREE + block_class(size)
@@ -34,12 +38,15 @@ def take_block(store: Store, size: int) -> int:
         words[kind] = words[block]
         return block
     block = words[TOP]
-    words[TOP] = block + (size if size <= SMALL_WORDS else (size + PAGE_WORDS - 1) // PAGE_WORDS * PAGE_WORDS)
+    if size > SMALL_WORDS:
+        block += (words[LINE] - block) & 7
+        size = (size + PAGE_WORDS - 1) // PAGE_WORDS * PAGE_WORDS
+    words[TOP] = block + size
     return block
 
 
 @inner
-def give_block(store: Store, block: int, size: int) -> None:
+def give_block(store: Store, block: Integer, size: Integer) -> None:
     words = store.words
     kind = FREE + block_class(size)
     words[block] = words[kind]
@@ -47,49 +54,49 @@ def give_block(store: Store, block: int, size: int) -> None:
 
 
 @inner
-def dimension_count(store: Store, record: int) -> int:
-    return np.int64(store.halves[2 * record + 1] & 255)
+def dimension_count(store: Store, record: Integer) -> Integer:
+    return integer(store.halves[2 * record + 1] & 255)
 
 
 @inner
-def atom_count(store: Store, record: int) -> int:
-    return np.int64(store.halves[2 * record + 1] >> 8 & 255)
+def atom_count(store: Store, record: Integer) -> Integer:
+    return integer(store.halves[2 * record + 1] >> 8 & 255)
 
 
 @inner
-def position_of(store: Store, record: int) -> int:
-    return np.int64(store.halves[2 * record + 1] >> POSITION)
+def position_of(store: Store, record: Integer) -> Integer:
+    return integer(store.halves[2 * record + 1] >> POSITION)
 
 
 @inner
-def chunk_of(store: Store, record: int) -> int:
+def chunk_of(store: Store, record: Integer) -> Integer:
     """The chunk of a record, or ~home if it is alone in its cluster."""
-    return np.int64(store.halves[2 * record + 2])
+    return integer(store.halves[2 * record + 2])
 
 
 @inner
-def next_of_filter(store: Store, record: int) -> int:
-    return np.int64(store.halves[2 * record + 3])
+def next_of_filter(store: Store, record: Integer) -> Integer:
+    return integer(store.halves[2 * record + 3])
 
 
 @inner
-def names_of(record: int) -> int:
+def names_of(record: Integer) -> Integer:
     """Where its dimensions and atoms begin, as an index of halves."""
     return 2 * (record + RECORD_BODY)
 
 
 @inner
-def bounds_of(record: int, dimensions: int, atoms: int) -> int:
+def bounds_of(record: Integer, dimensions: Integer, atoms: Integer) -> Integer:
     return record + RECORD_BODY + (dimensions + atoms + 1) // 2
 
 
 @inner
-def record_words(dimensions: int, atoms: int) -> int:
+def record_words(dimensions: Integer, atoms: Integer) -> Integer:
     return RECORD_BODY + (dimensions + atoms + 1) // 2 + 2 * dimensions
 
 
 @inner
-def interval_of(store: Store, record: int, home: int) -> tuple[float, float]:
+def interval_of(store: Store, record: Integer, home: Integer) -> tuple[Real, Real]:
     """The interval of the dimension that a cluster is about; everything for a cluster of an atom."""
     if home < ATOM_HOMES:
         dimensions, names = dimension_count(store, record), names_of(record)
@@ -101,7 +108,7 @@ def interval_of(store: Store, record: int, home: int) -> tuple[float, float]:
 
 
 @inner
-def key_of(store: Store, record: int, home: int) -> float:
+def key_of(store: Store, record: Integer, home: Integer) -> Real:
     """By what the records of an interval cluster are ordered: the lower bound, or the upper where there is no lower."""
     if home >= ATOM_HOMES:
         return 0.0
@@ -110,7 +117,7 @@ def key_of(store: Store, record: int, home: int) -> float:
 
 
 @inner
-def bucket_of(store: Store, edges: int, number: float) -> int:
+def bucket_of(store: Store, edges: Integer, number: Real) -> Integer:
     """How many of the edges at this place lie at or below a number; ABSENT if it is none."""
     if np.isnan(number):
         return ABSENT

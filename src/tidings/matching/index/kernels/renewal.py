@@ -1,8 +1,8 @@
 """The entry point by which clusters catch up with what was learned, a few chunks at a time."""
 
 from tidings.matching.index.kernels.choice import better_home
-from tidings.matching.index.kernels.chunks import codes_of, free_chunk, list_members
-from tidings.matching.index.kernels.clusters import build_chunk, entry_at, find_entry, place, set_entry, take_out, tidy
+from tidings.matching.index.kernels.chunks import build_chunk, codes_of, free_chunk, list_members
+from tidings.matching.index.kernels.clusters import entry_at, find_entry, place, set_entry, take_out, tidy
 from tidings.matching.index.kernels.layout import (
     CHUNK,
     CHUNK_CAPACITY,
@@ -23,7 +23,9 @@ from tidings.matching.index.kernels.layout import (
     SWEEP_PARTITION,
     TOP,
     ZERO,
+    Integer,
     Store,
+    Truth,
     compiled,
     inner,
     stay_apart,
@@ -31,7 +33,7 @@ from tidings.matching.index.kernels.layout import (
 
 
 @inner
-def is_stale(store: Store, chunk: int) -> bool:
+def is_stale(store: Store, chunk: Integer) -> Truth:
     """Was it built with edges that have been replaced since?"""
     words, codes = store.words, codes_of(store, chunk)
     for group in range(words[chunk + CHUNK_GROUPS]):
@@ -42,7 +44,7 @@ def is_stale(store: Store, chunk: int) -> bool:
 
 
 @inner
-def move_out(store: Store, partition: int, chunk: int, home: int) -> int:
+def move_out(store: Store, partition: Integer, chunk: Integer, home: Integer) -> Integer:
     """File elsewhere what has a much better place by now; how many."""
     stay_apart()
     words = store.words
@@ -64,7 +66,7 @@ def move_out(store: Store, partition: int, chunk: int, home: int) -> int:
 
 
 @inner
-def renew(store: Store, partition: int, chunk: int, home: int) -> None:
+def renew(store: Store, partition: Integer, chunk: Integer, home: Integer) -> None:
     stay_apart()
     words = store.words
     moved = move_out(store, partition, chunk, home)
@@ -85,8 +87,8 @@ def renew(store: Store, partition: int, chunk: int, home: int) -> None:
 
 
 @compiled
-def sweep(store: Store, budget: int) -> bool:
-    """Renew clusters from where the last call stopped; True when it has been through all. A chunk costs 64, any other head 1."""
+def sweep(store: Store, budget: Integer) -> Truth:
+    """Renew clusters from where the last call stopped; True when through. A chunk costs 64, a lone record 1."""
     words = store.words
     while budget > 0 and words.size - words[TOP] >= 2 * words[MARGIN]:
         partition, home = words[SWEEP_PARTITION], words[SWEEP_HOME]
@@ -115,5 +117,5 @@ def sweep(store: Store, budget: int) -> bool:
                 place(store, partition, head >> 2, better)
         words[SWEEP_HOME] += 1
         words[SWEEP_ENTRY] = 0
-        budget -= 1
+        budget -= 1 if head != 0 else 0
     return False

@@ -1,9 +1,11 @@
 """The entry points that match encoded events.
 
-For each event: mark its atoms and look up its buckets; list the lone records and chunks to *visit* in the clusters of its
-atoms and dimensions; sift the chunks; test the candidates that are left. When only links are wanted, a partition that
-belongs to one link is left at the first match.
+For each event: mark its atoms and look up its buckets; list the lone records and chunks to *visit* in the clusters of
+its atoms and dimensions; sift the chunks; test the candidates that are left. When only links are wanted, a partition
+that belongs to one link is left at the first match.
 """
+
+from typing import Any
 
 import numpy as np
 
@@ -43,11 +45,14 @@ from tidings.matching.index.kernels.layout import (
     TEXT_RANKS,
     USERS_AT,
     ZERO,
+    Array,
     Batch,
+    Integer,
     Slots,
     Store,
     compiled,
     inner,
+    integer,
     load,
     prefetch,
 )
@@ -60,7 +65,7 @@ CHUNK_CANDIDATES = 512
 
 
 @inner
-def enter_event(store: Store, batch: Batch, event: int) -> None:
+def enter_event(store: Store, batch: Batch, event: Integer) -> None:
     """Mark the atoms of an event, look up its buckets, and learn from it."""
     words = store.words
     words[EPOCH] += 1
@@ -86,7 +91,7 @@ def enter_event(store: Store, batch: Batch, event: int) -> None:
 
 
 @inner
-def visit_atoms(store, batch, event, partition, visits, count):  # type: ignore[no-untyped-def]
+def visit_atoms(store: Store, batch: Batch, event: Integer, partition: Integer, visits: Array, count: Integer) -> Any:
     """List what to look at for the atoms of an event."""
     words = store.words
     for i in range(batch.offsets[event], batch.offsets[event + 1]):
@@ -102,7 +107,7 @@ def visit_atoms(store, batch, event, partition, visits, count):  # type: ignore[
 
 
 @inner
-def visit_ranges(store, batch, event, partition, visits, count):  # type: ignore[no-untyped-def]
+def visit_ranges(store: Store, batch: Batch, event: Integer, partition: Integer, visits: Array, count: Integer) -> Any:
     """The same for its numbers."""
     words, floats = store.words, store.floats
     for dimension in range(batch.lows.shape[1]):
@@ -124,42 +129,44 @@ def visit_ranges(store, batch, event, partition, visits, count):  # type: ignore
 
 
 @inner
-def accepts(halves, floats, atoms, epoch, lows, highs, record):  # type: ignore[no-untyped-def]
+def accepts(
+    halves: Array, floats: Array, atoms: Integer, epoch: Integer, lows: Array, highs: Array, record: Integer
+) -> Any:
     """Does the event with these numbers, for which atoms are marked, satisfy every condition of the record?
 
     All conditions are tested even after one has failed: branches that nobody can predict cost more than comparisons.
     """
-    info = np.int64(load(halves, 2 * record + 1))
+    info = integer(load(halves, 2 * record + 1))
     dimension_count, atom_count = info & 255, info >> 8 & 255
     names = names_of(record)
     bounds = bounds_of(record, dimension_count, atom_count)
     holds = True
     for i in range(dimension_count):
-        dimension = np.int64(load(halves, names + i))
+        dimension = integer(load(halves, names + i))
         holds &= load(floats, bounds + 2 * i) <= load(lows, dimension)
         holds &= load(highs, dimension) <= load(floats, bounds + 2 * i + 1)
     for i in range(names + dimension_count, names + dimension_count + atom_count):
-        atom = np.int64(load(halves, i))
+        atom = integer(load(halves, i))
         holds &= (load(atoms, (atom if atom >= 0 else ~atom) * ATOM_COLUMNS + MARK) == epoch) == (atom >= 0)
     return holds
 
 
 @inner
-def candidate_at(halves, at):  # type: ignore[no-untyped-def]
+def candidate_at(halves: Array, at: Integer) -> Any:
     """The record of the candidate noted at this place: a reference in a chunk, or ~record if it was alone."""
-    candidate = np.int64(load(halves, at))
-    return np.int64(load(halves, candidate)) if candidate >= 0 else ~candidate
+    candidate = integer(load(halves, at))
+    return integer(load(halves, candidate)) if candidate >= 0 else ~candidate
 
 
 @inner
-def collect(store, slots, lows, highs, count, out, filled):  # type: ignore[no-untyped-def]
+def collect(store: Store, slots: Slots, lows: Array, highs: Array, count: Integer, out: Array, filled: Integer) -> Any:
     """Test the candidates and append the slots of those that match, each filter once, to `out`."""
     words, halves, floats, atoms = store.words, store.halves, store.floats, store.atoms.reshape(-1)
     epoch = words[EPOCH]
     end = 2 * CANDIDATES_AT + count
     for i in range(2 * CANDIDATES_AT, end):
         if i + 2 * AHEAD < end:
-            prefetch(halves, abs(np.int64(load(halves, i + 2 * AHEAD))))
+            prefetch(halves, abs(integer(load(halves, i + 2 * AHEAD))))
         if i + AHEAD < end:
             coming = candidate_at(halves, i + AHEAD)
             prefetch(words, coming)
@@ -177,9 +184,11 @@ def collect(store, slots, lows, highs, count, out, filled):  # type: ignore[no-u
 
 
 @compiled
-def match_events(store, slots, batch, begin, visits, out, offsets):  # type: ignore[no-untyped-def]
-    """Slots (~slot if doubtful) of the events from `begin` on; the event before which `out` could have become too small."""
-    filled = np.int64(0)
+def match_events(
+    store: Store, slots: Slots, batch: Batch, begin: Integer, visits: Array, out: Array, offsets: Array
+) -> Any:
+    """Slots (~slot if doubtful) of the events from `begin` on; the event for which `out` might be too small."""
+    filled = integer(0)
     for event in range(begin, batch.offsets.size - 1):
         if out.size - filled < slots.first.size:
             return event
@@ -204,8 +213,19 @@ def match_events(store, slots, batch, begin, visits, out, offsets):  # type: ign
 
 
 @inner
-def find_links(store, slots, link_marks, batch, event, is_owned, visits, visiting, out, filled):  # type: ignore[no-untyped-def]
-    """Append links found to `out`, only the first if the partition is owned; how far it is filled, and whether to go on."""
+def find_links(
+    store: Store,
+    slots: Slots,
+    link_marks: Array,
+    batch: Batch,
+    event: Integer,
+    is_owned: Integer,
+    visits: Array,
+    visiting: Integer,
+    out: Array,
+    filled: Integer,
+) -> Any:
+    """Append the links found to `out`, one if the partition is owned; how far it is filled, whether to go on."""
     halves, epoch = store.halves, store.words[EPOCH]
     lows, highs, atoms = batch.lows[event], batch.highs[event], store.atoms.reshape(-1)
     for v in range(visiting):
@@ -216,7 +236,11 @@ def find_links(store, slots, link_marks, batch, event, is_owned, visits, visitin
             record = candidate_at(halves, i)
             slot = halves[2 * record]
             link = slots.links[slot]
-            if link < 0 or link_marks[link] == epoch or not accepts(halves, store.floats, atoms, epoch, lows, highs, record):
+            if (
+                link < 0
+                or link_marks[link] == epoch
+                or not accepts(halves, store.floats, atoms, epoch, lows, highs, record)
+            ):
                 continue
             if halves[2 * record + 1] & DOUBTFUL:
                 out[filled] = ~slot
@@ -231,9 +255,19 @@ def find_links(store, slots, link_marks, batch, event, is_owned, visits, visitin
 
 
 @compiled
-def match_links(store, slots, owners, link_marks, batch, begin, visits, out, offsets):  # type: ignore[no-untyped-def]
+def match_links(
+    store: Store,
+    slots: Slots,
+    owners: Array,
+    link_marks: Array,
+    batch: Batch,
+    begin: Integer,
+    visits: Array,
+    out: Array,
+    offsets: Array,
+) -> Any:
     """Links with a matching filter, and as ~slot what is doubtful; from `begin` on, like `match_events`."""
-    filled = np.int64(0)
+    filled = integer(0)
     for event in range(begin, batch.offsets.size - 1):
         if out.size - filled < link_marks.size + store.words[RECORDS]:
             return event
@@ -254,7 +288,7 @@ def match_links(store, slots, owners, link_marks, batch, begin, visits, out, off
 
 
 @compiled
-def spread_atoms(codes, atoms_at, atoms, filled, out):  # type: ignore[no-untyped-def]
+def spread_atoms(codes: Array, atoms_at: Array, atoms: Integer, filled: Integer, out: Array) -> Any:
     """Append the atoms of each row's code to the row's place in `out`."""
     for row in range(codes.size):
         code = codes[row]

@@ -1,0 +1,261 @@
+"""`tidings sim`: run scenarios, hunt for seeds that fail, run a trace again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from tidings.cli.output import Json, print_json
+from tidings.model.errors import UsageError
+from tidings.sim.definition import Definition, Setting
+from tidings.sim.faults import SHOWN_MAX
+from tidings.sim.hunt import Found, hunt
+from tidings.sim.library import built_in, find
+from tidings.sim.order import Order, fulfil, setting_text
+from tidings.sim.replay import Replay, replay
+from tidings.sim.scenario import Result
+from tidings.trace.record import Record
+
+FAILED = 1
+
+simulations = typer.Typer(
+    help="Run protocols in a simulated network.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A built-in scenario, FILE.toml, or FILE.py:FUNCTION.")]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another value for a setting; may be repeated.")
+]
+Duration = Annotated[float | None, typer.Option(help="Simulated seconds in which things happen, before settling.")]
+Checking = Annotated[
+    bool, typer.Option("--checking/--no-checking", help="Send every message through its bytes; 3 times slower.")
+]
+
+
+@simulations.command("list")
+def list_command(json: Json = False) -> None:
+    """List the built-in scenarios and what may be set in each.
+
+    \b
+    Example:
+      tidings sim list
+    """
+    known = built_in().values()
+    if json:
+        print_json([{"name": each.name, "summary": each.summary, "settings": each.settings} for each in known])
+        return
+    width = max(len(each.name) for each in known)
+    for each in known:
+        print(f"{each.name:<{width}}  {each.summary}")
+        print(f"{'':<{width}}    {' '.join(f'{name}={setting_text(value)}' for name, value in each.settings.items())}")
+
+
+@simulations.command("run")
+def run_command(
+    name: Name,
+    seed: Annotated[int, typer.Option(help="Decides everything that is left to chance.")] = 0,
+    set: Sets = None,
+    duration: Duration = None,
+    faults: Annotated[
+        str | None, typer.Option(help="Faults instead of drawn ones, such as '2..5 crash n3; 4..9 pause n1'; '' for none.")
+    ] = None,
+    checking: Checking = True,
+    trace: Annotated[Path | None, typer.Option(help="Write what happens to this file: .parquet or .jsonl.")] = None,
+    json: Json = False,
+) -> None:
+    """Run a scenario once. The same seed gives the same run, to the byte of its trace.
+
+    Exit code: 0 if every checker is content, 1 if one is not.
+
+    \b
+    Example:
+      tidings sim run gossip --seed 7 --set topology=star --trace run.jsonl
+    """
+    definition = find(name)
+    order = Order(
+        scenario=name,
+        seed=seed,
+        settings=read_settings(definition, set),
+        duration=duration,
+        faults=faults,
+        checking=checking,
+    )
+    result = fulfil(order, definition, trace)
+    if json:
+        print_json({"order": order, "command": order.command(), "result": result, "trace": trace and str(trace)})
+    else:
+        print("\n".join(result_lines(order, definition, result, trace)))
+    if not result.passed:
+        raise typer.Exit(FAILED)
+
+
+@simulations.command("hunt")
+def hunt_command(
+    name: Name,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds to try.")] = 200,
+    first: Annotated[int, typer.Option("--from", help="The first of them.")] = 0,
+    set: Sets = None,
+    duration: Duration = None,
+    checking: Checking = True,
+    all: Annotated[bool, typer.Option("--all", help="Go on after a failure.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a scenario with many seeds; make the first failure as small as possible, and say how to have it again.
+
+    Exit code: 0 if no seed failed, 1 if one did.
+
+    \b
+    Example:
+      tidings sim hunt gossip-chaos --seeds 200
+    """
+    definition = find(name)
+    settings = read_settings(definition, set)
+    orders = [
+        Order(scenario=name, seed=seed, settings=settings, duration=duration, checking=checking)
+        for seed in range(first, first + seeds)
+    ]
+    with progress_bar(len(orders)) as progress:
+        found = list(hunt(definition, orders, all, progress))
+    tried = f"seeds {first} to {found[-1].order.seed if found and not all else first + seeds - 1}"
+    if json:
+        print_json({"scenario": name, "tried": tried, "failures": [found_json(each) for each in found]})
+    else:
+        print("\n".join(hunt_lines(definition, tried, found)))
+    if found:
+        raise typer.Exit(FAILED)
+
+
+@simulations.command("replay")
+def replay_command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A trace that `tidings sim run` wrote.")],
+    json: Json = False,
+) -> None:
+    """Run again what a trace records, and compare the two traces to the last byte.
+
+    Exit code: 0 if they are the same, 1 if they differ.
+
+    \b
+    Example:
+      tidings sim replay run.jsonl
+    """
+    replayed = replay(file)
+    if json:
+        print_json({"command": replayed.order.command(), "replay": replayed})
+    else:
+        print("\n".join(replay_lines(file, replayed)))
+    if not replayed.is_same:
+        raise typer.Exit(FAILED)
+
+
+def read_settings(definition: Definition, given: list[str] | None) -> dict[str, Setting]:
+    settings = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--set {text}: write it as NAME=VALUE, such as nodes=20")
+        settings[name] = definition.read(name, value)
+    return settings
+
+
+@contextmanager
+def progress_bar(total: int) -> Iterator[Any]:
+    """A bar on stderr, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("hunting", total=total)
+
+        def progress(order: Order, found: int) -> None:
+            description = f"seed {order.seed}" + (f", {found} failed" if found else "")
+            bar.update(task, advance=1, description=description)
+
+        yield progress
+
+
+def result_lines(order: Order, definition: Definition, result: Result, trace: Path | None) -> list[str]:
+    counters = result.counters
+    lost = sum(counters.lost.values())
+    lines = [
+        f"scenario   {order.scenario}: {definition.summary}",
+        f"seed       {order.seed}",
+        f"network    {result.nodes} nodes, {result.edges} links",
+        f"faults     {len(result.faults) or 'none'}",
+        *[f"  {fault}" for fault in result.faults[:SHOWN_MAX]],
+    ]
+    if len(result.faults) > SHOWN_MAX:
+        lines.append(f"  ... and {len(result.faults) - SHOWN_MAX} more; --json shows all")
+    lines += [
+        f"inputs     {result.inputs}" + (f", of which {counters.refused} found the node down" if counters.refused else ""),
+        f"time       {result.ended_at:g} s simulated",
+        f"messages   {counters.sent} sent, {counters.duplicated} duplicated, {counters.received} received, {lost} lost",
+        *[f"  lost     {count} {reason}" for reason, count in counters.lost.items()],
+        *[f"  dropped  {count} {reason}" for reason, count in counters.given_up.items()],
+        f"delivered  {counters.delivered}",
+    ]
+    if trace is not None:
+        lines.append(f"trace      {trace}")
+    return [*lines, *verdict_lines(result), f"again      {order.command()}"]
+
+
+def verdict_lines(result: Result) -> list[str]:
+    if result.passed:
+        return ["verdict    passed"]
+    more = result.problem_count - len(result.problems)
+    return [
+        "verdict    FAILED",
+        *[f"  {problem}" for problem in result.problems],
+        *([f"  ... and {more} more"] if more else []),
+    ]
+
+
+def hunt_lines(definition: Definition, tried: str, found: list[Found]) -> list[str]:
+    lines = [f"scenario   {definition.name}", f"tried      {tried}"]
+    if not found:
+        return [*lines, "failed     none"]
+    for each in found:
+        small, result = each.smallest, each.smallest_result
+        lines += [
+            f"failed     seed {each.order.seed}: {len(each.result.faults)} faults among {each.result.nodes} nodes",
+            f"smallest   {len(result.faults)} faults among {result.nodes} nodes, after {each.runs} more runs",
+            *[f"  {fault}" for fault in result.faults],
+            *verdict_lines(result),
+            f"again      {small.command()}",
+        ]
+    return lines
+
+
+def found_json(found: Found) -> dict[str, Any]:
+    return {"command": found.smallest.command(), **msgspec.structs.asdict(found)}
+
+
+def replay_lines(file: Path, replayed: Replay) -> list[str]:
+    lines = [
+        f"trace      {file}",
+        f"order      {replayed.order.command()}",
+        f"seed       {replayed.order.seed}",
+        *verdict_lines(replayed.result),
+    ]
+    difference = replayed.difference
+    if replayed.is_same:
+        return [*lines, f"replay     the same, {replayed.rows} rows"]
+    if difference is None:
+        return [*lines, f"replay     the same {replayed.rows} rows, but other bytes: another version of pyarrow, probably"]
+    return [
+        *lines,
+        f"replay     DIFFERENT from row {difference.row} on",
+        f"  recorded {row_text(difference.recorded)}",
+        f"  replayed {row_text(difference.replayed)}",
+    ]
+
+
+def row_text(record: Record | None) -> str:
+    return "nothing more" if record is None else msgspec.json.encode(record).decode()

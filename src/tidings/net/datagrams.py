@@ -1,0 +1,122 @@
+"""Messages that travel alone: one UDP socket, one message per datagram.
+
+A datagram carries the bytes of a message and nothing else; who sent it is known by the address it came from, which must
+be that of a peer we know. Whoever can forge addresses on the network can therefore forge datagrams: see `tls.py` for
+when they are allowed at all. They may be lost, doubled and overtaken, and nobody is told.
+
+The socket is read directly and not through asyncio's datagram transport, which spends several times as long on each.
+"""
+
+import asyncio
+import socket
+from typing import Any
+
+from tidings.machine.inputs import Received
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.net import counts as reasons
+from tidings.net.connection import CONTROL
+from tidings.net.links import World
+from tidings.net.tls import Address
+from tidings.wire.errors import BadMessage
+from tidings.wire.registry import decode, encode
+
+DATAGRAMS_PER_TURN = 64
+"""Datagrams read before the loop looks at the other sockets again."""
+
+RECEIVE_BYTES = 65_536
+"""No datagram is longer, so none is cut."""
+
+
+class Datagrams:
+    """`bound` is a non-blocking UDP socket."""
+
+    def __init__(self, world: World, bound: socket.socket) -> None:
+        self.world, self.socket = world, bound
+        self.params, self.counts = world.params, world.counts
+        self.addresses: dict[NodeId, Any] = {}
+        self.names: dict[Address, NodeId] = {}
+
+    def begin(self) -> None:
+        self.world.loop.add_reader(self.socket, self.readable)
+
+    async def learn(self, peer: NodeId, address: Address) -> None:
+        """Where datagrams for this peer go, and whose datagrams come from there."""
+        resolved = await resolve(self.world.loop, address, self.socket.family)
+        if resolved is None:
+            self.world.log.warning("address unknown, no datagrams", peer=peer, address="{}:{}".format(*address))
+            return
+        old = self.addresses.get(peer)
+        if old is not None:
+            self.names.pop(old[:2], None)
+        self.addresses[peer] = resolved
+        self.names[resolved[:2]] = peer
+
+    def send(self, to: NodeId, message: Any) -> None:
+        address = self.addresses.get(to)
+        if address is None:
+            self.world.lost(to, message, reasons.NO_ADDRESS)
+            return
+        try:
+            data = encode(message)
+        except UsageError as problem:
+            self.world.log.error("message without bytes", message=type(message).__name__, problem=str(problem))
+            self.world.lost(to, message, reasons.NO_BYTES)
+            return
+        if len(data) > self.params.datagram_bytes_max:
+            self.world.lost(to, message, reasons.DATAGRAM_TOO_LARGE)
+            return
+        try:
+            self.socket.sendto(data, address)
+            self.counts.datagrams_sent += 1
+        except OSError:
+            self.world.lost(to, message, reasons.DATAGRAM_NOT_SENT)
+
+    def readable(self) -> None:
+        for _ in range(DATAGRAMS_PER_TURN):
+            try:
+                data, address = self.socket.recvfrom(RECEIVE_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                # Linux reports here that an earlier datagram found nobody listening. That is no news of this one.
+                continue
+            self.take(data, address)
+            if self.socket.fileno() < 0:
+                return
+
+    def take(self, data: bytes, address: Any) -> None:
+        sender = self.names.get(address[:2])
+        if sender is None:
+            self.give_up(reasons.UNKNOWN_SENDER, address)
+            return
+        if len(data) > self.params.datagram_bytes_max:
+            self.give_up(reasons.DATAGRAM_TOO_LARGE, address)
+            return
+        try:
+            message = decode(data)
+        except BadMessage:
+            self.give_up(reasons.BAD_DATAGRAM, address)
+            return
+        if type(message) in CONTROL:
+            self.give_up(reasons.BAD_DATAGRAM, address)
+            return
+        self.counts.datagrams_received += 1
+        self.world.step(Received(sender, message, len(data)))
+
+    def give_up(self, reason: str, address: Any) -> None:
+        if self.counts.drop(reason):
+            self.world.log.warning("datagram dropped", reason=reason, address=f"{address[0]}:{address[1]}")
+
+    def close(self) -> None:
+        self.world.loop.remove_reader(self.socket)
+        self.socket.close()
+
+
+async def resolve(loop: asyncio.AbstractEventLoop, address: Address, family: int) -> Any:
+    """The numeric form of an address, or None if there is none of this family."""
+    try:
+        found = await loop.getaddrinfo(*address, family=family, type=socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    return found[0][4]

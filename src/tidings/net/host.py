@@ -1,0 +1,370 @@
+"""One node in the real world: a machine, its sockets, its timers, its disk.
+
+    async with Host("a", machine, listen=("127.0.0.1", 7400), peers={"b": ("127.0.0.1", 7401)}) as host:
+        host.inject(Publish(event))
+        async for item in host.items:
+            ...
+
+The machine is the same object that runs in the simulator. Whatever happens (a message, a timer, a link, a saved entry)
+becomes an input; inputs are handled one at a time, on one thread, each to its end; then its effects are carried out in
+order. An input that arises meanwhile waits. So a handler is never interrupted and never sees half of another's work.
+
+Time is the clock of the loop, `now` never goes back, and a timer never sees a `now` before its own. A turn of the loop
+hands out the messages that have arrived and then fires what is due (`timers.py`): a single loop that never blocks,
+messages first, expired timers when no message waits.
+
+A message to a peer goes over a stream (`links.py`) or as a datagram (`datagrams.py`), as its `Send` says. What cannot
+be sent is dropped with a reason, counted, and written to the trace; the machine is not asked. `Save` and `Load` go to
+SQLite (`storage.py`), `Compute` to threads (`computing.py`), `Deliver` to `host.items` (`inbox.py`). A signal has
+nobody to hear it here.
+
+A machine that raises has broken an invariant. The host then stops where it is, without goodbyes, and the error comes
+out wherever the application waits: in `items`, in `wait()`, and at the end of `async with`.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from tidings.machine.effects import (
+    CancelTimer,
+    Compute,
+    Connect,
+    Deliver,
+    Disconnect,
+    Drop,
+    Effect,
+    Load,
+    Note,
+    Save,
+    Send,
+    SetTimer,
+    Transport,
+)
+from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, Signal, TimerKey
+from tidings.machine.machine import Machine
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.net import counts as reasons
+from tidings.net.computing import TOO_MANY_COMPUTATIONS, Computing
+from tidings.net.counts import Counts
+from tidings.net.datagrams import Datagrams
+from tidings.net.inbox import INBOX_FULL, Inbox
+from tidings.net.links import Links
+from tidings.net.listening import open_sockets
+from tidings.net.logs import make_logger
+from tidings.net.params import HostParams
+from tidings.net.storage import NO_STORAGE, TOO_MANY_WAITING, Answer, Storage
+from tidings.net.timers import Timers
+from tidings.net.tls import Address, Tls, check_permitted, is_loopback
+from tidings.trace.gathering import Writer
+from tidings.trace.record import Record
+from tidings.trace.recording import Lost
+from tidings.wire.registry import decode, encode
+
+ANY_PORT: Address = ("127.0.0.1", 0)
+
+
+class Host:
+    """`address` is where it listens, once it has started; `counts` is what it has counted."""
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        machine: Machine,
+        *,
+        listen: Address = ANY_PORT,
+        peers: Mapping[NodeId, Address] | None = None,
+        params: HostParams | None = None,
+        tls: Tls | None = None,
+        insecure: bool = False,
+        storage: str | Path | None = None,
+        trace: Writer | None = None,
+        rng: Random | None = None,
+        capabilities: Iterable[str] = (),
+        log: Any = None,
+    ) -> None:
+        """`peers` says where nodes are; links are made when the machine asks for one or sends. `rng` spreads attempts
+        to connect over time. `storage` is the file for `Save`; `trace` a writer, which the caller closes."""
+        if peers and node_id in peers:
+            raise UsageError(f"peers: {node_id!r} is this node itself; leave it out")
+        self.node_id, self.machine, self.listen, self.peers = node_id, machine, listen, dict(peers or {})
+        self.params = params or HostParams()
+        self.tls, self.insecure, self.storage_path = tls, insecure, storage
+        self.trace, self.rng, self.capabilities = trace, rng or Random(), tuple(capabilities)
+        self.log = log or make_logger(node_id)
+        self.counts = Counts()
+        self.clock: Callable[[], float] = time.monotonic
+        self.latest = 0.0
+        self.pending: deque[Input] = deque()
+        self.is_stepping = self.is_running = False
+        self.failure: BaseException | None = None
+        self.items = Inbox(self.params.inbox_max, self.params.inbox_policy, self.inbox_relieved)
+        self.ended = asyncio.Event()
+        self.address: Address = listen
+        self.loop: asyncio.AbstractEventLoop
+        self.links: Links
+        self.timers: Timers
+        self.computing: Computing
+        self.datagrams: Datagrams | None = None
+        self.storage: Storage | None = None
+        self.performers: dict[type, Callable[[Any], None]] = {
+            Send: self.send,
+            SetTimer: lambda effect: self.timers.set(effect.key, effect.at),
+            CancelTimer: lambda effect: self.timers.cancel(effect.key),
+            Deliver: self.deliver,
+            Drop: lambda effect: self.count_drop(effect.reason),
+            Note: lambda effect: None,
+            Connect: lambda effect: self.links.connect(effect.neighbour),
+            Disconnect: lambda effect: self.links.disconnect(effect.neighbour, effect.reason),
+            Compute: self.compute,
+            Save: self.save,
+            Load: self.load,
+        }
+
+    # Beginning and end.
+
+    async def start(self) -> None:
+        if self.is_running or self.items.ended:
+            raise UsageError("start: this host has been started already; make a new one, with a new machine")
+        self.loop = asyncio.get_running_loop()
+        for address in (self.listen, *self.peers.values()):
+            check_permitted(*address, self.tls, self.insecure)
+        stream, datagram = open_sockets(self.listen, self.insecure or is_loopback(self.listen[0]))
+        try:
+            if self.storage_path is not None:
+                self.storage = await asyncio.to_thread(self.open_storage, Path(self.storage_path))
+        except BaseException:
+            stream.close()
+            if datagram is not None:
+                datagram.close()
+            raise
+        self.address = stream.getsockname()[:2]
+        self.timers = Timers(self.loop, self.fire)
+        self.links = Links(self, self.rng, self.tls, self.capabilities)
+        self.datagrams = Datagrams(self, datagram) if datagram is not None else None
+        self.computing = Computing(self.params.compute_workers, self.params.computations_max, self.computed)
+        for peer, address in self.peers.items():
+            await self.learn(peer, address)
+        self.is_running = True
+        self.record_start()
+        self.log.info("started", address="{}:{}".format(*self.address), tls=self.tls is not None)
+        self.run_machine(self.machine.start)
+        if self.datagrams is not None:
+            self.datagrams.begin()
+        await self.links.listen(stream)
+
+    async def stop(self) -> None:
+        """Say goodbye, hand over what waits (within `drain_timeout`), finish saving. Twice does no harm."""
+        if self.is_running:
+            self.is_running = False
+            self.timers.clear()
+            await self.links.stop()
+            self.close_rest()
+            self.record_stop("stopped")
+            self.log.info("stopped")
+        if self.storage is not None:
+            storage, self.storage = self.storage, None
+            await asyncio.to_thread(storage.close)
+        self.items.end(self.failure)
+        self.ended.set()
+
+    def fail(self, error: BaseException) -> None:
+        """The machine is broken: stop where we are."""
+        self.failure, self.is_running = error, False
+        self.pending.clear()
+        self.log.critical("the machine failed", exc_info=error)
+        self.timers.clear()
+        self.links.abort()
+        self.close_rest()
+        self.record_stop(f"failed: {type(error).__name__}")
+        self.items.end(error)
+        self.ended.set()
+
+    def close_rest(self) -> None:
+        if self.datagrams is not None:
+            self.datagrams.close()
+        self.computing.close()
+
+    async def wait(self) -> None:
+        """Return when the host has stopped; raise what made the machine fail."""
+        await self.ended.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.stop()
+        if self.failure is not None and error is None:
+            raise self.failure
+
+    # Inputs.
+
+    def inject(self, input: Input) -> None:
+        """A request of the application, such as `Publish(event)`. Call it on the loop's thread."""
+        if not self.is_running:
+            raise UsageError(f"inject: host {self.node_id} is not running; use it inside 'async with', or start() it")
+        self.step(input)
+
+    async def learn(self, peer: NodeId, address: Address) -> None:
+        """Where a node is, or is now."""
+        if peer == self.node_id:
+            raise UsageError(f"learn: {peer!r} is this node itself; others send to it, not we")
+        check_permitted(*address, self.tls, self.insecure)
+        self.links.learn(peer, address)
+        if self.datagrams is not None:
+            await self.datagrams.learn(peer, address)
+
+    def step(self, input: Input) -> None:
+        """Handle one input; one that arises meanwhile waits for its turn."""
+        if self.is_stepping:
+            self.pending.append(input)
+            return
+        if not self.is_running:
+            return
+        self.counts.inputs += 1
+        self.run_machine(self.machine.handle, input)
+
+    def step_soon(self, input: Input) -> None:
+        """For answers to orders: a machine that orders the same again must not keep the loop from its sockets."""
+        self.loop.call_soon(self.step, input)
+
+    def run_machine(self, method: Callable[..., list[Effect]], *arguments: Input) -> None:
+        self.is_stepping = True
+        try:
+            began = self.now()
+            if self.trace is not None:
+                for input in arguments:
+                    self.trace.record(began, self.node_id, input)
+            effects = method(began, *arguments)
+            self.counts.handle_seconds += self.clock() - began
+            for effect in effects:
+                self.perform(began, effect)
+        except Exception as error:
+            error.add_note(f"in node {self.node_id!r}, handling {arguments!r:.300}")
+            self.fail(error)
+        finally:
+            self.is_stepping = False
+        if self.pending and self.is_running:
+            self.step(self.pending.popleft())
+
+    def now(self) -> float:
+        self.latest = max(self.latest, self.clock())
+        return self.latest
+
+    def fire(self, at: float, key: TimerKey) -> None:
+        self.latest = max(self.latest, at)
+        self.counts.timers_fired += 1
+        self.step(Fired(key))
+
+    # Effects.
+
+    def perform(self, now: float, effect: Effect) -> None:
+        if self.trace is not None:
+            self.trace.record(now, self.node_id, effect)
+        performer = self.performers.get(type(effect))
+        if performer is not None:
+            performer(effect)
+        elif not isinstance(effect, Signal):
+            raise UsageError(f"{type(effect).__name__} is no effect; see tidings.machine.effects")
+
+    def send(self, effect: Send) -> None:
+        if effect.to == self.node_id:
+            self.send_to_self(effect)
+        elif effect.transport is Transport.STREAM:
+            self.links.send(effect.to, effect.message)
+        elif self.datagrams is not None:
+            self.datagrams.send(effect.to, effect.message)
+        else:
+            self.lost(effect.to, effect.message, reasons.DATAGRAMS_OFF)
+
+    def send_to_self(self, effect: Send) -> None:
+        data = encode(effect.message)
+        self.step_soon(Received(self.node_id, decode(data), len(data)))
+
+    def deliver(self, effect: Deliver) -> None:
+        self.counts.delivered += 1
+        for item in self.items.put(effect.item):
+            self.give_up(item, INBOX_FULL)
+        if self.items.is_pausing and not self.links.is_paused:
+            self.links.pause_reading()
+
+    def inbox_relieved(self) -> None:
+        if self.is_running:
+            self.loop.call_soon(self.links.resume_reading)
+
+    def compute(self, effect: Compute) -> None:
+        if not self.computing.ask(effect):
+            self.step_soon(Computed(effect.key, None, TOO_MANY_COMPUTATIONS))
+
+    def computed(self, answer: Computed) -> None:
+        self.call_on_loop(self.take_computed, answer)
+
+    def take_computed(self, answer: Computed) -> None:
+        self.computing.done()
+        self.counts.computations += 1
+        self.step(answer)
+
+    def save(self, effect: Save) -> None:
+        if self.storage is None or not self.storage.ask(effect):
+            self.counts.save_errors += 1
+            self.step_soon(Saved(effect.name, TOO_MANY_WAITING if self.storage else NO_STORAGE))
+
+    def load(self, effect: Load) -> None:
+        if self.storage is None or not self.storage.ask(effect):
+            self.step_soon(Loaded(effect.prefix, (), TOO_MANY_WAITING if self.storage else NO_STORAGE))
+
+    def open_storage(self, path: Path) -> Storage:
+        return Storage(path, self.params.saves_max, lambda *answer: self.call_on_loop(self.take_stored, *answer))
+
+    def take_stored(self, answers: list[Answer], seconds: float) -> None:
+        self.counts.save_seconds += seconds
+        for answer in answers:
+            if isinstance(answer, Saved):
+                self.counts.saves += 1
+            if answer.error is not None:
+                self.counts.save_errors += 1
+                self.log.error("storage failed", problem=answer.error)
+            self.step(answer)
+
+    def call_on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
+        """From another thread. A loop that is closed has nobody left to tell."""
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(function, *arguments)
+
+    # Drops, trace.
+
+    def lost(self, to: NodeId, message: Any, reason: str) -> None:
+        """A message could not be sent."""
+        self.count_drop(reason, to)
+        if self.trace is not None:
+            self.trace.record(self.latest, self.node_id, Lost(to, message, reason))
+
+    def give_up(self, item: Any, reason: str) -> None:
+        self.count_drop(reason)
+        if self.trace is not None:
+            self.trace.record(self.latest, self.node_id, Drop(item, reason))
+
+    def count_drop(self, reason: str, peer: NodeId | None = None) -> None:
+        if self.counts.drop(reason):
+            self.log.warning("first drop for this reason", reason=reason, peer=peer)
+
+    def record_start(self) -> None:
+        if self.trace is not None:
+            clock = datetime.now(UTC).isoformat()
+            self.trace.write(Record(time=self.now(), node=self.node_id, kind="start", detail=f'{{"clock":"{clock}"}}'))
+
+    def record_stop(self, reason: str) -> None:
+        if self.trace is not None:
+            self.trace.write(Record(time=self.now(), node=self.node_id, kind="stop", reason=reason))

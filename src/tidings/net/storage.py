@@ -1,0 +1,158 @@
+"""What a node must still know after a crash: names and bytes in one SQLite file.
+
+`Save` is answered by `Saved` only when the data is on the disk (write-ahead log, synced at each commit), and whatever
+goes wrong comes back as the error in that answer. Saves that wait together are committed together, which makes many
+small ones cheap; if such a commit fails, each of them is tried alone, so that each has its own answer.
+
+One thread owns the file and does one thing after the other, in the order in which it was asked: a `Load` sees every
+`Save` before it. The file is locked while it is open, since two nodes that share one would destroy each other's state.
+"""
+
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from threading import Condition, Thread
+
+from tidings.machine.effects import Load, Save
+from tidings.machine.inputs import Loaded, Saved
+from tidings.net.errors import HostError
+
+APPLICATION_ID = 0x7464
+"""Marks a file as ours ("td"), so that a database of another program is not mistaken for one."""
+
+BATCH_MAX = 256
+"""Saves committed together."""
+
+TOO_MANY_WAITING = "too many saves wait for the disk"
+NO_STORAGE = "this host stores nothing; give it storage=FILE"
+
+Order = Save | Load
+Answer = Saved | Loaded
+Answers = Callable[[list[Answer], float], None]
+
+
+class Storage:
+    """`answered(answers, seconds)` is called in the storage thread, after each commit or load."""
+
+    def __init__(self, path: Path, waiting_max: int, answered: Answers) -> None:
+        self.path, self.waiting_max, self.answered = path, waiting_max, answered
+        self.waiting: deque[Order] = deque()
+        self.changed = Condition()
+        self.is_closing = False
+        self.database = open_database(path)
+        self.thread = Thread(target=self.work, name=f"storage {path.name}", daemon=True)
+        self.thread.start()
+
+    def ask(self, order: Order) -> bool:
+        """Whether there was room for it."""
+        with self.changed:
+            if len(self.waiting) >= self.waiting_max or self.is_closing:
+                return False
+            self.waiting.append(order)
+            self.changed.notify()
+            return True
+
+    def close(self) -> None:
+        """Finish what waits, then close the file. Blocks."""
+        with self.changed:
+            self.is_closing = True
+            self.changed.notify()
+        self.thread.join()
+
+    def work(self) -> None:
+        while orders := self.next_orders():
+            began = time.monotonic()
+            first = orders[0]
+            answers: list[Answer] = [self.load(first)] if isinstance(first, Load) else [*self.save_all(orders)]
+            self.answered(answers, time.monotonic() - began)
+        self.database.close()
+
+    def next_orders(self) -> list[Order]:
+        """One load, or as many saves as stand together in front; nothing when the end has come."""
+        with self.changed:
+            while not self.waiting and not self.is_closing:
+                self.changed.wait()
+            orders: list[Order] = []
+            while self.waiting and len(orders) < BATCH_MAX:
+                if isinstance(self.waiting[0], Load):
+                    return orders or [self.waiting.popleft()]
+                orders.append(self.waiting.popleft())
+            return orders
+
+    def save_all(self, saves: list[Order]) -> list[Saved]:
+        error = self.commit(saves)
+        if error is None or len(saves) == 1:
+            return [Saved(save.name, error) for save in saves if isinstance(save, Save)]
+        return [Saved(save.name, self.commit([save])) for save in saves if isinstance(save, Save)]
+
+    def commit(self, saves: list[Order]) -> str | None:
+        """Write all of these or none; what went wrong."""
+        try:
+            with self.database:
+                self.database.execute("BEGIN")
+                for save in saves:
+                    assert isinstance(save, Save)
+                    if save.data is None:
+                        self.database.execute("DELETE FROM entries WHERE name = ?", (save.name,))
+                    else:
+                        self.database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", (save.name, save.data))
+        except (sqlite3.Error, OverflowError) as problem:
+            return f"cannot save to {self.path}: {problem}"
+        return None
+
+    def load(self, load: Load) -> Loaded:
+        entries = []
+        try:
+            for name, data in self.database.execute(
+                "SELECT name, data FROM entries WHERE name >= ? ORDER BY name", (load.prefix,)
+            ):
+                if not name.startswith(load.prefix):
+                    break
+                entries.append((name, data))
+        except sqlite3.Error as problem:
+            return Loaded(load.prefix, (), f"cannot load from {self.path}: {problem}")
+        return Loaded(load.prefix, tuple(entries))
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    try:
+        database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as problem:
+        raise HostError(f"cannot open the storage {path}: {problem}; name a file in a folder that exists") from None
+    try:
+        prepare(database, path)
+    except sqlite3.Error as problem:
+        database.close()
+        raise HostError(f"cannot use the storage {path}: {problem}; {advice(problem)}") from None
+    except HostError:
+        database.close()
+        raise
+    return database
+
+
+def prepare(database: sqlite3.Connection, path: Path) -> None:
+    # Locked for as long as it is open; without a lock of others to respect, no shared memory file is needed.
+    database.execute("PRAGMA locking_mode = EXCLUSIVE")
+    (application,) = database.execute("PRAGMA application_id").fetchone()
+    tables = database.execute("SELECT name FROM sqlite_master").fetchall()
+    if application != APPLICATION_ID and tables:
+        raise HostError(f"{path} is the database of another program; name another file for the storage")
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    database.execute("CREATE TABLE IF NOT EXISTS entries (name TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID")
+
+
+def advice(problem: sqlite3.Error) -> str:
+    match problem.sqlite_errorcode & 0xFF:
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return "another node has it open; give each node its own file"
+        case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
+            return "it is damaged; put a copy in its place, or remove it to start without state"
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return "give this user the right to write the file and its folder"
+        case sqlite3.SQLITE_FULL:
+            return "the disk is full; free some space"
+    return "check the file and its disk"

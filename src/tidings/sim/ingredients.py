@@ -1,0 +1,186 @@
+"""What scenarios are made of: rough networks, publications, and nodes that come and go.
+
+Each is a frozen value with parameters that a scenario file can set, and one method that makes of it what a run needs:
+rules, timed inputs, faults. Trouble ends: a rough network becomes calm at the end of a scenario's duration, so that
+what a protocol promises "once messages arrive" can be judged.
+"""
+
+import math
+from typing import Literal
+
+import msgspec
+
+from tidings.machine.effects import Transport
+from tidings.machine.inputs import Input, Publish
+from tidings.machine.streams import random_stream
+from tidings.model.errors import UsageError
+from tidings.model.event import Event
+from tidings.model.identity import NodeId
+from tidings.sim.churn import FOR_EVER, Absence, Spread, Weibull, mass_failure, read_churn, session_churn, traced_churn
+from tidings.sim.faults import Fault, crashes_of
+from tidings.sim.network.distributions import Exponential, Pareto
+from tidings.sim.network.latency import Constant, Jittered, Matrix
+from tidings.sim.network.loss import Duplication, Loss, Reordering
+from tidings.sim.network.rule import Fates, Rule, check_positive, check_probability
+from tidings.sim.topologies import Topology
+
+EVENTS_MAX = 1_000_000
+"""Publications of one workload."""
+
+
+class TimedInput(msgspec.Struct, frozen=True):
+    """At this time this happens to this node, if it is up."""
+
+    at: float
+    node: NodeId
+    input: Input
+
+
+class Publications(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Events published at random nodes, at random times."""
+
+    events: int = 20
+    begin: float = 0.0
+    end: float = 30.0
+    payload_bytes: int = 16
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.events <= EVENTS_MAX:
+            raise UsageError(f"events: {self.events}; give 0 to {EVENTS_MAX}")
+        if not 0 <= self.begin <= self.end < math.inf:
+            raise UsageError(f"begin {self.begin}, end {self.end}: give 0 <= begin <= end")
+
+    def inputs(self, nodes: tuple[NodeId, ...], seed: int) -> list[TimedInput]:
+        rng = random_stream(seed, "workload")
+        made = []
+        for number in range(self.events):
+            node = rng.choice(nodes)
+            at = round(rng.uniform(self.begin, self.end), 3)
+            payload = bytes(rng.below(256) for _ in range(self.payload_bytes))
+            event = Event({"source": node, "id": f"e{number}", "type": "scenario", "number": number}, payload)
+            made.append(TimedInput(at, node, Publish(event)))
+        return sorted(made, key=lambda each: each.at)
+
+
+class RoughNetwork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A network that loses, doubles and reorders packets until it is calm."""
+
+    latency: float = 0.05
+    """Seconds one way, between nodes whose distance is not known from the topology."""
+
+    jitter: float = 0.0
+    """Up to this many seconds more for each packet."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    reordering: float = 0.0
+    """Probabilities."""
+
+    detour: float = 0.5
+    """Mean of the seconds that a reordered packet takes longer."""
+
+    def __post_init__(self) -> None:
+        for name in ("latency", "jitter"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds from 0")
+        for name in ("loss", "duplication", "reordering"):
+            check_probability(name, getattr(self, name))
+        check_positive("detour", self.detour)
+
+    def rules(self, topology: Topology, calm_at: float) -> Rule:
+        rough = self.distances(topology)
+        if self.reordering:
+            rough = Reordering(rough, self.reordering, Exponential(self.detour))
+        if self.duplication:
+            rough = Duplication(rough, self.duplication)
+        if self.loss:
+            rough = Loss(rough, self.loss)
+        return Until(calm_at, rough, self.distances(topology))
+
+    def distances(self, topology: Topology) -> Rule:
+        known = [(edge.a, edge.b, edge.delay) for edge in topology.edges if edge.delay is not None]
+        delays = {pair: delay for a, b, delay in known for pair in ((a, b), (b, a))}
+        base: Rule = Matrix(delays, self.latency) if delays else Constant(self.latency)
+        return Jittered(base, self.jitter) if self.jitter else base
+
+
+class Until(Rule):
+    """One network up to a moment, another from then on."""
+
+    def __init__(self, at: float, before: Rule, after: Rule) -> None:
+        self.at, self.before, self.after = at, before, after
+        self.needs_sizes = before.needs_sizes or after.needs_sizes
+
+    def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
+        super().begin(seed, place)
+        self.before.begin(seed, (*place, "before"))
+        self.after.begin(seed, (*place, "after"))
+
+    def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
+        return (self.before if now < self.at else self.after).fate(now, sender, to, size_bytes, transport)
+
+    def reach(self, now: float, sender: NodeId, to: NodeId, size_bytes: int) -> list[tuple[NodeId, Fates]] | None:
+        return (self.before if now < self.at else self.after).reach(now, sender, to, size_bytes)
+
+
+class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long sessions or absences last: a kind of distribution, its mean, and its shape where it has one."""
+
+    kind: Literal["exponential", "weibull", "pareto"] = "exponential"
+    mean: float = 60.0
+    shape: float = 1.5
+
+    def __post_init__(self) -> None:
+        check_positive("mean", self.mean)
+        check_positive("shape", self.shape)
+        if self.kind == "pareto" and self.shape <= 1:
+            raise UsageError(f"shape: a Pareto distribution of shape {self.shape} has no mean; give more than 1")
+
+    def spread(self) -> Spread:
+        if self.kind == "weibull":
+            return Weibull(self.mean / math.gamma(1 + 1 / self.shape), self.shape)
+        if self.kind == "pareto":
+            return Pareto(self.mean * (self.shape - 1) / self.shape, self.shape)
+        return Exponential(self.mean)
+
+
+class Churn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Nodes that come and go. `kind` says which of the other fields count."""
+
+    kind: Literal["off", "sessions", "trace", "mass_failure"] = "off"
+    exempt: tuple[NodeId, ...] = ()
+    """Nodes that stay."""
+
+    forgetting: bool = False
+    """Whether they come back without their state."""
+
+    there: Span = Span()
+    away: Span = Span()
+    """Sessions."""
+
+    file: str = ""
+    interval: float = 1200.0
+    """A recorded trace, and the seconds between its probes."""
+
+    share: float = 0.3
+    at: float = 10.0
+    back_at: float = FOR_EVER
+    """A mass failure; a network that is not to get its nodes back leaves out `back_at`."""
+
+    def crashes(self, nodes: tuple[NodeId, ...], until: float, seed: int) -> list[Fault]:
+        """Up to the time `until`; who is away then stays away, so that churn is over."""
+        absences = [
+            Absence(absence.begin, absence.end if absence.end <= until else FOR_EVER, absence.node)
+            for absence in self.absences(nodes, until, seed)
+            if absence.begin < until
+        ]
+        return crashes_of(absences, self.forgetting)
+
+    def absences(self, nodes: tuple[NodeId, ...], until: float, seed: int) -> list[Absence]:
+        if self.kind == "sessions":
+            return session_churn(nodes, self.there.spread(), self.away.spread(), until, seed, self.exempt)
+        if self.kind == "trace":
+            return traced_churn(read_churn(self.file, self.interval), nodes, seed, self.exempt)
+        if self.kind == "mass_failure":
+            return mass_failure(nodes, self.share, self.at, seed, self.back_at, self.exempt)
+        return []

@@ -1,0 +1,101 @@
+"""Gossip under trouble: nothing false and nothing twice while it lasts; once it is over, everybody has everything."""
+
+import msgspec
+
+from tidings.machine.effects import Transport
+from tidings.protocols.teaching.gossip import GossipParams
+from tidings.sim.casting import cast
+from tidings.sim.checkers import Checker, Convergence, Invariants, NoDuplicates, NothingFalse
+from tidings.sim.drawing import FaultMix, draw_faults
+from tidings.sim.faults import FaultPlan, plan_of
+from tidings.sim.ingredients import Churn, Publications, RoughNetwork, Span
+from tidings.sim.scenario import Scenario
+from tidings.sim.topologies import Topology
+from tidings.sim.topologies.named import make_topology
+
+SETTLING_PERIODS_PER_NODE = 8
+"""On a chain an event takes a step in two to three periods; a star waits until its middle has drawn every leaf."""
+
+
+def gossip(
+    nodes: int = 12,
+    topology: str = "ring",
+    events: int = 20,
+    loss: float = 0.1,
+    transport: str = "datagram",
+) -> Scenario:
+    """Events spread through loss, duplication, reordering, crashes and partitions; in the end all have all."""
+    mix = FaultMix(crashes=3, pauses=2, partitions=2, one_way_partitions=1)
+    return spreading("gossip", nodes, topology, events, loss, transport, 60.0, mix, Churn())
+
+
+def gossip_churn(
+    nodes: int = 16,
+    topology: str = "scale_free",
+    events: int = 20,
+    session: float = 40.0,
+    absence: float = 20.0,
+    churn: bool = True,
+) -> Scenario:
+    """Nodes come and go in Weibull sessions and lose their state; whoever is up in the end has what is left."""
+    sessions = Churn(
+        kind="sessions" if churn else "off",
+        forgetting=True,
+        there=Span("weibull", session, 0.6),
+        away=Span("exponential", absence),
+    )
+    return spreading("gossip-churn", nodes, topology, events, 0.05, "stream", 120.0, FaultMix(), sessions)
+
+
+def gossip_chaos(
+    nodes: int = 10, topology: str = "random_tree", events: int = 20, loss: float = 0.1, transport: str = "stream"
+) -> Scenario:
+    """Every kind of fault at once: also swizzled links, skewed clocks, slow disks and corrupt frames."""
+    mix = FaultMix(
+        crashes=2,
+        crashes_forgetting=2,
+        pauses=2,
+        partitions=2,
+        one_way_partitions=2,
+        swizzles=2,
+        skewed_clocks=2,
+        slow_disks=2,
+        corruptions=3,
+    )
+    return spreading("gossip-chaos", nodes, topology, events, loss, transport, 60.0, mix, Churn())
+
+
+def spreading(
+    name: str,
+    nodes: int,
+    topology: str,
+    events: int,
+    loss: float,
+    transport: str,
+    duration: float,
+    mix: FaultMix,
+    churn: Churn,
+) -> Scenario:
+    params = GossipParams(period=1.0, transport=Transport(transport))
+    network = RoughNetwork(latency=0.05, jitter=0.05, loss=loss, duplication=loss, reordering=loss)
+    workload = Publications(events=events, end=duration)
+
+    def faults(made: Topology, until: float, seed: int) -> FaultPlan:
+        drawn = draw_faults(msgspec.structs.replace(mix, end=until), made.nodes, seed)
+        return plan_of([*drawn.faults, *churn.crashes(made.nodes, until, seed)])
+
+    return Scenario(
+        name=name,
+        topology=lambda seed: make_topology(topology, nodes, seed),
+        roles=lambda made: cast("gossip", params, made),
+        workload=lambda made, seed: workload.inputs(made.nodes, seed),
+        network=network.rules,
+        faults=faults,
+        checkers=what_gossip_promises,
+        duration=duration,
+        settling=30 + SETTLING_PERIODS_PER_NODE * nodes * params.period,
+    )
+
+
+def what_gossip_promises(topology: Topology) -> list[Checker]:
+    return [Invariants(), NothingFalse(), NoDuplicates(), Convergence(topology)]

@@ -1,0 +1,103 @@
+"""An order: all that decides a run, in a form that can be written down.
+
+From an order come the run, the command that a person types to have it again, and the first rows of a trace, from which
+`tidings sim replay` knows what to do. A run whose faults are drawn names none; a run whose faults were given (because a
+failure was made smaller, say) names them all.
+"""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from tidings.sim.definition import Definition, Setting
+from tidings.sim.fault_text import parse_plan
+from tidings.sim.faults import number_text
+from tidings.sim.scenario import Result, Scenario, run_scenario
+from tidings.trace.errors import TraceError
+from tidings.trace.gathering import Writer
+from tidings.trace.reading import read_trace
+from tidings.trace.record import Record
+from tidings.trace.writers import open_writer
+
+ORDER, DEFINITION = "order", "definition"
+"""Notes that stand at the beginning of a trace; the second holds a line of a scenario file."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    scenario: str
+    seed: int
+    settings: dict[str, Setting] = {}
+    """Those that differ from the defaults."""
+
+    duration: float | None = None
+    """None is that of the scenario."""
+
+    faults: str | None = None
+    """A plan as text; None is drawn from the seed."""
+
+    checking: bool = True
+
+    def command(self) -> str:
+        words = ["tidings", "sim", "run", self.scenario, "--seed", str(self.seed)]
+        for name, value in self.settings.items():
+            words += ["--set", f"{name}={setting_text(value)}"]
+        if self.duration is not None:
+            words += ["--duration", number_text(self.duration)]
+        if self.faults is not None:
+            words += ["--faults", self.faults]
+        if not self.checking:
+            words.append("--no-checking")
+        return shlex.join(words)
+
+
+def setting_text(value: Setting) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def fulfil(order: Order, definition: Definition, trace: Path | None = None) -> Result:
+    """Run it, and write a trace if one is asked for."""
+    scenario = definition.scenario(order.settings)
+    if trace is None:
+        return run_ordered(order, scenario, None)
+    with open_writer(trace, order.scenario, order.seed) as writer:
+        write_order(order, definition, writer)
+        return run_ordered(order, scenario, writer)
+
+
+def run_ordered(order: Order, scenario: Scenario, trace: Writer | None) -> Result:
+    plan = None if order.faults is None else parse_plan(order.faults)
+    return run_scenario(scenario, order.seed, plan, order.duration, order.checking, trace)
+
+
+def write_order(order: Order, definition: Definition, trace: Writer) -> None:
+    trace.write(opening_row(ORDER, order))
+    if definition.text is not None:
+        for line in definition.text.splitlines():
+            trace.write(opening_row(DEFINITION, line))
+
+
+def opening_row(message: str, value: object) -> Record:
+    return Record(time=0.0, node="", kind="note", message=message, detail=msgspec.json.encode(value).decode())
+
+
+def read_order(path: Path) -> tuple[Order, str | None]:
+    """The order of a trace, and the text of its scenario if that was a file."""
+    rows = opening_rows(read_trace(path))
+    first = next(rows, None)
+    if first is None or first.message != ORDER or first.detail is None:
+        raise TraceError(f"{path} is no trace of a scenario, so it cannot be run again; `tidings sim run` writes such")
+    try:
+        order = msgspec.json.decode(first.detail, type=Order)
+        lines = [msgspec.json.decode(row.detail or "", type=str) for row in rows]
+    except msgspec.DecodeError as problem:
+        raise TraceError(f"cannot read the order of the trace {path}: {problem}") from None
+    return order, "\n".join(lines) if lines else None
+
+
+def opening_rows(rows: Iterator[Record]) -> Iterator[Record]:
+    for row in rows:
+        if row.node or row.message not in (ORDER, DEFINITION):
+            return
+        yield row

@@ -1,0 +1,177 @@
+"""A scenario: everything that a run consists of, as one frozen value; and what came of the run.
+
+A scenario says who is linked to whom, which machine runs where, what the applications ask for, what the network does to
+packets, what goes wrong, what is judged, and how long it takes. Everything that is drawn is drawn from the seed of the
+run, so a scenario and a seed are a run.
+
+    duration             applications ask, packets get lost, faults strike
+    + settling           nothing more goes wrong; machines mend what was broken
+    = end                liveness is judged; safety was, all the time
+
+If a fault of a given plan lasts beyond the duration, settling begins when it is over. Faults that last for ever (nodes
+that stay down) are simply how the network is at the end.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.sim.checkers import PROBLEMS_MAX, Checker, CheckFailed, Problem
+from tidings.sim.enacting import Disturbed, Enactment, first_starts
+from tidings.sim.faults import Corrupt, FaultPlan
+from tidings.sim.ingredients import TimedInput
+from tidings.sim.network.rule import Rule, check_positive
+from tidings.sim.node import Make
+from tidings.sim.simulator import Counters, Simulator
+from tidings.sim.topologies import Topology
+from tidings.sim.watching import Corruption, watched
+from tidings.trace.errors import TraceError
+from tidings.trace.gathering import Writer
+
+MACHINE = "machine"
+"""The name under which an exception out of a machine, or a state that its `check` refuses, is reported."""
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """What is a function here is called once for each run."""
+
+    name: str
+    summary: str = ""
+    topology: Callable[[int], Topology]
+    """From the seed."""
+
+    roles: Callable[[Topology], Mapping[NodeId, Make]]
+    """How the machine of each node is made."""
+
+    workload: Callable[[Topology, int], list[TimedInput]]
+    """What the applications ask for; from the seed."""
+
+    network: Callable[[Topology, float], Rule]
+    """The rules; trouble in them ends at the given time."""
+
+    faults: Callable[[Topology, float, int], FaultPlan]
+    """What goes wrong up to the given time; from the seed."""
+
+    checkers: Callable[[Topology], list[Checker]]
+    duration: float
+    settling: float
+
+    def __post_init__(self) -> None:
+        check_positive("duration", self.duration)
+        check_positive("settling", self.settling)
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What came of a run."""
+
+    scenario: str
+    seed: int
+    passed: bool
+    problems: list[Problem]
+    problem_count: int
+    """`problems` holds the first of them."""
+
+    nodes: int
+    edges: int
+    inputs: int
+    faults: list[str]
+    ended_at: float
+    """Simulated seconds; before the planned end if safety was violated."""
+
+    counters: Counters
+
+
+def run_scenario(
+    scenario: Scenario,
+    seed: int,
+    plan: FaultPlan | None = None,
+    duration: float | None = None,
+    checking: bool = True,
+    trace: Writer | None = None,
+) -> Result:
+    """One run. `plan` and `duration` take the place of the scenario's own; they are how a failure is made smaller."""
+    run = Run(scenario, seed, plan, duration, checking, trace)
+    problems = run.perform()
+    return Result(
+        scenario=scenario.name,
+        seed=seed,
+        passed=not problems,
+        problems=problems[:PROBLEMS_MAX],
+        problem_count=len(problems),
+        nodes=len(run.topology.nodes),
+        edges=len(run.topology.edges),
+        inputs=len(run.inputs),
+        faults=[str(fault) for fault in run.plan.faults],
+        ended_at=run.simulator.now,
+        counters=run.simulator.counters(),
+    )
+
+
+class Run:
+    """A scenario made ready with a seed."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        plan: FaultPlan | None = None,
+        duration: float | None = None,
+        checking: bool = True,
+        trace: Writer | None = None,
+    ) -> None:
+        self.scenario, self.seed = scenario, seed
+        self.duration = scenario.duration if duration is None else duration
+        check_positive("duration", self.duration)
+        self.topology = scenario.topology(seed)
+        self.plan = scenario.faults(self.topology, self.duration, seed) if plan is None else plan
+        check_plan(self.plan, self.topology, checking)
+        self.ends_at = max(self.duration, self.plan.over_at) + scenario.settling
+        self.inputs = [each for each in scenario.workload(self.topology, seed) if each.at <= self.duration]
+        self.checkers = scenario.checkers(self.topology)
+        network = Disturbed(scenario.network(self.topology, self.duration), self.plan)
+        self.simulator = Simulator(seed, network, checking, trace)
+        self.simulator.process_type = watched(self.checkers, Corruption(self.plan, seed))
+        self.populate()
+
+    def populate(self) -> None:
+        Enactment(self.simulator, self.plan).schedule()
+        starts = first_starts(self.plan)
+        for node, make in self.scenario.roles(self.topology).items():
+            # Who is down all the time is due after the end.
+            self.simulator.add(node, make, at=min(starts.get(node, 0.0), self.ends_at + 1))
+        for each in self.inputs:
+            self.simulator.inject(each.at, each.node, each.input)
+
+    def perform(self) -> list[Problem]:
+        try:
+            self.simulator.run(self.ends_at)
+            self.simulator.check()
+        except CheckFailed as failed:
+            return [failed.problem]
+        except TraceError:
+            raise
+        except Exception as problem:
+            # Whatever comes out of a machine is what the run was made to find.
+            return [Problem(MACHINE, describe(problem), time=self.simulator.now)]
+        return [problem for checker in self.checkers for problem in checker.at_end(self.simulator)]
+
+
+def check_plan(plan: FaultPlan, topology: Topology, checking: bool) -> None:
+    known = set(topology.nodes)
+    for fault in plan.faults:
+        if not known.issuperset(fault.nodes):
+            first, last = topology.nodes[0], topology.nodes[-1]
+            raise UsageError(f"fault '{fault}': there is no such node; the nodes are {first} to {last}")
+        if isinstance(fault, Corrupt) and not checking:
+            raise UsageError(f"fault '{fault}': frames exist only with checking on; leave out --no-checking")
+
+
+def describe(problem: Exception) -> str:
+    """The exception, what was noted with it, and where it came from."""
+    place = traceback.extract_tb(problem.__traceback__)[-1]
+    where = f"{place.filename.rpartition('/')[2]}, line {place.lineno}, in {place.name}"
+    notes = "".join(f", {note}" for note in getattr(problem, "__notes__", ()))
+    return f"{type(problem).__name__}: {problem}{notes} ({where})"

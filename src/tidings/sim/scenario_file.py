@@ -1,0 +1,250 @@
+"""Scenarios as files in TOML, for people who would rather not write Python.
+
+    summary = "A ring is cut in two and joined again."
+    duration = 30.0
+    settling = 60.0
+    checkers = ["nothing_false", "no_duplicates", "convergence"]
+
+    [topology]
+    kind = "ring"                 # see sim/topologies/named.py
+    nodes = 8
+
+    [[role]]
+    protocol = "gossip"           # without `nodes` it is for all nodes that no other role names
+    params = { period = 0.5 }
+
+    [workload]                    # Publications, or [[publish]] with at, node and attributes
+    events = 10
+
+    [network]                     # RoughNetwork
+    loss = 0.1
+
+    [faults]                      # FaultMix, and: plan (faults as text), exempt (nodes)
+    plan = ["5..20 partition n0,n1,n2"]
+
+    [churn]                       # Churn
+    kind = "off"
+
+Each table becomes the value that is named beside it; what its fields mean stands there. Whatever is wrong is said with
+the path of the key, and with what is allowed in its place. Every plain value of the file may be set otherwise for a
+run, by its path: `--set topology.nodes=20`; the duration by `--duration`.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from tidings.machine.inputs import Publish
+from tidings.model.errors import UsageError
+from tidings.model.event import Event
+from tidings.model.identity import NodeId
+from tidings.sim.casting import PARTS, cast
+from tidings.sim.checkers import CHECKERS
+from tidings.sim.definition import Definition, Setting, Settings
+from tidings.sim.drawing import FaultMix, draw_faults
+from tidings.sim.fault_text import parse_plan
+from tidings.sim.faults import FaultPlan, plan_of
+from tidings.sim.ingredients import Churn, Publications, RoughNetwork, TimedInput
+from tidings.sim.node import Make
+from tidings.sim.scenario import Scenario
+from tidings.sim.topologies import Topology
+from tidings.sim.topologies.named import make_topology
+
+FILE_CHARS_MAX = 64 * 1024
+
+NOT_SETTINGS = ("summary", "duration")
+"""The first changes nothing; the second has an option of its own."""
+
+Value = TypeVar("Value")
+Table = dict[str, Any]
+
+
+class TopologyTable(msgspec.Struct, frozen=True):
+    kind: str
+    nodes: int = 10
+    degree: int | None = None
+    edges_each: int | None = None
+
+    def make(self, seed: int) -> Topology:
+        optional = {"degree": self.degree, "edges_each": self.edges_each}
+        given = {name: value for name, value in optional.items() if value is not None}
+        return make_topology(self.kind, self.nodes, seed, **given)
+
+
+class RoleTable(msgspec.Struct, frozen=True):
+    protocol: str
+    nodes: tuple[NodeId, ...] = ()
+    params: dict[str, Any] = {}
+
+
+class PublishTable(msgspec.Struct, frozen=True):
+    at: float
+    node: NodeId
+    attributes: dict[str, Any] = {}
+
+
+class ScenarioTable(msgspec.Struct, frozen=True):
+    topology: Table
+    duration: float
+    settling: float
+    checkers: tuple[str, ...]
+    summary: str = ""
+    role: tuple[Table, ...] = ()
+    workload: Table = {}
+    publish: tuple[Table, ...] = ()
+    network: Table = {}
+    faults: Table = {}
+    churn: Table = {}
+
+
+def define_file(text: str, name: str) -> Definition:
+    """The definition that this text is. What is wrong with it is found now, not in the middle of a run."""
+    if len(text) > FILE_CHARS_MAX:
+        raise UsageError(f"{name}: {len(text)} characters, at most {FILE_CHARS_MAX} are read")
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise UsageError(f"{name} is no TOML: {problem}") from None
+
+    def build(settings: Settings) -> Scenario:
+        return make_scenario(with_settings(table, settings), name)
+
+    scenario = build({})
+    settings = plain_values(table)
+    nodes_setting = "topology.nodes" if "topology.nodes" in settings else None
+    return Definition(name, scenario.summary, settings, build, nodes_setting, text)
+
+
+def make_scenario(table: Table, name: str) -> Scenario:
+    try:
+        whole = convert(table, ScenarioTable, "")
+        topology = convert(whole.topology, TopologyTable, "topology")
+        network = convert(whole.network, RoughNetwork, "network")
+        workload = convert(whole.workload, Publications, "workload") if whole.workload else Publications(events=0)
+        churn = convert(whole.churn, Churn, "churn")
+        publish = tuple(convert(each, PublishTable, f"publish[{i}]") for i, each in enumerate(whole.publish))
+        inputs = publications(publish)
+        return Scenario(
+            name=name,
+            summary=whole.summary,
+            topology=topology.make,
+            roles=read_roles(whole.role),
+            workload=lambda made, seed: sorted([*inputs, *workload.inputs(made.nodes, seed)], key=lambda each: each.at),
+            network=network.rules,
+            faults=read_faults(whole.faults, churn, whole.duration),
+            checkers=read_checkers(whole.checkers),
+            duration=whole.duration,
+            settling=whole.settling,
+        )
+    except UsageError as problem:
+        raise UsageError(f"{name}: {problem}") from None
+
+
+def convert(table: Table, kind: type[Value], path: str) -> Value:
+    """The table as a value of this kind; errors name the key and what is allowed."""
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in kind.__struct_fields__}  # type: ignore[attr-defined]
+    fields = {}
+    for key, entry in table.items():
+        if key not in hints:
+            raise UsageError(f"{join(path, key)}: there is no such key; allowed here are {', '.join(hints)}")
+        if isinstance(hints[key], type) and issubclass(hints[key], msgspec.Struct) and isinstance(entry, dict):
+            fields[key] = convert(entry, hints[key], join(path, key))
+            continue
+        try:
+            fields[key] = msgspec.convert(entry, hints[key])
+        except msgspec.ValidationError as problem:
+            raise UsageError(f"{join(path, key)}: {str(problem).partition(' - at')[0]}") from None
+    try:
+        return kind(**fields)
+    except TypeError:
+        missing = [name for name in required(kind) if name not in table]
+        raise UsageError(f"{join(path, missing[0])}: it is missing; required are {', '.join(required(kind))}") from None
+    except UsageError as problem:
+        raise UsageError(f"{path}: {problem}" if path else str(problem)) from None
+
+
+def required(kind: type[Any]) -> list[str]:
+    return [field.name for field in msgspec.structs.fields(kind) if field.required]
+
+
+def join(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def read_roles(tables: tuple[Table, ...]) -> Callable[[Topology], Mapping[NodeId, Make]]:
+    roles = []
+    for place, table in enumerate(tables):
+        path = f"role[{place}]"
+        role = convert(table, RoleTable, path)
+        if role.protocol not in PARTS:
+            raise UsageError(f"{path}.protocol: there is no {role.protocol!r}; allowed are {', '.join(PARTS)}")
+        roles.append((role, convert(role.params, PARTS[role.protocol].params, f"{path}.params")))
+    if not roles:
+        raise UsageError("role: it is missing; write [[role]] with a protocol")
+
+    def make(topology: Topology) -> Mapping[NodeId, Make]:
+        machines: dict[NodeId, Make] = {}
+        for role, params in roles:
+            unknown = [node for node in role.nodes if node not in topology.nodes]
+            if unknown:
+                raise UsageError(f"role.nodes: the topology has no node {unknown[0]!r}")
+            nodes = role.nodes or [node for node in topology.nodes if node not in machines]
+            machines |= cast(role.protocol, params, topology, nodes)
+        return {node: machines[node] for node in topology.nodes if node in machines}
+
+    return make
+
+
+def publications(tables: tuple[PublishTable, ...]) -> list[TimedInput]:
+    made = []
+    for number, table in enumerate(tables):
+        attributes = {"source": table.node, "id": f"p{number}", **table.attributes}
+        made.append(TimedInput(table.at, table.node, Publish(Event(attributes))))
+    return made
+
+
+def read_faults(table: Table, churn: Churn, duration: float) -> Callable[[Topology, float, int], FaultPlan]:
+    rest = dict(table)
+    try:
+        given = parse_plan("\n".join(msgspec.convert(rest.pop("plan", []), list[str])))
+        exempt = msgspec.convert(rest.pop("exempt", []), list[str])
+    except msgspec.ValidationError:
+        raise UsageError("faults.plan, faults.exempt: write a list of strings") from None
+    mix = convert({"end": duration, **rest}, FaultMix, "faults")
+
+    def faults(topology: Topology, until: float, seed: int) -> FaultPlan:
+        # A run that is cut short has its faults in the time that is left.
+        shorter = msgspec.structs.replace(mix, begin=min(mix.begin, until / 2), end=min(mix.end, until))
+        drawn = draw_faults(shorter, topology.nodes, seed, exempt)
+        return plan_of([*given.faults, *drawn.faults, *churn.crashes(topology.nodes, until, seed)])
+
+    return faults
+
+
+def read_checkers(names: tuple[str, ...]) -> Callable[[Topology], list[Any]]:
+    for place, name in enumerate(names):
+        if name not in CHECKERS:
+            raise UsageError(f"checkers[{place}]: there is no {name!r}; allowed are {', '.join(CHECKERS)}")
+    return lambda topology: [CHECKERS[name](topology) for name in names]
+
+
+def plain_values(table: Table, path: str = "") -> Settings:
+    """Every key that holds one plain value, by its path."""
+    found: Settings = {}
+    for key, entry in table.items():
+        if isinstance(entry, dict):
+            found |= plain_values(entry, join(path, key))
+        elif isinstance(entry, bool | int | float | str) and key not in NOT_SETTINGS:
+            found[join(path, key)] = entry
+    return found
+
+
+def with_settings(table: Table, settings: Mapping[str, Setting]) -> Table:
+    """A copy of the table in which these paths have other values."""
+    changed = {key: with_settings(entry, {}) if isinstance(entry, dict) else entry for key, entry in table.items()}
+    for path, setting in settings.items():
+        first, _, rest = path.partition(".")
+        changed[first] = with_settings(changed.get(first, {}), {rest: setting}) if rest else setting
+    return changed
