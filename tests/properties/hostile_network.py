@@ -120,6 +120,7 @@ class HostileNetwork(RuleBasedStateMachine):
                 self.hand_over(*self.under_way.pop(0))
             self.now = max(self.now, min(self.timers.values()))
             self.fire_next()
+            self.check_all()
 
     @invariant()
     def check_all(self) -> None:

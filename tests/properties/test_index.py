@@ -176,10 +176,6 @@ class IndexAgainstScan(RuleBasedStateMachine):
             assert len(index) == len(self.scan)
             assert all(key in index for key in self.scan.filters)
 
-    def teardown(self) -> None:
-        if hasattr(self, "indexes"):
-            self.check()
-
 
 TestIndexAgainstScan = IndexAgainstScan.TestCase
 TestIndexAgainstScan.pytestmark = [pytest.mark.timeout(1800)]

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -141,10 +142,10 @@ class Run:
         self.machines: list[Restless] = []
         for name in NAMES:
             processing = Processing(workers=1, mean=0.05, queue_max=5) if name == "c" else None
-            self.simulator.add(name, lambda draws, name=name: self.make(name, draws), processing=processing)
+            self.simulator.add(name, partial(self.make, name), processing=processing)
         self.simulator.run(0.01)
         for fault in sorted(plan, key=lambda fault: fault[1]):
-            self.simulator.call_at(max(fault[1], 0.01), lambda fault=fault: self.strike(*fault))
+            self.simulator.call_at(max(fault[1], 0.01), partial(self.strike, *fault))
 
     def make(self, name: str, draws: Draws) -> Restless:
         self.machines.append(Restless(name, draws("restless"), lambda: self.simulator))

@@ -122,7 +122,8 @@ def hunt_command(
     ]
     with progress_bar(len(orders)) as progress:
         found = list(hunt(definition, orders, all, progress))
-    tried = f"seeds {first} to {found[-1].order.seed if found and not all else first + seeds - 1}"
+    last = found[-1].order.seed if found and not all else first + seeds - 1
+    tried = f"seed {first}" if last == first else f"seeds {first} to {last}"
     if json:
         print_json({"scenario": name, "tried": tried, "failures": [found_json(each) for each in found]})
     else:
@@ -224,13 +225,18 @@ def hunt_lines(definition: Definition, tried: str, found: list[Found]) -> list[s
     for each in found:
         small, result = each.smallest, each.smallest_result
         lines += [
-            f"failed     seed {each.order.seed}: {len(each.result.faults)} faults among {each.result.nodes} nodes",
-            f"smallest   {len(result.faults)} faults among {result.nodes} nodes, after {each.runs} more runs",
+            f"failed     seed {each.order.seed}: {size_text(each.result)}",
+            f"smallest   {size_text(result)}, found with {each.runs} more runs",
             *[f"  {fault}" for fault in result.faults],
             *verdict_lines(result),
             f"again      {small.command()}",
         ]
     return lines
+
+
+def size_text(result: Result) -> str:
+    faults = "1 fault" if len(result.faults) == 1 else f"{len(result.faults) or 'no'} faults"
+    return f"{faults} among {result.nodes} nodes"
 
 
 def found_json(found: Found) -> dict[str, Any]:

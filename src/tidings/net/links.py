@@ -165,13 +165,20 @@ class Links:
         stream = self.up.get(to)
         if stream is None:
             self.send_without_stream(to, message, framed)
-        elif len(framed) - HEAD_BYTES > stream.frame_bytes_max:
-            self.world.lost(to, message, reasons.TOO_LARGE)
+        else:
+            self.put(stream, framed, message)
+
+    def put(self, stream: Connection, framed: bytes, message: Any) -> None:
+        """`message` is None where only its bytes are at hand."""
+        if len(framed) > stream.frame_bytes_max + HEAD_BYTES:
+            reason = reasons.TOO_LARGE
         elif stream.outbox.put(framed):
             self.counts.stream_messages_sent += 1
             self.counts.stream_bytes_sent += len(framed)
+            return
         else:
-            self.world.lost(to, message, reasons.QUEUE_FULL)
+            reason = reasons.QUEUE_FULL
+        self.world.lost(stream.peer, decode(framed[HEAD_BYTES:]) if message is None else message, reason)
 
     def frame_of(self, to: NodeId, message: Any) -> bytes | None:
         # The same message often goes to many.
@@ -310,9 +317,7 @@ class Links:
         if dial is not None:
             dial.cancel_retry()
             for framed in dial.waiting.take_all():
-                connection.outbox.put(framed)
-                self.counts.stream_messages_sent += 1
-                self.counts.stream_bytes_sent += len(framed)
+                self.put(connection, framed, None)
         if self.is_paused:
             connection.pause_reading()
         epoch = max(mine.epoch, theirs.epoch)

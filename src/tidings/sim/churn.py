@@ -90,7 +90,9 @@ class ChurnTrace(msgspec.Struct, frozen=True):
                 )
 
 
-HOST_LINE = re.compile(r"(?:(?P<host>\S+)[\s,]+)?(?P<bits>[01](?:[\s,]*[01])*)")
+HOST_LINE = re.compile(r"(?:[^\s,]*[^\s,01][^\s,]*[\s,]+)?(?P<bits>[01](?:[\s,]*[01])*)")
+"""A name, which is not all zeros and ones, and the bits, with or without something between them."""
+
 
 
 def read_churn(path: str | Path, interval: float = PROBE_INTERVAL) -> ChurnTrace:

@@ -57,8 +57,8 @@ class Process:
     __slots__ = (
         "arrived",
         "clock",
-        "drained_at",
         "disk",
+        "drained_at",
         "fate",
         "fire_now",
         "fired",

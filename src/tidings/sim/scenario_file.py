@@ -47,6 +47,7 @@ from tidings.sim.drawing import FaultMix, draw_faults
 from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import FaultPlan, plan_of
 from tidings.sim.ingredients import Churn, Publications, RoughNetwork, TimedInput
+from tidings.sim.network.rule import check_positive
 from tidings.sim.node import Make
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import Topology
@@ -120,6 +121,7 @@ def define_file(text: str, name: str) -> Definition:
 def make_scenario(table: Table, name: str) -> Scenario:
     try:
         whole = convert(table, ScenarioTable, "")
+        check_positive("duration", whole.duration)
         topology = convert(whole.topology, TopologyTable, "topology")
         network = convert(whole.network, RoughNetwork, "network")
         workload = convert(whole.workload, Publications, "workload") if whole.workload else Publications(events=0)

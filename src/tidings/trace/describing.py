@@ -8,11 +8,11 @@ name of its type. The walk has bounds, and so has all text: what is too long is 
 The same value gives the same text in every process: names and sets are sorted, nothing prints its address.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import islice
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import xxhash
@@ -43,36 +43,41 @@ Description = tuple[str, str | None, str | None]
 """Name of the type, key, detail."""
 
 
-Plan = tuple[str, str | None, bool]
-"""How values of a type are described: its name, the field that holds the key, whether its fields are plain data."""
+class Plan(NamedTuple):
+    """How values of a type are described."""
+
+    name: str
+    identity: str | None
+    """The field that holds the key."""
+    is_plain: bool
+    """Its fields are plain data."""
+    is_quick: bool
+    """Besides, it has no key."""
+
 
 plans: dict[type, Plan] = {}
 """One for each type of message in the program."""
 
 
+def plan_of(kind: type) -> Plan:
+    return plans.get(kind) or make_plan(kind)
+
+
 def describe(value: Any) -> Description:
-    kind = type(value)
-    name, identity, fields_are_plain = plans.get(kind) or make_plan(kind)
-    if fields_are_plain:
-        detail = fitted(encode(asdict(value)).decode())
-    elif kind is Event:
+    if type(value) is Event:
         return describe_event(value)
-    else:
-        detail = detail_text(value)
-    return name, None if identity is None else key_text(getattr(value, identity)), detail
+    plan = plan_of(type(value))
+    key = None if plan.identity is None else key_text(getattr(value, plan.identity))
+    return plan.name, key, fitted(encode(asdict(value)).decode()) if plan.is_plain else detail_text(value)
 
 
-def describe_all(values: list[Any]) -> list[Description]:
-    """The same for many at once, which is cheaper."""
-    chosen = [plans.get(type(value)) or make_plan(type(value)) for value in values]
-    plain = [asdict(value) for value, plan in zip(values, chosen, strict=True) if plan is not None and plan[2]]
-    lines = iter(encode_lines(plain).decode().split("\n"))
-    return [
-        (name, None if identity is None else key_text(getattr(value, identity)), fitted(next(lines)))
-        if fields_are_plain
-        else describe(value)
-        for value, (name, identity, fields_are_plain) in zip(values, chosen, strict=True)
-    ]
+def describe_all(values: list[Any]) -> Iterator[Description]:
+    """The same for many at once: plain fields are encoded together, which is much cheaper."""
+    names = {kind: plan_of(kind).name for kind in dict.fromkeys(map(type, values)) if plan_of(kind).is_quick}
+    lines = iter(encode_lines([asdict(value) for value in values if type(value) in names]).decode().split("\n"))
+    return (
+        (names[type(value)], None, fitted(next(lines))) if type(value) in names else describe(value) for value in values
+    )
 
 
 def describe_event(event: Event, in_full: bool = False) -> Description:
@@ -84,7 +89,8 @@ def describe_event(event: Event, in_full: bool = False) -> Description:
 def make_plan(kind: type) -> Plan:
     names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
     identity = next((name for name in IDENTITY_FIELDS if name in names), None)
-    plan = plans[kind] = kind.__name__, identity, bool(names) and has_plain_fields(kind)
+    is_plain = bool(names) and has_plain_fields(kind)
+    plan = plans[kind] = Plan(kind.__name__, identity, is_plain, is_plain and identity is None)
     return plan
 
 

@@ -26,7 +26,7 @@ from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.trace.record import Record
-from tidings.trace.recording import OTHER, RECEIVE, SEND, THING_WIDTH, add_things, maker_of
+from tidings.trace.recording import RECEIVE, SEND, THING_WIDTH, add_things, is_recorded
 from tidings.trace.rows import Rows
 
 THINGS_MAX = 4096
@@ -44,6 +44,8 @@ class Writer:
         self.run, self.seed, self.rows_max = run, seed, rows_max
         self.things: list[Any] = []
         """What has no row yet: the cells of one thing after those of the other. Always the same list."""
+        self.others: list[int] = []
+        """Which of them are no sends and no receives."""
         self.things_full = THINGS_MAX * THING_WIDTH
         self.rows = Rows()
         """Those not yet stored."""
@@ -57,8 +59,9 @@ class Writer:
             self.things.extend((now, node, RECEIVE, thing.sender, thing.message, thing.size_bytes or None))
         elif kind is Send:
             self.things.extend((now, node, SEND, thing.to, thing.message, None))
-        elif maker_of(kind) is not None:
-            self.things.extend((now, node, OTHER, None, thing, None))
+        elif is_recorded(kind):
+            self.others.append(len(self.things) // THING_WIDTH)
+            self.things.extend((now, node, None, None, thing, None))
         if len(self.things) >= self.things_full:
             self.convert()
 
@@ -80,10 +83,10 @@ class Writer:
     def convert(self) -> None:
         """Make rows of what is waiting, and store them if there are enough."""
         if self.closed:
-            self.things.clear()
+            self.forget()
             raise UsageError("this trace is closed; open a new writer to record more")
-        add_things(self.rows, self.things)
-        self.things.clear()
+        add_things(self.rows, self.things, self.others)
+        self.forget()
         if len(self.rows) >= self.rows_max:
             self.save()
 
@@ -96,7 +99,7 @@ class Writer:
     def save(self) -> None:
         self.store(self.rows)
         self.stored += len(self.rows)
-        self.rows.clear()
+        self.rows = Rows()
 
     def store(self, rows: Rows) -> None:
         raise NotImplementedError
@@ -109,8 +112,12 @@ class Writer:
 
     def end(self) -> None:
         self.closed, self.things_full = True, 0
+        self.forget()
+        self.rows = Rows()
+
+    def forget(self) -> None:
         self.things.clear()
-        self.rows.clear()
+        self.others.clear()
 
     def __enter__(self) -> Self:
         return self

@@ -10,6 +10,7 @@ whose type is named `Publish...`: it is a request of the application, and protoc
 """
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -26,11 +27,10 @@ PUBLISH = "Publish"
 
 RowMaker = Callable[[float, NodeId, Any], Row]
 
-SEND, RECEIVE, OTHER = KIND_NUMBERS["send"], KIND_NUMBERS["receive"], -1
-"""How a collected thing is marked; OTHER stands for a thing whose row has still to be made."""
+SEND, RECEIVE = KIND_NUMBERS["send"], KIND_NUMBERS["receive"]
 
 THING_WIDTH = 6
-"""A collected thing: time, node, mark, peer, the message or the thing, size in bytes."""
+"""A collected thing: time, node, SEND or RECEIVE, peer, message, size in bytes; any other: time, node, ..., thing, ..."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -50,49 +50,43 @@ def of_effect(now: float, node: NodeId, effect: Effect) -> Record | None:
 
 
 def of_thing(now: float, node: NodeId, thing: Any) -> Record | None:
-    make_row = maker_of(type(thing))
-    return None if make_row is None else record_of("", 0, make_row(now, node, thing))
+    return record_of("", 0, ROW_MAKERS[type(thing)](now, node, thing)) if is_recorded(type(thing)) else None
 
 
-def add_things(rows: Rows, things: list[Any]) -> None:
-    """Rows for collected things, column by column.
+def add_things(rows: Rows, things: list[Any], others: list[int]) -> None:
+    """Rows for collected things, column by column; `others` are the places of those that are no plain message.
 
     The same message is sent to many, and received soon after it was sent: it is described once. All things are alive
     here, so no two have the same `id`.
     """
     times, nodes, kinds, peers, values, sizes = (things[place::THING_WIDTH] for place in range(THING_WIDTH))
     ids = list(map(id, values))
+    messages = dict(zip(ids, values, strict=True))
     numbers: dict[int, int] = {}
-    place = -1
-    for _ in range(kinds.count(OTHER)):
-        place = kinds.index(OTHER, place + 1)
-        make_row = maker_of(type(values[place]))
-        assert make_row is not None, "only what makes a row is collected"
-        row = make_row(times[place], nodes[place], values[place])
+    for place in others:
+        thing = values[place]
+        row = ROW_MAKERS[type(thing)](times[place], nodes[place], thing)
         times[place], nodes[place], kind, peers[place], message, key, sizes[place], reason, detail = row
         kinds[place] = KIND_NUMBERS[kind]
-        numbers[ids[place]] = len(rows.subjects)
+        numbers[id(thing)] = len(rows.subjects)
         rows.subjects.append((message, key, reason, detail))
-    messages = dict(zip(ids, values, strict=True))
-    for each in numbers:
-        del messages[each]
-    numbers.update(zip(messages, range(len(rows.subjects), len(rows.subjects) + len(messages)), strict=True))
-    rows.subjects.extend((name, key, None, detail) for name, key, detail in describe_all(list(messages.values())))
-    rows.times.extend(times)
+        messages.pop(id(thing), None)
+    numbers.update(zip(messages, count(len(rows.subjects))))
+    described = describe_all(list(messages.values()))
+    rows.subjects.extend([(name, key, None, detail) for name, key, detail in described])
+    rows.times.fromlist(times)
     rows.nodes.extend(nodes)
-    rows.kinds.extend(kinds)
+    rows.kinds.fromlist(kinds)
     rows.peers.extend(peers)
     rows.sizes.extend(sizes)
-    rows.subject_numbers.extend(map(numbers.__getitem__, ids))
+    rows.subject_numbers.fromlist(list(map(numbers.__getitem__, ids)))
 
 
-def maker_of(kind: type) -> RowMaker | None:
-    """What is done with things of this type; None for those that are not for the trace."""
-    try:
-        return ROW_MAKERS[kind]
-    except KeyError:
-        maker = ROW_MAKERS[kind] = publish_row if kind.__name__.startswith(PUBLISH) else None
-        return maker
+def is_recorded(kind: type) -> bool:
+    """Whether things of this type make a row."""
+    if kind not in ROW_MAKERS and kind.__name__.startswith(PUBLISH):
+        ROW_MAKERS[kind] = publish_row
+    return kind in ROW_MAKERS
 
 
 def send_row(now: float, node: NodeId, effect: Send) -> Row:
@@ -150,7 +144,7 @@ def finished_row(now: float, node: NodeId, record: Record) -> Row:
     return time, node, kind, peer, message, key and key_text(key), size_bytes, reason, detail and fitted(detail)
 
 
-ROW_MAKERS: dict[type, RowMaker | None] = {
+ROW_MAKERS: dict[type, RowMaker] = {
     Send: send_row,
     Received: receive_row,
     Fired: timer_row,
@@ -162,4 +156,4 @@ ROW_MAKERS: dict[type, RowMaker | None] = {
     LinkDown: link_row,
     Record: finished_row,
 }
-"""It grows by one entry for each further type of input or effect in the program."""
+"""It grows by one entry for each type of publication in the program."""

@@ -233,10 +233,12 @@ class PlainEngine:
         atoms: list[int] = []
         del self.keys[slot]
         self.doubtful.pop(slot, None)
-        for block, position in self.places.pop(slot):
+        places = self.places.pop(slot)
+        for block, position in places:
             entry = block.take(position, self.vocabulary)
             atoms += [atom if atom >= 0 else ~atom for atom in entry.record[2]]
-            if len(block) <= block.capacity // 4:
+        for block, _ in places:
+            if len(block) <= block.capacity // 4 and block in self.blocks:
                 self.dissolve(block)
         return atoms
 

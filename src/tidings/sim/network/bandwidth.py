@@ -1,12 +1,12 @@
 """Links of limited bandwidth, each with a queue of limited length before it.
 
-A packet that finds the link busy waits; one that finds the queue full is dropped (drop-tail). Its delay is the wait plus
-the time to put its bits on the link, and then whatever the rules inside say:
+A packet that finds the link busy waits; one that finds the queue full is dropped (drop-tail). Its delay is the wait
+plus the time to put its bits on the link, and then whatever the rules inside say:
 
     Bandwidth(Constant(0.02), rate_bps=10e6, queue_bytes_max=64_000)
 
-Which packets share a link is said by `link_of`. By default each ordered pair has its own; `by_sender` gives each node one
-uplink; `lambda sender, to: "bottleneck"` makes all share one. Other flows may use the same link (`tcp.py`).
+Which packets share a link is said by `link_of`. By default each ordered pair has its own; `by_sender` gives each node
+one uplink; `lambda sender, to: "bottleneck"` makes all share one. Other flows may use the same link (`tcp.py`).
 
 A queue serves packets in the order in which they are offered, so this rule stands around those that lose or delay: a
 packet passes the queue first and meets its other fate on the wire.

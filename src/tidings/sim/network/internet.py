@@ -1,10 +1,10 @@
 """Latency between hosts of an internet: a graph of autonomous systems (AS) with a delay on each link.
 
 Each host stands in a stub AS drawn uniformly, and packets take the path of least latency. The graph is synthetic, at a
-tenth of the size of the real one that the source used: as many stub, transit and mixed AS in proportion, and about as many
-links for each. A link takes 0 to 4 ms in 10 % of cases, 4 to 30 ms in 30 %, 30 to 115 ms in 60 %; the sum over a path is a
-round trip, and one way is half of it. That gives round trips of 25, 58, 93, 131 and 195 ms at the 5th, 25th, 50th, 75th
-and 95th percentile, the targets of the specification (peer-to-peer 3A.4, P-13, P-14).
+tenth of the size of the real one that the source used: as many stub, transit and mixed AS in proportion, and about as
+many links for each. A link takes 0 to 4 ms in 10 % of cases, 4 to 30 ms in 30 %, 30 to 115 ms in 60 %; the sum over a
+path is a round trip, and one way is half of it. That gives round trips of 25, 58, 93, 131 and 195 ms at the 5th, 25th,
+50th, 75th and 95th percentile, the targets of the specification (peer-to-peer 3A.4, P-13, P-14).
 
 The graph, the place of each host and the paths depend on the seed. Paths are found when they are first needed, from one
 stub to all others at once, and kept as 4-byte floats: at most some 23 MB in all.
@@ -21,13 +21,14 @@ from tidings.model.identity import NodeId
 from tidings.sim.network.rule import Fates, Rule
 
 STUBS, TRANSITS, MIXED = 2006, 18, 828
-"""AS that only have customers' hosts, that only carry others' packets, and that do both: a tenth of 20062, 175, 8279."""
+"""AS that only have hosts, that only carry the packets of others, and that do both: a tenth of 20062, 175, 8279."""
 
 LATENCY_CLASSES = ((0.10, 0.000, 0.004), (0.30, 0.004, 0.030), (0.60, 0.030, 0.115))
 """Share of the links, and the bounds in seconds between which their latency is uniform."""
 
-MIXED_PROVIDERS, STUB_PROVIDERS = 2.2, 1.6
-"""Mean number of AS through which a mixed and a stub AS reach the rest; it brings the links to 5,200."""
+MIXED_PROVIDERS, STUB_PROVIDERS, PEERINGS, LARGEST_SHARE = 2.0, 1.5, 400, 0.3
+"""Mean number of AS that a mixed and a stub AS buy from, links beyond that, and the share of all these that lead to a
+transit AS; the rest prefers AS with many links. Chosen so that there are 5,200 links, and for the percentiles above."""
 
 INSIDE = 0.0005
 """Seconds that a packet takes inside an AS, so that two hosts in the same one are not at the same place."""
@@ -35,7 +36,8 @@ INSIDE = 0.0005
 
 class Internet(Rule):
     def __init__(self) -> None:
-        self.seed, self.place = 0, ("",)
+        self.seed = 0
+        self.place: tuple[str, ...] = ()
         self.links: list[list[tuple[int, float]]] = []
         """Per AS its neighbours and the latency of the link; stubs come last."""
         self.homes: dict[NodeId, int] = {}
@@ -69,27 +71,34 @@ class Internet(Rule):
 
 def build_graph(rng: Stream) -> list[list[tuple[int, float]]]:
     """Transit AS are all connected; every other one buys from earlier ones, preferring those that have many links."""
-    links: list[list[tuple[int, float]]] = [[] for _ in range(TRANSITS + MIXED + STUBS)]
+    sellers = TRANSITS + MIXED
+    links: list[list[tuple[int, float]]] = [[] for _ in range(sellers + STUBS)]
     ends: list[int] = []
     """Each AS that sells, once for each of its links."""
 
     def join(one: int, other: int) -> None:
-        latency = draw_latency(rng)
-        links[one].append((other, latency))
-        links[other].append((one, latency))
-        ends.extend(number for number in (one, other) if number < TRANSITS + MIXED)
+        if one != other:
+            latency = draw_latency(rng)
+            links[one].append((other, latency))
+            links[other].append((one, latency))
+            ends.extend(number for number in (one, other) if number < sellers)
+
+    def choose() -> int:
+        return rng.below(TRANSITS) if rng.random() < LARGEST_SHARE else rng.choice(ends)
+
+    def buy(number: int, mean: float) -> None:
+        for provider in dict.fromkeys([choose() for _ in range(int(mean + rng.random()))]):
+            join(number, provider)
 
     for one in range(TRANSITS):
         for other in range(one):
             join(one, other)
-    for number in range(TRANSITS, TRANSITS + MIXED + STUBS):
-        mean = MIXED_PROVIDERS if number < TRANSITS + MIXED else STUB_PROVIDERS
-        providers: dict[int, None] = {}
-        for _ in range(int(mean + rng.random())):
-            providers[ends[rng.below(len(ends))]] = None
-        for provider in providers:
-            if provider != number:
-                join(number, provider)
+    for number in range(TRANSITS, sellers):
+        buy(number, MIXED_PROVIDERS)
+    for _ in range(PEERINGS):
+        join(choose(), choose())
+    for number in range(sellers, sellers + STUBS):
+        buy(number, STUB_PROVIDERS)
     return links
 
 

@@ -1,9 +1,9 @@
 """Latency that changes over time as it was measured.
 
-`Fluctuating` takes the latency of the rule inside as the median of a pair of nodes, and lets it vary. With a trace, each
-pair of nodes is tied to the measured pair whose median is nearest, and replays its samples in their order, starting at a
-moment drawn for the pair; so congestion that lasted an hour lasts an hour (peer-to-peer specification 3A.4, P-15).
-Without a trace each packet draws a factor: mostly close to 1, now and then several times as much.
+`Fluctuating` takes the latency of the rule inside as the median of a pair of nodes, and lets it vary. With a trace,
+each pair of nodes is tied to the measured pair whose median is nearest, and replays its samples in their order,
+starting at a moment drawn for the pair; so congestion that lasted an hour lasts an hour (peer-to-peer specification
+3A.4, P-15). Without a trace each packet draws a factor: mostly close to 1, now and then several times as much.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from tidings.sim.network.distributions import LogNormal, Pareto
 from tidings.sim.network.rule import Fates, Rule, Wrapper, check_positive
 
 CALM_SHARE, CALM, BURST, FACTOR_MAX = 0.97, LogNormal(1.0, 0.08), Pareto(1.0, 1.5), 10.0
-"""Without a trace: the share of packets near the median, their factor, half of which is added in a burst, the largest."""
+"""Without a trace: the share of packets near the median, their factor; half of what comes to 1 otherwise; the most."""
 
 
 class MeasuredPair:
@@ -73,7 +73,8 @@ class Fluctuating(Wrapper):
     def __init__(self, inner: Rule, trace: LatencyTrace | None = None) -> None:
         super().__init__(inner)
         self.trace = trace
-        self.seed, self.place = 0, ("",)
+        self.seed = 0
+        self.place: tuple[str, ...] = ()
         self.tied: dict[tuple[NodeId, NodeId], tuple[MeasuredPair, float]] = {}
 
     def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
@@ -109,6 +110,6 @@ def factor(rng: Stream) -> float:
 
 def read_matrix(path: Path) -> list[list[float]]:
     """A table of numbers separated by white space, gzipped or not; a missing value is NaN."""
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else open(path)
-    with opened as lines:
-        return [[float(cell) for cell in line.split()] for line in lines if line.strip()]
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    return [[float(cell) for cell in line.split()] for line in text.splitlines() if line.strip()]

@@ -6,9 +6,13 @@ in tidied form, with lengths in kilometres, and serves whoever has no such folde
 folder first.
 """
 
+import re
 import tarfile
+from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.sim.topologies.data import data_folder
@@ -17,6 +21,7 @@ from tidings.sim.topologies.topology import Edge, Topology
 
 ARCHIVE = Path("topologies") / "internet-topology-zoo-gml.tar.gz"
 MEMBER_BYTES_MAX = 4 * 1024 * 1024
+TOPOHUB_KEY = re.compile(r"[\w-]+(/[\w-]+)*")
 
 
 def zoo(name: str) -> Topology:
@@ -57,16 +62,16 @@ def all_maps(path: Path) -> list[Topology]:
 def from_topohub(key: str) -> Topology:
     """A map of the package by its key, such as "topozoo/Abilene", "sndlib/polska" or "backbone/europe"."""
     try:
-        import topohub
+        package = resources.files("topohub")
     except ModuleNotFoundError:
         raise UsageError(
             f"the map {key!r} is in the package topohub, which is not installed; "
             "pip install topohub, or set TIDINGS_DATA to the folder of real data"
         ) from None
-    try:
-        found: dict[str, Any] = topohub.get(key)
-    except (KeyError, OSError):
-        raise UsageError(f"topohub has no map {key!r}; a key is written as topozoo/Abilene or sndlib/polska") from None
+    file = package / "data" / f"{key}.json"
+    if not TOPOHUB_KEY.fullmatch(key) or not file.is_file():
+        raise UsageError(f"topohub has no map {key!r}; a key is written as topozoo/Abilene or sndlib/polska")
+    found: dict[str, Any] = msgspec.json.decode(file.read_bytes())
     names: dict[Any, str] = {}
     for node in found["nodes"]:
         label = readable_name(str(node.get("name") or ""), f"n{node['id']}")

@@ -1,0 +1,179 @@
+"""Bulk transfers as fluid flows that share links max-min fairly.
+
+A large transfer is not simulated packet by packet. It is a flow with a rate, and the rates of all flows follow from the
+capacities: raise all of them together; when a link is full, the flows across it stay where they are, and the others go
+on rising (progressive filling). The result is max-min fair: no flow can have more without another, that has no more
+than it, having less. This is what long TCP transfers come to on average (peer-to-peer specification 3H).
+
+Rates hold until a flow starts, ends, or a capacity changes; then they are found again. So a transfer costs work only
+when something changes, whatever its size.
+
+    flows = Flows({"up": 10e6, "down": 5e6})
+    flows.start(0.0, "t1", ("up", "down"), size_bytes=1_000_000)
+    flows.next_end()                       # (1.6, "t1")
+
+`Transfers` lets them run in a simulator.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidings.model.errors import UsageError
+from tidings.sim.network.rule import check_positive
+
+if TYPE_CHECKING:
+    from tidings.sim.simulator import Simulator
+
+LinkName = Any
+FlowName = Any
+"""Anything that can be the key of a dict."""
+
+ALMOST_FULL = 1e-12
+"""Rounding: a link with less than this share of its capacity left is full."""
+
+
+class Flow:
+    __slots__ = ("name", "path", "rate_bps", "rate_bps_max", "remaining_bits")
+
+    def __init__(self, name: FlowName, path: tuple[LinkName, ...], remaining_bits: float, rate_bps_max: float) -> None:
+        self.name, self.path = name, path
+        self.remaining_bits, self.rate_bps_max = remaining_bits, rate_bps_max
+        self.rate_bps = 0.0
+
+    def time_left(self) -> float:
+        if self.remaining_bits <= 0:
+            return 0.0
+        return self.remaining_bits / self.rate_bps if self.rate_bps > 0 else math.inf
+
+
+class Flows:
+    def __init__(self, capacities_bps: Mapping[LinkName, float]) -> None:
+        self.capacities_bps = dict(capacities_bps)
+        for name, capacity in self.capacities_bps.items():
+            check_positive(f"capacity of {name!r}", capacity)
+        self.flows: dict[FlowName, Flow] = {}
+        self.now = 0.0
+
+    def start(
+        self,
+        now: float,
+        name: FlowName,
+        path: Sequence[LinkName],
+        size_bytes: float = math.inf,
+        rate_bps_max: float = math.inf,
+    ) -> None:
+        """A flow over these links. `rate_bps_max` is its own limit, such as a window per round trip."""
+        if name in self.flows:
+            raise UsageError(f"flow {name!r} runs already; stop it first, or give the new one another name")
+        for link in path:
+            if link not in self.capacities_bps:
+                raise UsageError(f"flow {name!r}: there is no link {link!r}")
+        if not path and rate_bps_max == math.inf:
+            raise UsageError(f"flow {name!r}: without a link it needs a rate_bps_max")
+        check_positive("rate_bps_max", rate_bps_max)
+        self.advance(now)
+        self.flows[name] = Flow(name, tuple(dict.fromkeys(path)), size_bytes * 8, rate_bps_max)
+        self.share()
+
+    def stop(self, now: float, name: FlowName) -> float:
+        """End a flow; how many bytes of it were left."""
+        self.advance(now)
+        if name not in self.flows:
+            raise UsageError(f"there is no flow {name!r}")
+        left = self.flows.pop(name).remaining_bits / 8
+        self.share()
+        return left
+
+    def set_capacity(self, now: float, link: LinkName, capacity_bps: float) -> None:
+        check_positive(f"capacity of {link!r}", capacity_bps)
+        self.advance(now)
+        self.capacities_bps[link] = capacity_bps
+        self.share()
+
+    def advance(self, now: float) -> None:
+        """Let the flows run until now."""
+        if now < self.now:
+            raise UsageError(f"{now} is before {self.now}; flows do not run back")
+        for flow in self.flows.values():
+            flow.remaining_bits = max(0.0, flow.remaining_bits - flow.rate_bps * (now - self.now))
+        self.now = now
+
+    def next_end(self) -> tuple[float, FlowName] | None:
+        """When the next flow ends, and which; of those that end together, the one that started first."""
+        flow = min(self.flows.values(), key=Flow.time_left, default=None)
+        if flow is None or flow.time_left() == math.inf:
+            return None
+        return self.now + flow.time_left(), flow.name
+
+    def share(self) -> None:
+        """Find all rates, by progressive filling."""
+        left = dict(self.capacities_bps)
+        rising = dict.fromkeys(self.flows.values())
+        crossing: dict[LinkName, int] = {}
+        for flow in rising:
+            for link in flow.path:
+                crossing[link] = crossing.get(link, 0) + 1
+        level = 0.0
+        while rising:
+            step = (
+                min(left[link] / count for link, count in crossing.items() if count)
+                if any(crossing.values())
+                else math.inf
+            )
+            step = min(step, min(flow.rate_bps_max for flow in rising) - level)
+            level += step
+            for link, count in crossing.items():
+                left[link] -= step * count
+            full = {link for link, count in crossing.items() if left[link] <= ALMOST_FULL * self.capacities_bps[link]}
+            for flow in [flow for flow in rising if flow.rate_bps_max <= level or not full.isdisjoint(flow.path)]:
+                flow.rate_bps = level
+                del rising[flow]
+                for link in flow.path:
+                    crossing[link] -= 1
+
+
+class Transfers:
+    """Flows in a simulator: each calls `done(now)` when it has ended."""
+
+    def __init__(self, simulator: "Simulator", flows: Flows) -> None:
+        self.simulator, self.flows = simulator, flows
+        self.done: dict[FlowName, Callable[[float], object]] = {}
+        self.round = 0
+        """Ends that were planned before the latest change are out of date; they are told by this number."""
+
+    def start(
+        self,
+        name: FlowName,
+        path: Sequence[LinkName],
+        size_bytes: float,
+        done: Callable[[float], object],
+        rate_bps_max: float = math.inf,
+    ) -> None:
+        self.flows.start(self.simulator.now, name, path, size_bytes, rate_bps_max)
+        self.done[name] = done
+        self.plan()
+
+    def stop(self, name: FlowName) -> float:
+        """Give a transfer up; how many bytes were left."""
+        left = self.flows.stop(self.simulator.now, name)
+        del self.done[name]
+        self.plan()
+        return left
+
+    def set_capacity(self, link: LinkName, capacity_bps: float) -> None:
+        self.flows.set_capacity(self.simulator.now, link, capacity_bps)
+        self.plan()
+
+    def plan(self) -> None:
+        self.round += 1
+        if (end := self.flows.next_end()) is not None:
+            self.simulator.push(max(end[0], self.simulator.now), self.end, (end[1], self.round))
+
+    def end(self, now: float, planned: tuple[FlowName, int]) -> None:
+        name, planned_in = planned
+        if planned_in == self.round:
+            self.flows.stop(now, name)
+            done = self.done.pop(name)
+            self.plan()
+            done(now)

@@ -1,0 +1,160 @@
+"""What tests on real sockets share: a machine that does as it is told, and a peer made of bare bytes.
+
+Nothing here sleeps to let time pass: tests wait for something to happen, and a time-out ends those that wait in vain.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+
+from tidings.machine.effects import Connect, Deliver, Effect
+from tidings.machine.inputs import Input, LinkDown
+from tidings.net import Address, Host, HostParams
+from tidings.wire import FrameReader, decode, encode, frame
+from tidings.wire.handshake import Goodbye, Heartbeat, Hello
+
+WAIT_MAX = 20.0
+"""Seconds after which a test that waits has failed; far above what anything here takes."""
+
+POLL_PERIOD = 0.002
+
+QUICK = HostParams(
+    connect_timeout=2.0,
+    handshake_timeout=2.0,
+    backoff_first=0.01,
+    backoff_max=0.1,
+    heartbeat_period=0.1,
+    silence_max=0.4,
+    drain_timeout=2.0,
+)
+"""Time-outs short enough for tests in which something times out."""
+
+QUIET = structlog.wrap_logger(
+    structlog.ReturnLogger(), processors=[], wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+)
+
+Result = TypeVar("Result")
+
+
+def play(scenario: Coroutine[Any, Any, Result]) -> Result:
+    """Run a scenario to its end, or fail it when it takes too long."""
+
+    async def bounded() -> Result:
+        async with asyncio.timeout(WAIT_MAX):
+            return await scenario
+
+    return asyncio.run(bounded())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await asyncio.sleep(POLL_PERIOD)
+
+
+class Do(msgspec.Struct, frozen=True):
+    """An order for `Puppet`: answer with these effects."""
+
+    effects: tuple[Effect, ...]
+
+
+class Puppet:
+    """Delivers every input that it gets, and does what `Do` says. With `clings` it connects again when a link ends."""
+
+    def __init__(self, *first: Effect, clings: bool = False) -> None:
+        self.first, self.clings = list(first), clings
+        self.heard: list[Input] = []
+
+    def start(self, now: float) -> list[Effect]:
+        return self.first
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        if isinstance(input, Do):
+            return list(input.effects)
+        self.heard.append(input)
+        if self.clings and isinstance(input, LinkDown):
+            return [Deliver(input), Connect(input.neighbour)]
+        return [Deliver(input)]
+
+    def check(self) -> None:
+        pass
+
+
+def puppet_host(name: str, *first: Effect, clings: bool = False, params: HostParams = QUICK, **more: Any) -> Host:
+    return Host(name, Puppet(*first, clings=clings), params=params, log=QUIET, **more)
+
+
+def order(host: Host, *effects: Effect) -> None:
+    host.inject(Do(effects))
+
+
+async def heard(host: Host, kind: type[Result], **fields: Any) -> Result:
+    """The next input of this kind, with these fields, that the host's puppet got; others are passed over."""
+    while True:
+        item = await host.items.get()
+        if isinstance(item, kind) and all(getattr(item, name) == value for name, value in fields.items()):
+            return item
+
+
+async def acquaint(*hosts: Host) -> None:
+    """Tell every host where all others are."""
+    for host in hosts:
+        for other in hosts:
+            if other is not host:
+                await host.learn(other.node_id, other.address)
+
+
+class BarePeer:
+    """A connection to a host on which a test says whatever it likes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.frames = FrameReader()
+        self.messages: list[Any] = []
+
+    @classmethod
+    async def call(cls, address: Address) -> "BarePeer":
+        return cls(*await asyncio.open_connection(*address))
+
+    @classmethod
+    async def introduced(cls, address: Address, name: str, epoch: int = 1, link: bool = True) -> "BarePeer":
+        """With both Hellos exchanged. The stream is up if `name` is larger than that of the host, which then decides."""
+        peer = await cls.call(address)
+        peer.say(Hello(name, capabilities=("link",) if link else (), epoch=epoch))
+        assert isinstance(await peer.hear(), Hello)
+        return peer
+
+    def say(self, message: Any) -> None:
+        self.writer.write(frame(encode(message)))
+
+    async def hear(self, *kinds: type) -> Any:
+        """The next message, of one of these kinds if any are named."""
+        while True:
+            while self.messages:
+                message = self.messages.pop(0)
+                if not kinds or isinstance(message, kinds):
+                    return message
+            data = await self.reader.read(65536)
+            assert data, "the host closed the connection"
+            self.messages += [decode(body) for body in self.frames.feed(data)]
+
+    async def goodbye(self) -> str:
+        """The reason with which the host ends this connection; it is closed after that."""
+        reason: str = (await self.hear(Goodbye)).reason
+        while await self.reader.read(65536):
+            pass
+        await self.close()
+        return reason
+
+    async def accepted(self) -> None:
+        await self.hear(Heartbeat)
+
+    async def close(self) -> None:
+        self.writer.close()
+        try:
+            await self.writer.wait_closed()
+        except OSError:
+            pass
