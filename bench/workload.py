@@ -35,11 +35,11 @@ from typing import Any
 import numpy
 import numpy.typing
 
-from tidings.model.constraint import Constraint
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.numbers import NumberSet
-from tidings.model.texts import TextSet, like
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import NumberSet
+from tidings.model.sets.texts import TextSet, like
 from tidings.model.values import Value, canonical_number
 
 Array = numpy.typing.NDArray[Any]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tidings.matching.merging import merge
-    from tidings.model.builder import attr
     from tidings.model.errors import FilterSyntaxError, UsageError
     from tidings.model.event import Event
     from tidings.model.filter import Filter
-    from tidings.model.parser import parse
+    from tidings.model.language.builder import attr
+    from tidings.model.language.parser import parse
 
 __version__ = "0.1.0"
 __all__ = ["Event", "Filter", "FilterSyntaxError", "UsageError", "attr", "matching", "merge", "parse"]
@@ -23,9 +23,9 @@ HOMES = {
     "Filter": "tidings.model.filter",
     "FilterSyntaxError": "tidings.model.errors",
     "UsageError": "tidings.model.errors",
-    "attr": "tidings.model.builder",
+    "attr": "tidings.model.language.builder",
     "merge": "tidings.matching.merging",
-    "parse": "tidings.model.parser",
+    "parse": "tidings.model.language.parser",
 }
 
 

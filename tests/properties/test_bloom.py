@@ -12,11 +12,11 @@ from tidings.matching.bloom import (
     message_bits_match_filter_bits,
 )
 from tidings.matching.tags import tags_of_conjunction, tags_of_event
-from tidings.model.conjunction import Conjunction, covers_conjunction, intersection
-from tidings.model.constraint import Constraint
 from tidings.model.event import Event
-from tidings.model.numbers import NumberSet, above, at_most, between, equal_to
-from tidings.model.texts import TextSet
+from tidings.model.sets.conjunction import Conjunction, covers_conjunction, intersection
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import NumberSet, above, at_most, between, equal_to
+from tidings.model.sets.texts import TextSet
 
 NAMES = ("a", "b", "c")
 NUMBERS = (0, 1, 5, 2.5, -3, 2**63 - 1, 1e300)

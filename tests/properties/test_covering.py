@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from tests.properties.small_world import EVENTS, events_of, random_filter
-from tidings.model.conjunction import intersection
 from tidings.model.filter import Filter
-from tidings.model.witness import find_witness
+from tidings.model.sets.conjunction import intersection
+from tidings.model.sets.witness import find_witness
 
 PAIRS_MIN = 2_000
 

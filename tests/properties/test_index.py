@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tidings.matching import Index, IndexParams, LinearScan
-from tidings.model.conjunction import Conjunction
-from tidings.model.constraint import Constraint
 from tidings.model.event import Event
-from tidings.model.expression import Attribute, Compare, Literal
 from tidings.model.filter import Filter
-from tidings.model.numbers import NumberSet, number_set
-from tidings.model.texts import TextSet
+from tidings.model.language.expression import Attribute, Compare, Literal
+from tidings.model.sets.conjunction import Conjunction
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import NumberSet, number_set
+from tidings.model.sets.texts import TextSet
 from tidings.model.values import Value
 
 NAMES = ("a", "b", "c")

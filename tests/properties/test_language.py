@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.model.conjunction import Conjunction
 from tidings.model.errors import FilterSyntaxError
-from tidings.model.evaluation import is_true
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.normal_form import conjunction_of, disjunction_of, negation_of, normalise
-from tidings.model.parser import parse, parse_expression
-from tidings.model.text_form import expression_text
+from tidings.model.language.evaluation import is_true
+from tidings.model.language.normal_form import conjunction_of, disjunction_of, negation_of, normalise
+from tidings.model.language.parser import parse, parse_expression
+from tidings.model.language.text_form import expression_text
+from tidings.model.sets.conjunction import Conjunction
 from tidings.model.values import Value
 
 NAMES = ("x", "y", "a.b")

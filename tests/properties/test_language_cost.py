@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, FILTER_TOKENS_MAX
 from tidings.model.errors import FilterSyntaxError
-from tidings.model.parser import parse
+from tidings.model.language.parser import parse
 
 CALLS_MAX = 60_000
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

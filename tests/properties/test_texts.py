@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tidings.model.automata import find_text
-from tidings.model.patterns import canonical_pattern, pattern_covers, pattern_matches, patterns_exclude
-from tidings.model.text_conditions import Conditions, Few
-from tidings.model.texts import (
+from tidings.model.sets.automata import find_text
+from tidings.model.sets.patterns import canonical_pattern, pattern_covers, pattern_matches, patterns_exclude
+from tidings.model.sets.text_conditions import Conditions, Few
+from tidings.model.sets.texts import (
     TextSet,
     after,
     before,

@@ -10,10 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.trace.gathering import THINGS_MAX, WIDTH, Writer
+from tidings.machine.effects import Deliver, Drop, Send, SetTimer
+from tidings.machine.inputs import Fired, LinkDown, Received
+from tidings.machine.message import Count, Message
+from tidings.model.event import Event
+from tidings.trace.gathering import Writer
 from tidings.trace.pairing import pair
 from tidings.trace.reading import read_trace
 from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, KINDS, Record
+from tidings.trace.recording import THING_WIDTH, of_thing
+from tidings.trace.rows import Rows
 from tidings.trace.writers import RingBuffer, open_writer
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -78,24 +84,72 @@ def test_every_send_and_receive_belongs_to_one_arrow(records: list[Record]) -> N
 class Counting(Writer):
     """Stores nothing, and sees how much it is given at once."""
 
-    def __init__(self, rows_max: int) -> None:
+    def __init__(self, rows_max: int, things_max: int) -> None:
         super().__init__("", 0, rows_max)
+        self.things_full = things_max * THING_WIDTH
         self.sizes: list[int] = []
 
-    def store(self, cells: list[object]) -> None:
-        self.sizes.append(len(cells) // WIDTH)
+    def store(self, rows: Rows) -> None:
+        self.sizes.append(len(rows))
 
 
-@given(count=st.integers(0, 3000), rows_max=st.integers(1, 1000))
-def test_rows_are_stored_in_pieces_of_bounded_size(count: int, rows_max: int) -> None:
+@given(count=st.integers(0, 3000), rows_max=st.integers(1, 1000), things_max=st.integers(1, 300))
+def test_rows_are_stored_in_pieces_of_bounded_size(count: int, rows_max: int, things_max: int) -> None:
     record = Record(time=0.0, node="a", kind="note")
-    with Counting(rows_max) as writer:
+    with Counting(rows_max, things_max) as writer:
         for _ in range(count):
             writer.write(record)
-            assert len(writer.cells) < (rows_max + THINGS_MAX) * WIDTH
+            assert len(writer.things) < things_max * THING_WIDTH
+            assert len(writer.rows) < rows_max
     assert sum(writer.sizes) == count
-    assert all(size < rows_max + THINGS_MAX for size in writer.sizes)
-    assert all(size >= rows_max for size in writer.sizes[:-1])
+    assert all(rows_max <= size < rows_max + things_max for size in writer.sizes[:-1])
+
+
+class Ping(Message, frozen=True):
+    round: Count
+    words: tuple[str, ...]
+
+
+class Forward(Message, frozen=True):
+    event: Event
+    hops: Count
+
+
+MESSAGES = st.one_of(
+    st.builds(Ping, st.integers(0, 9), st.lists(st.text(), max_size=3).map(tuple)),
+    st.builds(Ping, st.integers(0, 9), st.just(("x" * 2000,))),
+    st.builds(Forward, st.builds(Event, st.fixed_dictionaries({"id": st.sampled_from("abc")})), st.integers(0, 9)),
+    st.text(),
+)
+NODES = st.sampled_from("abc")
+
+
+@st.composite
+def collected(draw: st.DrawFn) -> list[tuple[float, str, object]]:
+    """Things that happen, where the same message may be in several of them."""
+    messages = st.sampled_from(draw(st.lists(MESSAGES, min_size=1, max_size=5)))
+    thing = st.one_of(
+        st.builds(Send, NODES, messages),
+        st.builds(Received, NODES, messages, st.integers(0, 99)),
+        st.builds(Deliver, messages),
+        st.builds(Drop, messages, st.sampled_from(["late", "full"])),
+        st.builds(Fired, NODES),
+        st.builds(SetTimer, NODES, TIMES),
+        st.builds(LinkDown, NODES, st.integers(0, 3), st.sampled_from(["", "reset"])),
+    )
+    return draw(st.lists(st.tuples(TIMES, NODES, thing), max_size=30))
+
+
+@given(things=collected(), things_max=st.integers(1, 40))
+def test_many_things_at_once_give_the_records_that_each_gives_alone(
+    things: list[tuple[float, str, object]], things_max: int
+) -> None:
+    ring = RingBuffer(1000)
+    ring.things_full = things_max * THING_WIDTH
+    for now, node, thing in things:
+        ring.record(now, node, thing)
+    alone = [of_thing(now, node, thing) for now, node, thing in things]
+    assert ring.records() == [record for record in alone if record is not None]
 
 
 PROGRAM = """

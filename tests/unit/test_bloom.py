@@ -23,12 +23,12 @@ from tidings.matching.bloom import (
     row_to_bytes,
 )
 from tidings.matching.tags import tags_of_conjunction, tags_of_constraint, tags_of_event, tags_of_filter
-from tidings.model.constraint import Constraint
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.numbers import above, between, equal_to
-from tidings.model.texts import TextSet
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import above, between, equal_to
+from tidings.model.sets.texts import TextSet
 
 
 def texts(*include: str) -> TextSet:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tidings.model.builder import attr
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.parser import parse
+from tidings.model.language.builder import attr
+from tidings.model.language.parser import parse
 
 
 @pytest.mark.parametrize(

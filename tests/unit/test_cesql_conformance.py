@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from tidings.model.errors import FilterSyntaxError
-from tidings.model.evaluation import Outcome, evaluate
-from tidings.model.parser import parse_expression
+from tidings.model.language.evaluation import Outcome, evaluate
+from tidings.model.language.parser import parse_expression
 
 CASES_EXPECTED = 275
 """What the folder holds; its README counts 257."""

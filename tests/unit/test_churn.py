@@ -2,6 +2,7 @@
 
 import gzip
 import math
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
@@ -44,7 +45,7 @@ def test_each_recorded_transition_lies_in_its_own_interval(rows: list[str], coun
         row = rows[place % len(rows)]
         for probe, bit in enumerate(row):
             assert is_there(absences, node, probe * 1200.0) == (bit == "1")
-        transitions = sum(a != b for a, b in zip(row, row[1:], strict=False))
+        transitions = sum(a != b for a, b in pairwise(row))
         mine = [absence for absence in absences if absence.node == node]
         ends = [time for absence in mine for time in (absence.begin, absence.end) if 0 < time < FOR_EVER]
         assert len(ends) == transitions
@@ -93,7 +94,7 @@ def test_sessions_alternate_and_the_share_that_is_there_fits_the_means(there: Ex
     absences = session_churn(nodes, there, away, 200.0, 11)
     for node in nodes[:50]:
         mine = [absence for absence in absences if absence.node == node]
-        assert all(one.end < other.begin for one, other in zip(mine, mine[1:], strict=False))
+        assert all(one.end < other.begin for one, other in pairwise(mine))
     expected = there.mean / (there.mean + away.mean)
     for time in (0.0, 100.0, 199.0):
         share = mean(is_there(absences, node, time) for node in nodes)
@@ -145,7 +146,12 @@ def test_a_trace_is_read_with_or_without_names_and_compressed(tmp_path: Path) ->
 
 
 def test_impossible_churn_is_refused() -> None:
-    for wrong in (lambda: ChurnTrace(()), lambda: ChurnTrace(("12",)), lambda: ChurnTrace(("",)), lambda: Weibull(1, 0)):
+    for wrong in (
+        lambda: ChurnTrace(()),
+        lambda: ChurnTrace(("12",)),
+        lambda: ChurnTrace(("",)),
+        lambda: Weibull(1, 0),
+    ):
         with pytest.raises(UsageError):
             wrong()
     with pytest.raises(UsageError, match="share: 2"):

@@ -3,8 +3,8 @@
 import pytest
 
 from tidings.model.bounds import STRING_BYTES_MAX
-from tidings.model.evaluation import Outcome, evaluate, is_true
-from tidings.model.parser import parse_expression
+from tidings.model.language.evaluation import Outcome, evaluate, is_true
+from tidings.model.language.parser import parse_expression
 from tidings.model.values import Value
 
 EVENT: dict[str, Value] = {

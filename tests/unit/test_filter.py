@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from tidings.model.builder import attr
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.parser import parse
+from tidings.model.language.builder import attr
+from tidings.model.language.parser import parse
 
 
 @pytest.mark.spec("T-1")
@@ -178,7 +178,7 @@ def test_simplify_finds_the_shorter_form(text: str, simple: str) -> None:
 
 def test_equal_filters_have_equal_hashes_and_digests_in_every_process() -> None:
     text = "price > 100 AND symbol IN ('IBM', 'AAPL') OR LENGTH(name) > 3"
-    code = f"from tidings.model.parser import parse; f = parse({text!r}); print(hash(f), f.digest().hex())"
+    code = f"from tidings.model.language.parser import parse; f = parse({text!r}); print(hash(f), f.digest().hex())"
     answers = {
         subprocess.run(
             [sys.executable, "-c", code],

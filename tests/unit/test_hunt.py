@@ -59,7 +59,12 @@ def test_a_sound_protocol_is_not_found() -> None:
 
 def test_an_order_is_a_command() -> None:
     order = Order(
-        scenario="gossip", seed=7, settings={"nodes": 4, "churn": True}, duration=2.5, faults="1..2 crash n1", checking=False
+        scenario="gossip",
+        seed=7,
+        settings={"nodes": 4, "churn": True},
+        duration=2.5,
+        faults="1..2 crash n1",
+        checking=False,
     )
     assert order.command() == (
         "tidings sim run gossip --seed 7 --set nodes=4 --set churn=true --duration 2.5 "

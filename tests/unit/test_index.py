@@ -9,13 +9,13 @@ from tidings.matching import Index, IndexParams
 from tidings.matching.index.records import Breaker, without_holes
 from tidings.matching.index.text_atoms import TextAtoms
 from tidings.matching.index.vocabulary import ALWAYS, DIMENSIONS_MAX, Vocabulary
-from tidings.model.constraint import Constraint
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
-from tidings.model.expression import Attribute, Compare
 from tidings.model.filter import Filter
-from tidings.model.numbers import above, at_least, between, equal_to, number_set
-from tidings.model.texts import TextSet
+from tidings.model.language.expression import Attribute, Compare
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import above, at_least, between, equal_to, number_set
+from tidings.model.sets.texts import TextSet
 
 INFINITY = float("inf")
 ENGINES = ["plain", "fast"]

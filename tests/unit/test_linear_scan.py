@@ -1,10 +1,10 @@
 import pytest
 
 from tidings.matching.linear import LinearScan
-from tidings.model.constraint import Constraint
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.numbers import NumberSet, above, below
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import NumberSet, above, below
 
 
 def price(number: NumberSet) -> Filter:

@@ -3,14 +3,14 @@
 import pytest
 
 from tidings.model.bounds import CONSTRAINTS_MAX
-from tidings.model.constraint import Constraint
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.normal_form import conjunction_of, disjunction_of, negation_of
-from tidings.model.numbers import above, at_most, equal_to, number_set
-from tidings.model.parser import parse
-from tidings.model.texts import like, one_of, unlike
+from tidings.model.language.normal_form import conjunction_of, disjunction_of, negation_of
+from tidings.model.language.parser import parse
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import above, at_most, equal_to, number_set
+from tidings.model.sets.texts import like, one_of, unlike
 
 
 def constraints_of(text: str) -> tuple[tuple[Constraint, ...], ...]:

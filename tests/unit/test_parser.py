@@ -4,7 +4,7 @@ import pytest
 
 from tidings.model.bounds import EXPRESSION_DEPTH_MAX, FILTER_TEXT_BYTES_MAX, FILTER_TOKENS_MAX, NAME_CHARS_MAX
 from tidings.model.errors import FilterSyntaxError, UsageError
-from tidings.model.expression import (
+from tidings.model.language.expression import (
     And,
     Arithmetic,
     Attribute,
@@ -20,8 +20,8 @@ from tidings.model.expression import (
     Or,
     Xor,
 )
-from tidings.model.lexer import quoted, string_value
-from tidings.model.parser import parse, parse_expression
+from tidings.model.language.lexer import quoted, string_value
+from tidings.model.language.parser import parse, parse_expression
 
 A, B, C, D = map(Attribute, "abcd")
 

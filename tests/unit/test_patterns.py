@@ -1,6 +1,6 @@
 import pytest
 
-from tidings.model.patterns import (
+from tidings.model.sets.patterns import (
     canonical_pattern,
     escape,
     is_literal,

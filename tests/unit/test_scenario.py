@@ -118,7 +118,9 @@ def test_an_unsound_state_is_found_after_the_step() -> None:
 def test_what_did_not_arrive_is_found_at_the_end() -> None:
     everything, nothing = {"n0": [EVENT], "n1": [EVENT]}, {"n0": [EVENT], "n1": []}
     assert problems_of(Arrival(), everything, publish_at=("n0", "n1")) == []
-    assert problems_of(Arrival(), nothing, publish_at=("n0", "n1")) == ["event e0 of n0 was published and did not arrive"]
+    assert problems_of(Arrival(), nothing, publish_at=("n0", "n1")) == [
+        "event e0 of n0 was published and did not arrive"
+    ]
     convergence = Convergence(chain(2))
     assert problems_of(convergence, nothing) == ["event e0 of n0 is held elsewhere and did not arrive"]
 

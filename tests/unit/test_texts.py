@@ -1,7 +1,7 @@
 import pytest
 
 from tidings.model.errors import UsageError
-from tidings.model.texts import (
+from tidings.model.sets.texts import (
     EVERY_TEXT,
     NO_TEXT,
     TextSet,

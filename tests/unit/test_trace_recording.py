@@ -10,7 +10,7 @@ from tidings.machine.effects import CancelTimer, Connect, Deliver, Drop, Note, S
 from tidings.machine.inputs import Fired, LinkDown, LinkUp, Received, Saved, Signal
 from tidings.machine.message import Count, Message, Name
 from tidings.model.event import Event
-from tidings.model.parser import parse
+from tidings.model.language.parser import parse
 from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, Record
 from tidings.trace.recording import Lost, of_effect, of_input, of_thing
 

@@ -63,7 +63,8 @@ def run_command(
     set: Sets = None,
     duration: Duration = None,
     faults: Annotated[
-        str | None, typer.Option(help="Faults instead of drawn ones, such as '2..5 crash n3; 4..9 pause n1'; '' for none.")
+        str | None,
+        typer.Option(help="Not the drawn faults but these: '2..5 crash n3; 4..9 pause n1'; '' for none."),
     ] = None,
     checking: Checking = True,
     trace: Annotated[Path | None, typer.Option(help="Write what happens to this file: .parquet or .jsonl.")] = None,
@@ -195,7 +196,7 @@ def result_lines(order: Order, definition: Definition, result: Result, trace: Pa
     if len(result.faults) > SHOWN_MAX:
         lines.append(f"  ... and {len(result.faults) - SHOWN_MAX} more; --json shows all")
     lines += [
-        f"inputs     {result.inputs}" + (f", of which {counters.refused} found the node down" if counters.refused else ""),
+        f"inputs     {result.inputs}, of which {counters.refused} found the node down",
         f"time       {result.ended_at:g} s simulated",
         f"messages   {counters.sent} sent, {counters.duplicated} duplicated, {counters.received} received, {lost} lost",
         *[f"  lost     {count} {reason}" for reason, count in counters.lost.items()],
@@ -254,7 +255,10 @@ def replay_lines(file: Path, replayed: Replay) -> list[str]:
     if replayed.is_same:
         return [*lines, f"replay     the same, {replayed.rows} rows"]
     if difference is None:
-        return [*lines, f"replay     the same {replayed.rows} rows, but other bytes: another version of pyarrow, probably"]
+        return [
+            *lines,
+            f"replay     the same {replayed.rows} rows in other bytes, perhaps by another version of pyarrow",
+        ]
     return [
         *lines,
         f"replay     DIFFERENT from row {difference.row} on",

@@ -31,9 +31,9 @@ import msgspec
 import xxhash
 
 from tidings.matching.tags import tags_of_conjunction, tags_of_event
-from tidings.model.conjunction import Conjunction
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
+from tidings.model.sets.conjunction import Conjunction
 
 BITS_MAX = 64 * 1024
 HASHES_MAX = 32

@@ -14,12 +14,12 @@ They are listed from the cheapest to the dearest. A filter is as dear as its dea
 import msgspec
 
 from tidings.matching.tags import tags_of_filter
-from tidings.model.constraint import Constraint
-from tidings.model.evaluation import evaluate
 from tidings.model.event import Event
-from tidings.model.expression import Attribute, Exists, walk
 from tidings.model.filter import Filter
-from tidings.model.text_form import constraint_text, expression_text
+from tidings.model.language.evaluation import evaluate
+from tidings.model.language.expression import Attribute, Exists, walk
+from tidings.model.language.text_form import constraint_text, expression_text
+from tidings.model.sets.constraint import Constraint
 from tidings.model.values import Value
 
 COST_CLASSES = ("equality", "range", "pattern", "residual")

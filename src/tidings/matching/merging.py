@@ -22,10 +22,10 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from tidings.model.conjunction import Conjunction, covers_conjunction, hull, unite
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter, canonical_filter
+from tidings.model.sets.conjunction import Conjunction, covers_conjunction, hull, unite
 
 IMPERFECT_PARTS_MAX = 128
 """Conjunctions that imperfect merging compares pair by pair; of more, the rest is left as perfect merging leaves it."""

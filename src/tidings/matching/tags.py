@@ -20,10 +20,10 @@ x LIKE '5_'`: there the second law may fail, never the first.
 Source: the transport specification, section 2.4 (tag scheme), widened by the readings of a value.
 """
 
-from tidings.model.conjunction import Conjunction
-from tidings.model.constraint import Constraint
 from tidings.model.event import Event
 from tidings.model.filter import Filter
+from tidings.model.sets.conjunction import Conjunction
+from tidings.model.sets.constraint import Constraint
 from tidings.model.values import Value, number_of, text_of, truth_of
 
 Tags = tuple[str, ...]

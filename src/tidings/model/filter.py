@@ -19,18 +19,18 @@ from collections.abc import Iterable
 import msgspec
 import xxhash
 
-from tidings.model.conjunction import (
+from tidings.model.event import Event
+from tidings.model.language.evaluation import evaluate
+from tidings.model.language.expression import And, Expression
+from tidings.model.language.text_form import conjunction_text, filter_text
+from tidings.model.sets.conjunction import (
     Conjunction,
     covered_by_union,
     covers_conjunction,
     intersection,
     unite,
 )
-from tidings.model.evaluation import evaluate
-from tidings.model.event import Event
-from tidings.model.expression import And, Expression
-from tidings.model.text_form import conjunction_text, filter_text
-from tidings.model.witness import find_witness
+from tidings.model.sets.witness import find_witness
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -98,17 +98,17 @@ class Filter(msgspec.Struct, frozen=True):
         raise TypeError("a filter is neither true nor false: combine filters with & | ~ and ask filter.matches(event)")
 
     def __and__(self, other: "Filter") -> "Filter":
-        from tidings.model.normal_form import conjunction_of
+        from tidings.model.language.normal_form import conjunction_of
 
         return conjunction_of(self, other)
 
     def __or__(self, other: "Filter") -> "Filter":
-        from tidings.model.normal_form import disjunction_of
+        from tidings.model.language.normal_form import disjunction_of
 
         return disjunction_of(self, other)
 
     def __invert__(self) -> "Filter":
-        from tidings.model.normal_form import negation_of
+        from tidings.model.language.normal_form import negation_of
 
         return negation_of(self)
 
@@ -125,7 +125,7 @@ def conditions_of(expression: Expression) -> tuple[Expression, ...]:
 
 def is_given(condition: Expression, narrow: Filter) -> bool:
     """True only if `condition` holds for every event that `narrow` matches."""
-    from tidings.model.normal_form import normalise
+    from tidings.model.language.normal_form import normalise
 
     if narrow.residual is not None and condition in conditions_of(narrow.residual):
         return True

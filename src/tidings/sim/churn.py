@@ -94,7 +94,6 @@ HOST_LINE = re.compile(r"(?:[^\s,]*[^\s,01][^\s,]*[\s,]+)?(?P<bits>[01](?:[\s,]*
 """A name, which is not all zeros and ones, and the bits, with or without something between them."""
 
 
-
 def read_churn(path: str | Path, interval: float = PROBE_INTERVAL) -> ChurnTrace:
     """A text file, gzip'ed if it ends in .gz: a line for each host with its bits, a name before them if you like."""
     data = Path(path).read_bytes()

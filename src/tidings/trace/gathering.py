@@ -29,7 +29,7 @@ from tidings.trace.record import Record
 from tidings.trace.recording import RECEIVE, SEND, THING_WIDTH, add_things, is_recorded
 from tidings.trace.rows import Rows
 
-THINGS_MAX = 4096
+THINGS_MAX = 8192
 """Things that are kept, with the messages in them, until they become rows."""
 
 SEED_MIN, SEED_MAX = -(2**63), 2**63 - 1

@@ -17,10 +17,10 @@ import math
 from itertools import product
 
 from tidings.matching.index.vocabulary import Attribute, Vocabulary
-from tidings.model.constraint import Constraint
 from tidings.model.filter import Filter
-from tidings.model.numbers import Interval, NumberSet
-from tidings.model.texts import TextSet
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import Interval, NumberSet
+from tidings.model.sets.texts import TextSet
 from tidings.model.values import Number, next_number, previous_number
 
 RECORDS_MAX = 64

@@ -13,7 +13,7 @@ anchor are tried.
 
 from collections.abc import Callable, Iterable
 
-from tidings.model.patterns import compiled, literal_prefix, literal_runs, literal_suffix
+from tidings.model.sets.patterns import compiled, literal_prefix, literal_runs, literal_suffix
 
 ANCHOR_CHARS_MAX = 16
 """Longer beginnings and endings are looked up by this many characters; bounds the lookups for one string."""

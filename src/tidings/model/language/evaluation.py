@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
-from tidings.model.expression import (
+from tidings.model.language.expression import (
     And,
     Arithmetic,
     Attribute,
@@ -39,10 +39,18 @@ from tidings.model.expression import (
     Xor,
     is_number_by_form,
 )
-from tidings.model.functions import find_function
-from tidings.model.operations import TESTS, calculate, equality, exclusive, is_equal_choice, number_order, order
-from tidings.model.outcome import Outcome, Result
-from tidings.model.patterns import pattern_matches
+from tidings.model.language.functions import find_function
+from tidings.model.language.operations import (
+    TESTS,
+    calculate,
+    equality,
+    exclusive,
+    is_equal_choice,
+    number_order,
+    order,
+)
+from tidings.model.language.outcome import Outcome, Result
+from tidings.model.sets.patterns import pattern_matches
 from tidings.model.values import Value, text_of, truth_of
 
 __all__ = ["Attributes", "Outcome", "Prepared", "evaluate", "is_true", "prepared"]

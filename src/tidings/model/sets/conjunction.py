@@ -7,8 +7,8 @@ constraints answer exactly: a product that is not empty lies inside another one 
 
 from collections.abc import Iterable, Mapping
 
-from tidings.model.constraint import Constraint
-from tidings.model.numbers import NumberSet
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import NumberSet
 
 Conjunction = tuple[Constraint, ...]
 """Constraints sorted by attribute name, one an attribute, none of them empty."""

@@ -8,8 +8,8 @@ fails for every event. Folding never changes the outcome, and folding again chan
 from collections.abc import Callable
 from typing import Any
 
-from tidings.model.evaluation import SPECVERSION, prepare
-from tidings.model.expression import (
+from tidings.model.language.evaluation import SPECVERSION, prepare
+from tidings.model.language.expression import (
     And,
     Arithmetic,
     Attribute,
@@ -27,7 +27,7 @@ from tidings.model.expression import (
     all_of,
     any_of,
 )
-from tidings.model.outcome import Outcome
+from tidings.model.language.outcome import Outcome
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

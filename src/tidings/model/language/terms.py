@@ -15,11 +15,11 @@ from itertools import chain
 from typing import TypeAlias, TypeVar
 
 from tidings.model.bounds import CONSTRAINTS_MAX
-from tidings.model.constraint import Constraint, may_spell_number
-from tidings.model.numbers import NumberSet, number_set
-from tidings.model.text_conditions import PAIRWISE_MAX
-from tidings.model.text_unions import common_hull
-from tidings.model.texts import TextSet, intersection, one_of, text_set
+from tidings.model.sets.constraint import Constraint, may_spell_number
+from tidings.model.sets.numbers import NumberSet, number_set
+from tidings.model.sets.text_conditions import PAIRWISE_MAX
+from tidings.model.sets.text_unions import common_hull
+from tidings.model.sets.texts import TextSet, intersection, one_of, text_set
 
 Term: TypeAlias = tuple[dict[str, Constraint], bool]
 """Constraints by attribute name, and whether the term is exact."""

@@ -13,8 +13,7 @@ Those that are less plain than they look:
 from collections.abc import Callable
 from typing import Any
 
-from tidings.model.constraint import Constraint
-from tidings.model.expression import (
+from tidings.model.language.expression import (
     And,
     Attribute,
     Compare,
@@ -26,9 +25,10 @@ from tidings.model.expression import (
     Or,
     parts_of,
 )
-from tidings.model.numbers import NumberSet, above, at_least, at_most, below, equal_to
-from tidings.model.text_form import is_plain
-from tidings.model.texts import TextSet, after, before, like, none_of, one_of, starting_at, unlike, up_to
+from tidings.model.language.text_form import is_plain
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import NumberSet, above, at_least, at_most, below, equal_to
+from tidings.model.sets.texts import TextSet, after, before, like, none_of, one_of, starting_at, unlike, up_to
 from tidings.model.values import Number, Value, number_of, text_of
 
 OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}

@@ -15,7 +15,7 @@ that the other implies, a common end, and exclusions that neither set holds. It 
 from collections.abc import Iterable
 from functools import reduce
 
-from tidings.model.patterns import (
+from tidings.model.sets.patterns import (
     escape,
     is_prefix_pattern,
     literal_runs,
@@ -24,7 +24,7 @@ from tidings.model.patterns import (
     pattern_matches,
     patterns_exclude,
 )
-from tidings.model.text_conditions import (
+from tidings.model.sets.text_conditions import (
     Conditions,
     Few,
     Form,

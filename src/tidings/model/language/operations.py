@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
-from tidings.model.outcome import Outcome, Result
+from tidings.model.language.outcome import Outcome, Result
 from tidings.model.values import Number, Value, number_of, text_of, truth_of
 
 

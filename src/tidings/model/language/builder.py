@@ -16,12 +16,12 @@ refuses to be a truth, so they raise an error.
 """
 
 from tidings.model.errors import UsageError
-from tidings.model.expression import Attribute, Compare, Exists, Expression, In, Like, Literal, Not, all_of
 from tidings.model.filter import Filter
-from tidings.model.lexer import KEYWORDS, attribute_name
-from tidings.model.normal_form import normalise
-from tidings.model.patterns import escape, prefix_pattern
-from tidings.model.text_conditions import prefix_end
+from tidings.model.language.expression import Attribute, Compare, Exists, Expression, In, Like, Literal, Not, all_of
+from tidings.model.language.lexer import KEYWORDS, attribute_name
+from tidings.model.language.normal_form import normalise
+from tidings.model.sets.patterns import escape, prefix_pattern
+from tidings.model.sets.text_conditions import prefix_end
 from tidings.model.values import Value, check_name, check_string, check_value
 
 

@@ -20,7 +20,7 @@ import lark
 from lark.lexer import Lexer
 
 from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN, NAME_CHARS_MAX, NUMBER_TEXT_CHARS_MAX
-from tidings.model.expression import (
+from tidings.model.language.expression import (
     Arithmetic,
     Attribute,
     Call,
@@ -36,7 +36,7 @@ from tidings.model.expression import (
     all_of,
     any_of,
 )
-from tidings.model.lexer import TOKEN_KINDS, Token, attribute_name, string_value, tokens_of
+from tidings.model.language.lexer import TOKEN_KINDS, Token, attribute_name, string_value, tokens_of
 from tidings.model.values import INTEGER_SYNTAX
 
 GRAMMAR = f"""

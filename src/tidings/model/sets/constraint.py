@@ -23,9 +23,9 @@ from typing import TypeVar
 
 import msgspec
 
-from tidings.model.numbers import EVERY_NUMBER, NumberSet
-from tidings.model.patterns import literal_runs
-from tidings.model.texts import EVERY_TEXT, TextSet
+from tidings.model.sets.numbers import EVERY_NUMBER, NumberSet
+from tidings.model.sets.patterns import literal_runs
+from tidings.model.sets.texts import EVERY_TEXT, TextSet
 from tidings.model.values import Value, number_of, text_of, truth_of
 
 NUMBER_CHARACTERS = frozenset("0123456789+-.eE")

@@ -22,12 +22,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from tidings.model.automata import READABLE, Finding, find_text
 from tidings.model.bounds import AUTOMATON_STATES_MAX
 from tidings.model.errors import UsageError
-from tidings.model.patterns import canonical_pattern, compiled, filled, is_literal, pattern_covers, pattern_matches
-from tidings.model.text_conditions import Conditions, Few, Form, canonical, common_range, greater_end
-from tidings.model.text_unions import common_hull, joined
+from tidings.model.sets.automata import READABLE, Finding, find_text
+from tidings.model.sets.patterns import canonical_pattern, compiled, filled, is_literal, pattern_covers, pattern_matches
+from tidings.model.sets.text_conditions import Conditions, Few, Form, canonical, common_range, greater_end
+from tidings.model.sets.text_unions import common_hull, joined
 from tidings.model.values import number_from_text
 
 SCANNED_MAX = 8

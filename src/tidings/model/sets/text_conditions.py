@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
-from tidings.model.patterns import (
+from tidings.model.sets.patterns import (
     SHORT_PATTERNS_CACHED,
     canonical_pattern,
     is_literal,

@@ -16,13 +16,12 @@ is not the shortest: `Filter.simplify` looks for that.
 
 import re
 
-from tidings.model.atoms import constraint_for, names_needed
 from tidings.model.bounds import EXPRESSION_DEPTH_MAX
-from tidings.model.conjunction import ordered
-from tidings.model.constraint import Constraint
 from tidings.model.errors import UsageError
-from tidings.model.evaluation import evaluate
-from tidings.model.expression import (
+from tidings.model.filter import Filter, canonical_filter
+from tidings.model.language.atoms import constraint_for, names_needed
+from tidings.model.language.evaluation import evaluate
+from tidings.model.language.expression import (
     And,
     Attribute,
     Compare,
@@ -40,10 +39,21 @@ from tidings.model.expression import (
     is_truth_by_form,
     walk,
 )
-from tidings.model.filter import Filter, canonical_filter
-from tidings.model.folding import fold
-from tidings.model.terms import ANYTHING, TEXT_STEPS, TRUE, Term, Work, both, either, fitted, is_evidently_empty
-from tidings.model.text_form import filter_expression
+from tidings.model.language.folding import fold
+from tidings.model.language.terms import (
+    ANYTHING,
+    TEXT_STEPS,
+    TRUE,
+    Term,
+    Work,
+    both,
+    either,
+    fitted,
+    is_evidently_empty,
+)
+from tidings.model.language.text_form import filter_expression
+from tidings.model.sets.conjunction import ordered
+from tidings.model.sets.constraint import Constraint
 from tidings.model.values import truth_of
 
 

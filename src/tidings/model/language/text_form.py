@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from tidings.model.constraint import Constraint
-from tidings.model.expression import (
+from tidings.model.language.expression import (
     And,
     Arithmetic,
     Attribute,
@@ -29,14 +28,15 @@ from tidings.model.expression import (
     all_of,
     any_of,
 )
-from tidings.model.lexer import quoted
-from tidings.model.numbers import Interval, NumberSet
-from tidings.model.texts import TextSet
+from tidings.model.language.lexer import quoted
+from tidings.model.sets.constraint import Constraint
+from tidings.model.sets.numbers import Interval, NumberSet
+from tidings.model.sets.texts import TextSet
 from tidings.model.values import Number, next_number, number_of, previous_number, text_of, truth_of
 
 if TYPE_CHECKING:
-    from tidings.model.conjunction import Conjunction
     from tidings.model.filter import Filter
+    from tidings.model.sets.conjunction import Conjunction
 
 
 def filter_text(filter: "Filter") -> str:

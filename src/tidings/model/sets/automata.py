@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tidings.model.bounds import AUTOMATON_STATES_MAX
-from tidings.model.patterns import Parts, escape, parts_of
+from tidings.model.sets.patterns import Parts, escape, parts_of
 
 WORK_PER_STATE_MAX = 16
 """Work allowed for each state allowed. A step from a state by a character counts as one, and one more for each pattern

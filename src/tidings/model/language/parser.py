@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tidings.model.bounds import EXPRESSION_DEPTH_MAX, FILTER_TEXT_BYTES_MAX
 from tidings.model.errors import FilterSyntaxError, UsageError
-from tidings.model.expression import Call, Expression, depth_of, walk
 from tidings.model.filter import Filter
-from tidings.model.functions import FUNCTIONS, Function, find_function
-from tidings.model.lexer import tokens_of
-from tidings.model.normal_form import normalise
+from tidings.model.language.expression import Call, Expression, depth_of, walk
+from tidings.model.language.functions import FUNCTIONS, Function, find_function
+from tidings.model.language.lexer import tokens_of
+from tidings.model.language.normal_form import normalise
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -36,7 +36,7 @@ def parse_expression(text: str) -> Expression:
     check_length(text)
     from lark.exceptions import UnexpectedToken
 
-    from tidings.model.grammar import BadToken
+    from tidings.model.language.grammar import BadToken
 
     try:
         expression = cast(Expression, parser().parse(text))
@@ -52,7 +52,7 @@ def parse_expression(text: str) -> Expression:
 
 @cache
 def parser() -> "Lark":
-    from tidings.model.grammar import build_parser
+    from tidings.model.language.grammar import build_parser
 
     return build_parser()
 

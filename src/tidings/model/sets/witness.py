@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice, product
 from math import isfinite
 
-from tidings.model.conjunction import Conjunction, constraint_on
-from tidings.model.constraint import Constraint, values_spelled
 from tidings.model.event import Event
-from tidings.model.numbers import EVERY_NUMBER, NumberSet
-from tidings.model.patterns import filled, parts_of
-from tidings.model.texts import EVERY_TEXT, like
+from tidings.model.sets.conjunction import Conjunction, constraint_on
+from tidings.model.sets.constraint import Constraint, values_spelled
+from tidings.model.sets.numbers import EVERY_NUMBER, NumberSet
+from tidings.model.sets.patterns import filled, parts_of
+from tidings.model.sets.texts import EVERY_TEXT, like
 from tidings.model.values import Number, Value, next_number, previous_number, text_of
 
 COMBINATIONS_MAX = 4096

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tidings.model.bounds import INTEGER_MAX, STRING_BYTES_MAX
-from tidings.model.outcome import Outcome, Result, integer_of
+from tidings.model.language.outcome import Outcome, Result, integer_of
 from tidings.model.values import Number, Value, canonical_number, number_of, text_of, truth_of
 
 Cast = Callable[[Value], Value | None]
