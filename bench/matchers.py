@@ -14,7 +14,7 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.values import Value
 
-BATCH_EVENTS = 512
+BATCH_EVENTS, ARROW_EVENTS = 512, 4096
 PEER_CHUNK_EVENTS = 8
 CHECKED_EVENTS = 24
 
@@ -49,7 +49,7 @@ class Prepared:
 
     @cached_property
     def batches(self) -> list[Any]:
-        return self.workload.batches(BATCH_EVENTS)
+        return self.workload.batches(ARROW_EVENTS)
 
     def make_all(self) -> int:
         """Make every form now, so that none is made while something is measured."""

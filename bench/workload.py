@@ -145,7 +145,7 @@ class Workload:
         return [whole.slice(begin, size) for begin in range(0, len(whole), size)]
 
 
-def make_workload(filters: int, rate: float, events: int = 2048, variant: str = "uniform", seed: int = 1) -> Workload:
+def make_workload(filters: int, rate: float, events: int = 4096, variant: str = "uniform", seed: int = 1) -> Workload:
     """The same arguments give the same workload, on every machine."""
     texts = 14 if variant == "text" else 10
     draw = Draw(variant, texts)

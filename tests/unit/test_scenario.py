@@ -68,7 +68,7 @@ def scripted(checker: Checker, deliveries: dict[str, list[Any]], publish_at: tup
         topology=lambda seed: chain(len(deliveries)),
         roles=lambda made: {node: role(node) for node in made.nodes},
         workload=lambda made, seed: [TimedInput(1.0, node, Publish(EVENT)) for node in publish_at],
-        network=lambda made, calm_at: Constant(0.1),
+        network=lambda made, calm_at, seed: Constant(0.1),
         faults=lambda made, until, seed: NO_FAULTS,
         checkers=lambda made: [checker],
         duration=5.0,
@@ -202,7 +202,7 @@ def test_checking_changes_nothing_of_what_happens() -> None:
 
 
 def test_a_network_is_rough_until_it_is_calm() -> None:
-    network = RoughNetwork(latency=0.1, loss=1.0).rules(ring(3), 10.0)
+    network = RoughNetwork(latency=0.1, loss=1.0).rules(ring(3), 10.0, 1)
     network.begin(1)
     assert network.fate(9.9, "n0", "n1", 0, Transport.DATAGRAM) == ()
     assert network.fate(10.0, "n0", "n1", 0, Transport.DATAGRAM) == (0.1,)
@@ -351,7 +351,7 @@ def test_a_scenario_function_needs_defaults() -> None:
 
 def test_built_in_scenarios_say_what_they_are() -> None:
     known = built_in()
-    assert list(known) == ["ping", "gossip", "gossip-churn", "gossip-chaos", "backbone", "partition"]
+    assert list(known) == ["ping", "gossip", "gossip-churn", "gossip-chaos", "gossip-radio", "backbone", "partition"]
     assert all(definition.summary.endswith(".") for definition in known.values())
 
 

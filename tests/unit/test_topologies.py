@@ -284,3 +284,12 @@ def test_data_that_is_absent_says_where_to_get_it(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TIDINGS_DATA", "/nowhere")
     with pytest.raises(UsageError, match="set TIDINGS_DATA"):
         planetlab_matrix()
+
+
+def test_the_graph_of_autonomous_systems_is_connected_and_has_latencies() -> None:
+    graph = make_topology("internet", 0, 7)
+    assert len(graph.nodes) == 2852
+    assert graph.is_connected
+    assert 4500 < len(graph.edges) < 5500
+    assert all(edge.delay is not None and 0 <= edge.delay <= 0.0575 for edge in graph.edges)
+    assert graph == make_topology("internet", 0, 7) != make_topology("internet", 0, 8)

@@ -244,11 +244,15 @@ class Connection(asyncio.Protocol):
     def say_goodbye(self, reason: str) -> None:
         self.resume_reading()
         self.outbox.finish(frame(encode(goodbye(reason))))
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        else:
-            self.transport.close()
         self.tick = self.loop.call_later(self.params.drain_timeout, self.transport.abort)
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        try:
+            self.transport.write_eof()
+        except OSError:
+            # The peer is gone already; the transport has not told us yet.
+            self.transport.abort()
 
     def abort(self) -> None:
         self.transport.abort()

@@ -11,6 +11,7 @@ the series of failures; one that breaks again at once does not.
 """
 
 import asyncio
+import os
 import ssl
 from random import Random
 from typing import Protocol
@@ -93,7 +94,7 @@ class Dial:
         except ssl.SSLError as problem:
             reason = f"TLS failed: {problem.reason or problem}"
         except OSError as problem:
-            reason = problem.strerror or str(problem)
+            reason = os.strerror(problem.errno) if (problem.errno or 0) > 0 else problem.strerror or str(problem)
         self.task = None
         if reason and not self.caller.is_up(self.peer):
             self.put_off()

@@ -46,9 +46,12 @@ class Disturbed(Losing):
 
     def reach(self, now: float, sender: NodeId, to: NodeId, size_bytes: int) -> list[tuple[NodeId, Fates]] | None:
         heard = self.inner.reach(now, sender, to, size_bytes)
-        if heard is None:
-            return None
-        return [(hearer, CUT_OFF if self.is_lost(now, 0.0, sender, hearer) else fates) for hearer, fates in heard]
+        return None if heard is None else [(hearer, self.heard(now, sender, hearer, fates)) for hearer, fates in heard]
+
+    def heard(self, now: float, sender: NodeId, hearer: NodeId, fates: Fates) -> Fates:
+        """What becomes of a broadcast at one of those who would hear it."""
+        wait = self.unclogged_at(now, sender, hearer) - now
+        return CUT_OFF if self.is_lost(now, wait, sender, hearer) else later(fates, wait)
 
     def is_lost(self, now: float, wait: float, sender: NodeId, to: NodeId) -> bool:
         time = now + wait

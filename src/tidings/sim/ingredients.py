@@ -19,9 +19,11 @@ from tidings.model.identity import NodeId
 from tidings.sim.churn import FOR_EVER, Absence, Spread, Weibull, mass_failure, read_churn, session_churn, traced_churn
 from tidings.sim.faults import Fault, crashes_of
 from tidings.sim.network.distributions import Exponential, Pareto
+from tidings.sim.network.internet import Internet
 from tidings.sim.network.latency import Constant, Jittered, Matrix
 from tidings.sim.network.loss import Duplication, Loss, Reordering
-from tidings.sim.network.rule import Fates, Rule, check_positive, check_probability
+from tidings.sim.network.replay import Fluctuating
+from tidings.sim.network.rule import Fates, Rule, Wrapper, check_positive, check_probability
 from tidings.sim.topologies import Topology
 
 EVENTS_MAX = 1_000_000
@@ -79,6 +81,9 @@ class RoughNetwork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     detour: float = 0.5
     """Mean of the seconds that a reordered packet takes longer."""
 
+    internet: bool = False
+    """Distances are those between hosts of an internet (`network/internet.py`), and fluctuate."""
+
     def __post_init__(self) -> None:
         for name in ("latency", "jitter"):
             if not 0 <= getattr(self, name) < math.inf:
@@ -87,40 +92,34 @@ class RoughNetwork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             check_probability(name, getattr(self, name))
         check_positive("detour", self.detour)
 
-    def rules(self, topology: Topology, calm_at: float) -> Rule:
-        rough = self.distances(topology)
+    def rules(self, topology: Topology, calm_at: float, seed: int) -> Rule:
+        calm = rough = self.distances(topology)
         if self.reordering:
             rough = Reordering(rough, self.reordering, Exponential(self.detour))
         if self.duplication:
             rough = Duplication(rough, self.duplication)
         if self.loss:
             rough = Loss(rough, self.loss)
-        return Until(calm_at, rough, self.distances(topology))
+        return Until(calm_at, rough, calm)
 
     def distances(self, topology: Topology) -> Rule:
+        if self.internet:
+            return Fluctuating(Internet())
         known = [(edge.a, edge.b, edge.delay) for edge in topology.edges if edge.delay is not None]
         delays = {pair: delay for a, b, delay in known for pair in ((a, b), (b, a))}
         base: Rule = Matrix(delays, self.latency) if delays else Constant(self.latency)
         return Jittered(base, self.jitter) if self.jitter else base
 
 
-class Until(Rule):
-    """One network up to a moment, another from then on."""
+class Until(Wrapper):
+    """A network up to a moment, and from then on only the part of it that is innermost."""
 
-    def __init__(self, at: float, before: Rule, after: Rule) -> None:
-        self.at, self.before, self.after = at, before, after
-        self.needs_sizes = before.needs_sizes or after.needs_sizes
-
-    def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
-        super().begin(seed, place)
-        self.before.begin(seed, (*place, "before"))
-        self.after.begin(seed, (*place, "after"))
+    def __init__(self, at: float, inner: Rule, innermost: Rule) -> None:
+        super().__init__(inner)
+        self.at, self.innermost = at, innermost
 
     def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
-        return (self.before if now < self.at else self.after).fate(now, sender, to, size_bytes, transport)
-
-    def reach(self, now: float, sender: NodeId, to: NodeId, size_bytes: int) -> list[tuple[NodeId, Fates]] | None:
-        return (self.before if now < self.at else self.after).reach(now, sender, to, size_bytes)
+        return (self.inner if now < self.at else self.innermost).fate(now, sender, to, size_bytes, transport)
 
 
 class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

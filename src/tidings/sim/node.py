@@ -11,7 +11,6 @@ from tidings.sim.clock import Clock
 from tidings.sim.disk import Disk
 from tidings.sim.network.processing import Processing
 from tidings.sim.process import NODE_DOWN, Process
-from tidings.sim.queue import Action
 
 if TYPE_CHECKING:
     from tidings.sim.simulator import Simulator
@@ -48,8 +47,7 @@ class SimulatedNode:
         self.delivered: list[Delivery] = []
         self.delivered_count = 0
         self.past_sent = self.past_received = self.past_fired = 0
-        self.arrived: Action = self.arrive
-        """What is called when a message arrives that is sent now."""
+        self.world.arrivals[id] = self.arrive
 
     @property
     def sent(self) -> int:
@@ -86,7 +84,7 @@ class SimulatedNode:
         if self.machine is None or not keep_state:
             self.machine = self.make(self.world.draws(self.id, self.lives))
         self.process = self.world.process_type(self.world, self, self.machine)
-        self.arrived = self.process.arrived
+        self.world.arrivals[self.id] = self.process.arrived
         self.lives += 1
         self.process.start(now)
 
@@ -97,4 +95,4 @@ class SimulatedNode:
         self.past_sent += process.sent
         self.past_received += process.received
         self.past_fired += process.fired
-        self.process, self.arrived = None, self.arrive
+        self.process, self.world.arrivals[self.id] = None, self.arrive

@@ -12,10 +12,11 @@ Each is an assertion, since a machine that does such a thing is wrong, whatever 
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tidings.machine.effects import Effect, Send
+from tidings.machine.effects import Effect, Send, SetTimer
 from tidings.machine.inputs import Input, Received
 from tidings.machine.machine import Machine
 from tidings.sim.process import Process
+from tidings.trace.recording import RECEIVE, SEND
 from tidings.wire.errors import BadMessage
 from tidings.wire.registry import decode, encode
 
@@ -31,7 +32,42 @@ class Sealed(NamedTuple):
     data: bytes
 
 
+class TracedProcess(Process):
+    """With a trace and no checks. It does in place what the writer's `record` does, since most of a trace is messages."""
+
+    __slots__ = ("things", "trace")
+
+    def __init__(self, world: "Simulator", node: "SimulatedNode", machine: Machine) -> None:
+        super().__init__(world, node, machine)
+        assert world.trace is not None
+        self.trace, self.things = world.trace, world.trace.things
+
+    def step(self, now: float, input: Input) -> None:
+        if type(input) is Received:
+            self.things.extend((now, self.id, RECEIVE, input.sender, input.message, input.size_bytes or None))
+        else:
+            self.trace.record(now, self.id, input)
+        super().step(now, input)
+
+    def carry_out(self, now: float, effects: list[Effect]) -> None:
+        add = self.things.extend
+        for effect in effects:
+            kind = type(effect)
+            if kind is Send:
+                add((now, self.id, SEND, effect.to, effect.message, None))
+                self.send(now, effect)
+            elif kind is SetTimer:
+                self.arm(now, effect.key, effect.at)
+            else:
+                self.trace.record(now, self.id, effect)
+                self.perform(now, effect)
+        if len(self.things) >= self.trace.things_full:
+            self.trace.convert()
+
+
 class ObservedProcess(Process):
+    """With checks of every message, and with a trace if there is one."""
+
     __slots__ = ("checking", "steps", "trace")
 
     def __init__(self, world: "Simulator", node: "SimulatedNode", machine: Machine) -> None:

@@ -55,6 +55,7 @@ Alarm = tuple[TimerKey, float]
 
 class Process:
     __slots__ = (
+        "arrivals",
         "arrived",
         "clock",
         "disk",
@@ -71,7 +72,6 @@ class Process:
         "machine",
         "measure",
         "node",
-        "nodes",
         "push",
         "received",
         "sent",
@@ -97,7 +97,7 @@ class Process:
         self.is_running, self.is_dead = True, False
         self.sent = self.received = self.fired = 0
         # Looked up once: each of these is used for every message.
-        self.nodes, self.push, self.measure = world.nodes, world.push, world.measure
+        self.arrivals, self.push, self.measure = world.arrivals, world.push, world.measure
         self.fate, self.lose = world.network.fate, world.lose
         self.arrived: Action = self.receive
         self.fire_now: Action = self.fire
@@ -183,7 +183,12 @@ class Process:
             elif kind is SetTimer:
                 self.arm(now, effect.key, effect.at)
             else:
-                (PERFORM.get(kind) or performer_of(kind, effect))(self, now, effect)
+                self.perform(now, effect)
+
+    def perform(self, now: float, effect: Effect) -> None:
+        """Any effect but the two most frequent ones."""
+        kind = type(effect)
+        (PERFORM.get(kind) or performer_of(kind, effect))(self, now, effect)
 
     def send(self, now: float, effect: Send) -> None:
         to, message = effect.to, effect.message
@@ -195,8 +200,8 @@ class Process:
                 stream = self.world.open_stream(now, self, to)
             stream.send(now, message, size_bytes)
             return
-        node = self.nodes.get(to)
-        if node is None:
+        arrived = self.arrivals.get(to)
+        if arrived is None:
             self.send_elsewhere(now, to, message, size_bytes)
             return
         fates = self.fate(now, self.id, to, size_bytes, DATAGRAM)
@@ -204,7 +209,6 @@ class Process:
             self.lose(now, self.id, to, message, reason_of(fates))
             return
         received = Received(self.id, message, size_bytes)
-        arrived = node.arrived
         if len(fates) > 1:
             self.world.duplicated += len(fates) - 1
         for delay in fates:
@@ -222,12 +226,12 @@ class Process:
         received = Received(self.id, message, size_bytes)
         self.sent += len(reach) - 1
         for hearer, fates in reach:
-            node = self.nodes.get(hearer)
-            if node is None or not fates:
-                self.lose(now, self.id, hearer, message, NO_SUCH_NODE if node is None else reason_of(fates))
+            arrived = self.arrivals.get(hearer)
+            if arrived is None or not fates:
+                self.lose(now, self.id, hearer, message, NO_SUCH_NODE if arrived is None else reason_of(fates))
                 continue
             for delay in fates:
-                self.push(now + delay, node.arrived, received)
+                self.push(now + delay, arrived, received)
 
     def arm(self, now: float, key: TimerKey, at: float) -> None:
         if key in self.timers:

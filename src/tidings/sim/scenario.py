@@ -49,8 +49,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     workload: Callable[[Topology, int], list[TimedInput]]
     """What the applications ask for; from the seed."""
 
-    network: Callable[[Topology, float], Rule]
-    """The rules; trouble in them ends at the given time."""
+    network: Callable[[Topology, float, int], Rule]
+    """The rules; trouble in them ends at the given time. The seed is for what is not drawn by the rules themselves."""
 
     faults: Callable[[Topology, float, int], FaultPlan]
     """What goes wrong up to the given time; from the seed."""
@@ -131,7 +131,7 @@ class Run:
         self.ends_at = max(self.duration, self.plan.over_at) + scenario.settling
         self.inputs = [each for each in scenario.workload(self.topology, seed) if each.at <= self.duration]
         self.checkers = scenario.checkers(self.topology)
-        network = Disturbed(scenario.network(self.topology, self.duration), self.plan)
+        network = Disturbed(scenario.network(self.topology, self.duration, seed), self.plan)
         self.simulator = Simulator(seed, network, checking, trace)
         self.simulator.process_type = watched(self.checkers, Corruption(self.plan, seed))
         self.populate()

@@ -39,7 +39,7 @@ from tidings.sim.clock import Clock
 from tidings.sim.network.processing import Processing
 from tidings.sim.network.rule import Rule, reason_of
 from tidings.sim.node import Delivery, Draws, Make, SimulatedNode
-from tidings.sim.observing import ObservedProcess, Sealed
+from tidings.sim.observing import ObservedProcess, Sealed, TracedProcess
 from tidings.sim.process import NO_SUCH_NODE, Process
 from tidings.sim.queue import Action, Entry, LadderQueue, Queue
 from tidings.sim.streams import HANDSHAKE_BYTES, Links, Stream, pair_of
@@ -116,6 +116,8 @@ class Simulator:
         network.begin(seed)
         self.queue: Queue = LadderQueue() if queue is None else queue
         self.nodes: dict[NodeId, SimulatedNode] = {}
+        self.arrivals: dict[NodeId, Action] = {}
+        """What is called when a message arrives at a node that is sent to it now."""
         self.links = Links(self)
         self.lost: dict[str, int] = {}
         self.given_up: dict[str, int] = {}
@@ -124,7 +126,9 @@ class Simulator:
         self.measure: Callable[[Any], int] | None = measure if network.needs_sizes else None
         if checking:
             self.measure = measure_sealed
-        self.process_type: type[Process] = ObservedProcess if checking or trace is not None else Process
+        self.process_type: type[Process] = Process if trace is None else TracedProcess
+        if checking:
+            self.process_type = ObservedProcess
         self.jitter = params.jitter
         self.jitter_stream = random_stream(seed, "jitter")
         self.push: Callable[[float, Action, Any], None] = self.push_late if params.jitter else self.queue.push

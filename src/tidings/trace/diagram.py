@@ -105,6 +105,7 @@ def lanes(layout: Layout) -> Iterator[str]:
 def arrows(records: Sequence[Record], layout: Layout, whole: bool) -> Iterator[str]:
     colours: dict[str | None, str] = {}
     labels: list[str] = []
+    labelled: set[tuple[Point, str]] = set()
     for arrow in pair(records):
         record = records[first_place(arrow)]
         if record.node not in layout.lanes or record.peer not in layout.lanes:
@@ -113,8 +114,11 @@ def arrows(records: Sequence[Record], layout: Layout, whole: bool) -> Iterator[s
         title = escape(arrow_title(records, arrow, whole))
         begin, end = arrow_ends(records, arrow, layout)
         yield f"<g><title>{title}</title>{arrow_line(arrow, begin, end, colour)}</g>"
-        if not arrow.is_duplicate:
-            labels.append(label(record, begin, end, colour))
+        text = shortened(about_text(record))
+        # What one node sends to many at a time is named once.
+        if not arrow.is_duplicate and (begin, text) not in labelled:
+            labelled.add((begin, text))
+            labels.append(label(text, begin, end, colour))
         if arrow.drop is not None:
             labels.append(beside(records[arrow.drop].reason, *end))
     # After all lines, so that none is drawn across the letters.
@@ -173,9 +177,8 @@ def ending(arrow: Arrow, begin: Point, end: Point, colour: str) -> str:
     return f'<circle r="3.5" {place} fill="#fff" stroke="{colour}"/>'
 
 
-def label(record: Record, begin: Point, end: Point, colour: str) -> str:
+def label(text: str, begin: Point, end: Point, colour: str) -> str:
     """Above the line and along it, close to the sender: half way it would meet those of messages that cross."""
-    text = shortened(about_text(record))
     angle = turn(begin, end) if begin[0] != end[0] else 0.0
     upright = angle - 180 if angle > 90 else angle + 180 if angle < -90 else angle
     length = hypot(end[0] - begin[0], end[1] - begin[1])

@@ -46,7 +46,7 @@ class Writer:
         """What has no row yet: the cells of one thing after those of the other. Always the same list."""
         self.others: list[int] = []
         """Which of them are no sends and no receives."""
-        self.things_full = THINGS_MAX * THING_WIDTH
+        self.things_full = min(rows_max, THINGS_MAX) * THING_WIDTH
         self.rows = Rows()
         """Those not yet stored."""
         self.stored = 0

@@ -30,8 +30,8 @@ RowMaker = Callable[[float, NodeId, Any], Row]
 SEND, RECEIVE = KIND_NUMBERS["send"], KIND_NUMBERS["receive"]
 
 THING_WIDTH = 6
-"""Cells of a collected thing: time, node, SEND or RECEIVE, peer, message, size in bytes. Of a thing that is neither only
-the first two are known yet, and it takes the place of the message."""
+"""Cells of a collected thing: time, node, SEND or RECEIVE, peer, message, size in bytes. Of a thing that is neither,
+only the first two are known yet, and it takes the place of the message."""
 
 
 class Lost(msgspec.Struct, frozen=True):

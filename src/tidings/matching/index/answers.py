@@ -1,6 +1,6 @@
 """What goes into an engine and what comes out of it."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union, overload
 
 from tidings.matching.index.records import Record
@@ -32,31 +32,11 @@ class Matches(Sequence[list[Key]]):
     """The keys that match each event of a batch: `matches[i]` is a list, made when asked for.
 
     The flat form costs nothing more: the keys of event i are `keys[offsets[i]:offsets[i + 1]]`. Both are numpy arrays
-    where the fast engine answered, and lists where the plain one did.
+    where the fast engine answered (of integers, if all keys are), and lists where the plain one did.
     """
 
-    def __init__(
-        self, offsets: Sequence[int], keys: Sequence[Key] | None, resolve: Callable[[], Any] | None = None
-    ) -> None:
-        self.offsets = offsets
-        self.known_keys, self.resolve = keys, resolve
-
-    @property
-    def keys(self) -> Sequence[Key]:
-        """The keys of all events, one after the other. The fast engine looks them up when they are first asked for."""
-        return self.settle()
-
-    @property
-    def is_settled(self) -> bool:
-        return self.known_keys is not None
-
-    def settle(self) -> Sequence[Key]:
-        """Look the keys up now, while they are what they were when the events were matched."""
-        if self.known_keys is None:
-            assert self.resolve is not None
-            self.known_keys, self.resolve = self.resolve(), None
-        assert self.known_keys is not None
-        return self.known_keys
+    def __init__(self, offsets: Sequence[int], keys: Any) -> None:
+        self.offsets, self.keys = offsets, keys
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -71,7 +51,8 @@ class Matches(Sequence[list[Key]]):
         if not -len(self) <= index < len(self):
             raise IndexError(f"event {index} of a batch of {len(self)}")
         index %= len(self)
-        return list(self.keys[self.offsets[index] : self.offsets[index + 1]])
+        keys = self.keys[self.offsets[index] : self.offsets[index + 1]]
+        return keys if isinstance(keys, list) else keys.tolist()  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[list[Key]]:
         return (self[i] for i in range(len(self)))

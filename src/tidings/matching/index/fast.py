@@ -8,10 +8,8 @@ Learning is checked after certain numbers of new records and events. It may leav
 records filed in worse places than now known; they are renewed a few at a time, as adding and matching go on.
 """
 
-import weakref
 from array import array
 from collections.abc import Iterable, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -44,12 +42,6 @@ SHARED = 0
 """The partition of all filters whose link has none of its own."""
 
 
-PENDING_MAX = 64
-"""Answers whose keys nobody has asked for yet; with more of them, all keys are looked up."""
-
-SETTLED_AT_ONCE = 1 << 16
-"""Keys looked up for such answers when a key changes; with more of them it is quicker to leave them the array."""
-
 FIRST_ONLY: Any = np.zeros(1, np.int64)
 
 
@@ -61,7 +53,6 @@ class FastEngine:
     def __init__(self, vocabulary: Vocabulary, params: IndexParams) -> None:
         self.vocabulary, self.params = vocabulary, params
         self.memory = Memory(params)
-        self.pending: list[weakref.ref[Matches]] = []
         self.released: Any = np.empty(RELEASED_MAX, np.int32)
         self.doubtful: dict[int, Filter] = {}
         self.link_filters: dict[int, int] = {}
@@ -77,11 +68,8 @@ class FastEngine:
         memory = self.memory
         memory.make_room_for_vocabulary(self.vocabulary)
         memory.make_room_for_slots(max([addition.slot for addition in additions]) + 1)
-        if self.pending:
-            self.settle_pending()
-        keys = memory.keys
         for slot, key, records, doubtful, _ in additions:
-            keys[slot] = key
+            memory.set_key(slot, key)
             if doubtful is not None:
                 self.doubtful[slot] = doubtful
             if len(records) > 1:
@@ -146,9 +134,7 @@ class FastEngine:
     def remove(self, slot: int) -> list[int]:
         """Forget a slot; the atoms that its records named, once each time."""
         memory = self.memory
-        if self.pending:
-            self.settle_pending()
-        memory.keys[slot] = None
+        memory.set_key(slot, 0)
         self.doubtful.pop(slot, None)
         link = int(memory.slots.links[slot]) if memory.has_links else NO_LINK
         memory.make_room()
@@ -208,22 +194,8 @@ class FastEngine:
         slots, offsets = self.search(search.match_events, (self.memory.store, self.memory.slots), batch)
         if self.doubtful:
             slots, offsets = self.settle(slots, offsets, events)
-        matches = Matches(offsets, None, partial(self.memory.keys.__getitem__, slots))
-        if len(self.pending) == PENDING_MAX:
-            self.settle_pending()
-        self.pending.append(weakref.ref(matches))
-        self.after_events(len(matches))
-        return matches
-
-    def settle_pending(self) -> None:
-        """A key is about to change: whoever holds matches gets the keys as they were, or the whole array of them."""
-        waiting = [matches for pending in self.pending if (matches := pending()) is not None and not matches.is_settled]
-        self.pending.clear()
-        if sum(int(matches.offsets[-1]) for matches in waiting) > SETTLED_AT_ONCE:
-            self.memory.keys = self.memory.keys.copy()
-        else:
-            for matches in waiting:
-                matches.settle()
+        self.after_events(len(offsets) - 1)
+        return Matches(offsets, self.memory.keys[slots])
 
     def match_links(self, events: Events) -> list[list[int]]:
         memory = self.memory

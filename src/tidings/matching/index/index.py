@@ -17,8 +17,10 @@ Filters may be added for a *link* (the neighbour behind which the subscriber liv
 links somebody wants the event, without finding out who.
 """
 
+import gc
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
@@ -67,14 +69,15 @@ class Index:
     def add_many(self, entries: Iterable[tuple[Key, Filter] | tuple[Key, Filter, Link | None]]) -> None:
         """`add` for each (key, filter) or (key, filter, link), faster for many at once."""
         additions: dict[Key, Addition] = {}
-        for entry in entries:
-            key, filter = entry[0], entry[1]
-            if key in additions or len(additions) == BULK_FILTERS:
+        with collector_paused():
+            for entry in entries:
+                key, filter = entry[0], entry[1]
+                if key in additions or len(additions) == BULK_FILTERS:
+                    self.engine.insert(additions.values())
+                    additions.clear()
+                additions[key] = self.addition(key, filter, entry[2] if len(entry) == 3 else None)
+            if additions:
                 self.engine.insert(additions.values())
-                additions.clear()
-            additions[key] = self.addition(key, filter, entry[2] if len(entry) == 3 else None)
-        if additions:
-            self.engine.insert(additions.values())
 
     def addition(self, key: Key, filter: Filter, link: Link | None) -> Addition:
         if key in self.slots:
@@ -185,6 +188,18 @@ class LinkTable:
                 counts[number] += 1
         assert counts == self.filters
         assert all(self.links[number] == link for link, number in self.numbers.items())
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Without the garbage collector, which would look through all filters again and again and find no cycle."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def best_engine() -> Literal["fast", "plain"]:

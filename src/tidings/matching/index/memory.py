@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tidings.matching.index.answers import NO_LINK
+from tidings.matching.index.answers import NO_LINK, Key
 from tidings.matching.index.kernels import layout
 from tidings.matching.index.kernels.layout import Slots, Store
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.vocabulary import Vocabulary
+from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
 
 GROWTH_WORDS_MAX = 1 << 20
 """8 MiB, a few milliseconds."""
@@ -44,7 +45,7 @@ class Memory:
         )
         self.store.atoms[:, layout.ROW] = -1
         self.slots = Slots(np.zeros(64, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int32))
-        self.keys: Any = np.empty(64, object)
+        self.keys: Any = np.zeros(64, np.int64)
         self.owners: Any = np.full(1, NO_LINK, np.int64)
         self.link_marks: Any = np.zeros(1, np.int64)
         self.visits: Any = np.empty(64, np.int64)
@@ -77,7 +78,13 @@ class Memory:
             longer(marks, size, 0) if len(marks) else marks,
             longer(links, size, NO_LINK) if len(links) else links,
         )
-        self.keys = longer(self.keys, size, None)
+        self.keys = longer(self.keys, size, 0)
+
+    def set_key(self, slot: int, key: Key) -> None:
+        """Keys are an array of integers while all of them are integers: those are read an order of magnitude faster."""
+        if self.keys.dtype != object and not (type(key) is int and INTEGER_MIN <= key <= INTEGER_MAX):
+            self.keys = self.keys.astype(object)
+        self.keys[slot] = key
 
     def keep_marks(self) -> None:
         """From now on some filter has several records."""

@@ -5,12 +5,18 @@ formula over uniform draws. A distribution prints, compares, and knows its mean.
 """
 
 import math
-from random import Random
+from typing import Protocol
 
 import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.sim.network.rule import check_positive
+
+
+class Uniforms(Protocol):
+    """Whatever gives numbers from 0 up to, and without, 1."""
+
+    def random(self) -> float: ...
 
 
 class Uniform(msgspec.Struct, frozen=True):
@@ -25,7 +31,7 @@ class Uniform(msgspec.Struct, frozen=True):
     def mean(self) -> float:
         return (self.low + self.high) / 2
 
-    def draw(self, rng: Random) -> float:
+    def draw(self, rng: Uniforms) -> float:
         return self.low + (self.high - self.low) * rng.random()
 
 
@@ -35,7 +41,7 @@ class Exponential(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         check_positive("mean", self.mean)
 
-    def draw(self, rng: Random) -> float:
+    def draw(self, rng: Uniforms) -> float:
         return -self.mean * math.log(1.0 - rng.random())
 
 
@@ -54,7 +60,7 @@ class LogNormal(msgspec.Struct, frozen=True):
     def mean(self) -> float:
         return self.median * math.exp(self.sigma**2 / 2)
 
-    def draw(self, rng: Random) -> float:
+    def draw(self, rng: Uniforms) -> float:
         return self.median * math.exp(self.sigma * normal(rng))
 
 
@@ -72,14 +78,14 @@ class Pareto(msgspec.Struct, frozen=True):
     def mean(self) -> float:
         return self.low * self.shape / (self.shape - 1) if self.shape > 1 else math.inf
 
-    def draw(self, rng: Random) -> float:
+    def draw(self, rng: Uniforms) -> float:
         return self.low * math.pow(1.0 - rng.random(), -1.0 / self.shape)
 
 
 Distribution = Uniform | Exponential | LogNormal | Pareto
 
 
-def normal(rng: Random) -> float:
+def normal(rng: Uniforms) -> float:
     """A draw from the standard normal distribution (Box and Muller)."""
     radius = math.sqrt(-2.0 * math.log(1.0 - rng.random()))
     return radius * math.cos(2.0 * math.pi * rng.random())

@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import median
 
 from tidings.machine.effects import Transport
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.network.distributions import LogNormal, Pareto
+from tidings.sim.network.distributions import LogNormal, Pareto, Uniforms
 from tidings.sim.network.rule import Fates, Rule, Wrapper, check_positive
 
 CALM_SHARE, CALM, BURST, FACTOR_MAX = 0.97, LogNormal(1.0, 0.08), Pareto(1.0, 1.5), 10.0
@@ -101,7 +101,7 @@ class Fluctuating(Wrapper):
         return trace.nearest(delay), rng.random() * trace.length
 
 
-def factor(rng: Stream) -> float:
+def factor(rng: Uniforms) -> float:
     """By how much a packet is slower than the median, where no trace tells."""
     if rng.random() < CALM_SHARE:
         return CALM.draw(rng)

@@ -11,14 +11,16 @@ Datagrams and streams ask the same question. What a rule does to a stream must l
 is sent again, which costs time, and only when this was in vain a number of times is the answer a loss; the link is then
 broken, with everything that is on its way. That a stream stays in order is seen to by the simulator (`streams.py`).
 
-A rule has state (queues, random streams), so it belongs to one run. `begin` is called once, with the seed of the run.
-Each sender draws from streams of its own, so that one more node in the network does not change the luck of the others.
+A rule has state (queues, random numbers), so it belongs to one run. `begin` is called once, with the seed of the run.
+Each sender has draws of its own, so that one more node in the network does not change the luck of the others.
 """
 
+import math
 from typing import Self
 
+from xxhash import xxh3_64_intdigest
+
 from tidings.machine.effects import Transport
-from tidings.machine.streams import Stream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 
@@ -52,16 +54,42 @@ UNNAMED = "lost"
 STREAM_GIVEN_UP = Lost("lost again with every retransmission")
 
 
-class Streams(dict[NodeId, Stream]):
-    """A random stream for each sender, made when it is first needed."""
+class Draws:
+    """The random numbers of one sender at one rule: the n-th is a hash of their name and n.
 
-    def __init__(self, seed: int, *place: str) -> None:
+    A `Stream` would do as well, but takes 2.5 kB. With one for each rule and each of ten thousand senders, a run spent
+    more time waiting for memory than on anything else.
+    """
+
+    __slots__ = ("count", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.count = name.encode(), 0
+
+    def random(self) -> float:
+        self.count = count = self.count + 1
+        return (xxh3_64_intdigest(self.name, count) >> 11) * UNIT
+
+    def below(self, count: int) -> int:
+        return int(self.random() * count)
+
+    def expovariate(self, rate: float) -> float:
+        return -math.log(1.0 - self.random()) / rate
+
+
+UNIT = 2.0**-53
+
+
+class Senders(dict[NodeId, Draws]):
+    """The draws of each sender, made when they are first needed."""
+
+    def __init__(self, *place: object) -> None:
         super().__init__()
-        self.seed, self.place = seed, place
+        self.place = "\x1f".join(map(str, place))
 
-    def __missing__(self, sender: NodeId) -> Stream:
-        stream = self[sender] = random_stream(self.seed, *self.place, sender)
-        return stream
+    def __missing__(self, sender: NodeId) -> Draws:
+        draws = self[sender] = Draws(f"{self.place}\x1f{sender}")
+        return draws
 
 
 class Rule:
@@ -70,13 +98,13 @@ class Rule:
     needs_sizes = False
     """Whether the answer depends on the size of the packet. If no rule needs it, messages need not be measured."""
 
-    streams: Streams | None = None
+    senders: Senders | None = None
 
     def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
         """Make ready for a run. `place` names where in the network this rule stands."""
-        if self.streams is not None:
+        if self.senders is not None:
             raise UsageError("this network was part of a run already, and remembers it; make a new one for each run")
-        self.streams = Streams(seed, *place, type(self).__name__)
+        self.senders = Senders(seed, *place, type(self).__name__)
 
     def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
         raise NotImplementedError
@@ -85,10 +113,10 @@ class Rule:
         """Who hears what is sent to `to`, which is no node; None if that means nothing here. See `radio.py`."""
         return None
 
-    def draws(self, sender: NodeId) -> Stream:
-        """The random stream of this rule for this sender."""
-        assert self.streams is not None, "a rule was asked before the run began"
-        return self.streams[sender]
+    def draws(self, sender: NodeId) -> Draws:
+        """The random numbers of this rule for this sender."""
+        assert self.senders is not None, "a rule was asked before the run began"
+        return self.senders[sender]
 
 
 class Wrapper(Rule):

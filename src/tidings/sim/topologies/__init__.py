@@ -1,5 +1,6 @@
 """Topologies: made ones, maps of real networks, matrices of measured round trips."""
 
+from tidings.sim.topologies.autonomous import internet
 from tidings.sim.topologies.matrices import Matrix, planetlab_matrix, read_matrix, seattle_matrix
 from tidings.sim.topologies.shapes import (
     SHAPES,
@@ -25,6 +26,7 @@ __all__ = [
     "chain",
     "clique",
     "from_topohub",
+    "internet",
     "planetlab_matrix",
     "random_tree",
     "read_matrix",

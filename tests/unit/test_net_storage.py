@@ -1,0 +1,131 @@
+"""Names and bytes on disk: in order, confirmed when committed, found again by prefix."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.machine.effects import Load, Save
+from tidings.machine.inputs import Loaded, Saved
+from tidings.net.errors import HostError
+from tidings.net.storage import Answer, Order, Storage
+
+
+class Answers:
+    def __init__(self) -> None:
+        self.queue: SimpleQueue[Answer] = SimpleQueue()
+        self.batches: list[int] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def take(self, answers: list[Answer], seconds: float) -> None:
+        self.batches.append(len(answers))
+        for answer in answers:
+            self.queue.put(answer)
+        self.gate.wait()
+
+    def next(self) -> Answer:
+        return self.queue.get(timeout=20)
+
+
+@contextmanager
+def opened(path: Path, waiting_max: int = 10_000) -> Iterator[tuple[Storage, Answers]]:
+    answers = Answers()
+    storage = Storage(path, waiting_max, answers.take)
+    try:
+        yield storage, answers
+    finally:
+        answers.gate.set()
+        storage.close()
+
+
+def test_what_was_saved_is_there_after_reopening_and_what_was_removed_is_not(tmp_path: Path) -> None:
+    with opened(tmp_path / "state.db") as (storage, answers):
+        for order in (Save("a/1", b"one"), Save("a/2", b"two"), Save("b/1", b"three"), Save("a/2", None)):
+            assert storage.ask(order)
+            assert answers.next() == Saved(order.name)
+    with opened(tmp_path / "state.db") as (storage, answers):
+        storage.ask(Load("a/"))
+        assert answers.next() == Loaded("a/", (("a/1", b"one"),))
+        storage.ask(Load(""))
+        assert answers.next() == Loaded("", (("a/1", b"one"), ("b/1", b"three")))
+
+
+def test_saves_that_wait_together_are_committed_together_and_a_load_sees_those_before_it(tmp_path: Path) -> None:
+    with opened(tmp_path / "state.db") as (storage, answers):
+        answers.gate.clear()
+        storage.ask(Save("first", b""))
+        assert answers.next() == Saved("first")
+        for number in range(10):
+            storage.ask(Save(f"{number}", b"x"))
+        storage.ask(Load("5"))
+        storage.ask(Save("last", b""))
+        answers.gate.set()
+        assert [answers.next() for _ in range(10)] == [Saved(f"{number}") for number in range(10)]
+        assert answers.next() == Loaded("5", (("5", b"x"),))
+        assert answers.next() == Saved("last")
+        assert answers.batches == [1, 10, 1, 1]
+
+
+def test_one_bad_save_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    with opened(tmp_path / "state.db") as (storage, answers):
+        storage.database.setlimit(0, 1000)
+        answers.gate.clear()
+        storage.ask(Save("first", b""))
+        answers.next()
+        for name, size_bytes in (("small", 10), ("huge", 5000), ("another", 10)):
+            storage.ask(Save(name, bytes(size_bytes)))
+        answers.gate.set()
+        small, huge, another = (answers.next() for _ in range(3))
+        assert (small, another) == (Saved("small"), Saved("another"))
+        assert huge.error is not None and "too big" in huge.error
+        storage.ask(Load(""))
+        assert [name for name, _ in answers.next().entries] == ["another", "first", "small"]  # type: ignore[union-attr]
+
+
+def test_more_orders_than_the_bound_are_refused(tmp_path: Path) -> None:
+    with opened(tmp_path / "state.db", waiting_max=2) as (storage, answers):
+        answers.gate.clear()
+        storage.ask(Save("first", b""))
+        answers.next()
+        assert [storage.ask(Save("more", b"")) for _ in range(4)] == [True, True, False, False]
+
+
+def test_closing_finishes_what_waits(tmp_path: Path) -> None:
+    with opened(tmp_path / "state.db") as (storage, _):
+        for number in range(1000):
+            storage.ask(Save(f"{number:04}", b"x"))
+    with opened(tmp_path / "state.db") as (storage, answers):
+        storage.ask(Load(""))
+        assert len(answers.next().entries) == 1000  # type: ignore[union-attr]
+
+
+def test_a_folder_that_does_not_exist_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="unable to open database file; name a file in a folder that exists"):
+        Storage(tmp_path / "nowhere" / "state.db", 10, lambda answers, seconds: None)
+
+
+names = st.text(st.sampled_from("ab%_*\u00e9\U0010ffff"), max_size=3)
+
+
+@given(entries=st.dictionaries(names, st.binary(max_size=10), max_size=10), prefix=names)
+def test_loading_by_prefix_is_what_a_dict_would_answer(
+    tmp_path_factory: pytest.TempPathFactory, entries: dict[str, bytes], prefix: str
+) -> None:
+    path = tmp_path_factory.mktemp("storage") / "state.db"
+    orders: list[Order] = [Save(name, data) for name, data in entries.items()]
+    with opened(path) as (storage, answers):
+        for order in orders:
+            storage.ask(order)
+            answers.next()
+        storage.ask(Load(prefix))
+        expected = sorted(
+            ((name, data) for name, data in entries.items() if name.startswith(prefix)),
+            key=lambda entry: entry[0].encode(),
+        )
+        assert answers.next() == Loaded(prefix, tuple(expected))
