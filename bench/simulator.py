@@ -1,7 +1,7 @@
 """`python -m bench.simulator`: how many messages the simulated world carries in a second of CPU time.
 
 Beside it, in the same run, stand a bare loop around `heapq` and simpy, the usual discrete-event library, in its two
-styles: a process with a time-out for each message, and a mailbox (`Store`) for each node that a process reads.
+styles: a process for each token that waits for one time-out after another, and a mailbox (`Store`) for each node.
 
 - The *kernel* rows carry tokens that hop between 2,000 nodes; a handler is a few lines and nothing else happens.
 - The *ping* rows run the ping protocol through the whole contract: messages and effects as values, named timers, a
@@ -40,6 +40,7 @@ from tidings.trace.writers import open_writer
 NODES, DEGREE, TOKENS = 2000, 8, 4000
 ROUNDS = 3
 MEMORY_DELIVERIES = 1_000_000
+PARAMS = PingParams()
 
 Measure = Callable[[float], tuple[int, float]]
 """Simulates so many seconds; how many messages were carried, and the CPU seconds that took."""
@@ -124,14 +125,16 @@ def hop_on_timeouts(graph: Graph, seconds: float) -> tuple[int, float]:
     environment = simpy.Environment()
     nodes = [Hopper(graph, number) for number in range(NODES)]
 
-    def carry(number: int, token: int, delay: float) -> Generator[Any, Any, None]:
-        yield environment.timeout(delay)
-        node = nodes[number]
-        place = node.draw()
-        environment.process(carry(node.neighbours[place], token + 1, node.delays[place]))
+    def hop(number: int, token: int) -> Generator[Any, Any, None]:
+        yield environment.timeout(begin_at(token))
+        while True:
+            node = nodes[number]
+            place = node.draw()
+            yield environment.timeout(node.delays[place])
+            number, token = node.neighbours[place], token + 1
 
     for token in range(TOKENS):
-        environment.process(carry(token % NODES, token, begin_at(token)))
+        environment.process(hop(token % NODES, token))
     spent = cpu_seconds(lambda: environment.run(until=seconds))
     return sum(node.count for node in nodes), spent
 
@@ -161,7 +164,7 @@ def hop_on_mailboxes(graph: Graph, seconds: float) -> tuple[int, float]:
 
 
 def make_ping(neighbours: list[str], draws: Draws) -> Ping:
-    return Ping(neighbours, PingParams(), draws("ping"))
+    return Ping(neighbours, PARAMS, draws("ping"))
 
 
 def ping_network(nodes: int, **options: Any) -> Simulator:

@@ -5,6 +5,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from tests.ordering import in_order
 from tidings.matching import Index, IndexParams
 from tidings.matching.index.records import Breaker, without_holes
 from tidings.matching.index.text_atoms import TextAtoms
@@ -124,8 +125,8 @@ def test_a_number_satisfies_atoms_on_its_number_its_text_and_its_existence() -> 
     number = vocabulary.atom(size, "numbers", (5,))
     spelled = vocabulary.texts_atom(size, ("5",))
     exists = vocabulary.atom(size, "exists")
-    assert sorted(size.read(5.0)[1]) == sorted([number, spelled, exists])
-    assert sorted(size.read("05")[1]) == sorted([number, exists])
+    assert in_order(size.read(5.0)[1]) == in_order([number, spelled, exists])
+    assert in_order(size.read("05")[1]) == in_order([number, exists])
     assert size.read(True)[1] == (exists,)
 
 
@@ -213,14 +214,14 @@ def test_an_absent_attribute_satisfies_no_constraint_negated_or_not(index: Index
     index.add("unlike", both(Constraint("symbol", text=TextSet(unlikes=("I%",)))))
     index.add("absent", both(Constraint("symbol", present=False)))
     assert index.match(Event({"price": 1})) == ["absent"]
-    assert sorted(index.match(Event({"symbol": "AAPL"}))) == ["not", "unlike"]
+    assert in_order(index.match(Event({"symbol": "AAPL"}))) == ["not", "unlike"]
     assert index.match(Event({"symbol": "IBM"})) == []
 
 
 def test_integers_beyond_doubles_are_told_apart(index: Index) -> None:
     even, odd = 2**53, 2**53 + 1
     index.add_many((n, both(Constraint("n", number=between(n, n + 1)))) for n in (even, odd))
-    assert sorted(index.match(Event({"n": odd}))) == [even, odd]
+    assert in_order(index.match(Event({"n": odd}))) == [even, odd]
     assert index.match(Event({"n": even})) == [even]
     assert index.match(Event({"n": even + 2})) == [odd]
 
@@ -292,11 +293,11 @@ def test_a_thousand_random_filters_survive_growth_and_decline(small_index: Index
     events = [Event({"s": f"v{i % 20}", **{f"n{j}": rng.random() for j in range(4)}}) for i in range(40)]
     while filters:
         for event in events[:5]:
-            assert sorted(small_index.match(event)) == [n for n in filters if filters[n].matches(event)]
+            assert in_order(small_index.match(event)) == [n for n in filters if filters[n].matches(event)]
         expected = [[n for n in filters if filters[n].matches(event)] for event in events]
-        assert [sorted(found) for found in small_index.match_batch(events)] == expected
+        assert [in_order(found) for found in small_index.match_batch(events)] == expected
         small_index.check()
-        for n in rng.sample(sorted(filters), min(len(filters), 250)):
+        for n in rng.sample(in_order(filters), min(len(filters), 250)):
             del filters[n]
             small_index.discard(n)
     assert small_index.describe()["records"] == 0
@@ -309,7 +310,7 @@ def test_new_edges_are_learned_when_events_turn_out_different_from_filters() -> 
     for turn in range(40):
         values = [1990 + 0.25 * i + turn for i in range(40)]
         expected = [[n for n in range(200) if n <= value <= n + 2000] for value in values]
-        assert [sorted(found) for found in index.match_batch([Event({"x": value}) for value in values])] == expected
+        assert [in_order(found) for found in index.match_batch([Event({"x": value}) for value in values])] == expected
         index.check()
     assert not engine.renewing  # type: ignore[union-attr]
 
@@ -358,7 +359,7 @@ def test_arrow_columns_of_every_kind_match_like_events(index: Index) -> None:
             "d": pa.array(["ab", "b", "a", None]).dictionary_encode(),
         }
     )
-    answers = [sorted(found) for found in index.match_batch(batch)]
+    answers = [in_order(found) for found in index.match_batch(batch)]
     assert answers == [
         ["bool", "coded", "float", "int", "text"],
         ["absent", "number as text", "text as number"],
@@ -366,9 +367,9 @@ def test_arrow_columns_of_every_kind_match_like_events(index: Index) -> None:
         ["bool", "float", "text as number"],
     ]
     rows = [Event({k: v for k, v in row.items() if v is not None}) for row in batch.to_pylist()]
-    assert [sorted(index.match(row)) for row in rows] == answers
-    assert [sorted(found) for found in index.match_batch(pa.Table.from_batches([batch, batch]))] == answers * 2
-    assert [sorted(found) for found in index.match_batch(batch.slice(1, 2))] == answers[1:3]
+    assert [in_order(index.match(row)) for row in rows] == answers
+    assert [in_order(found) for found in index.match_batch(pa.Table.from_batches([batch, batch]))] == answers * 2
+    assert [in_order(found) for found in index.match_batch(batch.slice(1, 2))] == answers[1:3]
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ class Storage:
                         self.database.execute("DELETE FROM entries WHERE name = ?", (save.name,))
                     else:
                         self.database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", (save.name, save.data))
-        except (sqlite3.Error, OverflowError) as problem:
+        except (sqlite3.Error, ValueError, OverflowError) as problem:
             return f"cannot save to {self.path}: {problem}"
         return None
 
@@ -111,7 +111,7 @@ class Storage:
                 if not name.startswith(load.prefix):
                     break
                 entries.append((name, data))
-        except sqlite3.Error as problem:
+        except (sqlite3.Error, ValueError) as problem:
             return Loaded(load.prefix, (), f"cannot load from {self.path}: {problem}")
         return Loaded(load.prefix, tuple(entries))
 

@@ -33,7 +33,7 @@ class Sealed(NamedTuple):
 
 
 class TracedProcess(Process):
-    """With a trace and no checks. It does in place what the writer's `record` does, since most of a trace is messages."""
+    """With a trace and without checks. What the writer's `record` does for messages is done in place, for speed."""
 
     __slots__ = ("things", "trace")
 

@@ -52,7 +52,7 @@ class Matches(Sequence[list[Key]]):
             raise IndexError(f"event {index} of a batch of {len(self)}")
         index %= len(self)
         keys = self.keys[self.offsets[index] : self.offsets[index + 1]]
-        return keys if isinstance(keys, list) else keys.tolist()  # type: ignore[no-any-return]
+        return keys if isinstance(keys, list) else keys.tolist()
 
     def __iter__(self) -> Iterator[list[Key]]:
         return (self[i] for i in range(len(self)))

@@ -30,7 +30,7 @@ class Drawn(Rule):
         self.distribution = distribution
 
     def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
-        return (self.distribution.draw(self.draws(sender)),)
+        return (self.distribution.draw(self.senders[sender]),)
 
 
 class Jittered(Wrapper):

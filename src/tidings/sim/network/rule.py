@@ -98,11 +98,11 @@ class Rule:
     needs_sizes = False
     """Whether the answer depends on the size of the packet. If no rule needs it, messages need not be measured."""
 
-    senders: Senders | None = None
+    senders: Senders
 
     def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
         """Make ready for a run. `place` names where in the network this rule stands."""
-        if self.senders is not None:
+        if hasattr(self, "senders"):
             raise UsageError("this network was part of a run already, and remembers it; make a new one for each run")
         self.senders = Senders(seed, *place, type(self).__name__)
 
@@ -115,7 +115,6 @@ class Rule:
 
     def draws(self, sender: NodeId) -> Draws:
         """The random numbers of this rule for this sender."""
-        assert self.senders is not None, "a rule was asked before the run began"
         return self.senders[sender]
 
 

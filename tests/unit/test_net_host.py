@@ -1,0 +1,385 @@
+"""The host: inputs one at a time, effects in order, time that does not go back, links that are asked for."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.scenarios.sockets import QUICK, QUIET, BarePeer, Puppet, acquaint, heard, order, play, puppet_host, until
+from tidings.machine.effects import (
+    CancelTimer,
+    Compute,
+    Connect,
+    Deliver,
+    Disconnect,
+    Drop,
+    Effect,
+    Load,
+    Note,
+    Save,
+    Send,
+    SetTimer,
+    Transport,
+)
+from tidings.machine.inputs import Computed, Fired, Input, LinkDown, LinkUp, Loaded, Publish, Received, Saved, Signal
+from tidings.machine.node import Node
+from tidings.machine.streams import random_stream
+from tidings.model.errors import UsageError
+from tidings.model.event import Event
+from tidings.net import Host, HostError, HostParams, InboxPolicy, run
+from tidings.protocols.teaching.gossip import Gossip, GossipParams
+from tidings.protocols.teaching.ping import Ping, PingParams, Probe
+from tidings.trace.writers import RingBuffer
+from tidings.wire import encode, frame
+
+
+class Sum(msgspec.Struct, frozen=True):
+    """A job."""
+
+    numbers: tuple[int, ...]
+
+    def run(self) -> int:
+        return sum(self.numbers)
+
+
+class Failing(msgspec.Struct, frozen=True):
+    def run(self) -> int:
+        raise ValueError("no such number")
+
+
+class Hint(Signal, frozen=True):
+    pass
+
+
+@pytest.mark.spec("P-18")
+def test_messages_come_first_and_expired_timers_after_them() -> None:
+    """P-18: while this thread is busy a timer comes due and a message arrives; the message is handled first."""
+
+    async def scenario() -> list[str]:
+        async with puppet_host("a") as a:
+            peer = await BarePeer.introduced(a.address, "b", link=False)
+            await peer.accepted()
+            due_at = a.loop.time() + 0.01
+            order(a, SetTimer("due", due_at))
+            connection = peer.writer.get_extra_info("socket")
+            with socket.socket(fileno=os.dup(connection.fileno())) as bare:
+                bare.send(frame(encode(Probe(1))) + frame(encode(Probe(2))))
+            while a.loop.time() < due_at:
+                pass
+            await heard(a, Fired)
+            await peer.close()
+            return [type(input).__name__ for input in a.machine.heard]  # type: ignore[attr-defined]
+
+    assert play(scenario()) == ["Received", "Received", "Fired"]
+
+
+
+def test_time_never_goes_back_and_a_timer_never_sees_a_time_before_its_own() -> None:
+    class Watch(Puppet):
+        times: list[float]
+        due: dict[int, float]
+
+        def start(self, now: float) -> list[Effect]:
+            self.times, self.due = [now], {}
+            return self.set_timers(now)
+
+        def set_timers(self, now: float) -> list[Effect]:
+            numbers = range(len(self.due), len(self.due) + 3)
+            self.due |= {number: now + 0.0007 * (number % 5) for number in numbers}
+            return [SetTimer(number, self.due[number]) for number in numbers]
+
+        def handle(self, now: float, input: Input) -> list[Effect]:
+            self.times.append(now)
+            if not isinstance(input, Fired):
+                return []
+            assert isinstance(input.key, int)
+            assert now >= self.due[input.key]
+            return [Deliver("done")] if len(self.times) > 200 else self.set_timers(now)
+
+    async def scenario() -> list[float]:
+        watch = Watch()
+        async with Host("a", watch, params=QUICK, log=QUIET) as host:
+            await host.items.get()
+        return watch.times
+
+    times = play(scenario())
+    assert times == sorted(times)
+
+
+def test_effects_are_carried_out_in_order_and_answers_wait_until_all_are() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a, puppet_host("b") as b:
+            await acquaint(a, b)
+            order(a, Connect("b"))
+            await heard(b, LinkUp)
+            await heard(a, LinkUp)
+            order(a, Disconnect("b", "first"), Deliver("second"), Save("third", b""))
+            assert await a.items.get() == "second"
+            assert await a.items.get() == LinkDown("b", 1, "first")
+            assert (await a.items.get()).name == "third"
+
+    play(scenario())
+
+
+def test_a_node_reaches_itself_by_message() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a:
+            order(a, Send("a", Probe(1)), Send("a", Probe(2), Transport.DATAGRAM))
+            assert (await heard(a, Received)).message == Probe(1)
+            assert await heard(a, Received) == Received("a", Probe(2), 5)
+
+    play(scenario())
+
+
+def test_jobs_run_beside_the_loop_and_come_back_as_result_or_error() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a", params=HostParams(computations_max=2)) as a:
+            order(a, Compute(("sum", 1), Sum((1, 2, 3))), Compute("bad", Failing()), Compute("third", Sum(())))
+            answers = [await heard(a, Computed) for _ in range(3)]
+            assert sorted(answers, key=lambda it: str(it.key)) == [
+                Computed(("sum", 1), 6),
+                Computed("bad", None, "ValueError: no such number"),
+                Computed("third", None, "too many computations wait"),
+            ]
+            order(a, Compute("again", Sum((4,))))
+            assert await heard(a, Computed) == Computed("again", 4)
+
+    play(scenario())
+
+
+def test_what_is_saved_can_be_loaded(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with puppet_host("a", storage=tmp_path / "state.db") as a:
+            order(a, Save("x/1", b"one"), Save("y", b"two"), Load("x/"))
+            assert [await a.items.get() for _ in range(3)] == [Saved("x/1"), Saved("y"), Loaded("x/", (("x/1", b"one"),))]
+
+    play(scenario())
+
+
+def test_saving_without_a_storage_is_answered_with_what_to_do() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a:
+            order(a, Save("x", b""), Load(""))
+            assert await a.items.get() == Saved("x", "this host stores nothing; give it storage=FILE")
+            assert (await a.items.get()).error == "this host stores nothing; give it storage=FILE"
+
+    play(scenario())
+
+
+def test_a_stream_that_nobody_asked_to_be_a_link_is_not_told_of() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a, puppet_host("b") as b:
+            await acquaint(a, b)
+            order(a, Send("b", Probe(1)))
+            await heard(b, Received)
+            order(b, Send("a", Probe(2)))
+            await heard(a, Received)
+            order(a, Disconnect("b"))
+            await until(lambda: not a.links.open and not b.links.open)
+            assert [type(it) for it in a.machine.heard + b.machine.heard] == [Received, Received]  # type: ignore[attr-defined]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("askers", ["a", "b", "ab"])
+def test_a_stream_becomes_a_link_when_either_end_asks_or_both_at_once(askers: str) -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a, puppet_host("b") as b:
+            await acquaint(a, b)
+            order(a, Send("b", Probe(0)))
+            await heard(b, Received)
+            for host, other in ((a, "b"), (b, "a")):
+                if host.node_id in askers:
+                    order(host, Send(other, Probe(1)), Connect(other), Send(other, Probe(2)))
+            assert await heard(a, LinkUp) == LinkUp("b", 2)
+            assert await heard(b, LinkUp) == LinkUp("a", 2)
+            order(a, Disconnect("b", "enough"))
+            assert await heard(a, LinkDown) == LinkDown("b", 2, "enough")
+            assert await heard(b, LinkDown) == LinkDown("a", 2, "enough")
+            assert a.counts.drops == b.counts.drops == {}
+            for host in (a, b):
+                order_heard = [it for it in host.machine.heard if isinstance(it, Received)]  # type: ignore[attr-defined]
+                assert [it.message.round for it in order_heard] == sorted(it.message.round for it in order_heard)
+
+    play(scenario())
+
+
+def test_connecting_where_there_is_a_link_is_answered_with_the_same_epoch() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a, puppet_host("b") as b:
+            await acquaint(a, b)
+            order(a, Connect("b"))
+            assert await heard(a, LinkUp) == LinkUp("b", 1)
+            order(a, Connect("b"))
+            assert await heard(a, LinkUp) == LinkUp("b", 1)
+            order(a, Connect("nobody"))
+            assert await heard(a, LinkDown) == LinkDown("nobody", 0, "no address is known")
+
+    play(scenario())
+
+
+def test_every_new_link_between_two_nodes_has_a_larger_epoch() -> None:
+    async def scenario() -> list[int]:
+        async with puppet_host("b") as b:
+            async with puppet_host("a", peers={"b": b.address}) as a:
+                for _ in range(3):
+                    order(a, Connect("b"))
+                    await heard(a, LinkUp)
+                    order(a, Disconnect("b"))
+                    await heard(a, LinkDown)
+            async with puppet_host("a", peers={"b": b.address}) as forgetful:
+                order(forgetful, Connect("b"))
+                await heard(forgetful, LinkUp, epoch=4)
+            await until(lambda: not b.links.up)
+            return [it.epoch for it in b.machine.heard if isinstance(it, LinkUp)]  # type: ignore[attr-defined]
+
+    assert play(scenario()) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"), [(InboxPolicy.DROP_NEWEST, [0, 1, 2]), (InboxPolicy.DROP_OLDEST, [7, 8, 9])]
+)
+def test_what_a_full_inbox_drops_is_counted(policy: InboxPolicy, kept: list[int]) -> None:
+    async def scenario() -> None:
+        async with puppet_host("a", params=HostParams(inbox_max=3, inbox_policy=policy)) as a:
+            order(a, *(Deliver(number) for number in range(10)))
+            assert a.items.take_all() == kept
+            assert a.counts.drops == {"inbox full": 7}
+
+    play(scenario())
+
+
+def test_the_trace_of_a_host_has_the_rows_that_a_simulator_writes() -> None:
+    async def scenario() -> list[Any]:
+        trace = RingBuffer(100)
+        async with puppet_host("a", trace=trace) as a:
+            order(a, SetTimer("t", 0.0), Send("nobody", Probe(7)), Drop("it", "unwanted"), Note("thought", {"x": 1}))
+            await heard(a, Fired)
+            order(a, Hint(), CancelTimer("t"))
+            a.inject(Publish(Event({"source": "s", "id": "1"})))
+        return [(row.kind, row.peer, row.message, row.reason) for row in trace.records() if row.kind != "deliver"]
+
+    assert play(scenario()) == [
+        ("start", None, None, None),
+        ("send", "nobody", "Probe", None),
+        ("drop", "nobody", "Probe", "no address is known"),
+        ("drop", None, "str", "unwanted"),
+        ("note", None, "thought", None),
+        ("timer", None, None, None),
+        ("publish", None, "Event", None),
+        ("stop", None, None, "stopped"),
+    ]
+
+
+def test_a_message_without_bytes_is_dropped_and_the_node_goes_on() -> None:
+    class Unlisted(msgspec.Struct, frozen=True):
+        pass
+
+    async def scenario() -> None:
+        async with puppet_host("a") as a, puppet_host("b") as b:
+            await acquaint(a, b)
+            order(a, Send("b", Unlisted()), Send("b", Unlisted(), Transport.DATAGRAM), Send("b", Probe(1)))
+            await heard(b, Received)
+            assert a.counts.drops == {"cannot be encoded": 2}
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: play(inject_too_early()), "inject: host a is not running; use it inside 'async with'"),
+        (lambda: play(start_twice()), "start: this host has been started already"),
+        (lambda: puppet_host("a", peers={"a": ("127.0.0.1", 1)}), "peers: 'a' is this node itself"),
+        (lambda: play(return_nonsense()), "'str' is no effect|str is no effect"),
+    ],
+)
+def test_a_wrong_call_says_what_to_do(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        call()
+
+
+async def inject_too_early() -> None:
+    puppet_host("a").inject(Fired("x"))
+
+
+async def start_twice() -> None:
+    async with puppet_host("a") as a:
+        await a.start()
+
+
+async def return_nonsense() -> None:
+    async with puppet_host("a") as a:
+        order(a, "nonsense")
+
+
+def test_stopping_twice_does_no_harm() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a:
+            await a.stop()
+            await a.wait()
+
+    play(scenario())
+
+
+def test_uvloop_runs_the_same_host_where_it_is_installed() -> None:
+    pytest.importorskip("uvloop")
+
+    async def scenario() -> str:
+        async with puppet_host("a") as a, puppet_host("b") as b:
+            await acquaint(a, b)
+            order(a, Connect("b"), SetTimer("t", a.loop.time() + 0.01))
+            await heard(b, LinkUp)
+            await heard(a, Fired)
+            order(a, Send("b", Probe(1), Transport.DATAGRAM))
+            await heard(b, Received)
+            return type(a.loop).__module__
+
+    assert run(scenario(), use_uvloop=True) == "uvloop"
+
+
+def test_an_event_loop_of_ones_own_is_enough() -> None:
+    assert run(asyncio.sleep(0, "result")) == "result"
+
+
+@pytest.mark.spec("P-16")
+def test_two_protocols_with_different_transports_live_in_one_node() -> None:
+    """P-16: ping over datagrams beside gossip over streams, in one node and one host."""
+    names = ["a", "b", "c"]
+
+    def make(name: str) -> Node:
+        others = [other for other in names if other != name]
+        return Node(
+            {
+                "ping": Ping(others, PingParams(period=0.02, transport=Transport.DATAGRAM), random_stream(1, name, "ping")),
+                "gossip": Gossip(others, GossipParams(period=0.02), random_stream(1, name, "gossip")),
+            }
+        )
+
+    async def scenario() -> None:
+        hosts = [Host(name, make(name), params=QUICK, log=QUIET) for name in names]
+        async with hosts[0], hosts[1], hosts[2]:
+            await acquaint(*hosts)
+            hosts[0].inject(Publish(Event({"source": "s", "id": "1"})))
+            for host in hosts:
+                assert (await heard(host, Event)).key == ("s", "1")
+            for host in hosts:
+                ping = host.machine.parts["ping"]  # type: ignore[attr-defined]
+                await until(lambda ping=ping: all(it.round_trips for it in ping.neighbours.values()))
+                assert host.counts.datagrams_received > 0
+                assert host.counts.stream_messages_received > 0
+
+    play(scenario())
+
+
+
+def test_a_host_without_structlog_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "structlog", None)
+    with pytest.raises(HostError, match=r"pip install 'tidings\[net\]'"):
+        Host("a", Puppet())
