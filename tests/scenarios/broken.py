@@ -56,7 +56,7 @@ def broken(machine: type[Gossip], nodes: int, loss: float) -> Scenario:
         roles=roles,
         workload=lambda made, seed: Publications(events=10, end=40.0).inputs(made.nodes, seed),
         network=RoughNetwork(loss=loss).rules,
-        faults=lambda made, until, seed: draw_faults(mix, made.nodes, seed),
+        faults=lambda made, until, seed: draw_faults(mix.before(until), made.nodes, seed),
         checkers=what_gossip_promises,
         duration=40.0,
         settling=60.0,

@@ -148,11 +148,6 @@ def test_a_plan_becomes_smaller() -> None:
     assert shortest.shortened(0) is None
 
 
-def test_very_many_faults_are_counted_not_printed() -> None:
-    plan = plan_of([Pause(float(at), at + 1.0, "n1") for at in range(100)])
-    assert plan.lines()[-1] == "... and 60 more"
-
-
 def test_crashes_that_overlap_are_one() -> None:
     plan = parse_plan("1..5 crash n1 silent; 3..9 crash n1 forgetting; 9..10 crash n1; 20..30 crash n1; 0..4 crash n2")
     assert downtimes(plan) == {

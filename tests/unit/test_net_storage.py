@@ -7,7 +7,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings.machine.effects import Load, Save
@@ -113,6 +113,7 @@ def test_a_folder_that_does_not_exist_is_explained(tmp_path: Path) -> None:
 names = st.text(st.sampled_from("ab%_*\u00e9\U0010ffff"), max_size=3)
 
 
+@settings(max_examples=20)
 @given(entries=st.dictionaries(names, st.binary(max_size=10), max_size=10), prefix=names)
 def test_loading_by_prefix_is_what_a_dict_would_answer(
     tmp_path_factory: pytest.TempPathFactory, entries: dict[str, bytes], prefix: str
@@ -120,10 +121,10 @@ def test_loading_by_prefix_is_what_a_dict_would_answer(
     path = tmp_path_factory.mktemp("storage") / "state.db"
     orders: list[Order] = [Save(name, data) for name, data in entries.items()]
     with opened(path) as (storage, answers):
-        for order in orders:
+        for order in (*orders, Load(prefix)):
             storage.ask(order)
+        for _ in orders:
             answers.next()
-        storage.ask(Load(prefix))
         expected = sorted(
             ((name, data) for name, data in entries.items() if name.startswith(prefix)),
             key=lambda entry: entry[0].encode(),

@@ -25,7 +25,7 @@ from tidings.sim.checkers import (
 )
 from tidings.sim.definition import defined
 from tidings.sim.fault_text import parse_plan
-from tidings.sim.faults import NO_FAULTS
+from tidings.sim.faults import FaultPlan
 from tidings.sim.ingredients import Publications, RoughNetwork, TimedInput
 from tidings.sim.library import built_in, find
 from tidings.sim.library.gossip import gossip
@@ -69,7 +69,7 @@ def scripted(checker: Checker, deliveries: dict[str, list[Any]], publish_at: tup
         roles=lambda made: {node: role(node) for node in made.nodes},
         workload=lambda made, seed: [TimedInput(1.0, node, Publish(EVENT)) for node in publish_at],
         network=lambda made, calm_at, seed: Constant(0.1),
-        faults=lambda made, until, seed: NO_FAULTS,
+        faults=lambda made, until, seed: FaultPlan(),
         checkers=lambda made: [checker],
         duration=5.0,
         settling=1.0,
@@ -173,7 +173,7 @@ def test_checkers_hear_of_steps_only_if_they_want_to() -> None:
 
     counting = Counting()
     scenario = msgspec.structs.replace(gossip(nodes=4), checkers=lambda made: [counting])
-    result = run_scenario(scenario, 3, NO_FAULTS)
+    result = run_scenario(scenario, 3, FaultPlan())
     assert counting.steps == result.counters.received + result.counters.fired + result.inputs
 
 

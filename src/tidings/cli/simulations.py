@@ -11,7 +11,6 @@ import typer
 from tidings.cli.output import Json, print_json
 from tidings.model.errors import UsageError
 from tidings.sim.definition import Definition, Setting
-from tidings.sim.faults import SHOWN_MAX
 from tidings.sim.hunt import Found, hunt
 from tidings.sim.library import built_in, find
 from tidings.sim.order import Order, fulfil, setting_text
@@ -20,6 +19,9 @@ from tidings.sim.scenario import Result
 from tidings.trace.record import Record
 
 FAILED = 1
+
+FAULTS_SHOWN_MAX = 40
+"""Of more faults the rest is counted."""
 
 simulations = typer.Typer(
     help="Run protocols in a simulated network.",
@@ -191,10 +193,10 @@ def result_lines(order: Order, definition: Definition, result: Result, trace: Pa
         f"seed       {order.seed}",
         f"network    {result.nodes} nodes, {result.edges} links",
         f"faults     {len(result.faults) or 'none'}",
-        *[f"  {fault}" for fault in result.faults[:SHOWN_MAX]],
+        *[f"  {fault}" for fault in result.faults[:FAULTS_SHOWN_MAX]],
     ]
-    if len(result.faults) > SHOWN_MAX:
-        lines.append(f"  ... and {len(result.faults) - SHOWN_MAX} more; --json shows all")
+    if len(result.faults) > FAULTS_SHOWN_MAX:
+        lines.append(f"  ... and {len(result.faults) - FAULTS_SHOWN_MAX} more; --json shows all")
     lines += [
         f"inputs     {result.inputs}, of which {counters.refused} found the node down",
         f"time       {result.ended_at:g} s simulated",

@@ -290,8 +290,12 @@ class Host:
             self.lost(effect.to, effect.message, reasons.DATAGRAMS_OFF)
 
     def send_to_self(self, effect: Send) -> None:
-        data = encode(effect.message)
-        self.step_soon(Received(self.node_id, decode(data), len(data)))
+        try:
+            data = encode(effect.message)
+        except UsageError:
+            self.lost(self.node_id, effect.message, reasons.NO_BYTES)
+        else:
+            self.step_soon(Received(self.node_id, decode(data), len(data)))
 
     def deliver(self, effect: Deliver) -> None:
         self.counts.delivered += 1

@@ -66,6 +66,10 @@ class FaultMix(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if getattr(self, name) < 0:
                 raise UsageError(f"faults: {name} {getattr(self, name)}; give a count from 0")
 
+    def before(self, until: float) -> "FaultMix":
+        """The same in less time, where there is less."""
+        return msgspec.structs.replace(self, begin=min(self.begin, until / 2), end=min(self.end, until))
+
 
 def draw_faults(mix: FaultMix, nodes: Sequence[NodeId], seed: int, exempt: Collection[NodeId] = ()) -> FaultPlan:
     """Nobody who is exempt is struck, though one may be on the other side of a partition."""

@@ -35,9 +35,6 @@ from tidings.sim.churn import FOR_EVER, Absence
 FAULTS_MAX = 100_000
 """Faults of one plan; churn among thousands of nodes needs tens of thousands."""
 
-SHOWN_MAX = 40
-"""Faults that are printed for people; of more, the rest is counted."""
-
 NODE_NAME = re.compile(r"[^\s,;=]+")
 CRASH_WORDS = ("forgetting", "silent")
 DIRECTIONS = ("both", "outgoing", "incoming")
@@ -190,12 +187,6 @@ class FaultPlan(msgspec.Struct, frozen=True):
         """One line, from which `parse_plan` reads the same plan."""
         return "; ".join(str(fault) for fault in self.faults)
 
-    def lines(self) -> list[str]:
-        """A line for each fault; of very many only the first."""
-        shown = [str(fault) for fault in self.faults[:SHOWN_MAX]]
-        more = len(self.faults) - len(shown)
-        return [*shown, f"... and {more} more"] if more else shown
-
     def without(self, places: range) -> "FaultPlan":
         return FaultPlan(tuple(fault for place, fault in enumerate(self.faults) if place not in places))
 
@@ -222,9 +213,6 @@ class FaultPlan(msgspec.Struct, frozen=True):
             elif fault.node in there:
                 kept.append(fault)
         return FaultPlan(tuple(kept))
-
-
-NO_FAULTS = FaultPlan()
 
 
 def plan_of(faults: list[Fault]) -> FaultPlan:

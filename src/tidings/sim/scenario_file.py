@@ -217,9 +217,7 @@ def read_faults(table: Table, churn: Churn, duration: float) -> Callable[[Topolo
     mix = convert({"end": duration, **rest}, FaultMix, "faults")
 
     def faults(topology: Topology, until: float, seed: int) -> FaultPlan:
-        # A run that is cut short has its faults in the time that is left.
-        shorter = msgspec.structs.replace(mix, begin=min(mix.begin, until / 2), end=min(mix.end, until))
-        drawn = draw_faults(shorter, topology.nodes, seed, exempt)
+        drawn = draw_faults(mix.before(until), topology.nodes, seed, exempt)
         return plan_of([*given.faults, *drawn.faults, *churn.crashes(topology.nodes, until, seed)])
 
     return faults

@@ -1,8 +1,7 @@
 """Gossip under trouble: nothing false and nothing twice while it lasts; once it is over, everybody has everything."""
 
-import msgspec
-
 from tidings.machine.effects import Transport
+from tidings.model.errors import UsageError
 from tidings.protocols.teaching.gossip import GossipParams
 from tidings.sim.casting import cast
 from tidings.sim.checkers import Checker, Convergence, Invariants, NoDuplicates, NothingFalse
@@ -12,6 +11,8 @@ from tidings.sim.ingredients import Churn, Publications, RoughNetwork, Span
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import Topology
 from tidings.sim.topologies.named import make_topology
+
+DURATION = 60.0
 
 SETTLING_PERIODS_PER_NODE = 8
 """On a chain an event takes a step in two to three periods; a star waits until its middle has drawn every leaf."""
@@ -26,15 +27,15 @@ def gossip(
 ) -> Scenario:
     """Events spread through loss, duplication, reordering, crashes and partitions; in the end all have all."""
     mix = FaultMix(crashes=3, pauses=2, partitions=2, one_way_partitions=1)
-    return spreading("gossip", nodes, topology, events, loss, transport, 60.0, mix, Churn())
+    return spreading("gossip", topology, nodes, events, loss, transport, mix)
 
 
 def gossip_churn(
     nodes: int = 16,
     topology: str = "scale_free",
     events: int = 20,
-    session: float = 40.0,
-    absence: float = 20.0,
+    session: float = 20.0,
+    absence: float = 10.0,
     churn: bool = True,
 ) -> Scenario:
     """Nodes come and go in Weibull sessions and lose their state; whoever is up in the end has what is left."""
@@ -44,7 +45,7 @@ def gossip_churn(
         there=Span("weibull", session, 0.6),
         away=Span("exponential", absence),
     )
-    return spreading("gossip-churn", nodes, topology, events, 0.05, "stream", 120.0, FaultMix(), sessions)
+    return spreading("gossip-churn", topology, nodes, events, 0.05, "stream", FaultMix(), sessions)
 
 
 def gossip_chaos(
@@ -62,26 +63,27 @@ def gossip_chaos(
         slow_disks=2,
         corruptions=3,
     )
-    return spreading("gossip-chaos", nodes, topology, events, loss, transport, 60.0, mix, Churn())
+    return spreading("gossip-chaos", topology, nodes, events, loss, transport, mix)
 
 
 def spreading(
     name: str,
-    nodes: int,
     topology: str,
+    nodes: int,
     events: int,
     loss: float,
     transport: str,
-    duration: float,
     mix: FaultMix,
-    churn: Churn,
+    churn: Churn = Churn(),  # noqa: B008 - a frozen value
 ) -> Scenario:
-    params = GossipParams(period=1.0, transport=Transport(transport))
+    params = GossipParams(period=1.0, transport=transport_named(transport))
+    # A map has as many nodes as it has, whatever number is asked for.
+    count = len(make_topology(topology, nodes, 0).nodes)
     network = RoughNetwork(latency=0.05, jitter=0.05, loss=loss, duplication=loss, reordering=loss)
-    workload = Publications(events=events, end=duration)
+    workload = Publications(events=events, end=DURATION)
 
     def faults(made: Topology, until: float, seed: int) -> FaultPlan:
-        drawn = draw_faults(msgspec.structs.replace(mix, end=until), made.nodes, seed)
+        drawn = draw_faults(mix.before(until), made.nodes, seed)
         return plan_of([*drawn.faults, *churn.crashes(made.nodes, until, seed)])
 
     return Scenario(
@@ -92,9 +94,18 @@ def spreading(
         network=network.rules,
         faults=faults,
         checkers=what_gossip_promises,
-        duration=duration,
-        settling=30 + SETTLING_PERIODS_PER_NODE * nodes * params.period,
+        duration=DURATION,
+        settling=30 + SETTLING_PERIODS_PER_NODE * count * params.period,
     )
+
+
+def transport_named(name: str) -> Transport:
+    if name not in TRANSPORTS:
+        raise UsageError(f"transport: there is no {name!r}; give {' or '.join(TRANSPORTS)}")
+    return TRANSPORTS[name]
+
+
+TRANSPORTS = {transport.value: transport for transport in Transport}
 
 
 def what_gossip_promises(topology: Topology) -> list[Checker]:

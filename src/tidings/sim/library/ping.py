@@ -26,17 +26,12 @@ def ping(
     params = PingParams(period=period, misses=misses, transport=Transport.DATAGRAM)
     network = RoughNetwork(latency=0.05, jitter=0.05, loss=loss, duplication=loss, reordering=loss)
 
+    mix = FaultMix(
+        crashes=crashes, crashes_forgetting=crashes, pauses=2, partitions=2, one_way_partitions=1, swizzles=1
+    )
+
     def faults(made: Topology, until: float, seed: int) -> FaultPlan:
-        mix = FaultMix(
-            end=until,
-            crashes=crashes,
-            crashes_forgetting=crashes,
-            pauses=2,
-            partitions=2,
-            one_way_partitions=1,
-            swizzles=1,
-        )
-        drawn = draw_faults(mix, made.nodes, seed)
+        drawn = draw_faults(mix.before(until), made.nodes, seed)
         share = min(dead, len(made.nodes)) / len(made.nodes)
         dying = crashes_of(mass_failure(made.nodes, share, round(until * 0.9, 3), seed))
         return plan_of([*drawn.faults, *dying])

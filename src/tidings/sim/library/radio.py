@@ -31,7 +31,7 @@ def gossip_radio(
         roles=lambda made: dict.fromkeys(made.nodes, make),
         workload=lambda made, seed: Publications(events=events, end=60.0).inputs(made.nodes, seed),
         network=lambda made, calm_at, seed: Radio(made.nodes, RandomWaypoint(walking, seed).position, radio),
-        faults=lambda made, until, seed: draw_faults(mix, made.nodes, seed),
+        faults=lambda made, until, seed: draw_faults(mix.before(until), made.nodes, seed),
         checkers=what_gossip_promises,
         duration=60.0,
         settling=600.0,

@@ -14,7 +14,7 @@ from tidings.sim.topologies.shapes import (
     star,
 )
 from tidings.sim.topologies.topology import Edge, Topology
-from tidings.sim.topologies.zoo import from_topohub, zoo, zoo_names
+from tidings.sim.topologies.zoo import from_topohub, zoo
 
 __all__ = [
     "SHAPES",
@@ -35,5 +35,4 @@ __all__ = [
     "seattle_matrix",
     "star",
     "zoo",
-    "zoo_names",
 ]

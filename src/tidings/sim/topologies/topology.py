@@ -106,11 +106,6 @@ class Topology(msgspec.Struct, frozen=True):
         edges = [edge for edge in self.edges if parents.get(edge.a) == edge.b or parents.get(edge.b) == edge.a]
         return Topology(f"{self.name}-tree", self.nodes, tuple(edges))
 
-    def without(self, gone: NodeId) -> "Topology":
-        """The same less one node and its edges; what remains may be in pieces."""
-        nodes = tuple(node for node in self.nodes if node != gone)
-        return Topology(self.name, nodes, tuple(edge for edge in self.edges if gone not in (edge.a, edge.b)))
-
 
 def breadth_first(around: dict[NodeId, list[NodeId]], root: NodeId) -> list[tuple[NodeId, NodeId | None]]:
     """Every node that can be reached from `root`, with the node it was reached from."""

@@ -32,12 +32,6 @@ def zoo(name: str) -> Topology:
     return from_topohub(f"topozoo/{name}")
 
 
-def zoo_names(folder: Path) -> list[str]:
-    """Every map that the folder of real data has."""
-    with tarfile.open(folder / ARCHIVE) as archive:
-        return sorted(Path(member.name).stem for member in archive if member.name.endswith(".gml"))
-
-
 def from_archive(path: Path, name: str) -> Topology:
     with tarfile.open(path) as archive:
         for member in archive:

@@ -1,0 +1,71 @@
+"""The same scenario in both worlds: machines made by one factory, in the simulator and on loopback sockets.
+
+A factory takes the name of a node and its random streams, and neither knows nor can find out in which world its machine
+will live. Times are in seconds; a scenario takes as long on sockets as it says.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tests.scenarios.sockets import QUIET
+from tidings.machine.machine import Machine
+from tidings.machine.streams import Stream, random_stream
+from tidings.model.identity import NodeId
+from tidings.net import Address, Host
+from tidings.sim.network.latency import Constant
+from tidings.sim.simulator import Simulator
+from tidings.trace.record import Record
+
+Draws = Callable[[str], Stream]
+Factory = Callable[[NodeId, Draws], Machine]
+
+LATENCY = 0.0005
+"""One way between simulated nodes, about that of loopback under load."""
+
+
+def simulator_of(seed: int, names: Iterable[NodeId], make: Factory, latency: float = LATENCY, **more: Any) -> Simulator:
+    simulator = Simulator(seed, Constant(latency), checking=True, **more)
+    for name in names:
+        simulator.add(name, lambda draws, name=name: make(name, draws))
+    return simulator
+
+
+def draws_of(seed: int, name: NodeId, life: int = 0) -> Draws:
+    return lambda purpose: random_stream(seed, "node", name, life, purpose)
+
+
+def host_of(seed: int, name: NodeId, make: Factory, life: int = 0, **more: Any) -> Host:
+    return Host(name, make(name, draws_of(seed, name, life)), log=QUIET, rng=random_stream(seed, "calls", name), **more)
+
+
+async def started(hosts: Iterable[Host]) -> dict[NodeId, Host]:
+    """All running, and each knows where the others are."""
+    running: dict[NodeId, Host] = {}
+    for host in hosts:
+        await host.start()
+        running[host.node_id] = host
+    addresses: dict[NodeId, Address] = {name: host.address for name, host in running.items()}
+    for name, host in running.items():
+        for other, address in addresses.items():
+            if other != name:
+                await host.learn(other, address)
+    return running
+
+
+def round_trips(records: Iterable[Record]) -> list[float]:
+    """How long each probe of a ping took to be answered, read from the trace of the node that sent it."""
+    sent: dict[tuple[str | None, int], float] = {}
+    found: list[float] = []
+    for record in records:
+        if record.message == "Probe" and record.kind == "send":
+            sent[record.peer, round_of(record)] = record.time
+        elif record.message == "Echo" and record.kind == "receive":
+            found.append(record.time - sent[record.peer, round_of(record)])
+    return found
+
+
+def round_of(record: Record) -> int:
+    assert record.detail is not None
+    round: int = json.loads(record.detail)["round"]
+    return round
