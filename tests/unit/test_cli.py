@@ -34,7 +34,7 @@ def test_every_command_has_json_and_a_help_with_an_example(name: str, capsys: py
     assert run([*name.split()[1:], "--help"]) == 0
     text = capsys.readouterr().out
     assert "--json" in text
-    assert f"Example:\n    {name} " in text
+    assert f"Example:\n    {name}" in text
 
 
 def test_covering_is_answered_with_yes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,7 +79,6 @@ def test_messages_come_first_and_expired_timers_after_them() -> None:
     assert play(scenario()) == ["Received", "Received", "Fired"]
 
 
-
 def test_time_never_goes_back_and_a_timer_never_sees_a_time_before_its_own() -> None:
     class Watch(Puppet):
         times: list[float]
@@ -157,7 +156,11 @@ def test_what_is_saved_can_be_loaded(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with puppet_host("a", storage=tmp_path / "state.db") as a:
             order(a, Save("x/1", b"one"), Save("y", b"two"), Load("x/"))
-            assert [await a.items.get() for _ in range(3)] == [Saved("x/1"), Saved("y"), Loaded("x/", (("x/1", b"one"),))]
+            assert [await a.items.get() for _ in range(3)] == [
+                Saved("x/1"),
+                Saved("y"),
+                Loaded("x/", (("x/1", b"one"),)),
+            ]
 
     play(scenario())
 
@@ -206,6 +209,19 @@ def test_a_stream_becomes_a_link_when_either_end_asks_or_both_at_once(askers: st
             for host in (a, b):
                 order_heard = [it for it in host.machine.heard if isinstance(it, Received)]  # type: ignore[attr-defined]
                 assert [it.message.round for it in order_heard] == sorted(it.message.round for it in order_heard)
+
+    play(scenario())
+
+
+def test_small_messages_are_not_held_back_at_either_end() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a, puppet_host("b") as b:
+            await acquaint(a, b)
+            order(a, Send("b", Probe(1)))
+            await heard(b, Received)
+            for stream in (a.links.up["b"], b.links.up["a"]):
+                connected = stream.transport.get_extra_info("socket")
+                assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     play(scenario())
 
@@ -357,7 +373,9 @@ def test_two_protocols_with_different_transports_live_in_one_node() -> None:
         others = [other for other in names if other != name]
         return Node(
             {
-                "ping": Ping(others, PingParams(period=0.02, transport=Transport.DATAGRAM), random_stream(1, name, "ping")),
+                "ping": Ping(
+                    others, PingParams(period=0.02, transport=Transport.DATAGRAM), random_stream(1, name, "ping")
+                ),
                 "gossip": Gossip(others, GossipParams(period=0.02), random_stream(1, name, "gossip")),
             }
         )
@@ -376,7 +394,6 @@ def test_two_protocols_with_different_transports_live_in_one_node() -> None:
                 assert host.counts.stream_messages_received > 0
 
     play(scenario())
-
 
 
 def test_a_host_without_structlog_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

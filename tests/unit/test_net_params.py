@@ -11,7 +11,10 @@ from tidings.net import HostParams
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"silence_max": 3.0}, "silence_max: 3.0 would take a live peer for dead; give at least twice heartbeat_period"),
+        (
+            {"silence_max": 3.0},
+            "silence_max: 3.0 would take a live peer for dead; give at least twice heartbeat_period",
+        ),
         ({"connect_timeout": 2.0}, "connect_timeout: 2.0 is not above heartbeat_period"),
         ({"backoff_first": 0.0}, "backoff_first: 0.0 is no span of time"),
         ({"drain_timeout": float("nan")}, "drain_timeout: nan is no span of time"),

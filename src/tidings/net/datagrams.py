@@ -16,8 +16,8 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
 from tidings.net.connection import CONTROL
-from tidings.net.links import World
 from tidings.net.tls import Address
+from tidings.net.world import World
 from tidings.wire.errors import BadMessage
 from tidings.wire.registry import decode, encode
 

@@ -6,12 +6,9 @@
             ...
 
 The machine is the same object that runs in the simulator. Whatever happens (a message, a timer, a link, a saved entry)
-becomes an input; inputs are handled one at a time, on one thread, each to its end; then its effects are carried out in
-order. An input that arises meanwhile waits. So a handler is never interrupted and never sees half of another's work.
-
-Time is the clock of the loop, `now` never goes back, and a timer never sees a `now` before its own. A turn of the loop
-hands out the messages that have arrived and then fires what is due (`timers.py`): a single loop that never blocks,
-messages first, expired timers when no message waits.
+becomes an input; inputs are handled one at a time, on one thread, each to its end (`stepping.py`). Time is the clock of
+the loop. A turn of the loop hands out the messages that have arrived and then fires what is due (`timers.py`): a single
+loop that never blocks, messages first, expired timers when no message waits.
 
 A message to a peer goes over a stream (`links.py`) or as a datagram (`datagrams.py`), as its `Send` says. What cannot
 be sent is dropped with a reason, counted, and written to the trace; the machine is not asked. `Save` and `Load` go to
@@ -24,7 +21,6 @@ out wherever the application waits: in `items`, in `wait()`, and at the end of `
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +35,6 @@ from tidings.machine.effects import (
     Deliver,
     Disconnect,
     Drop,
-    Effect,
     Load,
     Note,
     Save,
@@ -47,7 +42,7 @@ from tidings.machine.effects import (
     SetTimer,
     Transport,
 )
-from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, Signal, TimerKey
+from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, TimerKey
 from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
@@ -60,12 +55,11 @@ from tidings.net.links import Links
 from tidings.net.listening import open_sockets
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
+from tidings.net.stepping import Stepper
 from tidings.net.storage import NO_STORAGE, TOO_MANY_WAITING, Answer, Storage
 from tidings.net.timers import Timers
 from tidings.net.tls import Address, Tls, check_permitted, is_loopback
 from tidings.trace.gathering import Writer
-from tidings.trace.record import Record
-from tidings.trace.recording import Lost
 from tidings.wire.registry import decode, encode
 
 ANY_PORT: Address = ("127.0.0.1", 0)
@@ -97,14 +91,11 @@ class Host:
         self.node_id, self.machine, self.listen, self.peers = node_id, machine, listen, dict(peers or {})
         self.params = params or HostParams()
         self.tls, self.insecure, self.storage_path = tls, insecure, storage
-        self.trace, self.rng, self.capabilities = trace, rng or Random(), tuple(capabilities)
+        self.rng, self.capabilities = rng or Random(), tuple(capabilities)
         self.log = log or make_logger(node_id)
         self.counts = Counts()
         self.clock: Callable[[], float] = time.monotonic
-        self.latest = 0.0
-        self.pending: deque[Input] = deque()
-        self.is_stepping = self.is_running = False
-        self.failure: BaseException | None = None
+        self.failure: Exception | None = None
         self.items = Inbox(self.params.inbox_max, self.params.inbox_policy, self.inbox_relieved)
         self.ended = asyncio.Event()
         self.address: Address = listen
@@ -114,12 +105,12 @@ class Host:
         self.computing: Computing
         self.datagrams: Datagrams | None = None
         self.storage: Storage | None = None
-        self.performers: dict[type, Callable[[Any], None]] = {
+        performers: dict[type, Callable[[Any], None]] = {
             Send: self.send,
             SetTimer: lambda effect: self.timers.set(effect.key, effect.at),
             CancelTimer: lambda effect: self.timers.cancel(effect.key),
             Deliver: self.deliver,
-            Drop: lambda effect: self.count_drop(effect.reason),
+            Drop: lambda effect: self.stepper.count(effect.reason),
             Note: lambda effect: None,
             Connect: lambda effect: self.links.connect(effect.neighbour),
             Disconnect: lambda effect: self.links.disconnect(effect.neighbour, effect.reason),
@@ -127,6 +118,8 @@ class Host:
             Save: self.save,
             Load: self.load,
         }
+        self.stepper = Stepper(node_id, machine, self.clock, self.counts, self.log, trace, performers, self.fail)
+        self.step, self.step_soon, self.lost = self.stepper.take, self.stepper.take_soon, self.stepper.lost
 
     # Beginning and end.
 
@@ -152,10 +145,9 @@ class Host:
         self.computing = Computing(self.params.compute_workers, self.params.computations_max, self.computed)
         for peer, address in self.peers.items():
             await self.learn(peer, address)
-        self.is_running = True
-        self.record_start()
+        self.stepper.write("start", detail=f'{{"clock":"{datetime.now(UTC).isoformat()}"}}')
         self.log.info("started", address="{}:{}".format(*self.address), tls=self.tls is not None)
-        self.run_machine(self.machine.start)
+        self.stepper.start()
         if self.datagrams is not None:
             self.datagrams.begin()
         await self.links.listen(stream)
@@ -163,11 +155,11 @@ class Host:
     async def stop(self) -> None:
         """Say goodbye, hand over what waits (within `drain_timeout`), finish saving. Twice does no harm."""
         if self.is_running:
-            self.is_running = False
+            self.stepper.stop()
             self.timers.clear()
             await self.links.stop()
             self.close_rest()
-            self.record_stop("stopped")
+            self.stepper.write("stop", reason="stopped")
             self.log.info("stopped")
         if self.storage is not None:
             storage, self.storage = self.storage, None
@@ -175,15 +167,15 @@ class Host:
         self.items.end(self.failure)
         self.ended.set()
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: Exception) -> None:
         """The machine is broken: stop where we are."""
-        self.failure, self.is_running = error, False
-        self.pending.clear()
+        self.failure = error
+        self.stepper.stop()
         self.log.critical("the machine failed", exc_info=error)
         self.timers.clear()
         self.links.abort()
         self.close_rest()
-        self.record_stop(f"failed: {type(error).__name__}")
+        self.stepper.write("stop", reason=f"failed: {type(error).__name__}")
         self.items.end(error)
         self.ended.set()
 
@@ -209,6 +201,10 @@ class Host:
         if self.failure is not None and error is None:
             raise self.failure
 
+    @property
+    def is_running(self) -> bool:
+        return self.stepper.is_running
+
     # Inputs.
 
     def inject(self, input: Input) -> None:
@@ -226,64 +222,18 @@ class Host:
         if self.datagrams is not None:
             await self.datagrams.learn(peer, address)
 
-    def step(self, input: Input) -> None:
-        """Handle one input; one that arises meanwhile waits for its turn."""
-        if self.is_stepping:
-            self.pending.append(input)
-            return
-        if not self.is_running:
-            return
-        self.counts.inputs += 1
-        self.run_machine(self.machine.handle, input)
-
-    def step_soon(self, input: Input) -> None:
-        """For answers to orders: a machine that orders the same again must not keep the loop from its sockets."""
-        self.loop.call_soon(self.step, input)
-
-    def run_machine(self, method: Callable[..., list[Effect]], *arguments: Input) -> None:
-        self.is_stepping = True
-        try:
-            began = self.now()
-            if self.trace is not None:
-                for input in arguments:
-                    self.trace.record(began, self.node_id, input)
-            effects = method(began, *arguments)
-            self.counts.handle_seconds += self.clock() - began
-            for effect in effects:
-                self.perform(began, effect)
-        except Exception as error:
-            error.add_note(f"in node {self.node_id!r}, handling {arguments!r:.300}")
-            self.fail(error)
-        finally:
-            self.is_stepping = False
-        if self.pending and self.is_running:
-            self.step(self.pending.popleft())
-
-    def now(self) -> float:
-        self.latest = max(self.latest, self.clock())
-        return self.latest
-
     def fire(self, at: float, key: TimerKey) -> None:
-        self.latest = max(self.latest, at)
+        self.stepper.latest = max(self.stepper.latest, at)
         self.counts.timers_fired += 1
         self.step(Fired(key))
 
     # Effects.
 
-    def perform(self, now: float, effect: Effect) -> None:
-        if self.trace is not None:
-            self.trace.record(now, self.node_id, effect)
-        performer = self.performers.get(type(effect))
-        if performer is not None:
-            performer(effect)
-        elif not isinstance(effect, Signal):
-            raise UsageError(f"{type(effect).__name__} is no effect; see tidings.machine.effects")
-
     def send(self, effect: Send) -> None:
         if effect.to == self.node_id:
             self.send_to_self(effect)
         elif effect.transport is Transport.STREAM:
-            self.links.send(effect.to, effect.message)
+            self.links.posting.send(effect.to, effect.message)
         elif self.datagrams is not None:
             self.datagrams.send(effect.to, effect.message)
         else:
@@ -300,7 +250,7 @@ class Host:
     def deliver(self, effect: Deliver) -> None:
         self.counts.delivered += 1
         for item in self.items.put(effect.item):
-            self.give_up(item, INBOX_FULL)
+            self.stepper.give_up(item, INBOX_FULL)
         if self.items.is_pausing and not self.links.is_paused:
             self.links.pause_reading()
 
@@ -346,29 +296,3 @@ class Host:
         """From another thread. A loop that is closed has nobody left to tell."""
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(function, *arguments)
-
-    # Drops, trace.
-
-    def lost(self, to: NodeId, message: Any, reason: str) -> None:
-        """A message could not be sent."""
-        self.count_drop(reason, to)
-        if self.trace is not None:
-            self.trace.record(self.latest, self.node_id, Lost(to, message, reason))
-
-    def give_up(self, item: Any, reason: str) -> None:
-        self.count_drop(reason)
-        if self.trace is not None:
-            self.trace.record(self.latest, self.node_id, Drop(item, reason))
-
-    def count_drop(self, reason: str, peer: NodeId | None = None) -> None:
-        if self.counts.drop(reason):
-            self.log.warning("first drop for this reason", reason=reason, peer=peer)
-
-    def record_start(self) -> None:
-        if self.trace is not None:
-            clock = datetime.now(UTC).isoformat()
-            self.trace.write(Record(time=self.now(), node=self.node_id, kind="start", detail=f'{{"clock":"{clock}"}}'))
-
-    def record_stop(self, reason: str) -> None:
-        if self.trace is not None:
-            self.trace.write(Record(time=self.now(), node=self.node_id, kind="stop", reason=reason))

@@ -3,65 +3,32 @@
 A stream is opened when a machine sends to a peer it has none with. Machines hear nothing of that. A machine that says
 `Connect` asks for a link: a stream of which both ends are told, with `LinkUp` and `LinkDown` by turns and with growing
 epochs. The wish travels as a capability in the Hello; where a stream is up already, as a second Hello on it. Each
-`Connect` has one answer.
+`Connect` has one answer. `choosing.py` says which connection is kept where two nodes have several, `dialing.py` how
+peers are called, and `posting.py` what becomes of a message.
 
-Two nodes may call each other at the same moment, and a peer whose connection broke unnoticed calls again while we still
-hold the old one. So there can be several connections between two nodes, and both must keep the same one. Only one of
-the two decides: the one with the smaller name. It takes the first connection that is introduced, and tells the other
-with its first Heartbeat; the other waits for that. When a further connection is introduced while a stream is up:
-
-- It was begun before the stream was agreed upon (its epoch is not larger): both called at once. It is refused.
-- The caller proposed a larger epoch: it knew the stream and has given it up. The new one replaces it.
-- Neither: the caller has no memory, or it called before it heard of the stream. The deciding end sends a heartbeat on
-  the stream and waits. If anything is heard on it, the new one is refused; if it breaks (a process that was restarted
-  answers with a reset), the new one takes its place.
-
-What is sent to a peer without a stream goes as `dialing.py` says. What is lost for a reason we know is reported as
-lost, with that reason. On a stream that breaks, whatever was on its way is gone.
+On a stream that breaks, whatever was on its way is gone.
 """
 
 import asyncio
 import socket
 from collections.abc import Iterable
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-from tidings.machine.inputs import Input, LinkDown, LinkUp, Received
-from tidings.model.errors import UsageError
+from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
+from tidings.net.choosing import Epochs, Verdict, judge
 from tidings.net.connection import HEARTBEAT, Cause, Connection, Stage
-from tidings.net.counts import Counts
 from tidings.net.dialing import Dial
-from tidings.net.params import HostParams
+from tidings.net.posting import Posting
 from tidings.net.tls import Address, Tls, why_not_this_peer
-from tidings.wire.frames import HEAD_BYTES, frame
+from tidings.net.world import World
+from tidings.wire.frames import HEAD_BYTES
 from tidings.wire.handshake import Agreement, Hello, Refusal, agree, hello
-from tidings.wire.registry import decode, encode
-
-EPOCHS_MAX = 100_000
-"""Peers whose last epoch is remembered; the one that was heard of longest ago is forgotten."""
 
 LINK = "link"
 """The capability that says: make a link of this stream."""
-
-
-class World(Protocol):
-    """The host, as far as its parts need it."""
-
-    node_id: NodeId
-    loop: asyncio.AbstractEventLoop
-    params: HostParams
-    counts: Counts
-    log: Any
-
-    def clock(self) -> float: ...
-
-    def step(self, input: Input) -> None: ...
-
-    def step_soon(self, input: Input) -> None: ...
-
-    def lost(self, to: NodeId, message: Any, reason: str) -> None: ...
 
 
 class Links:
@@ -70,7 +37,8 @@ class Links:
         self.loop, self.params, self.counts, self.log = world.loop, world.params, world.counts, world.log
         self.up: dict[NodeId, Connection] = {}
         self.dials: dict[NodeId, Dial] = {}
-        self.epochs: dict[NodeId, int] = {}
+        self.posting = Posting(world, self.up, self.dials)
+        self.epochs = Epochs()
         self.rivals: dict[NodeId, Connection] = {}
         """Connections that wait until it is known whether the stream to the same peer still lives."""
         self.open: dict[Connection, None] = {}
@@ -78,8 +46,6 @@ class Links:
         self.all_gone = asyncio.Event()
         self.server: asyncio.Server | None = None
         self.is_paused = self.is_stopping = False
-        self.latest_message: Any = None
-        self.latest_frame = b""
 
     # Beginning and end.
 
@@ -142,65 +108,21 @@ class Links:
     def connect(self, peer: NodeId) -> None:
         stream, dial = self.up.get(peer), self.dials.get(peer)
         if stream is not None and stream.is_link:
-            self.world.step_soon(LinkUp(peer, self.epochs[peer]))
+            self.world.step_soon(LinkUp(peer, self.epochs.of(peer)))
         elif stream is not None:
             self.ask_for_link(stream)
         elif dial is not None:
             dial.want()
         else:
-            self.world.step_soon(LinkDown(peer, self.epochs.get(peer, 0), reasons.NO_ADDRESS))
+            self.world.step_soon(LinkDown(peer, self.epochs.of(peer), reasons.NO_ADDRESS))
 
     def disconnect(self, peer: NodeId, reason: str) -> None:
         dial = self.dials.get(peer)
         if dial is not None:
             dial.stop()
-            self.drop_waiting(dial, reasons.NO_LINK)
+            self.posting.drop_waiting(dial, reasons.NO_LINK)
         for connection in [it for it in self.open if it.peer == peer]:
             connection.end(Cause.DISCONNECTED, reason or "disconnected")
-
-    def send(self, to: NodeId, message: Any) -> None:
-        framed = self.frame_of(to, message)
-        if framed is None:
-            return
-        stream = self.up.get(to)
-        if stream is None:
-            self.send_without_stream(to, message, framed)
-        else:
-            self.put(stream, framed, message)
-
-    def put(self, stream: Connection, framed: bytes, message: Any) -> None:
-        """`message` is None where only its bytes are at hand."""
-        if len(framed) > stream.frame_bytes_max + HEAD_BYTES:
-            reason = reasons.TOO_LARGE
-        elif stream.outbox.put(framed):
-            self.counts.stream_messages_sent += 1
-            self.counts.stream_bytes_sent += len(framed)
-            return
-        else:
-            reason = reasons.QUEUE_FULL
-        self.world.lost(stream.peer, decode(framed[HEAD_BYTES:]) if message is None else message, reason)
-
-    def frame_of(self, to: NodeId, message: Any) -> bytes | None:
-        # The same message often goes to many.
-        if message is self.latest_message:
-            return self.latest_frame
-        try:
-            framed = frame(encode(message))
-        except UsageError as problem:
-            self.log.error("message without bytes", message=type(message).__name__, problem=str(problem))
-            self.world.lost(to, message, reasons.NO_BYTES)
-            return None
-        self.latest_message, self.latest_frame = message, framed
-        return framed
-
-    def send_without_stream(self, to: NodeId, message: Any, framed: bytes) -> None:
-        dial = self.dials.get(to)
-        if dial is None:
-            self.world.lost(to, message, reasons.NO_ADDRESS)
-        elif not dial.is_under_way and not dial.begin():
-            self.world.lost(to, message, reasons.NO_LINK)
-        elif not dial.waiting.put(framed):
-            self.world.lost(to, message, reasons.QUEUE_FULL)
 
     # Calling.
 
@@ -223,17 +145,13 @@ class Links:
 
     def dial_failed(self, dial: Dial, reason: str) -> None:
         self.counts.dial_failures += 1
-        self.drop_waiting(dial, reasons.UNREACHABLE)
+        self.posting.drop_waiting(dial, reasons.UNREACHABLE)
         host, port = dial.address
         wait = round(dial.retry_at - self.loop.time(), 3)
         self.log.info("peer not reached", peer=dial.peer, address=f"{host}:{port}", reason=reason, wait=wait)
         if dial.is_wanted:
             dial.is_wanted = False
-            self.world.step(LinkDown(dial.peer, self.epochs.get(dial.peer, 0), f"cannot connect: {reason}"))
-
-    def drop_waiting(self, dial: Dial, reason: str) -> None:
-        for framed in dial.waiting.take_all():
-            self.world.lost(dial.peer, decode(framed[HEAD_BYTES:]), reason)
+            self.world.step(LinkDown(dial.peer, self.epochs.of(dial.peer), f"cannot connect: {reason}"))
 
     # What connections tell us.
 
@@ -253,7 +171,7 @@ class Links:
     def greeting(self, peer: NodeId) -> Hello:
         dial = self.dials.get(peer)
         wish = (LINK,) if dial is not None and dial.is_wanted else ()
-        epoch = self.epochs.get(peer, 0) + 1
+        epoch = self.epochs.next(peer)
         return hello(self.world.node_id, capabilities=(*self.capabilities, *wish), epoch=epoch)
 
     def greeted(self, connection: Connection, theirs: Hello) -> None:
@@ -268,7 +186,7 @@ class Links:
         assert isinstance(outcome, Agreement)
         connection.introduce(outcome)
         if self.world.node_id < theirs.node:
-            self.judge(connection, outcome, theirs)
+            self.judge(connection, connection.mine, theirs)
 
     def why_not(self, connection: Connection, theirs: Hello) -> str:
         if connection.calling is not None and connection.calling != theirs.node:
@@ -277,21 +195,22 @@ class Links:
             return f"{self.world.node_id} has {self.params.streams_max} streams already; connect elsewhere"
         return why_not_this_peer(connection.transport.get_extra_info("ssl_object"), theirs.node)
 
-    def judge(self, connection: Connection, agreement: Agreement, theirs: Hello) -> None:
+    def judge(self, connection: Connection, mine: Hello, theirs: Hello) -> None:
         """Whether this connection becomes the stream; we are the end that decides."""
-        peer, known = agreement.peer, self.epochs.get(agreement.peer, 0)
-        stream = self.up.get(peer)
-        if agreement.epoch <= known:
-            connection.end(Cause.DUPLICATE, "both ends called at once; the other connection is kept")
-        elif stream is None or theirs.epoch > known:
-            self.take_as_stream(connection)
-        else:
-            rival = self.rivals.pop(peer, None)
-            if rival is not None:
-                rival.end(Cause.DUPLICATE, "a newer connection waits in its place")
-            self.rivals[peer] = connection
-            stream.is_questioned = True
-            stream.outbox.put(HEARTBEAT)
+        peer, stream = theirs.node, self.up.get(theirs.node)
+        match judge(self.epochs.of(peer), mine.epoch, theirs.epoch, stream is not None):
+            case Verdict.TAKE:
+                self.take_as_stream(connection)
+            case Verdict.REFUSE:
+                connection.end(Cause.DUPLICATE, "both ends called at once; the other connection is kept")
+            case Verdict.QUESTION:
+                assert stream is not None
+                rival = self.rivals.pop(peer, None)
+                if rival is not None:
+                    rival.end(Cause.DUPLICATE, "a newer connection waits in its place")
+                self.rivals[peer] = connection
+                stream.is_questioned = True
+                stream.outbox.put(HEARTBEAT)
 
     def heard(self, stream: Connection) -> None:
         """A stream that was questioned lives."""
@@ -316,12 +235,11 @@ class Links:
         dial = self.dials.get(peer)
         if dial is not None:
             dial.cancel_retry()
-            for framed in dial.waiting.take_all():
-                self.put(connection, framed, None)
+            self.posting.send_waiting(dial, connection)
         if self.is_paused:
             connection.pause_reading()
         epoch = max(mine.epoch, theirs.epoch)
-        self.remember_epoch(peer, epoch)
+        self.epochs.remember(peer, epoch)
         self.log.info("stream up", peer=peer, epoch=epoch, direction="out" if connection.calling else "in")
         if LINK in mine.capabilities or LINK in theirs.capabilities:
             self.make_link(connection, epoch)
@@ -331,7 +249,7 @@ class Links:
     def ask_for_link(self, stream: Connection) -> None:
         """Say Hello once more on a stream that is up. The answer is the peer's Hello of the same kind."""
         if stream.asked_epoch is None:
-            stream.asked_epoch = self.epochs.get(stream.peer, 0) + 1
+            stream.asked_epoch = self.epochs.next(stream.peer)
             capabilities = (*self.capabilities, LINK)
             stream.greet(hello(self.world.node_id, capabilities=capabilities, epoch=stream.asked_epoch))
 
@@ -339,10 +257,10 @@ class Links:
         if theirs.node != stream.peer or LINK not in theirs.capabilities:
             stream.end(Cause.BAD_MESSAGE, "a second Hello that asks for no link")
             return
-        epoch = max(theirs.epoch, self.epochs.get(stream.peer, 0) + 1)
+        epoch = max(theirs.epoch, self.epochs.next(stream.peer))
         if stream.asked_epoch is None:
             stream.greet(hello(self.world.node_id, capabilities=(*self.capabilities, LINK), epoch=epoch))
-        self.remember_epoch(stream.peer, epoch)
+        self.epochs.remember(stream.peer, epoch)
         self.make_link(stream, epoch)
 
     def make_link(self, stream: Connection, epoch: int) -> None:
@@ -352,12 +270,6 @@ class Links:
             dial.is_wanted = False
         self.log.info("link up", peer=stream.peer, epoch=epoch)
         self.world.step(LinkUp(stream.peer, epoch))
-
-    def remember_epoch(self, peer: NodeId, epoch: int) -> None:
-        self.epochs.pop(peer, None)
-        self.epochs[peer] = epoch
-        if len(self.epochs) > EPOCHS_MAX:
-            del self.epochs[next(iter(self.epochs))]
 
     def received(self, sender: NodeId, message: Any, size_bytes: int) -> None:
         self.counts.stream_messages_received += 1

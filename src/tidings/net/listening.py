@@ -42,7 +42,8 @@ def look_up(host: str, port: int) -> tuple[int, tuple[str, int, *tuple[int, ...]
 
 
 def bind(family: int, kind: socket.SocketKind, numeric: tuple[str | int, ...], asked: Address) -> socket.socket:
-    made = socket.socket(family, kind)
+    # Named in full: asyncio switches Nagle's delay off only for sockets that say they are TCP.
+    made = socket.socket(family, kind, socket.IPPROTO_TCP if kind is socket.SOCK_STREAM else socket.IPPROTO_UDP)
     try:
         made.setblocking(False)
         if kind is socket.SOCK_STREAM:

@@ -47,7 +47,7 @@ class TracedProcess(Process):
             self.things.extend((now, self.id, RECEIVE, input.sender, input.message, input.size_bytes or None))
         else:
             self.trace.record(now, self.id, input)
-        super().step(now, input)
+        Process.step(self, now, input)
 
     def carry_out(self, now: float, effects: list[Effect]) -> None:
         add = self.things.extend

@@ -34,5 +34,5 @@ def gossip_radio(
         faults=lambda made, until, seed: draw_faults(mix.before(until), made.nodes, seed),
         checkers=what_gossip_promises,
         duration=60.0,
-        settling=600.0,
+        settling=240.0,
     )

@@ -1,0 +1,75 @@
+"""From a message to the queue of a stream, or to the reason why it was dropped.
+
+A message is encoded once, however many peers it goes to one after the other. Without a stream it waits for the call
+that is under way, or causes one; `dialing.py` says when a peer may be called.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.net import counts as reasons
+from tidings.net.connection import Connection
+from tidings.net.dialing import Dial
+from tidings.net.world import World
+from tidings.wire.frames import HEAD_BYTES, frame
+from tidings.wire.registry import decode, encode
+
+
+class Posting:
+    """`up` are the streams there are, `dials` the peers that can be called; both belong to `Links`."""
+
+    def __init__(self, world: World, up: Mapping[NodeId, Connection], dials: Mapping[NodeId, Dial]) -> None:
+        self.world, self.counts, self.up, self.dials = world, world.counts, up, dials
+        self.latest_message: Any = None
+        self.latest_frame = b""
+
+    def send(self, to: NodeId, message: Any) -> None:
+        if message is not self.latest_message and not self.encode(to, message):
+            return
+        stream = self.up.get(to)
+        if stream is not None:
+            self.put(stream, self.latest_frame)
+        else:
+            self.send_without_stream(to, message, self.latest_frame)
+
+    def encode(self, to: NodeId, message: Any) -> bool:
+        try:
+            framed = frame(encode(message))
+        except UsageError as problem:
+            self.world.log.error("message without bytes", message=type(message).__name__, problem=str(problem))
+            self.world.lost(to, message, reasons.NO_BYTES)
+            return False
+        self.latest_message, self.latest_frame = message, framed
+        return True
+
+    def put(self, stream: Connection, framed: bytes) -> None:
+        if len(framed) > stream.frame_bytes_max + HEAD_BYTES:
+            self.lose(stream.peer, framed, reasons.TOO_LARGE)
+        elif stream.outbox.put(framed):
+            self.counts.stream_messages_sent += 1
+            self.counts.stream_bytes_sent += len(framed)
+        else:
+            self.lose(stream.peer, framed, reasons.QUEUE_FULL)
+
+    def send_without_stream(self, to: NodeId, message: Any, framed: bytes) -> None:
+        dial = self.dials.get(to)
+        if dial is None:
+            self.world.lost(to, message, reasons.NO_ADDRESS)
+        elif not dial.is_under_way and not dial.begin():
+            self.world.lost(to, message, reasons.NO_LINK)
+        elif not dial.waiting.put(framed):
+            self.world.lost(to, message, reasons.QUEUE_FULL)
+
+    def send_waiting(self, dial: Dial, stream: Connection) -> None:
+        """The call succeeded."""
+        for framed in dial.waiting.take_all():
+            self.put(stream, framed)
+
+    def drop_waiting(self, dial: Dial, reason: str) -> None:
+        for framed in dial.waiting.take_all():
+            self.lose(dial.peer, framed, reason)
+
+    def lose(self, to: NodeId, framed: bytes, reason: str) -> None:
+        self.world.lost(to, decode(framed[HEAD_BYTES:]), reason)
