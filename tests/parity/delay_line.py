@@ -18,6 +18,7 @@ CLONE_NEWNET = 0x40000000
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 PACKET_BYTES_MAX = 65536
 INTERFACE = "delayed"
+STDIN = 0
 
 
 def enter(namespace: str) -> None:
@@ -39,8 +40,8 @@ def carry(devices: tuple[int, int], delay: float) -> None:
     under_way: deque[tuple[float, int, bytes]] = deque()
     while True:
         wait = max(0.0, under_way[0][0] - time.monotonic()) if under_way else None
-        ready, _, _ = select.select([*devices, sys.stdin], [], [], wait)
-        if sys.stdin in ready:
+        ready, _, _ = select.select([*devices, STDIN], [], [], wait)
+        if STDIN in ready:
             return
         for device in ready:
             under_way.append((time.monotonic() + delay, other[device], os.read(device, PACKET_BYTES_MAX)))

@@ -1,4 +1,4 @@
-"""One node that pings another, as a program: `python -m tests.parity.ping_node NAME ADDRESS PEER ADDRESS TRANSPORT SEED`.
+"""One node that pings another, as a program: `... -m tests.parity.ping_node NAME ADDRESS PEER ADDRESS TRANSPORT SEED`.
 
 It writes the round trips that it measured as a JSON list once there are enough of them, and goes on answering until its
 input is closed.

@@ -120,7 +120,8 @@ def real_median(transport: Transport) -> float:
     for process in running:
         process.communicate(timeout=SECONDS_MAX)
         assert process.returncode == 0
-    return statistics.median(found[0])
+    median: float = statistics.median(found[0])
+    return median
 
 
 def simulated_median(transport: Transport) -> float:

@@ -6,6 +6,7 @@ will live. Times are in seconds; a scenario takes as long on sockets as it says.
 
 import json
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from tests.scenarios.sockets import QUIET
@@ -27,7 +28,7 @@ LATENCY = 0.0005
 def simulator_of(seed: int, names: Iterable[NodeId], make: Factory, latency: float = LATENCY, **more: Any) -> Simulator:
     simulator = Simulator(seed, Constant(latency), checking=True, **more)
     for name in names:
-        simulator.add(name, lambda draws, name=name: make(name, draws))
+        simulator.add(name, partial(make, name))
     return simulator
 
 

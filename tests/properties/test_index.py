@@ -183,7 +183,7 @@ class IndexAgainstScan(RuleBasedStateMachine):
 StateMachineCase: Any = IndexAgainstScan.TestCase
 
 
-class TestIndexAgainstScan(StateMachineCase):
+class TestIndexAgainstScan(StateMachineCase):  # type: ignore[misc]
     """A run is 25 steps, so fewer of them make as many cases as other properties have."""
 
     settings = settings(stateful_step_count=25, max_examples=max(25, EXAMPLES // 25))

@@ -6,6 +6,7 @@ Nothing here sleeps to let time pass: tests wait for something to happen, and a 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -121,7 +122,7 @@ class BarePeer:
 
     @classmethod
     async def introduced(cls, address: Address, name: str, epoch: int = 1, link: bool = True) -> "BarePeer":
-        """With both Hellos exchanged. The stream is up if `name` is larger than that of the host, which then decides."""
+        """With both Hellos exchanged. If `name` is larger than that of the host, it is the host that decides."""
         peer = await cls.call(address)
         peer.say(Hello(name, capabilities=("link",) if link else (), epoch=epoch))
         assert isinstance(await peer.hear(), Hello)
@@ -154,7 +155,5 @@ class BarePeer:
 
     async def close(self) -> None:
         self.writer.close()
-        try:
+        with suppress(OSError):
             await self.writer.wait_closed()
-        except OSError:
-            pass

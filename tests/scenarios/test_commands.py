@@ -54,7 +54,7 @@ def test_run_as_json_holds_all_of_it(capsys: pytest.CaptureFixture[str], tmp_pat
         (["run", "gossip", "--set", "topology=blob"], "there is no topology 'blob'; give chain, star, ring"),
         (["run", "ping", "--set", "period=-1"], "period: -1.0 is no span of time"),
         (["run", "gossip", "--faults", "boom"], "write a fault as in: 2.5..7.1 crash n3"),
-        (["run", "gossip", "--faults", "1..2 crash n77"], "there is no such node; the nodes are n0 to n11"),
+        (["run", "gossip", "--faults", "1..2 crash n77"], "there is no node 'n77'; the nodes are n0 to n11"),
         (["run", "gossip", "--trace", "run.csv"], "end its name in .parquet or .jsonl"),
         (["run", "gossip", "--duration", "-1"], "duration: -1.0 must be above 0"),
         (["replay", "nowhere.jsonl"], "there is no such file"),

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -341,11 +342,16 @@ def test_two_nodes_that_call_each_other_at_once_end_with_one_link_of_the_same_ep
                 assert up_a == LinkUp("b", up_b.epoch)
                 assert (await heard(a, Received)).message == Probe(2)
                 assert (await heard(b, Received)).message == Probe(1)
-                await until(lambda a=a, b=b: len(a.links.open) == len(b.links.open) == 1)
+                for host in (a, b):
+                    await until(partial(has_one_connection, host))
                 assert a.counts.drops == b.counts.drops == {}
                 assert [type(it) for it in a.machine.heard] == [LinkUp, Received]  # type: ignore[attr-defined]
 
     play(scenario())
+
+
+def has_one_connection(host: Host) -> bool:
+    return len(host.links.open) == 1
 
 
 def test_a_caller_without_memory_takes_the_place_of_a_stream_that_turns_out_dead() -> None:
@@ -444,6 +450,7 @@ def test_a_host_stops_in_time_although_a_peer_does_not_read() -> None:
 
 FULL_DISK = """
 import json, resource, sys
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from tidings.machine.effects import Load, Save

@@ -9,7 +9,7 @@ from tidings.sim.library.ping import ping
 from tidings.sim.order import Order, fulfil
 from tidings.sim.scenario import Result, Scenario, run_scenario
 
-SEEDS_PER_EXAMPLE = 10
+SEEDS_PER_EXAMPLE = 20
 """One seed for so many of the examples that a property would try."""
 
 

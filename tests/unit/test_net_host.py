@@ -5,6 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from tidings.model.event import Event
 from tidings.net import Host, HostError, HostParams, InboxPolicy, run
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams, Probe
+from tidings.trace.errors import TraceError
 from tidings.trace.writers import RingBuffer
 from tidings.wire import encode, frame
 
@@ -313,7 +315,7 @@ def test_a_message_without_bytes_is_dropped_and_the_node_goes_on() -> None:
         (lambda: play(inject_too_early()), "inject: host a is not running; use it inside 'async with'"),
         (lambda: play(start_twice()), "start: this host has been started already"),
         (lambda: puppet_host("a", peers={"a": ("127.0.0.1", 1)}), "peers: 'a' is this node itself"),
-        (lambda: play(return_nonsense()), "'str' is no effect|str is no effect"),
+        (lambda: play(return_nonsense()), "'nonsense' is no effect; return what"),
     ],
 )
 def test_a_wrong_call_says_what_to_do(call: Callable[[], object], message: str) -> None:
@@ -364,6 +366,10 @@ def test_an_event_loop_of_ones_own_is_enough() -> None:
     assert run(asyncio.sleep(0, "result")) == "result"
 
 
+def has_measured_all(ping: Ping) -> bool:
+    return all(neighbour.round_trips for neighbour in ping.neighbours.values())
+
+
 @pytest.mark.spec("P-16")
 def test_two_protocols_with_different_transports_live_in_one_node() -> None:
     """P-16: ping over datagrams beside gossip over streams, in one node and one host."""
@@ -389,7 +395,7 @@ def test_two_protocols_with_different_transports_live_in_one_node() -> None:
                 assert (await heard(host, Event)).key == ("s", "1")
             for host in hosts:
                 ping = host.machine.parts["ping"]  # type: ignore[attr-defined]
-                await until(lambda ping=ping: all(it.round_trips for it in ping.neighbours.values()))
+                await until(partial(has_measured_all, ping))
                 assert host.counts.datagrams_received > 0
                 assert host.counts.stream_messages_received > 0
 
@@ -400,3 +406,31 @@ def test_a_host_without_structlog_says_how_to_install_it(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "structlog", None)
     with pytest.raises(HostError, match=r"pip install 'tidings\[net\]'"):
         Host("a", Puppet())
+
+
+def test_a_machine_that_fails_at_its_start_leaves_nothing_open(tmp_path: Path) -> None:
+    class Stillborn(Puppet):
+        def start(self, now: float) -> list[Effect]:
+            raise AssertionError("cannot begin")
+
+    async def scenario() -> None:
+        stillborn = Host("a", Stillborn(), params=QUICK, log=QUIET, storage=tmp_path / "state.db")
+        with pytest.raises(AssertionError, match="cannot begin"):
+            await stillborn.start()
+        async with puppet_host("a", listen=stillborn.address, storage=tmp_path / "state.db"):
+            pass
+
+    play(scenario())
+
+
+def test_a_trace_that_cannot_be_written_does_not_stop_the_node() -> None:
+    class Full(RingBuffer):
+        def record(self, now: float, node: str, thing: object) -> None:
+            raise TraceError("no space left")
+
+    async def scenario() -> None:
+        async with puppet_host("a", trace=Full(10)) as a:
+            order(a, Send("a", Probe(1)))
+            await heard(a, Received)
+
+    play(scenario())

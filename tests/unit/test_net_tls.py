@@ -179,7 +179,7 @@ def test_loopback_is_known(host: str, answer: bool) -> None:
 def test_files_that_cannot_be_used_are_named(authority: Authority, tmp_path: Path) -> None:
     certificate, key = authority.files("a")
     other_certificate, _ = authority.files("b")
-    with pytest.raises(HostError, match="cannot read .*nowhere.pem for TLS: No such file or directory"):
+    with pytest.raises(HostError, match=r"cannot read .*nowhere.pem for TLS: No such file or directory"):
         Tls.from_files(tmp_path / "nowhere.pem", key, authority.file)
     with pytest.raises(HostError, match="a certificate and the private key that belongs to it are needed"):
         Tls.from_files(other_certificate, key, authority.file)

@@ -14,7 +14,7 @@ from tidings.sim.network.latency import Constant, Matrix
 from tidings.sim.network.replay import Fluctuating, LatencyTrace, MeasuredPair, read_matrix
 
 DATAGRAM = Transport.DATAGRAM
-HOSTS = [f"h{number}" for number in range(90)]
+HOSTS = [f"h{number}" for number in range(80)]
 
 
 def internet(seed: int) -> Internet:
@@ -51,7 +51,7 @@ def test_hosts_stand_in_stub_as_drawn_uniformly() -> None:
 def test_the_round_trips_between_hosts_are_those_of_the_specification() -> None:
     """Experiment E8 without the trace: 25, 58, 93, 131 and 195 ms, within 15 %, as the mean of several graphs."""
     percentiles = []
-    for seed in range(6):
+    for seed in range(5):
         rule = internet(seed)
         round_trips = sorted(2 * rule.latency(one, two) for place, one in enumerate(HOSTS) for two in HOSTS[:place])
         percentiles.append([round_trips[int(share * len(round_trips))] for share in (0.05, 0.25, 0.5, 0.75, 0.95)])

@@ -123,6 +123,7 @@ def test_time_jumps_to_what_is_due_and_never_goes_back() -> None:
         world.inject(99.0, "a", Say([]))
 
 
+@pytest.mark.spec("P-1")
 def test_a_timer_set_again_fires_once_at_the_last_time_and_a_cancelled_one_never() -> None:
     world = World("a")
     world.say(0.0, "a", SetTimer("x", 1.0), SetTimer("x", 5.0), SetTimer("y", 2.0), SetTimer("z", 9.0))

@@ -31,6 +31,9 @@ from tidings.wire.frames import OPENING_BYTES_MAX, FrameReader, frame
 from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import decode, encode
 
+READ_BYTES = 64 * 1024
+"""Bytes read at once, into a buffer that each connection keeps: a new one for every read would cost more than the read."""
+
 HEARTBEAT = frame(encode(Heartbeat()))
 CONTROL = (Hello, Heartbeat, Goodbye)
 
@@ -79,7 +82,7 @@ class Owner(Protocol):
     def gone(self, connection: "Connection") -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """`calling` is the name of the peer we called, None if we were called."""
 
     def __init__(
@@ -97,6 +100,7 @@ class Connection(asyncio.Protocol):
         self.theirs: Hello | None = None
         self.transport: asyncio.Transport
         self.outbox = Outbox(loop, params)
+        self.buffer = bytearray(READ_BYTES)
         self.reader = FrameReader(opening_bytes_max=OPENING_BYTES_MAX)
         self.unread: list[bytes] = []
         self.is_link = False
@@ -124,9 +128,14 @@ class Connection(asyncio.Protocol):
         self.tick = self.loop.call_later(self.params.handshake_timeout, self.give_up_greeting)
         self.owner.opened(self)
 
-    def data_received(self, data: bytes) -> None:
-        if self.stage is Stage.ENDED:
-            return
+    def get_buffer(self, sizehint: int) -> bytearray:
+        return self.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.stage is not Stage.ENDED:
+            self.arrived(bytes(memoryview(self.buffer)[:nbytes]))
+
+    def arrived(self, data: bytes) -> None:
         self.heard_at = self.clock()
         if self.is_questioned:
             self.is_questioned = False

@@ -94,7 +94,8 @@ class Dial:
         except ssl.SSLError as problem:
             reason = f"TLS failed: {problem.reason or problem}"
         except OSError as problem:
-            reason = os.strerror(problem.errno) if (problem.errno or 0) > 0 else problem.strerror or str(problem)
+            number = problem.errno or 0
+            reason = os.strerror(number) if number > 0 else problem.strerror or str(problem)
         self.task = None
         if reason and not self.caller.is_up(self.peer):
             self.put_off()

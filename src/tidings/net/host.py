@@ -22,6 +22,7 @@ out wherever the application waits: in `items`, in `wait()`, and at the end of `
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -148,6 +149,10 @@ class Host:
         self.stepper.write("start", detail=f'{{"clock":"{datetime.now(UTC).isoformat()}"}}')
         self.log.info("started", address="{}:{}".format(*self.address), tls=self.tls is not None)
         self.stepper.start()
+        if self.failure is not None:
+            stream.close()
+            await self.stop()
+            raise self.failure
         if self.datagrams is not None:
             self.datagrams.begin()
         await self.links.listen(stream)
@@ -293,6 +298,7 @@ class Host:
             self.step(answer)
 
     def call_on_loop(self, function: Callable[..., None], *arguments: Any) -> None:
-        """From another thread. A loop that is closed has nobody left to tell."""
-        if not self.loop.is_closed():
+        """From another thread."""
+        # A loop that is closed raises, and has nobody left to tell.
+        with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(function, *arguments)

@@ -21,6 +21,7 @@ from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net.counts import Counts
+from tidings.trace.errors import TraceError
 from tidings.trace.gathering import Writer
 from tidings.trace.record import Kind, Record
 from tidings.trace.recording import Lost
@@ -90,7 +91,7 @@ class Stepper:
         began = self.now()
         self.counts.inputs += 1
         if self.trace is not None:
-            self.trace.record(began, self.node_id, input)
+            self.record(input)
         try:
             effects = self.machine.handle(began, input)
         except Exception as error:
@@ -100,10 +101,10 @@ class Stepper:
         return effects
 
     def perform(self, effects: list[Effect]) -> None:
-        performers, trace = self.performers, self.trace
+        performers = self.performers
         for effect in effects:
-            if trace is not None:
-                trace.record(self.latest, self.node_id, effect)
+            if self.trace is not None:
+                self.record(effect)
             performer = performers.get(type(effect))
             if performer is not None:
                 performer(effect)
@@ -113,19 +114,26 @@ class Stepper:
     def lost(self, to: NodeId, message: Any, reason: str) -> None:
         """A message could not be sent."""
         self.count(reason, to)
-        if self.trace is not None:
-            self.trace.record(self.latest, self.node_id, Lost(to, message, reason))
+        self.record(Lost(to, message, reason))
 
     def give_up(self, item: Any, reason: str) -> None:
         """Something else was dropped by the world."""
         self.count(reason)
-        if self.trace is not None:
-            self.trace.record(self.latest, self.node_id, Drop(item, reason))
+        self.record(Drop(item, reason))
 
     def count(self, reason: str, peer: NodeId | None = None) -> None:
         if self.counts.drop(reason):
             self.log.warning("first drop for this reason", reason=reason, peer=peer)
 
     def write(self, kind: Kind, **fields: Any) -> None:
-        if self.trace is not None:
-            self.trace.write(Record(time=self.now(), node=self.node_id, kind=kind, **fields))
+        self.record(Record(time=self.now(), node=self.node_id, kind=kind, **fields))
+
+    def record(self, thing: Any) -> None:
+        """Into the trace, if there is one. A trace that cannot be written must not stop the node."""
+        if self.trace is None:
+            return
+        try:
+            self.trace.record(self.latest, self.node_id, thing)
+        except TraceError as problem:
+            self.trace = None
+            self.log.error("no trace from here on", problem=str(problem))

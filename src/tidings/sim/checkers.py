@@ -232,11 +232,11 @@ class RightSuspicion(Checker):
     def at_end(self, world: Simulator) -> list[Problem]:
         is_up = {id: node.process is not None for id, node in world.nodes.items()}
         return [
-            Problem(self.name, f"{other} is {'up' if is_up[other] else 'down'}, and judged wrongly", id, world.now)
+            Problem(self.name, f"{other} is {'up' if is_up.get(other) else 'down'}, and judged wrongly", id, world.now)
             for id, node in world.nodes.items()
             if is_up[id]
             for other in self.neighbours[id]
-            if is_up[other] == (other in self.suspected.of(node))
+            if is_up.get(other, False) == (other in self.suspected.of(node))
         ]
 
 

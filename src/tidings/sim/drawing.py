@@ -48,7 +48,7 @@ class FaultMix(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of skewed clocks: they are ahead by at most `offset_max`, and fast or slow by at most `drift_max`."""
 
     disk_delay_max: float = 2.0
-    corruption_max: float = 0.2
+    corruption_max: float = 0.5
     """The largest share of a node's frames that is corrupted."""
 
     def __post_init__(self) -> None:

@@ -127,19 +127,31 @@ class Run:
         check_positive("duration", self.duration)
         self.topology = scenario.topology(seed)
         self.plan = scenario.faults(self.topology, self.duration, seed) if plan is None else plan
-        check_plan(self.plan, self.topology, checking)
+        self.roles = scenario.roles(self.topology)
         self.ends_at = max(self.duration, self.plan.over_at) + scenario.settling
         self.inputs = [each for each in scenario.workload(self.topology, seed) if each.at <= self.duration]
+        self.check(checking)
         self.checkers = scenario.checkers(self.topology)
         network = Disturbed(scenario.network(self.topology, self.duration, seed), self.plan)
         self.simulator = Simulator(seed, network, checking, trace)
         self.simulator.process_type = watched(self.checkers, Corruption(self.plan, seed))
         self.populate()
 
+    def check(self, checking: bool) -> None:
+        """Faults and inputs are for nodes that exist."""
+        named = [(f"fault '{fault}'", node) for fault in self.plan.faults for node in fault.nodes]
+        named += [(f"input at {each.at}", each.node) for each in self.inputs]
+        for what, node in named:
+            if node not in self.roles:
+                nodes = list(self.roles)
+                raise UsageError(f"{what}: there is no node {node!r}; the nodes are {nodes[0]} to {nodes[-1]}")
+        if not checking and any(isinstance(fault, Corrupt) for fault in self.plan.faults):
+            raise UsageError("corrupt frames are possible only with checking, which makes frames; leave it on")
+
     def populate(self) -> None:
         Enactment(self.simulator, self.plan).schedule()
         starts = first_starts(self.plan)
-        for node, make in self.scenario.roles(self.topology).items():
+        for node, make in self.roles.items():
             # Who is down all the time is due after the end.
             self.simulator.add(node, make, at=min(starts.get(node, 0.0), self.ends_at + 1))
         for each in self.inputs:
@@ -157,16 +169,6 @@ class Run:
             # Whatever comes out of a machine is what the run was made to find.
             return [Problem(MACHINE, describe(problem), time=self.simulator.now)]
         return [problem for checker in self.checkers for problem in checker.at_end(self.simulator)]
-
-
-def check_plan(plan: FaultPlan, topology: Topology, checking: bool) -> None:
-    known = set(topology.nodes)
-    for fault in plan.faults:
-        if not known.issuperset(fault.nodes):
-            first, last = topology.nodes[0], topology.nodes[-1]
-            raise UsageError(f"fault '{fault}': there is no such node; the nodes are {first} to {last}")
-        if isinstance(fault, Corrupt) and not checking:
-            raise UsageError(f"fault '{fault}': frames exist only with checking on; leave out --no-checking")
 
 
 def describe(problem: Exception) -> str:

@@ -203,7 +203,11 @@ def publications(tables: tuple[PublishTable, ...]) -> list[TimedInput]:
     made = []
     for number, table in enumerate(tables):
         attributes = {"source": table.node, "id": f"p{number}", **table.attributes}
-        made.append(TimedInput(table.at, table.node, Publish(Event(attributes))))
+        try:
+            event = Event(attributes)
+        except UsageError as problem:
+            raise UsageError(f"publish[{number}].attributes: {problem}") from None
+        made.append(TimedInput(table.at, table.node, Publish(event)))
     return made
 
 
