@@ -22,11 +22,11 @@ setup: $(READY)  ## prepare .venv (done by every other command when it is needed
 	@echo "$(VENV) is ready"
 
 $(READY): pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,dev
+	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,dev
 	@touch $@
 
 $(READY_FOR_DOCS): $(READY)
-	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,dev,docs
+	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,dev,docs
 	@touch $@
 
 demo: $(READY)  ## real flights against a few hundred filters, live, for about 20 seconds

@@ -16,8 +16,8 @@ from tidings.protocols.teaching.ping import Ping, PingParams
 from tidings.trace.writers import RingBuffer
 
 PORT = 7400
-PERIOD = 0.1
-ROUNDS = 40
+PERIOD = 0.2
+ROUNDS = 25
 
 
 def make_ping(peer: NodeId, transport: Transport, draws: Draws) -> Machine:

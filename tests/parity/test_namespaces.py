@@ -23,7 +23,7 @@ from tidings.trace.writers import RingBuffer
 
 ROOT = Path(__file__).parents[2]
 ADDRESSES = {"a": "10.99.0.1", "b": "10.99.0.2"}
-DELAY = 0.02
+DELAY = 0.05
 SECONDS_MAX = 60
 AGREEMENT = 0.2
 

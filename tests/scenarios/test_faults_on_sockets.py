@@ -207,6 +207,22 @@ def test_a_socket_that_goes_silent_is_given_up() -> None:
     play(scenario())
 
 
+def test_a_process_that_stood_still_does_not_blame_its_peers() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a, puppet_host("b") as b:
+            await acquaint(a, b)
+            order(a, Connect("b"))
+            await heard(a, LinkUp)
+            resumes_at = a.loop.time() + 2 * QUICK.silence_max
+            while a.loop.time() < resumes_at:
+                pass
+            seen = a.links.up["b"].look_at
+            await until(lambda: a.links.up["b"].look_at > seen + QUICK.heartbeat_period)
+            assert a.counts.closings == b.counts.closings == {}
+
+    play(scenario())
+
+
 def test_heartbeats_alone_keep_a_link() -> None:
     async def scenario() -> None:
         async with puppet_host("a") as a:

@@ -10,6 +10,8 @@ from tidings.machine.effects import Effect, Send, Transport
 from tidings.machine.inputs import Input, Received, Signal
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo
+from tidings.sim.network.latency import Constant
+from tidings.sim.network.loss import Loss
 from tidings.sim.network.radio import BROADCAST, Radio, RadioParams
 from tidings.sim.network.rule import Fates, reason_of
 from tidings.sim.simulator import Simulator
@@ -126,6 +128,17 @@ def test_a_broadcast_in_the_simulator_reaches_the_machines_in_reach_and_is_count
     assert seen == {"a": [("b", 7)], "b": [], "c": [("b", 7)], "d": []}
     counters = simulator.counters()
     assert (counters.sent, counters.received, counters.lost) == (3, 2, {"nobody hears it": 1})
+
+
+def test_loss_around_a_radio_strikes_each_hearer_of_a_broadcast_for_itself() -> None:
+    inner = Radio(list(PLACES), lambda node, now: PLACES[node])
+    rule = Loss(inner, 0.5)
+    rule.begin(1)
+    heard = [dict(rule.reach(float(second), "b", BROADCAST, 10) or []) for second in range(500)]
+    shares = [sum(bool(fates[node]) for fates in heard) / 500 for node in ("a", "c")]
+    assert shares == pytest.approx([0.5, 0.5], abs=0.08)
+    assert sum(bool(fates["a"]) != bool(fates["c"]) for fates in heard) > 150
+    assert Loss(Constant(0.1), 0.5).reach(0.0, "b", BROADCAST, 10) is None
 
 
 def test_radio_parameters_out_of_range_are_refused() -> None:

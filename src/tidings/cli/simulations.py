@@ -36,7 +36,7 @@ Sets = Annotated[
 ]
 Duration = Annotated[float | None, typer.Option(help="Simulated seconds in which things happen, before settling.")]
 Checking = Annotated[
-    bool, typer.Option("--checking/--no-checking", help="Send every message through its bytes; 3 times slower.")
+    bool, typer.Option("--checking/--no-checking", help="Send every message through its bytes; takes twice the time.")
 ]
 
 

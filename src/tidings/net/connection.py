@@ -9,7 +9,7 @@ the stream is up asks to make a link of it.
 
 Signs of life. Once in `heartbeat_period` we look: if nothing was sent since the last look, a Heartbeat is; if nothing
 was heard for `silence_max`, the peer is taken for dead. That finds what TCP does not: a machine that lost its power, a
-cable, a process that hangs.
+cable, a process that hangs. Time during which we ourselves stood still, or did not read, does not count as silence.
 
 The end. Whoever ends a connection says Goodbye with the reason, behind whatever still waits, closes its sending half,
 and throws away what arrives until the other end closes too; closing at once would make the operating system reset the
@@ -32,7 +32,7 @@ from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import decode, encode
 
 READ_BYTES = 64 * 1024
-"""Bytes read at once, into a buffer that each connection keeps: a new one for every read would cost more than the read."""
+"""Bytes read at once, into a buffer that each connection keeps: a new one for each read costs more than the read."""
 
 HEARTBEAT = frame(encode(Heartbeat()))
 CONTROL = (Hello, Heartbeat, Goodbye)
@@ -100,7 +100,8 @@ class Connection(asyncio.BufferedProtocol):
         self.theirs: Hello | None = None
         self.transport: asyncio.Transport
         self.outbox = Outbox(loop, params)
-        self.buffer = bytearray(READ_BYTES)
+        # A view, since TLS fills it in slices: a slice of a bytearray would be a copy.
+        self.buffer = memoryview(bytearray(READ_BYTES))
         self.reader = FrameReader(opening_bytes_max=OPENING_BYTES_MAX)
         self.unread: list[bytes] = []
         self.is_link = False
@@ -114,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_questioned = False
         """Whether the owner wants to know when something is heard."""
         self.heard_at = clock()
-        self.up_at = 0.0
+        self.up_at = self.look_at = 0.0
         self.tick: asyncio.TimerHandle | None = None
         self.verdict: asyncio.Future[str] = loop.create_future()
         """Done when the connection is up, with "", or has ended before, with the reason."""
@@ -128,12 +129,12 @@ class Connection(asyncio.BufferedProtocol):
         self.tick = self.loop.call_later(self.params.handshake_timeout, self.give_up_greeting)
         self.owner.opened(self)
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         return self.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.stage is not Stage.ENDED:
-            self.arrived(bytes(memoryview(self.buffer)[:nbytes]))
+            self.arrived(bytes(self.buffer[:nbytes]))
 
     def arrived(self, data: bytes) -> None:
         self.heard_at = self.clock()
@@ -235,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
         self.stage = Stage.UP
         self.up_at = self.clock()
         self.cancel_tick()
-        self.tick = self.loop.call_later(self.params.heartbeat_period, self.look)
+        self.look_later()
         self.decide("")
 
     def end(self, cause: Cause, reason: str, quietly: bool = False) -> None:
@@ -269,9 +270,10 @@ class Connection(asyncio.BufferedProtocol):
     # Signs of life.
 
     def look(self) -> None:
-        silent = self.clock() - self.heard_at
-        if self.is_reading_paused:
-            silent = 0.0
+        now = self.clock()
+        # A look that comes late means that this process stood still, and could not hear either.
+        self.heard_at = now if self.is_reading_paused else min(now, self.heard_at + max(0.0, now - self.look_at))
+        silent = now - self.heard_at
         if silent >= self.params.silence_max:
             self.end(Cause.SILENT, f"nothing was heard for {silent:.1f} s", quietly=True)
             self.abort()
@@ -279,6 +281,10 @@ class Connection(asyncio.BufferedProtocol):
         if not self.outbox.has_written and not self.outbox.frames:
             self.outbox.put(HEARTBEAT)
         self.outbox.has_written = False
+        self.look_later()
+
+    def look_later(self) -> None:
+        self.look_at = self.clock() + self.params.heartbeat_period
         self.tick = self.loop.call_later(self.params.heartbeat_period, self.look)
 
     def give_up_greeting(self) -> None:

@@ -69,8 +69,9 @@ class SimulatedNode:
             self.world.lose(now, received.sender, self.id, received.message, NODE_DOWN)
 
     def inject(self, now: float, input: Input) -> None:
-        if self.process is not None:
-            self.process.take(now, input)
+        process = self.process
+        if process is not None and (process.is_running or not process.is_overfull()):
+            process.take(now, input)
         else:
             self.world.refused += 1
 

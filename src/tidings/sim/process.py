@@ -307,6 +307,9 @@ class Process:
                 action(now, argument)
         for stream in self.streams.values():
             stream.broken = stream.broken or LINK_BROKEN
+        # The collector is off during a run; without these cycles the process goes when the last message to it does.
+        self.streams.clear()
+        del self.arrived, self.fire_now
 
 
 PERFORM: dict[type, Callable[[Any, float, Any], None]] = {

@@ -67,7 +67,7 @@ class SimulatorParams(msgspec.Struct, frozen=True, kw_only=True):
     """Up to this much is added to every event, drawn from the seed, so that seeds differ even where nothing is left to
     chance. 0 is off; a microsecond is enough."""
     held_max: int = 100_000
-    """Messages that wait for a paused node."""
+    """Messages and injected inputs that wait for a paused node."""
     delivered_max: int = 1_000_000
     """Deliveries that are kept for each node; further ones are only counted."""
     check_every: int = 16
@@ -98,7 +98,7 @@ class Counters(msgspec.Struct, frozen=True):
     given_up: dict[str, int]
     """What machines dropped themselves, by reason."""
     refused: int
-    """Injected inputs that found the node down."""
+    """Injected inputs that found the node down, or paused with too much waiting for it."""
 
 
 class Simulator:

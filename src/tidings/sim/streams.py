@@ -44,7 +44,7 @@ SELF = "a node has no link to itself"
 class Stream:
     """From `sender` to the node `to`."""
 
-    __slots__ = ("arrival_at", "arrived", "broken", "link", "ready_at", "receiver", "sender", "to", "world")
+    __slots__ = ("arrival_at", "broken", "link", "ready_at", "receiver", "sender", "to", "world")
 
     def __init__(self, world: "Simulator", sender: "Process", to: NodeId, ready_at: float) -> None:
         self.world, self.sender, self.to = world, sender, to
@@ -57,7 +57,6 @@ class Stream:
         self.link: Link | None = None
         self.broken: str | None = None
         """Why nothing arrives any more."""
-        self.arrived = self.arrive
 
     def send(self, now: float, message: Any, size_bytes: int) -> None:
         world, sender = self.world, self.sender.id
@@ -71,7 +70,7 @@ class Stream:
             self.fail(now)
             return
         self.arrival_at = at = max(leaves_at + fates[0], self.arrival_at + world.jitter)
-        world.push(at, self.arrived, Received(sender, message, size_bytes))
+        world.push(at, self.arrive, Received(sender, message, size_bytes))
 
     def arrive(self, now: float, received: Received) -> None:
         receiver = self.receiver
@@ -122,7 +121,8 @@ class Link:
     __slots__ = ("accepter", "asker", "asker_up", "back", "epoch", "forth", "is_broken", "other")
 
     def __init__(self, asker: "Process", other: NodeId, epoch: int, forth: Stream) -> None:
-        self.asker, self.other, self.epoch, self.forth = asker, other, epoch, forth
+        self.asker, self.other, self.epoch = asker, other, epoch
+        self.forth: Stream | None = forth
         self.accepter: Process | None = None
         self.back: Stream | None = None
         self.asker_up = False
@@ -173,8 +173,8 @@ class Links:
     def accept(self, now: float, asked: tuple[Link, float]) -> None:
         link, asked_at = asked
         world, asker = self.world, link.asker
-        process = world.nodes[link.other].process
-        if link.is_broken:
+        process, forth = world.nodes[link.other].process, link.forth
+        if link.is_broken or forth is None:
             return
         if process is None:
             give_up_at = max(now, asked_at + world.params.connect_timeout)
@@ -182,13 +182,13 @@ class Links:
             return
         if (stale := process.links.get(asker.id)) is not None:
             self.notice(now, (process, stale, REPLACED))
-        link.accepter = link.forth.receiver = process
-        link.back = Stream(world, process, asker.id, now)
-        link.back.link, link.back.receiver = link, asker
-        link.back.arrival_at = max(link.forth.ready_at, now)
-        link.back.take_over()
+        link.accepter = forth.receiver = process
+        link.back = back = Stream(world, process, asker.id, now)
+        back.link, back.receiver = link, asker
+        back.arrival_at = max(forth.ready_at, now)
+        back.take_over()
         process.links[asker.id] = link
-        world.push(link.back.arrival_at, self.confirm, link)
+        world.push(back.arrival_at, self.confirm, link)
         process.take(now, LinkUp(asker.id, link.epoch))
 
     def confirm(self, now: float, link: Link) -> None:
@@ -220,16 +220,18 @@ class Links:
         """Everything on its way is lost; living ends hear of it so many seconds later."""
         if link.is_broken:
             return
-        self.end(link)
         for stream in (link.forth, link.back):
             if stream is not None:
                 stream.broken = LINK_BROKEN
+        self.end(link)
         for process in (link.asker, link.accepter):
             if process is not None and not process.is_dead:
                 self.world.push(now + noticed_after, self.notice, (process, link, reason))
 
     def end(self, link: Link) -> None:
         link.is_broken = True
+        # The collector is off during a run, so no cycle of a link and its streams may stay.
+        link.forth = link.back = None
         del self.live[pair_of(link.asker.id, link.other)]
 
     def notice(self, now: float, end: tuple["Process", Link, str]) -> None:
@@ -251,6 +253,7 @@ class Links:
         for other, link in list(process.links.items()):
             after = self.world.params.silence_timeout if is_silent else self.latency(now, process.id, other)
             self.breaks(now, link, reason, after)
+        process.links.clear()
 
     def latency(self, now: float, sender: NodeId, to: NodeId) -> float:
         fates = self.world.network.fate(now, sender, to, HANDSHAKE_BYTES, STREAM)

@@ -48,6 +48,12 @@ class Losing(Wrapper):
                 return later(self.inner.fate(now + waited, sender, to, size_bytes, transport), waited)
         return STREAM_GIVEN_UP
 
+    def reach(self, now: float, sender: NodeId, to: NodeId, size_bytes: int) -> list[tuple[NodeId, Fates]] | None:
+        heard = self.inner.reach(now, sender, to, size_bytes)
+        if heard is None:
+            return None
+        return [(node, self.lost if fates and self.is_lost(now, 0.0, sender, node) else fates) for node, fates in heard]
+
 
 class Loss(Losing):
     """Each packet is lost with the same probability, whatever happened to the others."""
