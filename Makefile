@@ -4,6 +4,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 EXAMPLES ?= 100000
+SEEDS ?= 200
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -12,7 +13,7 @@ READY_FOR_DOCS := $(VENV)/ready-for-docs
 TYPED := src tests tools $(if $(wildcard bench/*.py),bench)
 
 .PHONY: help setup demo test test-long format check check-format check-lint check-types check-imports check-licences \
-	bench spec-report docs clean
+	bench bench-simulator sim spec-report docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -62,6 +63,12 @@ format: $(READY)  ## rewrite the sources in the one format
 
 bench: $(READY)  ## measure matching and write docs/benchmarks.md
 	@$(BIN)/python -m bench
+
+bench-simulator: $(READY)  ## measure the simulator beside simpy and a bare heap
+	@$(BIN)/python -m bench.simulator
+
+sim: $(READY)  ## look for trouble in SEEDS=200 simulated runs
+	@$(BIN)/tidings sim hunt gossip-chaos --seeds $(SEEDS)
 
 spec-report: $(READY)  ## which numbered requirements are tested, and with what outcome
 	@$(BIN)/python tools/spec_report.py

@@ -34,6 +34,7 @@ from tidings.wire.handshake import Goodbye, Heartbeat, hello
 
 MEMORY_BYTES_MAX = 2 * FRAME_BYTES_MAX
 DAMAGES_MAX = 5
+PROGRESS_EVERY = 50_000
 LARGE_EVERY = 500
 """How often a case is filled up to about the size of the largest frame."""
 
@@ -171,8 +172,7 @@ def fuzz_plainly(judge: Judge, runs: int, seed: int) -> bool:
         piece_bytes = 65_536 if rng.random() < 0.5 else 1 + len(data) // 1000 + int(rng.random() * 100)
         if not holds(judge, data, piece_bytes):
             return False
-        if number % 100_000 == 0:
-            print(f"{number} runs, {sum(judge.outcomes.values())} readings", file=sys.stderr)
+        tell_progress(judge, number)
     return True
 
 
@@ -195,15 +195,21 @@ def fuzz_with_atheris(atheris: Any, judge: Judge, runs: int, seed: int) -> None:
         nonlocal done
         done += 1
         judge.try_stream(data[1:], 1 + data[0] if data else 1)
+        tell_progress(judge, done)
         if done == runs:
             report(judge, done)
 
     with tempfile.TemporaryDirectory() as corpus:
         for number, message in enumerate(MESSAGES):
             (Path(corpus) / str(number)).write_bytes(b"\xff" + frame(encode(message)))
-        options = [f"-atheris_runs={runs}", f"-seed={seed}", "-max_len=8192", "-len_control=0", "-verbosity=0"]
+        options = [f"-atheris_runs={runs}", f"-seed={seed}", "-max_len=2048", "-len_control=0", "-verbosity=0"]
         atheris.Setup([sys.argv[0], *options, corpus], one_input)
         atheris.Fuzz()
+
+
+def tell_progress(judge: Judge, runs: int) -> None:
+    if runs % PROGRESS_EVERY == 0:
+        print(f"{runs} runs, {sum(judge.outcomes.values())} readings", file=sys.stderr, flush=True)
 
 
 def report(judge: Judge, runs: int) -> None:
