@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.scenarios.sockets import QUICK, QUIET, BarePeer, Puppet, acquaint, heard, order, play, puppet_host, until
 from tidings.machine.effects import Connect, Disconnect, Load, Save, Send
@@ -23,8 +25,9 @@ from tidings.net.connection import Cause
 from tidings.net.counts import QUEUE_FULL, UNREACHABLE
 from tidings.protocols.teaching.gossip import Request
 from tidings.protocols.teaching.ping import Echo, Probe
-from tidings.wire.frames import FRAME_BYTES_MAX, HEAD, OPENING_BYTES_MAX
-from tidings.wire.handshake import Heartbeat, Hello
+from tidings.wire.frames import FRAME_BYTES_MAX, HEAD, OPENING_BYTES_MAX, frame
+from tidings.wire.handshake import Heartbeat, Hello, goodbye
+from tidings.wire.registry import encode
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,6 +91,11 @@ def test_a_port_that_is_taken_for_datagrams_only_is_named_too() -> None:
 def test_an_address_that_this_machine_lacks_is_explained() -> None:
     with pytest.raises(HostError, match="this machine does not have that address"):
         play(puppet_host("a", listen=("192.0.2.1", 0), insecure=True).start())
+
+
+def frame_or_bytes(data: bytes) -> bytes:
+    """Half of the time these bytes as the body of a frame, which the reader accepts."""
+    return frame(data) if data and data[0] % 2 else data
 
 
 def free_address() -> tuple[str, int]:
@@ -277,6 +285,28 @@ def test_garbage_on_a_link_ends_it_at_both_ends_with_the_reason(data: bytes, cau
             assert reason in (await heard(a, LinkDown)).reason
             assert a.counts.closings == {cause.value: 1}
             assert a.counts.stream_messages_received == 1
+
+    play(scenario())
+
+
+messages = st.sampled_from([Hello("b"), Hello("z", epoch=9), Heartbeat(), goodbye("so"), Probe(1), Request(())])
+pieces = st.one_of(messages.map(lambda it: frame(encode(it))), st.binary(max_size=40).map(frame_or_bytes))
+
+
+@given(st.lists(pieces, max_size=12), st.booleans())
+def test_whatever_a_stranger_sends_the_node_goes_on(data: list[bytes], greets: bool) -> None:
+    async def scenario() -> None:
+        async with puppet_host("a", params=HostParams(drain_timeout=0.05)) as a, puppet_host("c") as c:
+            stranger = await BarePeer.call(a.address)
+            if greets:
+                stranger.say(Hello("b", capabilities=("link",)))
+            for piece in data:
+                stranger.writer.write(piece)
+            await c.learn("a", a.address)
+            order(c, Send("a", Probe(7)))
+            await heard(a, Received, sender="c")
+            await stranger.close()
+            await until(lambda: len(a.links.open) == 1)
 
     play(scenario())
 

@@ -257,9 +257,7 @@ class Host:
         for item in self.items.put(effect.item):
             self.stepper.give_up(item, INBOX_FULL)
         if self.items.is_pausing and not self.links.is_paused:
-            self.log.warning(
-                "inbox full: nothing is read until the application takes items", items=len(self.items.items)
-            )
+            self.log.warning("inbox full: nothing is read until the application takes items")
             self.links.pause_reading()
 
     def inbox_relieved(self) -> None:
