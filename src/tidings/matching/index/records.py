@@ -14,7 +14,7 @@ dimension too many.
 """
 
 import math
-from itertools import product
+from itertools import chain, product
 
 from tidings.matching.index.vocabulary import Attribute, Vocabulary
 from tidings.model.filter import Filter
@@ -28,6 +28,10 @@ RECORDS_MAX = 64
 
 POINTS_REFUSED_MAX = 16
 """Single numbers cut out of an interval that are refused as atoms; a set with more holes is taken in pieces."""
+
+LIST_RECORDS_MAX = 64
+"""Records made of short lists of strings, one for each way to pick a word of each. A longer list is one atom: cheap to
+store, but each of its words then brings one more atom into every event that has it."""
 
 EXACT_INTEGER_MAX = 2**53
 """Integers up to here are doubles."""
@@ -77,7 +81,7 @@ class Breaker:
                     return None
                 dimensions.append(attribute.dimension)
                 bounds += (low, high)
-            elif number is None and text.include:
+            elif number is None and text.include and not is_short_list(text.include):
                 lists.append((attribute, text.include))
             else:
                 return None
@@ -88,9 +92,15 @@ class Breaker:
         if any(is_impossible(constraint) for constraint in conjunction):
             return []
         pieces_of: list[list[tuple[int, float, float]]] = []
+        words_of: list[list[int]] = []
         atoms: list[int] = []
         for constraint in conjunction:
             attribute = self.vocabulary.attribute(constraint.name)
+            words = words_alone(constraint, LIST_RECORDS_MAX // math.prod(map(len, words_of)))
+            if words:
+                words_of.append([self.vocabulary.texts_atom(attribute, (word,)) for word in words])
+                room //= len(words)
+                continue
             self.add_atoms(attribute, constraint, atoms)
             if constraint.number is not None:
                 pieces = self.pieces(attribute, constraint.number, room, atoms)
@@ -101,11 +111,17 @@ class Breaker:
         for combination in product(*pieces_of):
             dimensions = tuple(dimension for dimension, _, _ in combination)
             bounds = tuple(bound for _, low, high in combination for bound in (low, high))
-            records.append((dimensions, bounds, tuple(atoms)))
-        for _ in records[1:]:
-            for atom in atoms:
-                self.vocabulary.references[atom if atom >= 0 else ~atom] += 1
+            records += [(dimensions, bounds, (*picked, *atoms)) for picked in product(*words_of)]
+        self.hold_references(records, [*atoms, *chain.from_iterable(words_of)])
         return records
+
+    def hold_references(self, records: list[Record], held: list[int]) -> None:
+        """One reference for each time a record names an atom; those in `held` have been counted once."""
+        references = self.vocabulary.references
+        for atom in chain(*(record[2] for record in records)):
+            references[atom if atom >= 0 else ~atom] += 1
+        for atom in held:
+            references[atom if atom >= 0 else ~atom] -= 1
 
     def add_atoms(self, attribute: Attribute, constraint: Constraint, atoms: list[int]) -> None:
         """Everything but the number condition."""
@@ -168,6 +184,18 @@ class Breaker:
             return nearest
         self.doubtful = True
         return nearest if nearest > number else math.nextafter(nearest, math.inf)
+
+
+def is_short_list(texts: tuple[str, ...]) -> bool:
+    return 1 < len(texts) <= LIST_RECORDS_MAX
+
+
+def words_alone(constraint: Constraint, words_max: int) -> tuple[str, ...]:
+    """The words of a constraint that is a list of at most so many strings and nothing else."""
+    text = constraint.text
+    if text is None or text.include is None or constraint.number is not None or constraint.truth is not None:
+        return ()
+    return text.include if len(text.include) <= words_max else ()
 
 
 def is_impossible(constraint: Constraint) -> bool:
