@@ -1,7 +1,7 @@
 """How two nodes that just connected find out whether they understand each other.
 
-Each end sends `Hello` as its first frame and reads the other's. The end that called speaks first; the other answers once
-it knows the name, because the epoch it proposes depends on who calls. Both then ask the same pure question,
+Each end sends `Hello` as its first frame and reads the other's. The end that called speaks first; the other answers
+once it knows the name, because the epoch it proposes depends on who calls. Both then ask the same pure question,
 `agree(mine, theirs)`, and get the same answer: the newest version both speak, the capabilities both have, the smaller
 of their limits, and the epoch of this link. Or they get a refusal with a reason; then the end that refuses says
 `Goodbye(reason)` and closes.
