@@ -22,9 +22,10 @@ All times are CPU time of the process, the median over chunks of several interle
 table: absolute figures move with the load of the machine. Everybody is checked against brute force before being timed.
 
 The index takes real `Event` values or Arrow record batches of 4,096 through its public API and answers with integer
-keys (flat arrays for Arrow batches, lists of keys for lists of `Event`). The other matchers have it easier: the naive loop takes
-dicts, the rest take rows of numbers that were encoded beforehand, and they answer with filter numbers. *Numpy counting*
-is counting as published, every end of an interval being a predicate; *narrowed* is a faster form that touches fewer.
+keys (flat arrays for Arrow batches, lists of keys for lists of `Event`). The other matchers have it easier: the naive
+loop takes dicts, the rest take rows of numbers that were encoded beforehand, and they answer with filter numbers.
+*Numpy counting* is counting as published, every end of an interval being a predicate; *narrowed* is a faster form that
+touches fewer.
 
 Memory is the growth of resident memory in a process of its own; the `Filter` objects belong to the caller and are not
 in it. Churn replaces 10 % of the filters, one minute's worth, between batches of 64 events; a pause is the longest
