@@ -1,7 +1,7 @@
 """Chunks: up to 512 records with rows of bits that rule most of them out.
 
 Records stand at positions 0, 1, 2, ... For each code that its records use (a dimension, or an attribute compared with
-single strings) a chunk has 32 rows, one per bucket: bit i is clear if the record at position i asks for something
+single strings) a chunk has BUCKETS rows: bit i is clear if the record at position i asks for something
 that misses the bucket. Bits of free positions are set in all rows and clear in `alive`, so putting a record only
 clears bits of rows, and taking one out only sets them. Small chunks have no rows.
 """

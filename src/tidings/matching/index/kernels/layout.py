@@ -8,7 +8,7 @@ eight), and so do the rows in them.
     dimension   DIMENSION_* words: two sets of edges, knots, samples of bounds and of numbers
     record      half 0 slot | half 1 counts, flags, position | half 2 chunk | half 3 next record of the filter (a ring)
                 halves: dimensions, then atoms (~atom: must not be satisfied) | doubles: low and high of each dimension
-    chunk       CHUNK_* words | alive bits | record offsets as halves | row codes | 32 rows per code
+    chunk       CHUNK_* words | alive bits | record offsets as halves | row codes | BUCKETS rows per code
     directory   count, capacity | entries of ENTRY words: least key, hull low, hull high, chunk
 
 Beside it stand two tables that grow with the vocabulary: `atoms`, a line per atom, and `heads`, a line per partition
