@@ -4,7 +4,7 @@
 
 Each run takes valid frames of all message types, damages them (flipped bits, spans cut, doubled or moved, hostile
 lengths, deep nesting, NaN, bad UTF-8, doubled names) and feeds them, in pieces, through the reader and the decoders. A
-run fails if anything but BadFrame, BadMessage or BadPublication is raised, if a message that was accepted does not
+run fails if anything but BadMessage or BadPublication is raised, if a message that was accepted does not
 survive its own bytes, or if reading takes more than twice the bound of a frame in memory. The first failure ends the
 search: its bytes are kept in a file, and the command is printed that tries them again.
 
@@ -24,12 +24,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tidings.machine.publications import BadPublication, PublicationBatch, decode_event, encode_event
+from tidings.machine.publications import (
+    BadPublication,
+    Publications,
+    decode_event,
+    encode_event,
+    encode_head,
+    event_of,
+)
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import Digest, Repair, Request
 from tidings.protocols.teaching.ping import Echo, Probe
-from tidings.wire import FRAME_BYTES_MAX, BadFrame, BadMessage, FrameReader, decode, encode, frame
+from tidings.wire import FRAME_BYTES_MAX, BadMessage, FrameReader, decode, encode, frame
 from tidings.wire.handshake import Goodbye, Heartbeat, hello
 
 MEMORY_BYTES_MAX = 2 * FRAME_BYTES_MAX
@@ -47,7 +54,15 @@ MESSAGES = [
     hello("node", 3, ["batch", "history", "tls"], 7),
     Goodbye("the other end went away"),
     Heartbeat(),
-    PublicationBatch(tuple(encode_event(event) for event in EVENTS)),
+    Publications(
+        "publisher",
+        "publisher/1",
+        0.5,
+        3,
+        (1, 2, 2**40),
+        tuple(encode_head(event.attributes) for event in EVENTS),
+        tuple(event.payload for event in EVENTS),
+    ),
     Probe(7),
     Echo(2**40),
     Digest((("/a", "1"), ("/b", "é"))),
@@ -92,13 +107,13 @@ class Judge:
         before_bytes, _ = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
         reader = FrameReader()
-        try:
-            for at in range(0, len(data), piece_bytes):
-                bodies = reader.feed(data[at : at + piece_bytes])
-                while bodies:
-                    self.try_message(bodies.pop(0))
-        except BadFrame:
-            self.outcomes["bad frames"] += 1
+        for at in range(0, len(data), piece_bytes):
+            bodies = reader.feed(data[at : at + piece_bytes])
+            while bodies:
+                self.try_message(bodies.pop(0))
+            if reader.problem is not None:
+                self.outcomes["bad frames"] += 1
+                break
         _, peak_bytes = tracemalloc.get_traced_memory()
         self.peak_bytes = max(self.peak_bytes, peak_bytes - before_bytes)
         assert self.peak_bytes <= MEMORY_BYTES_MAX, f"reading took {self.peak_bytes} bytes"
@@ -111,13 +126,13 @@ class Judge:
             return
         self.outcomes["messages"] += 1
         assert decode(encode(message)) == message, f"{message!r:.200} does not survive its own bytes"
-        if type(message) is PublicationBatch:
-            for raw in message.publications:
-                self.try_event(raw)
+        if type(message) is Publications:
+            for head, payload in zip(message.heads, message.payloads, strict=True):
+                self.try_event(head, payload)
 
-    def try_event(self, raw: bytes) -> None:
+    def try_event(self, head: bytes, payload: bytes) -> None:
         try:
-            event = decode_event(raw)
+            event = event_of(head, payload)
         except BadPublication:
             self.outcomes["bad publications"] += 1
             return

@@ -69,7 +69,24 @@ def length(kind: Any) -> int:
 def of_message(kind: type) -> st.SearchStrategy[Message]:
     if kind is Repair:
         return st.builds(Repair, events)
-    return of_type(inspect.type_info(kind))
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    fields = {field.name: of_type(field.type) for field in info.fields}
+    return st.integers(1, LENGTH_MAX).flatmap(
+        lambda count: st.builds(kind, **{name: side_by_side(name, drawn, count) for name, drawn in fields.items()})
+    )
+
+
+SIDE_BY_SIDE = ("numbers", "heads", "payloads", "accepted_at", "matched")
+"""Fields that are arrays of equal length, where they are arrays at all."""
+
+
+def side_by_side(name: str, drawn: st.SearchStrategy[Any], count: int) -> st.SearchStrategy[Any]:
+    if name not in SIDE_BY_SIDE:
+        return drawn
+    return drawn.map(lambda value: (value * count)[:count] if isinstance(value, tuple) else value).filter(
+        lambda value: not isinstance(value, tuple) or len(value) == count
+    )
 
 
 messages: st.SearchStrategy[Message] = st.one_of([of_message(kind) for kind in REGISTRY.types.values()])

@@ -11,10 +11,13 @@ from tidings.machine.publications import (
     PUBLICATION_BYTES_MAX,
     PUBLICATIONS_MAX,
     BadPublication,
-    PublicationBatch,
-    batches,
+    Publications,
     decode_event,
+    decode_head,
     encode_event,
+    encode_head,
+    event_of,
+    pieces,
 )
 from tidings.model.bounds import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN
 from tidings.model.errors import UsageError
@@ -116,44 +119,61 @@ def test_attributes_too_large_to_unpack_at_every_hop_are_not_published() -> None
     assert decode_event(encode_event(Event(values))) == Event(values)
 
 
+def batch_of(*events: Event) -> Publications:
+    heads = tuple(encode_head(event.attributes) for event in events)
+    return Publications("p", "p/1", 0.0, 0, tuple(range(len(events))), heads, tuple(event.payload for event in events))
+
+
 def test_a_batch_carries_the_bytes_that_came_in() -> None:
-    slices = [encode_event(Event({"n": number})) for number in range(5)]
-    (batch,) = batches(slices)
+    batch = batch_of(*[Event({"n": number}, b"payload") for number in range(5)])
     arrived = decode(encode(batch))
-    assert arrived == batch == PublicationBatch(tuple(slices))
-    forwarded = encode(PublicationBatch(arrived.publications[1:3]))
-    assert slices[1] + b"\xc4" + bytes([len(slices[2])]) + slices[2] in forwarded
-    assert [decode_event(raw).attributes["n"] for raw in decode(forwarded).publications] == [1, 2]
+    assert arrived == batch
+    picked = Publications("p", "p/1", 0.0, 0, arrived.numbers[1:3], arrived.heads[1:3], arrived.payloads[1:3])
+    forwarded = encode(picked)
+    assert batch.heads[1] + b"\xc4" + bytes([len(batch.heads[2])]) + batch.heads[2] in forwarded
+    assert [decode_head(head)["n"] for head in decode(forwarded).heads] == [1, 2]
 
 
-def test_publications_that_nobody_decodes_need_not_be_events() -> None:
-    (batch,) = batches([b"no event", encode_event(EVENT)])
-    first, second = decode(encode(batch)).publications
-    assert decode_event(second) == EVENT
-    with pytest.raises(BadPublication):
-        decode_event(first)
+def test_a_head_alone_is_as_strict_as_an_event() -> None:
+    assert event_of(encode_head(EVENT.attributes), EVENT.payload) == EVENT
+    for head in (b"", b"no map", b"\x82\xa1a\x01\xa1a\x02", b"\x81\xa1a\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00", b"\x81"):
+        with pytest.raises(BadPublication):
+            decode_head(head)
+    with pytest.raises(BadPublication, match="at most"):
+        decode_head(bytes(ATTRIBUTES_BYTES_MAX + 1))
+    with pytest.raises(UsageError, match="put what is large into the payload"):
+        encode_head({f"a{number}": "x" * 60_000 for number in range(5)})
 
 
-def test_as_many_batches_are_made_as_the_bounds_need() -> None:
-    largest, small = bytes(PUBLICATION_BYTES_MAX), b"x"
-    made = batches([small, largest, small, *[small] * PUBLICATIONS_MAX])
-    assert [len(batch.publications) for batch in made] == [1, 1, PUBLICATIONS_MAX, 1]
-    for batch in made:
-        data = encode(batch)
-        assert len(data) <= FRAME_BYTES_MAX
-        assert decode(data) == batch
-    assert batches([]) == []
+def test_heads_that_nobody_decodes_need_not_be_events() -> None:
+    batch = Publications("p", "p/1", 0.0, 0, (1,), (b"no map",), (b"",))
+    assert decode(encode(batch)) == batch
+
+
+def test_as_many_pieces_are_made_as_the_bounds_need() -> None:
+    made = pieces([1, PUBLICATION_BYTES_MAX, 1, *[1] * PUBLICATIONS_MAX])
+    assert [piece.stop - piece.start for piece in made] == [1, 1, PUBLICATIONS_MAX, 1]
+    assert pieces([]) == []
 
 
 def test_every_batch_within_the_bounds_fits_a_frame() -> None:
-    head = encode(PublicationBatch((b"x",) * PUBLICATIONS_MAX))
-    assert len(head) - 3 * PUBLICATIONS_MAX + BATCH_BYTES_MAX <= FRAME_BYTES_MAX
+    numbers = tuple(range(2**62, 2**62 + PUBLICATIONS_MAX))
+    small = Publications(
+        "p" * 255, "a" * 255, 1e9, 2**62, numbers, (b"x",) * PUBLICATIONS_MAX, (b"",) * PUBLICATIONS_MAX
+    )
+    pieces_bytes = (1 + 2 + 2) * PUBLICATIONS_MAX
+    assert len(encode(small)) - pieces_bytes + BATCH_BYTES_MAX <= FRAME_BYTES_MAX
 
 
 @pytest.mark.parametrize(
-    ("publications", "reason"),
-    [([b"x"] * (PUBLICATIONS_MAX + 1), "length <= 4096"), ([b""], "length >= 1"), (["text"], "Expected `bytes`")],
+    ("heads", "payloads", "reason"),
+    [
+        ([b"x"] * (PUBLICATIONS_MAX + 1), [], "length <= 4096"),
+        ([b""], [b""], "length >= 1"),
+        (["text"], [b""], "Expected `bytes`"),
+        ([b"x"], [], "as many numbers, heads and payloads"),
+    ],
 )
-def test_a_batch_out_of_bounds_is_refused(publications: list[Any], reason: str) -> None:
-    with pytest.raises(BadMessage, match=f"PublicationBatch: .*{reason}"):
-        decode(b"\x01\x00" + msgspec.msgpack.encode([publications]))
+def test_a_batch_out_of_bounds_is_refused(heads: list[Any], payloads: list[bytes], reason: str) -> None:
+    with pytest.raises(BadMessage, match=f"Publications: .*{reason}"):
+        decode(b"\x01\x01" + msgspec.msgpack.encode(["p", "p/1", 0.0, 0, [1], heads, payloads]))

@@ -11,8 +11,11 @@ import pytest
 
 import tidings
 from tidings.machine.message import Message
-from tidings.machine.publications import PublicationBatch
+from tidings.machine.publications import Publications
 from tidings.model.event import Event
+from tidings.protocols.access import messages as access
+from tidings.protocols.delivery import messages as delivery
+from tidings.protocols.routing import messages as routing
 from tidings.protocols.teaching.gossip import Digest, Repair, Request
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.wire import REGISTRY, decode, encode
@@ -23,7 +26,33 @@ CODES = {
     0x0001: "Hello",
     0x0002: "Goodbye",
     0x0003: "Heartbeat",
-    0x0100: "PublicationBatch",
+    0x0101: "Publications",
+    0x0200: "Attach",
+    0x0201: "Attached",
+    0x0202: "Rejected",
+    0x0300: "SubscriptionAdded",
+    0x0301: "SubscriptionRemoved",
+    0x0302: "AdvertisementAdded",
+    0x0303: "AdvertisementRemoved",
+    0x0304: "TablesTold",
+    0x0305: "Installed",
+    0x0306: "NotInstalled",
+    0x0307: "Reached",
+    0x0308: "NotReached",
+    0x0400: "Subscribe",
+    0x0401: "Unsubscribe",
+    0x0402: "Advertise",
+    0x0403: "Unadvertise",
+    0x0404: "Publish",
+    0x0405: "Taken",
+    0x0410: "Receipt",
+    0x0411: "Refusal",
+    0x0412: "Accepted",
+    0x0413: "Declined",
+    0x0414: "Delivery",
+    0x0415: "Missed",
+    0x0420: "Reference",
+    0x0421: "History",
     0x0F00: "Probe",
     0x0F01: "Echo",
     0x0F10: "Digest",
@@ -35,7 +64,51 @@ EXAMPLES: list[tuple[Message, str]] = [
     (Hello("a", 1, 1, 2, ("batch",), 3, 4096), "000197a16101010291a5626174636803cd1000"),
     (Goodbye("bye"), "000291a3627965"),
     (Heartbeat(), "000390"),
-    (PublicationBatch((b"one", b"two")), "01009192c4036f6e65c40374776f"),
+    (
+        Publications("p", "p/1", 0.5, 0, (7,), (b"\x80",), (b"one",)),
+        "010197a170a3702f31cb3fe000000000000000910791c4018091c4036f6e65",
+    ),
+    (access.Attach("client", b"key"), "020092a6636c69656e74c4036b6579"),
+    (access.Attached("ann", "", "price > 1"), "020193a3616e6ea0a97072696365203e2031"),
+    (access.Rejected("no"), "020291a26e6f"),
+    (routing.SubscriptionAdded(1, "a = 1"), "03009201a561203d2031"),
+    (routing.SubscriptionRemoved(2, "a = 1"), "03019202a561203d2031"),
+    (routing.AdvertisementAdded(3, "p/1", "p", "a = 1"), "03029403a3702f31a170a561203d2031"),
+    (routing.AdvertisementRemoved(4, "p/1"), "03039204a3702f31"),
+    (routing.TablesTold(), "030490"),
+    (routing.Installed(1, ("a", "b"), 2), "0305930192a161a16202"),
+    (routing.NotInstalled(1, "late"), "03069201a46c617465"),
+    (routing.Reached(5), "03079105"),
+    (routing.NotReached(5, "late"), "03089205a46c617465"),
+    (
+        delivery.Subscribe(1, "a = 1", "reference", 2.5, (("p", 7),), "g", "wait", 100, 10),
+        "04009901a561203d2031a97265666572656e6365cb40040000000000009192a17007a167a477616974640a",
+    ),
+    (delivery.Unsubscribe(1), "04019101"),
+    (delivery.Advertise(1, "a = 1"), "04029201a561203d2031"),
+    (delivery.Unadvertise(1), "04039101"),
+    (delivery.Publish(1, 7, True, (b"\x80",), (b"x",)), "0404950107c391c4018091c40178"),
+    (delivery.Taken(1, 3), "0405920103"),
+    (
+        delivery.Receipt("subscribe", 1, ("a",), 1, 2.5, "a = 1"),
+        "041096a97375627363726962650191a16101cb4004000000000000a561203d2031",
+    ),
+    (delivery.Refusal("publish", 7, "no", False), "041194a77075626c69736807a26e6fc2"),
+    (delivery.Accepted(7), "04129107"),
+    (delivery.Declined((8, 9), "no"), "041392920809a26e6f"),
+    (
+        delivery.Delivery("p", 2.5, (7,), (b"\x80",), (b"x",), ((1, 2),)),
+        "041496a170cb4004000000000000910791c4018091c4017891920102",
+    ),
+    (delivery.Missed(1, "p", 0, "gone"), "04159401a17000a4676f6e65"),
+    (
+        delivery.Reference("c", 1, 2, "a = 1", (("p/1", 7), ("q/1", None)), None, "", ("a",)),
+        "042098a1630102a561203d20319292a3702f310792a3712f31c0c0a091a161",
+    ),
+    (
+        delivery.History("c", 1, 2, "p/1", "p", None, False, True, "", ("a",), (2.5,), (7,), (b"\x80",), (b"x",)),
+        "04219ea1630102a3702f31a170c0c2c3a091a16191cb4004000000000000910791c4018091c40178",
+    ),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),
     (Digest((("/a", "1"), ("/a", "2"))), "0f10919292a22f61a13192a22f61a132"),

@@ -1,15 +1,18 @@
 """Events as bytes, and many of them in one message.
 
-What crosses a broker is a batch of publications. Each publication is an event in its encoded form, and stays in the
-bytes it came in: a broker decodes it once to see whom it concerns, and passes on the same bytes. A batch on the wire is
-an array of byte strings, so that cutting one apart and joining another from the pieces is a copy of memory and never an
-encoding.
+What crosses a broker is a batch of publications of one publisher. Each publication has a *head*, its encoded
+attributes, which brokers read, and a payload, which nobody but the receiver reads. Both stay in the bytes they came in:
+a broker looks at a head once to see whom it concerns, and passes on the same bytes. On the wire a batch is three arrays
+side by side (numbers, heads, payloads), so that cutting one apart and joining another from the pieces is a copy of
+memory and never an encoding, and equal heads are recognised without being decoded.
 
-An encoded event is MessagePack: an array of two, the payload as a byte string, and the attributes as a map with its
-names in ascending order. Bools, integers, floats and strings keep their types. The same event gives the same bytes in
-every process. Decoding is strict about what a map could hide: a name that occurs twice is refused, and so is everything
-that `Event` itself refuses (NaN, integers beyond 64 bit, too many attributes, a time that is none). The payload stands
-first because then its length tells where the attributes begin, and too many bytes or names are refused unread.
+A head is MessagePack: a map with its names in ascending order. Bools, integers, floats and strings keep their types.
+The same attributes give the same bytes in every process. Decoding is strict about what a map could hide: a name that
+occurs twice is refused, and so is everything that `Event` itself refuses (NaN, integers beyond 64 bit, too many
+attributes, a time that is none).
+
+A whole event on its own is an array of two, the payload as a byte string and then its head. The payload stands first
+because then its length tells where the attributes begin, and too many bytes or names are refused unread.
 
 This lies below the wire because protocols read publications; what encloses a message (code, frame) is `wire`'s affair.
 """
@@ -19,19 +22,19 @@ from typing import Annotated
 
 import msgspec
 
-from tidings.machine.message import Message
+from tidings.machine.message import Count, Message, Name, Real
 from tidings.model.bounds import ATTRIBUTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
 
-BATCH_BYTES_MAX = 1024 * 1024 - 1024
-"""Publications of one batch together, with what precedes each: a frame less some room for what encloses the batch."""
+BATCH_BYTES_MAX = 960 * 1024
+"""Heads and payloads of one batch together, with what precedes each: a frame less room for numbers and names."""
 
-PUBLICATION_HEAD_BYTES_MAX = 5
-"""What precedes one publication in a batch: a mark and its length."""
+PIECE_OVERHEAD_BYTES_MAX = 2 * 5
+"""What precedes a head and a payload in a batch: for each a mark and its length."""
 
-PUBLICATION_BYTES_MAX = BATCH_BYTES_MAX - PUBLICATION_HEAD_BYTES_MAX
+PUBLICATION_BYTES_MAX = BATCH_BYTES_MAX - PIECE_OVERHEAD_BYTES_MAX
 """One encoded event: as much as fits a batch alone."""
 
 ATTRIBUTES_BYTES_MAX = 256 * 1024
@@ -41,8 +44,14 @@ makes Python keep a string four times as large as its bytes. What is large belon
 PUBLICATIONS_MAX = 4096
 """Publications in one batch."""
 
-Publication = Annotated[bytes, msgspec.Meta(min_length=1, max_length=PUBLICATION_BYTES_MAX)]
-"""An encoded event."""
+Head = Annotated[bytes, msgspec.Meta(min_length=1, max_length=ATTRIBUTES_BYTES_MAX)]
+"""The encoded attributes of an event."""
+
+Payload = Annotated[bytes, msgspec.Meta(max_length=PUBLICATION_BYTES_MAX)]
+
+Heads = Annotated[tuple[Head, ...], msgspec.Meta(max_length=PUBLICATIONS_MAX)]
+Payloads = Annotated[tuple[Payload, ...], msgspec.Meta(max_length=PUBLICATIONS_MAX)]
+Numbers = Annotated[tuple[Count, ...], msgspec.Meta(max_length=PUBLICATIONS_MAX)]
 
 ARRAY_OF_TWO = 0x92
 BYTES_HEADS = {0xC4: 1, 0xC5: 2, 0xC6: 4}
@@ -51,7 +60,9 @@ MAP_HEADS = {0xDE: 2, 0xDF: 4}
 SHORT_MAP, SHORT_MAP_END = 0x80, 0x90
 
 encoder = msgspec.msgpack.Encoder(order="deterministic")
-decoder = msgspec.msgpack.Decoder(tuple[bytes, Annotated[dict[str, Value], msgspec.Meta(max_length=ATTRIBUTES_MAX)]])
+Attributes = Annotated[dict[str, Value], msgspec.Meta(max_length=ATTRIBUTES_MAX)]
+decoder = msgspec.msgpack.Decoder(tuple[bytes, Attributes])
+head_decoder = msgspec.msgpack.Decoder(Attributes)
 
 
 class BadPublication(ValueError):
@@ -62,10 +73,60 @@ class BadPublication(ValueError):
         self.reason = reason
 
 
-class PublicationBatch(Message, frozen=True):
-    """At most `PUBLICATIONS_MAX` publications of together at most `BATCH_BYTES_MAX`; `batches` keeps to both."""
+class Publications(Message, frozen=True):
+    """Publications of one publisher under one advertisement, in its order. The broker that accepted them from the
+    publisher fills in `accepted_at`, the time of day there. Nobody on the way changes any of it; a broker only picks
+    those that the next one wants."""
 
-    publications: Annotated[tuple[Publication, ...], msgspec.Meta(max_length=PUBLICATIONS_MAX)]
+    publisher: Name
+    advertisement: Name
+    accepted_at: Real
+    receipt: Count
+    """Where it is not 0, the sender wants to hear `Reached(receipt)` when all these are where they are wanted."""
+    numbers: Numbers
+    """The publisher's own numbers of them, ascending, with holes where others were not wanted here."""
+    heads: Heads
+    payloads: Payloads
+
+    def __post_init__(self) -> None:
+        check_lengths(self.heads, self.payloads, self.numbers)
+
+
+def check_lengths(heads: Heads, payloads: Payloads, numbers: Numbers | None = None) -> None:
+    """Side by side means equally many; ValueError, since the bytes may come from anybody."""
+    if len(heads) != len(payloads) or (numbers is not None and len(numbers) != len(heads)):
+        raise ValueError("as many numbers, heads and payloads are needed")
+
+
+def encode_head(attributes: dict[str, Value]) -> bytes:
+    """The attributes of an event that was checked."""
+    data = encoder.encode(attributes)
+    if len(data) > ATTRIBUTES_BYTES_MAX:
+        raise UsageError(
+            f"attributes of {len(data)} encoded bytes, at most {ATTRIBUTES_BYTES_MAX} can be published; "
+            "put what is large into the payload"
+        )
+    return data
+
+
+def decode_head(head: bytes) -> dict[str, Value]:
+    """The attributes, checked as `Event` checks them, or BadPublication whatever the bytes are."""
+    return event_of(head, b"").attributes
+
+
+def event_of(head: bytes, payload: bytes) -> Event:
+    """The event of these bytes, or BadPublication."""
+    try:
+        if len(head) > ATTRIBUTES_BYTES_MAX:
+            raise BadPublication(f"attributes of {len(head)} bytes, at most {ATTRIBUTES_BYTES_MAX} are allowed")
+        attributes = head_decoder.decode(head)
+        if len(attributes) != names_announced(head, 0):
+            raise BadPublication("an attribute occurs twice")
+        return Event(attributes, payload)
+    except IndexError:
+        raise BadPublication("cut short") from None
+    except (ValueError, RecursionError, MemoryError) as problem:
+        raise BadPublication(str(problem)) from None
 
 
 def encode_event(event: Event) -> bytes:
@@ -107,6 +168,10 @@ def count_names(data: bytes | memoryview) -> int:
     place = head + int.from_bytes(data[2:head])
     if len(data) - place > ATTRIBUTES_BYTES_MAX:
         raise BadPublication(f"attributes of {len(data) - place} bytes, at most {ATTRIBUTES_BYTES_MAX} are allowed")
+    return names_announced(data, place)
+
+
+def names_announced(data: bytes | memoryview, place: int) -> int:
     mark = data[place]
     if SHORT_MAP <= mark < SHORT_MAP_END:
         return mark - SHORT_MAP
@@ -115,18 +180,17 @@ def count_names(data: bytes | memoryview) -> int:
     return int.from_bytes(data[place + 1 : place + 1 + MAP_HEADS[mark]])
 
 
-def batches(publications: Iterable[Publication]) -> list[PublicationBatch]:
-    """The publications in their order, in as few batches as the bounds allow."""
-    made: list[PublicationBatch] = []
-    pending: list[Publication] = []
-    room = BATCH_BYTES_MAX
-    for publication in publications:
-        size_bytes = len(publication) + PUBLICATION_HEAD_BYTES_MAX
-        if pending and (size_bytes > room or len(pending) == PUBLICATIONS_MAX):
-            made.append(PublicationBatch(tuple(pending)))
-            pending, room = [], BATCH_BYTES_MAX
-        pending.append(publication)
-        room -= size_bytes
-    if pending:
-        made.append(PublicationBatch(tuple(pending)))
+def pieces(sizes_bytes: Iterable[int]) -> list[slice]:
+    """Which neighbouring publications of these sizes (head and payload together) go into one batch: as few batches as
+    the bounds allow, every publication in one."""
+    made: list[slice] = []
+    begin, room, place = 0, BATCH_BYTES_MAX, 0
+    for place, size_bytes in enumerate(sizes_bytes):
+        taken = size_bytes + PIECE_OVERHEAD_BYTES_MAX
+        if place > begin and (taken > room or place - begin == PUBLICATIONS_MAX):
+            made.append(slice(begin, place))
+            begin, room = place, BATCH_BYTES_MAX
+        room -= taken
+    if room < BATCH_BYTES_MAX:
+        made.append(slice(begin, place + 1))
     return made

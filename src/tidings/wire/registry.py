@@ -5,7 +5,10 @@ A code is for ever. A message that changes its fields gets a new code under a ne
 The first byte of a code tells the family, and a new family takes the next free one.
 """
 
-from tidings.machine.publications import PublicationBatch, decode_event, encode_event
+from tidings.machine.publications import Publications, decode_event, encode_event
+from tidings.protocols.access import messages as access
+from tidings.protocols.delivery import messages as delivery
+from tidings.protocols.routing import messages as routing
 from tidings.protocols.teaching import gossip, ping
 from tidings.wire.codec import Registry
 from tidings.wire.frames import OPENING_BYTES_MAX
@@ -17,7 +20,36 @@ REGISTRY.add(0x0001, Hello, bytes_max=OPENING_BYTES_MAX)
 REGISTRY.add(0x0002, Goodbye)
 REGISTRY.add(0x0003, Heartbeat)
 
-REGISTRY.add(0x0100, PublicationBatch)
+REGISTRY.add(0x0101, Publications)
+
+REGISTRY.add(0x0200, access.Attach)
+REGISTRY.add(0x0201, access.Attached)
+REGISTRY.add(0x0202, access.Rejected)
+
+REGISTRY.add(0x0300, routing.SubscriptionAdded)
+REGISTRY.add(0x0301, routing.SubscriptionRemoved)
+REGISTRY.add(0x0302, routing.AdvertisementAdded)
+REGISTRY.add(0x0303, routing.AdvertisementRemoved)
+REGISTRY.add(0x0304, routing.TablesTold)
+REGISTRY.add(0x0305, routing.Installed)
+REGISTRY.add(0x0306, routing.NotInstalled)
+REGISTRY.add(0x0307, routing.Reached)
+REGISTRY.add(0x0308, routing.NotReached)
+
+REGISTRY.add(0x0400, delivery.Subscribe)
+REGISTRY.add(0x0401, delivery.Unsubscribe)
+REGISTRY.add(0x0402, delivery.Advertise)
+REGISTRY.add(0x0403, delivery.Unadvertise)
+REGISTRY.add(0x0404, delivery.Publish)
+REGISTRY.add(0x0405, delivery.Taken)
+REGISTRY.add(0x0410, delivery.Receipt)
+REGISTRY.add(0x0411, delivery.Refusal)
+REGISTRY.add(0x0412, delivery.Accepted)
+REGISTRY.add(0x0413, delivery.Declined)
+REGISTRY.add(0x0414, delivery.Delivery)
+REGISTRY.add(0x0415, delivery.Missed)
+REGISTRY.add(0x0420, delivery.Reference)
+REGISTRY.add(0x0421, delivery.History)
 
 REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)

@@ -1,0 +1,162 @@
+"""What the protocols of one node tell each other about publish and subscribe.
+
+Protocols do not import each other; they meet in a node, and these values are their meeting point. Four layers talk:
+
+    access      who is at the other end of a link               PeerUp, PeerDown, ClientUp, ClientDown
+    overlay     which neighbours there are                      NeighbourUp, NeighbourDown, NeighbourReplaced
+    routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched
+    delivery    the clients of this broker                      Want, Unwant, Offer, Unoffer, Forward
+
+Access tells overlay and delivery; overlay tells routing; routing and delivery tell each other. A *neighbour* is another
+broker with a working link; the clients of a broker are no neighbours. So every published way of routing is one more
+machine behind the same signals.
+
+A request that can be waited for carries a `ticket`. When the whole network has carried it out (or it failed) routing
+answers with `Settled(ticket, ...)`, exactly once. A ticket of None asks for no answer.
+"""
+
+from collections.abc import Hashable, Sequence
+
+from tidings.machine.inputs import Signal
+from tidings.machine.publications import Publications
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+
+SubscriptionKey = tuple[NodeId, int]
+"""A client of this broker, and the number it gave its subscription."""
+
+AdvertisementId = str
+"""Unique in the network: the name of the publisher, a slash, and the publisher's number for it."""
+
+Ticket = Hashable
+
+
+# From the overlay. These are the overlay's LinkUp, LinkDown and LinkReplaced: a link of the world becomes one of the
+# overlay when both ends have agreed to be neighbours.
+
+
+class NeighbourUp(Signal, frozen=True):
+    neighbour: NodeId
+    epoch: int
+
+
+class NeighbourDown(Signal, frozen=True):
+    """What was on its way is lost, both ways."""
+
+    neighbour: NodeId
+    epoch: int
+    reason: str = ""
+
+
+class NeighbourReplaced(Signal, frozen=True):
+    """The link to `lost` is replaced by one between `near`, on our side of it, and `far`, on the other."""
+
+    lost: NodeId
+    near: NodeId
+    far: NodeId
+    reconfiguration: int
+
+
+# From delivery to routing.
+
+
+class Want(Signal, frozen=True):
+    """A client of this broker wants these events. The same key again replaces the filter."""
+
+    key: SubscriptionKey
+    filter: Filter
+    ticket: Ticket | None = None
+
+
+class Unwant(Signal, frozen=True):
+    key: SubscriptionKey
+    ticket: Ticket | None = None
+
+
+class Offer(Signal, frozen=True):
+    """A client of this broker is going to publish such events."""
+
+    advertisement: AdvertisementId
+    publisher: str
+    filter: Filter
+    ticket: Ticket | None = None
+
+
+class Unoffer(Signal, frozen=True):
+    advertisement: AdvertisementId
+    ticket: Ticket | None = None
+
+
+class Forward(Signal, frozen=True):
+    """Publications of a client of this broker, accepted and numbered; routing finds out where they go, here included.
+    With a ticket, `Settled` comes when the brokers of all who want them have them."""
+
+    batch: Publications
+    ticket: Ticket | None = None
+
+
+# From routing to delivery.
+
+
+class Settled(Signal, frozen=True):
+    """The request is carried out by all whom it concerns, or it failed: then `problem` says why."""
+
+    ticket: Ticket
+    brokers: tuple[NodeId, ...] = ()
+    """Who carried it out, this broker included, as far as the names were passed on."""
+    brokers_count: int = 0
+    problem: str = ""
+
+
+class Known(Signal, frozen=True):
+    """An advertisement is known here, from now on, or again on a new way: its publisher's events can reach us."""
+
+    advertisement: AdvertisementId
+    publisher: str
+    filter: Filter
+    hop: NodeId | None
+    """The neighbour from whose side it came; None for our own client."""
+
+
+class Forgotten(Signal, frozen=True):
+    """The advertisement was withdrawn, or the way to its publisher broke."""
+
+    advertisement: AdvertisementId
+
+
+class Matched(Signal, frozen=True):
+    """Publications arrived that clients of this broker want: `wanted[i]` are the subscriptions that match the i-th."""
+
+    batch: Publications
+    wanted: Sequence[tuple[SubscriptionKey, ...]]
+
+
+# From access: who is at the other end of a link.
+
+
+class PeerUp(Signal, frozen=True):
+    """A broker is at the other end of a working link; the overlay decides whether it is a neighbour."""
+
+    broker: NodeId
+    epoch: int
+
+
+class PeerDown(Signal, frozen=True):
+    broker: NodeId
+    epoch: int
+    reason: str = ""
+
+
+class ClientUp(Signal, frozen=True):
+    """A client may be served. Its subscriptions are narrowed to one bound, its publications must lie within the other;
+    None is no bound."""
+
+    client: NodeId
+    principal: str
+    publish_bound: Filter | None = None
+    subscribe_bound: Filter | None = None
+
+
+class ClientDown(Signal, frozen=True):
+    client: NodeId
+    reason: str = ""

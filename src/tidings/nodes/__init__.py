@@ -1,0 +1,1 @@
+"""Protocols put together by role: a broker, a client."""

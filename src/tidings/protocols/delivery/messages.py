@@ -1,0 +1,216 @@
+"""What a client and its broker say to each other, and how brokers fetch history from each other.
+
+A client numbers its subscriptions, its advertisements and its publications itself, each from 1 upwards, and keeps the
+numbers when it connects again. So whatever it repeats is recognised. Every request is answered once, by `Receipt` or by
+`Refusal` with the same kind and number.
+
+Events flow to a client inside a window: it says with `Taken` how many publications of a subscription it has taken out
+of its hands, and the broker never has more than `window` of them on the way. What does not fit waits at the broker in a
+bounded queue, and the policy of the subscription says what happens when that is full.
+"""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from tidings.machine.message import Count, Message, Name, Real, Text
+from tidings.machine.publications import (
+    PUBLICATIONS_MAX,
+    Heads,
+    Numbers,
+    Payloads,
+    check_lengths,
+)
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+
+PUBLISHERS_MAX = 4096
+"""Publishers whose position a subscription may name."""
+
+HOPS_MAX = 255
+"""Brokers on the way from a subscriber's broker to a publisher's."""
+
+BROKERS_NAMED_MAX = 100
+"""Brokers that a receipt names; further ones are only counted."""
+
+SUBSCRIPTIONS_MATCHED_MAX = 1000
+"""Subscriptions of one client that one publication may match: all it may have."""
+
+FilterText = Annotated[str, Meta(min_length=1, max_length=FILTER_TEXT_BYTES_MAX)]
+OptionalName = Annotated[str, Meta(max_length=255)]
+Positions = Annotated[tuple[tuple[Name, Count], ...], Meta(max_length=PUBLISHERS_MAX)]
+"""Publishers, each with the number of its publication up to which we have everything."""
+Subscriptions = Annotated[tuple[Count, ...], Meta(max_length=SUBSCRIPTIONS_MATCHED_MAX)]
+Path = Annotated[tuple[Name, ...], Meta(max_length=HOPS_MAX)]
+
+Guarantee = Literal["none", "installed", "reference"]
+"""none: whatever comes once the subscription is in place. installed: nothing before the receipt, everything after.
+reference: everything from a time (`since`) or behind given publications (`after`) on."""
+
+Policy = Literal["wait", "drop oldest", "drop newest", "disconnect"]
+Kind = Literal["subscribe", "unsubscribe", "advertise", "unadvertise", "publish"]
+
+
+# From client to broker.
+
+
+class Subscribe(Message, frozen=True):
+    """The same number again, with the same filter, is a repetition; it continues where `since` and `after` say."""
+
+    number: Count
+    filter: FilterText
+    guarantee: Guarantee
+    since: Real | None
+    """Time of day; None is the arrival of this message. Holds for publishers that `after` does not name."""
+    after: Positions
+    group: OptionalName
+    """Members of a group, anywhere in the network, get the same events. Empty for none."""
+    policy: Policy
+    queue_max: Count
+    window: Count
+
+
+class Unsubscribe(Message, frozen=True):
+    number: Count
+
+
+class Advertise(Message, frozen=True):
+    number: Count
+    filter: FilterText
+
+
+class Unadvertise(Message, frozen=True):
+    number: Count
+
+
+class Publish(Message, frozen=True):
+    """Publications numbered `first`, `first + 1`, ... under one advertisement."""
+
+    advertisement: Count
+    first: Count
+    receipt: bool
+    """Whether a `Receipt` is wanted, under the number of the last of them, when they have reached all brokers whose
+    clients want them."""
+    heads: Heads
+    payloads: Payloads
+
+    def __post_init__(self) -> None:
+        check_lengths(self.heads, self.payloads)
+
+
+class Taken(Message, frozen=True):
+    """The application took so many more publications of this subscription."""
+
+    subscription: Count
+    count: Count
+
+
+# From broker to client.
+
+
+class Receipt(Message, frozen=True):
+    kind: Kind
+    number: Count
+    brokers: Annotated[tuple[Name, ...], Meta(max_length=BROKERS_NAMED_MAX)]
+    brokers_count: Count
+    at: Real
+    """The time of day at the broker: from here on the guarantee holds."""
+    filter: Annotated[str, Meta(max_length=FILTER_TEXT_BYTES_MAX)]
+    """What was installed; narrower than what was asked for where the client's bound is narrower. Empty where there is
+    no filter."""
+
+
+class Refusal(Message, frozen=True):
+    kind: Kind
+    number: Count
+    reason: Text
+    may_retry: bool
+    """Whether the same request may succeed later: it failed because the network did not carry it out in time."""
+
+
+class Accepted(Message, frozen=True):
+    """All publications up to this number are in the broker's hands, or were declined; the client may forget them."""
+
+    through: Count
+
+
+class Declined(Message, frozen=True):
+    """These publications are refused for good."""
+
+    numbers: Numbers
+    reason: Text
+
+
+class Delivery(Message, frozen=True):
+    """Publications that subscriptions of this client match."""
+
+    publisher: Name
+    accepted_at: Real
+    numbers: Numbers
+    heads: Heads
+    payloads: Payloads
+    matched: Annotated[tuple[Subscriptions, ...], Meta(max_length=PUBLICATIONS_MAX)]
+    """Which subscriptions match, one entry for each publication; a single entry holds for all of them."""
+
+    def __post_init__(self) -> None:
+        check_lengths(self.heads, self.payloads, self.numbers)
+        if len(self.matched) not in (1, len(self.numbers)):
+            raise ValueError("matched: one entry, or one for each publication")
+
+
+class Missed(Message, frozen=True):
+    """The broker could not give this subscription everything that it was promised, and why."""
+
+    subscription: Count
+    publisher: OptionalName
+    count: Count
+    """How many publications; 0 where that is not known."""
+    reason: Text
+
+
+# Between brokers.
+
+
+class Reference(Message, frozen=True):
+    """A subscriber's broker asks the publishers' brokers for what is stored; one hop after the other."""
+
+    client: Name
+    subscription: Count
+    round: Count
+    """Tells the answers to this request from those to earlier ones."""
+    filter: FilterText
+    wanted: Annotated[tuple[tuple[Name, Count | None], ...], Meta(min_length=1, max_length=PUBLISHERS_MAX)]
+    """Advertisements, each with the number behind which publications are wanted; None for those since a time."""
+    since: Real | None
+    """None: nothing that is stored, only what comes from now on."""
+    group: OptionalName
+    path: Path
+    """The brokers that the request passed, the asking one first."""
+
+
+class History(Message, frozen=True):
+    """What is stored for one reference and advertisement, back on the way the request came. It may take several; behind
+    the last one, everything newer follows on the same way."""
+
+    client: Name
+    subscription: Count
+    round: Count
+    advertisement: Name
+    publisher: Name
+    group_at: Real | None
+    """The time since which the members of the group get events of this publisher."""
+    is_truncated: bool
+    """Whether older publications were wanted that are no longer stored."""
+    is_last: bool
+    problem: Text
+    """Why there is none at all; empty where there is."""
+    path: Path
+    """The brokers still to pass; the asking one first."""
+    accepted_at: Annotated[tuple[Real, ...], Meta(max_length=PUBLICATIONS_MAX)]
+    numbers: Numbers
+    heads: Heads
+    payloads: Payloads
+
+    def __post_init__(self) -> None:
+        check_lengths(self.heads, self.payloads, self.numbers)
+        if len(self.accepted_at) != len(self.numbers):
+            raise ValueError("as many times as numbers are needed")

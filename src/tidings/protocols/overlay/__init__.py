@@ -1,0 +1,1 @@
+"""Which links of the network carry events: the overlay that routing works on."""

@@ -1,0 +1,73 @@
+"""What brokers tell each other about who wants and who offers what.
+
+Every change of a table carries a number, ascending on its link and life of it. The receiver answers each with
+`Installed` when it, and everybody it had to tell, has carried the change out; or with `NotInstalled` when that failed
+or took too long. So acknowledgements are gathered hop by hop, and one message on a link has one answer.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tidings.machine.message import Count, Message, Name, Text
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+
+BROKERS_NAMED_MAX = 100
+"""Brokers that an acknowledgement names; further ones are only counted."""
+
+FilterText = Annotated[str, Meta(min_length=1, max_length=FILTER_TEXT_BYTES_MAX)]
+BrokerNames = Annotated[tuple[Name, ...], Meta(max_length=BROKERS_NAMED_MAX)]
+
+
+class SubscriptionAdded(Message, frozen=True):
+    """Somebody on the sender's side wants what this filter matches."""
+
+    number: Count
+    filter: FilterText
+
+
+class SubscriptionRemoved(Message, frozen=True):
+    number: Count
+    filter: FilterText
+
+
+class AdvertisementAdded(Message, frozen=True):
+    """A publisher on the sender's side is going to publish such events."""
+
+    number: Count
+    advertisement: Name
+    publisher: Name
+    filter: FilterText
+
+
+class AdvertisementRemoved(Message, frozen=True):
+    number: Count
+    advertisement: Name
+
+
+class TablesTold(Message, frozen=True):
+    """Everything that a new neighbour has to know was sent."""
+
+
+class Installed(Message, frozen=True):
+    """The change of that number is carried out, by the sender and by everybody behind it whom it concerns."""
+
+    number: Count
+    brokers: BrokerNames
+    brokers_count: Count
+
+
+class NotInstalled(Message, frozen=True):
+    number: Count
+    reason: Text
+
+
+class Reached(Message, frozen=True):
+    """The brokers of all who want the publications of that receipt have them."""
+
+    receipt: Count
+
+
+class NotReached(Message, frozen=True):
+    receipt: Count
+    reason: Text
