@@ -56,7 +56,7 @@ def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
         case inspect.TupleType(members):
             return st.tuples(*[of_type(member) for member in members])
         case inspect.VarTupleType(member):
-            return st.lists(of_type(member), max_size=length(kind)).map(tuple)
+            return st.lists(of_type(member), min_size=kind.min_length or 0, max_size=length(kind)).map(tuple)
         case inspect.StructType(cls, fields):
             return st.builds(cls, *[of_type(field.type) for field in fields])
     raise AssertionError(f"no strategy for {kind}")

@@ -26,7 +26,7 @@ from tidings.net.counts import QUEUE_FULL, UNREACHABLE
 from tidings.protocols.teaching.gossip import Request
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.wire.frames import FRAME_BYTES_MAX, HEAD, OPENING_BYTES_MAX, frame
-from tidings.wire.handshake import Heartbeat, Hello, goodbye
+from tidings.wire.handshake import Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import encode
 
 ROOT = Path(__file__).parents[2]
@@ -149,8 +149,8 @@ def test_what_is_sent_to_a_peer_that_cannot_be_reached_is_dropped_with_the_reaso
     play(scenario())
 
 
-def test_a_peer_that_stops_reading_fills_its_own_queue_and_nobody_elses() -> None:
-    small = HostParams(queue_messages_max=50, write_buffer_bytes=1024, silence_max=60.0)
+def test_a_peer_that_stops_reading_fills_its_own_queue_and_loses_its_link_and_nobody_elses() -> None:
+    small = HostParams(queue_messages_max=50, write_buffer_bytes=1024, silence_max=60.0, drain_timeout=0.05)
     filler = Request(tuple((f"{number:0100d}", "x" * 250) for number in range(100)))
 
     async def scenario() -> None:
@@ -161,18 +161,137 @@ def test_a_peer_that_stops_reading_fills_its_own_queue_and_nobody_elses() -> Non
             lazy = await BarePeer.introduced(a.address, "lazy")
             await heard(a, LinkUp, neighbour="lazy")
             lazy.writer.transport.pause_reading()  # type: ignore[attr-defined]
-            while not a.counts.drops[QUEUE_FULL]:
+            outbox = a.links.up["lazy"].outbox
+            while len(outbox.frames) < small.queue_messages_max:
                 order(a, Send("lazy", filler))
                 await asyncio.sleep(0)
-            outbox = a.links.up["lazy"].outbox
-            assert len(outbox.frames) == small.queue_messages_max
             assert outbox.size_bytes <= small.queue_bytes_max
             for round in range(100):
                 order(a, Send("b", Probe(round)))
                 assert (await heard(b, Received)).message == Probe(round)
-            assert a.counts.drops == {QUEUE_FULL: 1}
+            assert a.counts.drops == {}
+            order(a, Send("lazy", filler), Send("lazy", filler))
+            assert await heard(a, LinkDown) == LinkDown("lazy", 1, QUEUE_FULL)
+            assert a.counts.drops == {QUEUE_FULL: 1, "no address is known": 1}
+            assert a.counts.closings == {Cause.UNSENT.value: 1}
+            await until(lambda: len(a.links.open) == 1)
             await lazy.close()
-            await heard(a, LinkDown, neighbour="lazy")
+
+    play(scenario())
+
+
+def test_what_waited_in_a_full_queue_arrives_in_order_and_without_a_hole_before_the_link_breaks() -> None:
+    small = HostParams(queue_messages_max=50, write_buffer_bytes=1024, silence_max=60.0)
+    filler = tuple((f"{number:0100d}", "x" * 250) for number in range(100))
+
+    async def scenario() -> None:
+        async with puppet_host("a", params=small) as a, puppet_host("b", params=small) as b:
+            await acquaint(a, b)
+            order(a, Connect("b"))
+            await heard(a, LinkUp)
+            await heard(b, LinkUp)
+            b.links.up["a"].pause_reading()
+            sent = 0
+            while a.links.up:
+                order(a, Send("b", Request((("number", str(sent)), *filler))), Send("b", Probe(sent)))
+                sent += 1
+                await asyncio.sleep(0)
+            assert await heard(a, LinkDown) == LinkDown("b", 1, QUEUE_FULL)
+            lost = sum(a.counts.drops.values())
+            b.links.up["a"].resume_reading()
+            assert await heard(b, LinkDown) == LinkDown("a", 1, QUEUE_FULL)
+            arrived = [it.message for it in b.machine.heard if isinstance(it, Received)]  # type: ignore[attr-defined]
+            assert len(arrived) == 2 * sent - lost
+            numbers = [int(it.keys[0][1]) if isinstance(it, Request) else it.round for it in arrived]
+            assert numbers == [place // 2 for place in range(len(arrived))]
+            order(a, Connect("b"))
+            assert await heard(a, LinkUp) == LinkUp("b", 2)
+
+    play(scenario())
+
+
+def test_when_too_much_waits_for_a_call_all_of_it_is_dropped_and_connect_is_answered() -> None:
+    small = HostParams(queue_messages_max=10)
+
+    async def scenario() -> None:
+        async with puppet_host("b") as b, puppet_host("a", params=small, peers={"b": b.address}) as a:
+            order(a, Connect("b"), *(Send("b", Probe(round)) for round in range(11)), Send("b", Probe(100)))
+            assert await heard(a, LinkDown) == LinkDown("b", 0, f"cannot connect: {QUEUE_FULL}")
+            assert a.counts.drops == {QUEUE_FULL: 11}
+            assert (await heard(b, Received)).message == Probe(100)
+
+    play(scenario())
+
+
+def test_as_much_as_the_queue_holds_may_wait_for_a_call() -> None:
+    small = HostParams(queue_messages_max=10)
+
+    async def scenario() -> None:
+        async with puppet_host("b") as b, puppet_host("a", params=small, peers={"b": b.address}) as a:
+            order(a, Connect("b"), *(Send("b", Probe(round)) for round in range(10)))
+            assert [(await heard(b, Received)).message.round for _ in range(10)] == list(range(10))
+            assert a.counts.drops == {}
+            assert await heard(a, LinkUp) == LinkUp("b", 1)
+
+    play(scenario())
+
+
+def test_a_message_longer_than_the_peer_reads_breaks_the_link_whether_it_waited_for_the_call_or_not() -> None:
+    large = Request(tuple((f"{number:0250d}", "x") for number in range(50)))
+
+    async def scenario() -> None:
+        async with puppet_host("a") as a:
+            peer = await BarePeer.call(a.address)
+            peer.say(Hello("b", capabilities=("link",), frame_bytes_max=OPENING_BYTES_MAX))
+            await peer.accepted()
+            await heard(a, LinkUp)
+            order(a, Send("b", Probe(1)), Send("b", large), Send("b", Probe(2)))
+            assert await peer.hear(Probe, Goodbye) == Probe(1)
+            assert await peer.goodbye() == "longer than the peer reads"
+            assert await heard(a, LinkDown) == LinkDown("b", 1, "longer than the peer reads")
+            server = await asyncio.start_server(answer_with_short_frames, "127.0.0.1")
+            async with server:
+                await a.learn("0", server.sockets[0].getsockname())
+                order(a, Send("0", large), Send("0", Probe(3)), Connect("0"))
+                down = await heard(a, LinkDown)
+                assert down == LinkDown("0", 1, "cannot connect: longer than the peer reads")
+
+    play(scenario())
+
+
+async def answer_with_short_frames(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    peer = BarePeer(reader, writer)
+    await peer.hear(Hello)
+    peer.say(Hello("0", frame_bytes_max=OPENING_BYTES_MAX))
+    peer.say(Heartbeat())
+    await peer.goodbye()
+
+
+def test_good_messages_before_a_bad_frame_of_the_same_read_are_handed_on() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a:
+            peer = await BarePeer.introduced(a.address, "b")
+            await peer.accepted()
+            good = b"".join(frame(encode(Probe(round))) for round in range(3))
+            peer.writer.write(good + bytes(4) + frame(encode(Probe(9))))
+            assert await peer.goodbye() == "an empty frame"
+            assert [(await heard(a, Received)).message.round for _ in range(3)] == [0, 1, 2]
+            assert (await heard(a, LinkDown)).reason == "an empty frame"
+            assert a.counts.stream_messages_received == 3
+
+    play(scenario())
+
+
+def test_good_messages_before_a_bad_frame_wait_for_a_full_inbox_and_are_not_lost() -> None:
+    tiny = HostParams(inbox_max=1, silence_max=60.0)
+
+    async def scenario() -> None:
+        async with puppet_host("a", params=tiny) as a:
+            peer = await BarePeer.introduced(a.address, "b", link=False)
+            await peer.accepted()
+            peer.writer.write(b"".join(frame(encode(Probe(round))) for round in range(3)) + bytes(4))
+            assert [(await heard(a, Received)).message.round for _ in range(3)] == [0, 1, 2]
+            assert await peer.goodbye() == "an empty frame"
 
     play(scenario())
 
