@@ -115,7 +115,23 @@ class Forward(Message, frozen=True):
     hops: Count
 
 
+class Probe(Message, frozen=True):
+    round: Count
+    word: str | None
+
+
+class Hello(Message, frozen=True):
+    """Nothing to say."""
+
+
+class Reading(Message, frozen=True):
+    value: float
+
+
+SMALL_MESSAGES = st.builds(Probe, st.integers(0, 2), st.sampled_from(["a", None])) | st.builds(Hello)
 MESSAGES = st.one_of(
+    SMALL_MESSAGES,
+    st.builds(Reading, st.sampled_from([0.0, -0.0, 1.0])),
     st.builds(Ping, st.integers(0, 9), st.lists(st.text(), max_size=3).map(tuple)),
     st.builds(Ping, st.integers(0, 9), st.just(("x" * 2000,))),
     st.builds(Forward, st.builds(Event, st.fixed_dictionaries({"id": st.sampled_from("abc")})), st.integers(0, 9)),
@@ -126,8 +142,9 @@ NODES = st.sampled_from("abc")
 
 @st.composite
 def collected(draw: st.DrawFn) -> list[tuple[float, str, object]]:
-    """Things that happen, where the same message may be in several of them."""
-    messages = st.sampled_from(draw(st.lists(MESSAGES, min_size=1, max_size=5)))
+    """Things that happen, where the same message, or an equal one, may be in several of them."""
+    all_messages = draw(st.sampled_from([MESSAGES, SMALL_MESSAGES]))
+    messages = st.sampled_from(draw(st.lists(all_messages, min_size=1, max_size=5)))
     thing = st.one_of(
         st.builds(Send, NODES, messages),
         st.builds(Received, NODES, messages, st.integers(0, 99)),

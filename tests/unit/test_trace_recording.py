@@ -12,7 +12,8 @@ from tidings.machine.message import Count, Message, Name
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, Record
-from tidings.trace.recording import Lost, of_effect, of_input, of_thing
+from tidings.trace.recording import SEND, Lost, add_things, of_effect, of_input, of_thing
+from tidings.trace.rows import Rows, Subject
 
 QUAKE = Event({"source": "/station", "id": "7", "type": "quake", "magnitude": 5.1}, b"wave")
 
@@ -187,3 +188,23 @@ def test_a_finished_record_passes_within_the_bounds() -> None:
     long = of_thing(1.0, "", msgspec.structs.replace(record, detail='"' + "x" * 5000 + '"'))
     assert long is not None
     assert len(long.detail or "") <= DETAIL_CHARS_MAX
+
+
+def subjects_of(messages: list[Any]) -> list[Subject]:
+    rows, things = Rows(), [cell for message in messages for cell in (1.0, "a", SEND, "b", message, None)]
+    add_things(rows, things, [])
+    return [rows.subjects[number] for number in rows.subject_numbers]
+
+
+def test_small_messages_that_are_equal_are_one_subject() -> None:
+    first, second, third = subjects_of([Ping(3), Ping(3), Ping(4)])
+    assert first is second
+    assert (first.detail, third.detail) == ('{"round":3}', '{"round":4}')
+
+
+def test_larger_messages_are_one_subject_if_they_are_one_object() -> None:
+    digest = Digest(("x", "y"))
+    first, second, third = subjects_of([digest, digest, Digest(("x", "y"))])
+    assert first is second
+    assert first is not third
+    assert first == third

@@ -21,6 +21,7 @@ from msgspec.structs import asdict
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX
+from tidings.trace.rows import Subject
 
 WALK_DEPTH_MAX = 8
 WALK_ITEMS_MAX = 64
@@ -34,7 +35,11 @@ BEGINNING_CHARS = 200
 IDENTITY_FIELDS = ("event", "key", "id")
 """A message that has one of these fields is about the thing that it names; the first found counts."""
 
-PLAIN = (str, int, float, bool, NoneType)
+PLAIN, PLAIN_WHOLES = (str, int, float, bool, NoneType), (tuple, list, Union, UnionType)
+"""What is encoded as it should be shown, in one order, and briefly."""
+
+SMALL, SMALL_WHOLES = (str, int, bool, NoneType), (Union, UnionType)
+"""What is cheap to compare, and has the same text when it is equal. (No float: 0.0 and -0.0 are equal.)"""
 
 ENCODER = msgspec.json.Encoder(order="deterministic")
 encode, encode_lines = ENCODER.encode, ENCODER.encode_lines
@@ -53,6 +58,8 @@ class Plan(NamedTuple):
     """Its fields are plain data."""
     is_quick: bool
     """Besides, it has no key."""
+    is_small: bool
+    """Its fields are single words and whole numbers, and it compares by them."""
 
 
 plans: dict[type, Plan] = {}
@@ -71,13 +78,27 @@ def describe(value: Any) -> Description:
     return plan.name, key, fitted(encode(asdict(value)).decode()) if plan.is_plain else detail_text(value)
 
 
-def describe_all(values: list[Any]) -> Iterator[Description]:
-    """The same for many at once: plain fields are encoded together, which is much cheaper."""
+def describe_all(values: list[Any]) -> Iterator[Subject]:
+    """The same for many at once, where plain fields are encoded together, which is much cheaper.
+
+    What is described already stays as it is.
+    """
     names = {kind: plan_of(kind).name for kind in dict.fromkeys(map(type, values)) if plan_of(kind).is_quick}
     lines = iter(encode_lines([asdict(value) for value in values if type(value) in names]).decode().split("\n"))
-    return (
-        (names[type(value)], None, fitted(next(lines))) if type(value) in names else describe(value) for value in values
-    )
+    for value in values:
+        kind = type(value)
+        if kind in names:
+            yield Subject(names[kind], None, None, fitted(next(lines)))
+        elif kind is Subject:
+            yield value
+        else:
+            name, key, detail = describe(value)
+            yield Subject(name, key, None, detail)
+
+
+def is_small(kind: type) -> bool:
+    """Whether values of this type have the same text when they are equal, and comparing them is cheap."""
+    return plan_of(kind).is_small
 
 
 def describe_event(event: Event, in_full: bool = False) -> Description:
@@ -89,31 +110,34 @@ def describe_event(event: Event, in_full: bool = False) -> Description:
 def make_plan(kind: type) -> Plan:
     names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
     identity = next((name for name in IDENTITY_FIELDS if name in names), None)
-    is_plain = bool(names) and has_plain_fields(kind)
-    plan = plans[kind] = Plan(kind.__name__, identity, is_plain, is_plain and identity is None)
+    hints = field_types(kind) if issubclass(kind, msgspec.Struct) else [Any]
+    is_plain = all(is_made_of(hint, PLAIN, PLAIN_WHOLES) for hint in hints)
+    is_small = is_comparable(kind) and all(is_made_of(hint, SMALL, SMALL_WHOLES) for hint in hints)
+    plan = plans[kind] = Plan(kind.__name__, identity, is_plain, is_plain and identity is None, is_small)
     return plan
 
 
-def has_plain_fields(kind: type) -> bool:
+def field_types(kind: type) -> list[Any]:
     try:
-        hints = get_type_hints(kind)
+        return list(get_type_hints(kind).values())
     except (NameError, TypeError):
-        return False
-    return all(is_plain(hint) for hint in hints.values())
+        return [Any]
 
 
-def is_plain(hint: Any) -> bool:
-    """Whether values of this type are encoded as they should be shown, in one order, and briefly."""
-    if hint in PLAIN or (isinstance(hint, type) and issubclass(hint, Enum)):
+def is_comparable(kind: type) -> bool:
+    """Whether it compares, and hashes, by its fields and by nothing else."""
+    return issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen and kind.__eq__ is msgspec.Struct.__eq__
+
+
+def is_made_of(hint: Any, parts: tuple[Any, ...], wholes: tuple[Any, ...]) -> bool:
+    if hint in parts or (isinstance(hint, type) and issubclass(hint, Enum)):
         return True
-    origin, parts = get_origin(hint), get_args(hint)
+    origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         return True
     if origin is Annotated:
-        return is_plain(parts[0])
-    if origin in (tuple, list, Union, UnionType):
-        return all(part is Ellipsis or is_plain(part) for part in parts)
-    return False
+        return is_made_of(inner[0], parts, wholes)
+    return origin in wholes and all(each is Ellipsis or is_made_of(each, parts, wholes) for each in inner)
 
 
 def detail_text(value: Any) -> str:

@@ -10,7 +10,6 @@ whose type is named `Publish...`: it is a request of the application, and protoc
 """
 
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -19,9 +18,9 @@ from tidings.machine.effects import Deliver, Drop, Effect, Note, Send
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
-from tidings.trace.describing import describe, describe_all, describe_event, detail_text, fitted, key_text
+from tidings.trace.describing import describe, describe_all, describe_event, detail_text, fitted, is_small, key_text
 from tidings.trace.record import Record, Row, record_of, row_of
-from tidings.trace.rows import KIND_NUMBERS, Rows
+from tidings.trace.rows import KIND_NUMBERS, Rows, Subject, numbering
 
 PUBLISH = "Publish"
 
@@ -55,32 +54,35 @@ def of_thing(now: float, node: NodeId, thing: Any) -> Record | None:
 
 
 def add_things(rows: Rows, things: list[Any], others: list[int]) -> None:
-    """Rows for collected things, column by column; `others` are the places of those that are no plain message.
-
-    The same message is sent to many, and received soon after it was sent: it is described once. All things are alive
-    here, so no two have the same `id`.
-    """
+    """Rows for collected things, column by column; `others` are the places of those that are no plain message."""
     times, nodes, kinds, peers, values, sizes = (things[place::THING_WIDTH] for place in range(THING_WIDTH))
-    ids = list(map(id, values))
-    messages = dict(zip(ids, values, strict=True))
-    numbers: dict[int, int] = {}
     for place in others:
-        thing = values[place]
-        row = ROW_MAKERS[type(thing)](times[place], nodes[place], thing)
+        row = ROW_MAKERS[type(values[place])](times[place], nodes[place], values[place])
         times[place], nodes[place], kind, peers[place], message, key, sizes[place], reason, detail = row
-        kinds[place] = KIND_NUMBERS[kind]
-        numbers[id(thing)] = len(rows.subjects)
-        rows.subjects.append((message, key, reason, detail))
-        messages.pop(id(thing), None)
-    numbers.update(zip(messages, count(len(rows.subjects))))
-    described = describe_all(list(messages.values()))
-    rows.subjects.extend([(name, key, None, detail) for name, key, detail in described])
+        kinds[place], values[place] = KIND_NUMBERS[kind], Subject(message, key, reason, detail)
     rows.times.fromlist(times)
-    rows.nodes.extend(nodes)
-    rows.kinds.fromlist(kinds)
-    rows.peers.extend(peers)
-    rows.sizes.extend(sizes)
-    rows.subject_numbers.fromlist(list(map(numbers.__getitem__, ids)))
+    rows.nodes.fromlist(list(map(rows.names.__getitem__, nodes)))
+    rows.kinds += bytes(kinds)
+    rows.peers.fromlist(list(map(rows.names.__getitem__, peers)))
+    rows.sizes += sizes
+    add_subjects(rows, values)
+
+
+def add_subjects(rows: Rows, values: list[Any]) -> None:
+    """The subject of each row: a finished one, or a message.
+
+    The same message is sent to many, and received soon after it was sent: it is described once. Small messages are the
+    same if they are equal, others if they are one object, since comparing these may be dear. All values are alive here,
+    so no two have the same `id`.
+    """
+    numbers = numbering(len(rows.subjects))
+    if all(map(is_small, set(map(type, values)))):
+        rows.subject_numbers.fromlist(list(map(numbers.__getitem__, values)))
+        rows.subjects += describe_all(list(numbers))
+    else:
+        ids = list(map(id, values))
+        rows.subject_numbers.fromlist(list(map(numbers.__getitem__, ids)))
+        rows.subjects += describe_all(list(dict(zip(ids, values, strict=True)).values()))
 
 
 def is_recorded(kind: type) -> bool:

@@ -16,7 +16,7 @@ says so, and an older trace of the same name stays as it was.
 import os
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,7 +27,7 @@ from tidings.model.errors import UsageError
 from tidings.trace.errors import TraceError
 from tidings.trace.gathering import Writer
 from tidings.trace.record import COLUMNS, KINDS, SCHEMA_VERSION, Record, Row, arrow_schema, record_of
-from tidings.trace.rows import SUBJECT_COLUMNS, Rows
+from tidings.trace.rows import Rows
 
 PARQUET_ROWS_MAX = 64 * 1024
 """Rows of a row group: some 20 MiB of memory with rows of ordinary size, and pieces that Spark can share out."""
@@ -146,7 +146,6 @@ class ParquetWriter(FileWriter):
     def __init__(self, path: Path, run: str, seed: int) -> None:
         self.arrow, parquet = import_parquet(f"cannot write the trace {path}")
         super().__init__(path, run, seed, PARQUET_ROWS_MAX)
-        self.types = {field.name: field.type for field in arrow_schema()}
         self.parquet = parquet.ParquetWriter(
             self.file,
             self.schema(),
@@ -158,33 +157,37 @@ class ParquetWriter(FileWriter):
         )
 
     def store(self, rows: Rows) -> None:
-        arrow, types, count = self.arrow, self.types, len(rows)
-        columns = {
-            "run": arrow.repeat(arrow.scalar(self.run, types["run"]), count),
-            "seed": arrow.repeat(arrow.scalar(self.seed, types["seed"]), count),
-            "time": self.numbers(rows.times, types["time"]),
-            "node": arrow.array(rows.nodes, types["node"]),
-            "kind": arrow.DictionaryArray.from_arrays(self.numbers(rows.kinds, arrow.int8()), list(KINDS)),
-            "peer": arrow.array(rows.peers, types["peer"]),
-            "size_bytes": arrow.array(rows.sizes, types["size_bytes"]),
-        }
+        arrow, count = self.arrow, len(rows)
+        nodes, subjects = list(rows.names), rows.subjects
         numbers = self.numbers(rows.subject_numbers, arrow.int32())
-        for name, texts in zip(SUBJECT_COLUMNS, zip(*rows.subjects, strict=True), strict=True):
-            columns[name] = arrow.array(texts, types[name]).dictionary_encode().take(numbers)
-        table = arrow.table([columns[name] for name in COLUMNS], self.schema())
-        self.parquet.write_table(table, row_group_size=count)
+        columns = {
+            "run": self.texts([self.run], arrow.repeat(arrow.scalar(0, arrow.int8()), count)),
+            "seed": arrow.repeat(arrow.scalar(self.seed, arrow.int64()), count),
+            "time": self.numbers(rows.times, arrow.float64()),
+            "node": self.texts(nodes, self.numbers(rows.nodes, arrow.int32())),
+            "kind": self.texts(KINDS, self.numbers(rows.kinds, arrow.int8())),
+            "peer": self.texts(nodes, self.numbers(rows.peers, arrow.int32())),
+            "message": self.texts([subject.message for subject in subjects], numbers),
+            "key": self.texts([subject.key for subject in subjects], numbers),
+            "size_bytes": arrow.array(rows.sizes, arrow.int64()),
+            "reason": self.texts([subject.reason for subject in subjects], numbers),
+            "detail": self.texts([subject.detail for subject in subjects], numbers),
+        }
+        self.parquet.write_table(arrow.table(columns, self.schema()), row_group_size=count)
 
-    def numbers(self, values: "array[Any]", type: Any) -> Any:
+    def numbers(self, values: "array[Any] | bytearray", type: Any) -> Any:
         """An array as Arrow sees it, without a copy."""
         return self.arrow.Array.from_buffers(type, len(values), [None, self.arrow.py_buffer(values)])
 
+    def texts(self, values: Sequence[str | None], numbers: Any) -> Any:
+        """The value of each number, without making the text anew for each row."""
+        return self.arrow.array(values, self.arrow.string()).dictionary_encode().take(numbers)
+
     def schema(self) -> Any:
-        """As a file is written: numbered text comes as dictionaries, which Parquet stores as the text."""
-        arrow, schema = self.arrow, arrow_schema()
-        for name, number in {"kind": arrow.int8(), **dict.fromkeys(SUBJECT_COLUMNS, arrow.int32())}.items():
-            place = schema.get_field_index(name)
-            schema = schema.set(place, schema.field(place).with_type(arrow.dictionary(number, arrow.string())))
-        return schema
+        """As a file is written: text comes as dictionaries, which Parquet stores as the text."""
+        arrow, text = self.arrow, self.arrow.dictionary(self.arrow.int32(), self.arrow.string())
+        fields = [field.with_type(text) if field.type == arrow.string() else field for field in arrow_schema()]
+        return arrow.schema(fields)
 
     def finish(self) -> None:
         about = {"version": SCHEMA_VERSION, "run": self.run, "seed": self.seed}
