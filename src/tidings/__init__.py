@@ -1,4 +1,4 @@
-"""Content-based publish/subscribe: events carry attributes, filters ask for them, an index brings them together.
+"""Content-based publish/subscribe: events carry attributes, filters ask for them, brokers bring them together.
 
 The names most programs need can be taken from here. Each is loaded on first use, so that `import tidings` stays quick
 and a program pays only for what it touches.
@@ -8,30 +8,77 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidings import blocking, matching
     from tidings.matching.merging import merge
     from tidings.model.errors import FilterSyntaxError, UsageError
     from tidings.model.event import Event
     from tidings.model.filter import Filter
     from tidings.model.language.builder import attr
     from tidings.model.language.parser import parse
+    from tidings.net.client import Client
+    from tidings.net.connecting import connect
+    from tidings.net.errors import (
+        ClientError,
+        Closed,
+        NotConfirmed,
+        NotPermitted,
+        NotReachable,
+        Refused,
+        TooSlow,
+    )
+    from tidings.net.subscription import Delivered, Subscription
 
 __version__ = "0.1.0"
-__all__ = ["Event", "Filter", "FilterSyntaxError", "UsageError", "attr", "matching", "merge", "parse"]
+__all__ = [
+    "Client",
+    "ClientError",
+    "Closed",
+    "Delivered",
+    "Event",
+    "Filter",
+    "FilterSyntaxError",
+    "NotConfirmed",
+    "NotPermitted",
+    "NotReachable",
+    "Refused",
+    "Subscription",
+    "TooSlow",
+    "UsageError",
+    "attr",
+    "blocking",
+    "connect",
+    "matching",
+    "merge",
+    "parse",
+]
+
+MODULES = ("blocking", "matching")
 
 HOMES = {
+    "Client": "tidings.net.client",
+    "ClientError": "tidings.net.errors",
+    "Closed": "tidings.net.errors",
+    "Delivered": "tidings.net.subscription",
     "Event": "tidings.model.event",
     "Filter": "tidings.model.filter",
     "FilterSyntaxError": "tidings.model.errors",
+    "NotConfirmed": "tidings.net.errors",
+    "NotPermitted": "tidings.net.errors",
+    "NotReachable": "tidings.net.errors",
+    "Refused": "tidings.net.errors",
+    "Subscription": "tidings.net.subscription",
+    "TooSlow": "tidings.net.errors",
     "UsageError": "tidings.model.errors",
     "attr": "tidings.model.language.builder",
+    "connect": "tidings.net.connecting",
     "merge": "tidings.matching.merging",
     "parse": "tidings.model.language.parser",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name == "matching":
-        return import_module("tidings.matching")
+    if name in MODULES:
+        return import_module(f"tidings.{name}")
     if name not in HOMES:
         raise AttributeError(f"module 'tidings' has no attribute {name!r}")
     value: object = getattr(import_module(HOMES[name]), name)

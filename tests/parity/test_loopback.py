@@ -6,7 +6,7 @@ import pytest
 
 from tests.parity.worlds import Draws, draws_of, host_of, round_trips, simulator_of, started
 from tests.scenarios.sockets import QUICK, heard, play, until
-from tidings.machine.effects import Transport
+from tidings.machine.effects import BROADCAST, Transport
 from tidings.machine.inputs import Publish
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
@@ -67,6 +67,29 @@ def test_gossip_delivers_the_same_events_at_every_node_in_both_worlds(seed: int,
     simulated, real = gossip_in_the_simulator(seed, transport), gossip_on_sockets(seed, transport)
     assert simulated == real
     assert simulated == {name: Counter({event.key: 1 for _, event in PUBLICATIONS}) for name in NAMES}
+
+
+def test_gossip_by_broadcast_delivers_the_same_events_in_both_worlds() -> None:
+    """The machine that talks to whoever hears it, on a radio, runs on a cable and on sockets as it is."""
+    names, event = NAMES[:3], PUBLICATIONS[0][1]
+    params = GossipParams(period=0.02, ask_again_after=0.2, transport=Transport.DATAGRAM)
+
+    def make(name: NodeId, draws: Draws) -> Machine:
+        return Gossip([BROADCAST], params, draws("gossip"))
+
+    simulator = simulator_of(9, names, make)
+    simulator.inject(0.0, "a", Publish(event))
+    simulator.run(until=1.0)
+
+    async def scenario() -> dict[NodeId, list[object]]:
+        hosts = await started(host_of(9, name, make) for name in names)
+        hosts["a"].inject(Publish(event))
+        found: dict[NodeId, list[object]] = {name: [await host.items.get()] for name, host in hosts.items()}
+        for host in hosts.values():
+            await host.stop()
+        return found
+
+    assert play(scenario()) == {name: [it.item for it in simulator.delivered(name)] for name in names}
 
 
 def make_ping(name: NodeId, draws: Draws) -> Machine:

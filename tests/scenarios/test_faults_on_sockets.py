@@ -141,6 +141,7 @@ def test_what_is_sent_to_a_peer_that_cannot_be_reached_is_dropped_with_the_reaso
         async with puppet_host("a", peers={"b": free_address()}) as a:
             order(a, *(Send("b", Probe(round)) for round in range(3)))
             await until(lambda: a.counts.drops[UNREACHABLE] == 3)
+            a.links.dials["b"].retry_at = a.loop.time() + 60.0
             order(a, Send("b", Probe(4)))
             assert a.counts.drops["no link"] == 1
             order(a, Send("nobody", Probe(5)))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
+from tidings.sim import churn
 from tidings.sim.churn import (
     FOR_EVER,
     Absence,
@@ -24,7 +25,7 @@ from tidings.sim.churn import (
 )
 from tidings.sim.faults import Crash, crashes_of
 from tidings.sim.ingredients import Churn, Span
-from tidings.sim.network.distributions import Exponential, Pareto
+from tidings.sim.network.distributions import Exponential, Pareto, Uniform
 
 BITS = st.text(alphabet="01", min_size=1, max_size=30)
 
@@ -158,3 +159,19 @@ def test_impossible_churn_is_refused() -> None:
         mass_failure(names(3), 2, 1.0, 0)
     with pytest.raises(UsageError, match="no mean"):
         session_churn(names(3), Pareto(1, 1), Exponential(1), 10, 0)
+
+
+def test_sessions_too_short_for_the_bound_are_refused_while_they_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(churn, "ABSENCES_MAX", 100)
+    with pytest.raises(UsageError, match="more than 100 absences; make sessions longer"):
+        session_churn(["n0"], Exponential(1e-6), Exponential(1e-6), 1e6, 0)
+    with pytest.raises(UsageError, match=r"mean of a session and an absence together: 0.0 must be above 0"):
+        session_churn(["n0"], Uniform(0, 0), Uniform(0, 0), 10, 0)
+
+
+def test_a_churn_trace_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    damaged = tmp_path / "churn.gz"
+    damaged.write_bytes(gzip.compress(b"110011")[:-9])
+    for path in (tmp_path / "none.txt", damaged):
+        with pytest.raises(UsageError, match=f"cannot read the churn trace .*{path.name}"):
+            read_churn(path)

@@ -2,16 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 import typer.main
 
-from tidings.cli.demo import TEMPLATES, make_subscribers
-from tidings.cli.flights import flight_event, flights_file, read_flights
+from tidings.cli.flights import flight_event
 from tidings.cli.program import app, run
 
 COVERED = ["filter", "covers", "price > 100", "price > 150 AND symbol = 'IBM'"]
@@ -113,33 +110,6 @@ def test_wrong_calls_end_with_two_and_say_why(
     answer = capsys.readouterr()
     assert answer.out == ""
     assert words in answer.err
-
-
-def test_the_demo_checks_its_own_answers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["demo", "--seconds", "0.3", "--subscribers", "40", "--seed", "3", "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    assert (summary["filters"], summary["seed"], summary["different"]) == (40, 3, 0)
-    assert summary["checked"] > 0
-    assert summary["events"] > 0
-    assert summary["deliveries"] > 0
-    assert len(summary["busiest"]) == len(TEMPLATES)
-
-
-def test_the_seed_decides_the_filters_of_the_demo() -> None:
-    flights = list(islice(read_flights(flights_file()), 200))
-    first, again, other = (
-        [each.text for each in make_subscribers(len(TEMPLATES), Random(seed), flights)] for seed in (3, 3, 4)
-    )
-    assert first == again != other
-
-
-def test_the_demo_without_a_terminal_prints_snapshots_and_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["demo", "--seconds", "0.5", "--subscribers", "24"]) == 0
-    text = capsys.readouterr().out
-    assert "24 filters (seed 7)" in text
-    assert "busiest of its kind" in text
-    assert "all the same as those of a plain scan" in text
-    assert "\x1b" not in text
 
 
 def test_without_the_flights_the_demo_says_what_to_install(

@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from tests.scenarios.sockets import acquaint, heard, order, play, puppet_host, until
-from tidings.machine.effects import Send, Transport
+from tidings.machine.effects import BROADCAST, Send, Transport
 from tidings.machine.inputs import Received
 from tidings.protocols.teaching.gossip import Request
 from tidings.protocols.teaching.ping import Probe
@@ -104,5 +104,36 @@ def test_a_datagram_to_nobody_does_not_disturb_the_next() -> None:
                 order(a, Send("c", Probe(round), DATAGRAM))
             order(b, Send("a", Probe(99), DATAGRAM))
             assert (await heard(a, Received)).message == Probe(99)
+
+    play(scenario())
+
+
+def test_a_broadcast_goes_once_to_every_peer_whose_address_is_known() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a, puppet_host("b") as b, puppet_host("c") as c:
+            order(a, Send(BROADCAST, Probe(1), DATAGRAM))
+            assert a.counts.drops == {"nobody hears it": 1}
+            await acquaint(a, b, c)
+            order(a, Send(BROADCAST, Probe(2), DATAGRAM))
+            for host in (b, c):
+                assert await heard(host, Received) == Received("a", Probe(2), len(encode(Probe(2))))
+            assert a.counts.datagrams_sent == 2
+            order(a, Send(BROADCAST, Probe(3)))
+            assert a.counts.drops["a stream has one receiver"] == 1
+            assert a.machine.heard == []  # type: ignore[attr-defined]
+            assert not a.links.open
+
+    play(scenario())
+
+
+def test_a_peer_that_moves_away_from_a_shared_address_leaves_it_to_the_other() -> None:
+    async def scenario() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as shared:
+            shared.bind(("127.0.0.1", 0))
+            async with puppet_host("a", peers={"b": shared.getsockname()}) as a:
+                await a.learn("c", shared.getsockname())
+                await a.learn("b", ("127.0.0.1", 1))
+                shared.sendto(encode(Probe(1)), a.address)
+                assert (await heard(a, Received)).sender == "c"
 
     play(scenario())

@@ -1,6 +1,7 @@
 """The host: inputs one at a time, effects in order, time that does not go back, links that are asked for."""
 
 import asyncio
+import math
 import os
 import socket
 import sys
@@ -39,6 +40,7 @@ from tidings.protocols.teaching.ping import Ping, PingParams, Probe
 from tidings.trace.errors import TraceError
 from tidings.trace.writers import RingBuffer
 from tidings.wire import encode, frame
+from tidings.wire.handshake import Hello
 
 
 class Sum(msgspec.Struct, frozen=True):
@@ -315,6 +317,16 @@ def test_a_message_without_bytes_is_dropped_and_the_node_goes_on() -> None:
         (lambda: play(inject_too_early()), "inject: host a is not running; use it inside 'async with'"),
         (lambda: play(start_twice()), "start: this host has been started already"),
         (lambda: puppet_host("a", peers={"a": ("127.0.0.1", 1)}), "peers: 'a' is this node itself"),
+        (lambda: puppet_host("a", peers={"*": ("127.0.0.1", 1)}), r"peers: '\*' is the address of all nodes"),
+        (lambda: puppet_host("a", peers={"b": ("127.0.0.1", 70_000)}), "peers: '127.0.0.1', 70000 is no address"),
+        (lambda: puppet_host("a", peers={"b": ("127.0.0.1", 0)}), "peers: '127.0.0.1', 0 is no address"),
+        (lambda: puppet_host("a", peers={"b": ("x" * 70, 1)}), "peers: 'x+' is no name of a host"),
+        (lambda: puppet_host("*"), r"hello: '\*' is the address of all nodes"),
+        (lambda: puppet_host(""), "hello: "),
+        (lambda: puppet_host("a", capabilities=[f"c{number}" for number in range(32)]), "hello: "),
+        (lambda: play(learn_too_early()), "learn: host a is not running; give it peers="),
+        (lambda: play(set_timer(math.inf)), "node 'a' set the timer 'never' to inf, which is no time to come"),
+        (lambda: play(set_timer(math.nan)), "node 'a' set the timer 'never' to nan"),
         (lambda: play(return_nonsense()), "'nonsense' is no effect; return what"),
     ],
 )
@@ -325,6 +337,15 @@ def test_a_wrong_call_says_what_to_do(call: Callable[[], object], message: str) 
 
 async def inject_too_early() -> None:
     puppet_host("a").inject(Fired("x"))
+
+
+async def learn_too_early() -> None:
+    await puppet_host("a").learn("b", ("127.0.0.1", 1))
+
+
+async def set_timer(at: float) -> None:
+    async with puppet_host("a") as a:
+        order(a, SetTimer("never", at))
 
 
 async def start_twice() -> None:
@@ -434,3 +455,168 @@ def test_a_trace_that_cannot_be_written_does_not_stop_the_node() -> None:
             await heard(a, Received)
 
     play(scenario())
+
+
+def test_a_machine_that_fails_while_its_host_begins_to_listen_leaves_nothing_open() -> None:
+    class ShortLived(Puppet):
+        def start(self, now: float) -> list[Effect]:
+            return [Send("a", Probe(1))]
+
+        def handle(self, now: float, input: Input) -> list[Effect]:
+            raise AssertionError("did not last")
+
+    async def scenario() -> None:
+        short_lived = Host("a", ShortLived(), params=QUICK, log=QUIET)
+        with pytest.raises(AssertionError, match="did not last"):
+            async with short_lived:
+                await short_lived.wait()
+        async with puppet_host("b", listen=short_lived.address):
+            pass
+
+    play(scenario())
+
+
+def test_a_start_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        slow = puppet_host("a", storage=tmp_path / "state.db", peers={"b": ("127.0.0.1", 1)})
+
+        async def never(peer: str, address: object) -> None:
+            await asyncio.Event().wait()
+
+        slow.remember = never  # type: ignore[method-assign]
+        starting = asyncio.ensure_future(slow.start())
+        await until(lambda: slow.storage is not None)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        async with puppet_host("a", listen=slow.address, storage=tmp_path / "state.db"):
+            pass
+
+    play(scenario())
+
+
+def test_a_host_that_is_stopped_while_it_starts_does_not_run() -> None:
+    async def scenario() -> None:
+        host = puppet_host("a", peers={"b": ("127.0.0.1", 1)})
+
+        async def slowly(peer: str, address: object) -> None:
+            await host.ended.wait()
+
+        host.remember = slowly  # type: ignore[method-assign]
+        starting = asyncio.ensure_future(host.start())
+        await until(lambda: host.datagrams is not None)
+        await host.stop()
+        with pytest.raises(HostError, match="host a was stopped while it started"):
+            await starting
+        async with puppet_host("b", listen=host.address):
+            pass
+
+    play(scenario())
+
+
+def test_a_stop_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
+    patient = HostParams(drain_timeout=60.0, silence_max=60.0)
+
+    async def scenario() -> None:
+        a = puppet_host("a", params=patient, storage=tmp_path / "state.db")
+        await a.start()
+        lazy = await BarePeer.introduced(a.address, "lazy")
+        await heard(a, LinkUp)
+        stopping = asyncio.ensure_future(a.stop())
+        await until(lambda: a.links.is_stopping)
+        stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+        await until(lambda: not a.links.open)
+        await a.wait()
+        async with puppet_host("a", listen=a.address, storage=tmp_path / "state.db"):
+            pass
+        await lazy.close()
+
+    play(scenario())
+
+
+def test_an_inbox_that_fills_again_before_its_relief_was_heard_of_loses_nothing() -> None:
+    tiny = HostParams(inbox_max=1, silence_max=60.0)
+
+    async def scenario() -> None:
+        async with puppet_host("a", params=tiny) as a:
+            peer = await BarePeer.introduced(a.address, "b", link=False)
+            await peer.accepted()
+            for round in range(3):
+                peer.say(Probe(round))
+            await until(lambda: a.links.is_paused)
+            assert (await heard(a, Received)).message == Probe(0)
+            order(a, Deliver("from a timer"))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert await a.items.get() == "from a timer"
+            assert [(await heard(a, Received)).message.round for _ in range(2)] == [1, 2]
+            assert a.counts.drops == {}
+            await peer.close()
+
+    play(scenario())
+
+
+def test_a_disconnect_answers_the_connect_that_waits() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a, puppet_host("b") as b:
+            await acquaint(a, b)
+            order(a, Connect("b"), Disconnect("b", "changed my mind"))
+            assert await heard(a, LinkDown) == LinkDown("b", 0, "changed my mind")
+            order(a, Connect("b"))
+            assert await heard(a, LinkUp) == LinkUp("b", 1)
+            assert [type(it) for it in a.machine.heard] == [LinkDown, LinkUp]  # type: ignore[attr-defined]
+
+    play(scenario())
+
+
+def test_a_call_is_made_although_the_loop_wakes_up_a_little_early() -> None:
+    async def scenario() -> None:
+        async with puppet_host("b") as b, puppet_host("a", peers={"b": b.address}) as a:
+            dial = a.links.dials["b"]
+            dial.retry_at = a.loop.time() + 60.0
+            order(a, Connect("b"))
+            assert dial.retry is not None
+            dial.retry.cancel()
+            dial.begin_again()
+            assert await heard(a, LinkUp) == LinkUp("b", 1)
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("is_second", [False, True])
+def test_an_epoch_that_nobody_reaches_by_counting_is_refused(is_second: bool) -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a:
+            peer = await BarePeer.call(a.address)
+            if is_second:
+                peer.say(Hello("b"))
+                await peer.accepted()
+            peer.say(Hello("b", capabilities=("link",), epoch=2**63 - 1))
+            await peer.goodbye()
+            assert a.links.epochs.of("b") == int(is_second)
+            again = await BarePeer.introduced(a.address, "b", epoch=2)
+            await again.accepted()
+            await again.close()
+
+    play(scenario())
+
+
+def test_what_waited_when_a_link_broke_is_in_the_trace_message_by_message() -> None:
+    async def scenario() -> list[Any]:
+        trace = RingBuffer(100)
+        async with puppet_host("a", trace=trace) as a:
+            peer = await BarePeer.introduced(a.address, "b")
+            await peer.accepted()
+            await heard(a, LinkUp)
+            stream = a.links.up["b"]
+            stream.outbox.pause()
+            stream.look()
+            order(a, Send("b", Probe(1)), Send("b", Probe(2)))
+            stream.connection_lost(None)
+            assert a.counts.drops == {"link went down": 2}
+            await peer.close()
+        return [(row.peer, row.message) for row in trace.records() if row.kind == "drop"]
+
+    assert play(scenario()) == [("b", "Probe"), ("b", "Probe")]

@@ -290,6 +290,7 @@ def test_a_scenario_file_is_a_scenario() -> None:
         ("price = 12.5", "price = [1]", r"publish\[0\].attributes: attribute 'price'"),
         ('nodes = ["n0"]\nparams', 'nodes = ["x"]\nparams', "role.nodes: the topology has no node 'x'"),
         ("[network]", "[network", "is no TOML"),
+        ("[network]", "deep = " + "[" * 20_000, "is no TOML"),
         ("[workload]", "[workload]\nevents = 3", "is no TOML"),
         ('exempt = ["n0"]', "exempt = [0]", "faults.exempt: write a list of strings"),
     ],

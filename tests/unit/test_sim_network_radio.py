@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tidings.machine.effects import Effect, Send, Transport
+from tidings.machine.effects import BROADCAST, Effect, Send, Transport
 from tidings.machine.inputs import Input, Received, Signal
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.loss import Loss
-from tidings.sim.network.radio import BROADCAST, Radio, RadioParams
+from tidings.sim.network.loss import Duplication, Loss
+from tidings.sim.network.radio import Radio, RadioParams
 from tidings.sim.network.rule import Fates, reason_of
 from tidings.sim.simulator import Simulator
 
@@ -128,6 +128,37 @@ def test_a_broadcast_in_the_simulator_reaches_the_machines_in_reach_and_is_count
     assert seen == {"a": [("b", 7)], "b": [], "c": [("b", 7)], "d": []}
     counters = simulator.counters()
     assert (counters.sent, counters.received, counters.lost) == (3, 2, {"nobody hears it": 1})
+
+
+def test_without_a_radio_a_broadcast_reaches_all_others_each_with_a_fate_of_its_own() -> None:
+    simulator = Simulator(1, Duplication(Loss(Constant(0.1), 0.3), 0.3))
+    for name in PLACES:
+        simulator.add(name, lambda draws: Shouter())
+    for number in range(100):
+        simulator.inject(1.0 + number, "b", Shout(number))
+    simulator.run(200.0)
+    heard = {name: len(node.machine.heard) for name, node in simulator.nodes.items()}  # type: ignore[union-attr]
+    assert heard.pop("b") == 0
+    assert len(set(heard.values())) > 1
+    counters = simulator.counters()
+    assert counters.sent == 300
+    assert counters.in_flight == 0
+    assert 0 < counters.lost["lost by noise"] < 150
+    assert sum(heard.values()) == counters.received > 200
+
+
+def test_a_broadcast_over_a_stream_is_dropped_and_nobody_has_its_name() -> None:
+    class Misled(Shouter):
+        def start(self, now: float) -> list[Effect]:
+            return [Send(BROADCAST, Echo(1))]
+
+    simulator = Simulator(1, Constant(0.1))
+    simulator.add("a", lambda draws: Misled())
+    simulator.add("b", lambda draws: Shouter())
+    simulator.run(1.0)
+    assert simulator.counters().lost == {"a stream has one receiver": 1}
+    with pytest.raises(UsageError, match="the address of all nodes"):
+        simulator.add(BROADCAST, lambda draws: Shouter())
 
 
 def test_loss_around_a_radio_strikes_each_hearer_of_a_broadcast_for_itself() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tidings.machine.effects import Transport
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
-from tidings.sim.network.bandwidth import Bandwidth, DropTail, by_sender
+from tidings.sim.network.bandwidth import SEND_QUEUE_BYTES_MAX, Bandwidth, DropTail, by_sender
 from tidings.sim.network.distributions import Distribution, Exponential, LogNormal, Pareto, Uniform
 from tidings.sim.network.latency import Constant, Drawn, Jittered, Matrix
 from tidings.sim.network.loss import BurstyLoss, Duplication, Loss, Reordering
@@ -170,11 +170,16 @@ def test_a_packet_waits_for_those_before_it_and_then_for_its_own_bits() -> None:
 
 def test_a_stream_waits_in_the_buffer_of_its_sender_when_the_queue_is_full() -> None:
     rule = begun(Bandwidth(Constant(0.0), rate_bps=8e6, queue_bytes_max=2000))
-    fates = [rule.fate(0.0, "a", "b", 100_000, STREAM) for _ in range(60)]
+    fates = [rule.fate(0.0, "a", "b", 100_000, STREAM) for _ in range(100)]
     given_up = [fate for fate in fates if not fate]
     assert fates[3][0] == pytest.approx(4 * 0.10004)
-    assert {reason_of(fate) for fate in given_up} == {"send buffer is full"}
-    assert len(given_up) == 19
+    assert {reason_of(fate) for fate in given_up} == {"queue full"}
+    assert len(given_up) == 100 - (SEND_QUEUE_BYTES_MAX + 2000) // 100_040
+
+
+def test_jitter_keeps_the_reason_of_a_loss() -> None:
+    rule = begun(Jittered(Loss(Constant(0.01), 1.0), 0.01))
+    assert reason_of(rule.fate(0.0, "a", "b", 10, DATAGRAM)) == "lost by noise"
 
 
 def test_links_may_be_shared_by_all_that_a_node_sends() -> None:

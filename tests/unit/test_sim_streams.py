@@ -8,8 +8,10 @@ from tidings.machine.effects import Connect, Disconnect, Effect, Send, Transport
 from tidings.machine.inputs import Input, LinkDown, LinkUp, Received, Signal
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.ping import Echo
+from tidings.sim.network import bandwidth
+from tidings.sim.network.bandwidth import Bandwidth
 from tidings.sim.network.distributions import Pareto, Uniform
-from tidings.sim.network.latency import Constant, Drawn
+from tidings.sim.network.latency import Constant, Drawn, Matrix
 from tidings.sim.network.rule import Fates, Lost, Rule, Wrapper
 from tidings.sim.simulator import Simulator, SimulatorParams
 
@@ -153,6 +155,37 @@ def test_asking_again_for_a_link_that_is_up_is_answered_with_the_same_epoch() ->
     assert world.news("b") == [(0.5, LinkUp("a", 1)), (5.0, LinkUp("a", 1))]
 
 
+@pytest.mark.parametrize("trouble", ["crash", "break", "disconnect"])
+def test_an_end_that_asks_while_the_others_wish_is_on_its_way_is_answered_in_any_case(trouble: str) -> None:
+    world = World("a", "b")
+    world.say(0.0, "a", Connect("b"))
+    world.say(0.2, "b", Connect("a"))
+    if trouble == "crash":
+        world.call_at(0.3, lambda: world.crash("a"))
+    elif trouble == "break":
+        world.call_at(0.3, lambda: world.break_link("a", "b"))
+    else:
+        world.say(0.3, "b", Disconnect("a", "enough"))
+    world.run(5.0)
+    assert [type(input) for _, input in world.news("b")] == [LinkDown]
+    assert [type(input) for _, input in world.news("a")] == ([] if trouble == "crash" else [LinkDown])
+
+
+def test_an_end_that_asks_too_hears_first_that_its_old_link_is_gone() -> None:
+    world = World("a", "b", silence_timeout=20.0)
+    world.say(0.0, "a", Connect("b"))
+    world.call_at(2.0, lambda: world.crash("a", is_silent=True))
+    world.call_at(3.0, lambda: world.restart("a", keep_state=False))
+    world.say(4.0, "a", Connect("b"))
+    world.say(4.2, "b", Connect("a"))
+    world.run(50.0)
+    assert world.news("b") == [
+        (0.5, LinkUp("a", 1)),
+        (4.2, LinkDown("a", 1, "replaced by a new link")),
+        (4.5, LinkUp("a", 2)),
+    ]
+
+
 def test_everything_on_a_broken_link_is_lost_and_both_ends_hear_of_it() -> None:
     world = World("a", "b")
     world.say(0.0, "a", Connect("b"))
@@ -249,10 +282,72 @@ def test_a_stream_to_a_paused_node_breaks_when_too_much_waits_for_it() -> None:
     world.pause("b")
     world.say(2.0, "a", *[Send("b", Echo(number)) for number in range(4)])
     world.run(10.0)
-    assert world.news("a")[-1] == (7.5, LinkDown("b", 1, "link is broken"))
-    assert world.counters().lost == {"link is broken": 1, "reads too slowly": 1}
+    assert world.news("a")[-1] == (2.5, LinkDown("b", 1, "queue full"))
+    assert world.counters().lost == {"link is broken": 1, "queue full": 1}
     world.resume("b")
     assert world.numbers("b") == [0, 1]
+    assert world.news("b")[-1] == (10.0, LinkDown("a", 1, "queue full"))
+
+
+@pytest.fixture
+def short_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bandwidth, "SEND_QUEUE_BYTES_MAX", 200)
+
+
+def slow_network() -> Rule:
+    """A byte takes a millisecond, and nothing waits but at the sender."""
+    return Bandwidth(Constant(0.5), rate_bps=8 * 1000, queue_bytes_max=0)
+
+
+@pytest.mark.usefixtures("short_queues")
+@pytest.mark.parametrize("jitter", [0.0, 1e-3])
+def test_a_full_queue_breaks_the_link_behind_what_waits_in_it(jitter: float) -> None:
+    for seed in range(10):
+        world = World("a", "b", network=slow_network(), seed=seed, jitter=jitter)
+        world.say(1.0, "a", Connect("b"))
+        world.say(5.0, "a", *[Send("b", Echo(number)) for number in range(9)])
+        world.say(20.0, "a", Connect("b"))
+        world.run(30.0)
+        down_at, down = world.news("a")[1]
+        assert down_at == pytest.approx(5.0, abs=0.01)
+        assert down == LinkDown("b", 1, "queue full")
+        arrived = world.numbers("b")
+        assert 1 < len(arrived) < 9
+        assert arrived == list(range(len(arrived)))
+        assert world.counters().lost["queue full"] >= 1
+        last, broken = world.seen("b")[len(arrived) : len(arrived) + 2]
+        assert isinstance(last[1], Received)
+        assert broken[1] == LinkDown("a", 1, "queue full")
+        assert broken[0] == pytest.approx(last[0], abs=0.01)
+        assert [type(input) for _, input in world.news("a")] == [LinkUp, LinkDown, LinkUp]
+
+
+@pytest.mark.usefixtures("short_queues")
+def test_a_full_queue_without_a_link_ends_the_stream_and_the_next_message_begins_a_new_one() -> None:
+    world = World("a", "b", network=slow_network())
+    world.say(0.0, "a", *[Send("b", Echo(number)) for number in range(9)])
+    world.say(20.0, "a", Send("b", Echo(100)))
+    world.run(30.0)
+    *first, last = world.numbers("b")
+    assert first == list(range(len(first)))
+    assert last == 100
+    assert world.counters().lost["queue full"] >= 1
+
+
+def test_jitter_does_not_let_the_news_of_a_disconnect_overtake_the_last_message() -> None:
+    for seed in range(50):
+        world = World("a", "b", jitter=0.1, seed=seed)
+        world.say(1.0, "a", Connect("b"))
+        world.say(3.0, "a", Send("b", Echo(1)), Disconnect("b", "done"))
+        world.run(10.0)
+        assert [type(input) for _, input in world.seen("b")] == [LinkUp, Received, LinkDown]
+
+
+def test_a_link_to_a_node_that_does_not_exist_asks_the_network_nothing() -> None:
+    world = World("a", "b", network=Matrix({("a", "b"): 0.1, ("b", "a"): 0.1}))
+    world.say(0.0, "a", Connect("nobody"))
+    world.run(10.0)
+    assert world.news("a") == [(3.0, LinkDown("nobody", 1, "no answer"))]
 
 
 def test_messages_sent_on_a_stream_stay_ahead_of_those_on_the_link_that_takes_its_place() -> None:

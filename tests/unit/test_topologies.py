@@ -183,6 +183,11 @@ def test_an_untidy_map_is_mended() -> None:
     assert topology.edges[1].delay is None
 
 
+def test_a_node_or_an_edge_without_a_proper_number_is_passed_over() -> None:
+    odd = read_gml("graph [ node [ id [ ] ] node [ id 1 ] node [ id 2 ] edge [ source [ ] target 1 ] ]", "odd")
+    assert (odd.nodes, odd.edges) == (("n1", "n2"), ())
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -15,6 +15,9 @@ from tidings.machine.publications import Publications
 from tidings.model.event import Event
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
+from tidings.protocols.inspection import messages as inspection
+from tidings.protocols.overlay import messages as overlay
+from tidings.protocols.routing import drp_messages as drp
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.teaching.gossip import Digest, Repair, Request
 from tidings.protocols.teaching.ping import Echo, Probe
@@ -30,6 +33,8 @@ CODES = {
     0x0200: "Attach",
     0x0201: "Attached",
     0x0202: "Rejected",
+    0x0203: "Challenge",
+    0x0204: "Proof",
     0x0300: "SubscriptionAdded",
     0x0301: "SubscriptionRemoved",
     0x0302: "AdvertisementAdded",
@@ -39,6 +44,10 @@ CODES = {
     0x0306: "NotInstalled",
     0x0307: "Reached",
     0x0308: "NotReached",
+    0x0309: "TablesBegun",
+    0x0310: "LinkState",
+    0x0311: "Predicates",
+    0x0312: "Directed",
     0x0400: "Subscribe",
     0x0401: "Unsubscribe",
     0x0402: "Advertise",
@@ -53,6 +62,16 @@ CODES = {
     0x0415: "Missed",
     0x0420: "Reference",
     0x0421: "History",
+    0x0500: "Inspect",
+    0x0501: "Report",
+    0x0502: "Whereabouts",
+    0x0600: "TreeOffer",
+    0x0601: "RenewTree",
+    0x0602: "Join",
+    0x0603: "Joined",
+    0x0604: "Leave",
+    0x0605: "Left",
+    0x0606: "Stay",
     0x0F00: "Probe",
     0x0F01: "Echo",
     0x0F10: "Digest",
@@ -71,15 +90,24 @@ EXAMPLES: list[tuple[Message, str]] = [
     (access.Attach("client", b"key"), "020092a6636c69656e74c4036b6579"),
     (access.Attached("ann", "", "price > 1"), "020193a3616e6ea0a97072696365203e2031"),
     (access.Rejected("no"), "020291a26e6f"),
+    (access.Challenge(b"n" * 32), "020391c420" + "6e" * 32),
+    (access.Proof(b"s" * 64), "020491c440" + "73" * 64),
     (routing.SubscriptionAdded(1, "a = 1"), "03009201a561203d2031"),
     (routing.SubscriptionRemoved(2, "a = 1"), "03019202a561203d2031"),
-    (routing.AdvertisementAdded(3, "p/1", "p", "a = 1"), "03029403a3702f31a170a561203d2031"),
+    (routing.AdvertisementAdded(3, "p/1", "p", "a = 1", "b", 7), "03029603a3702f31a170a561203d2031a16207"),
     (routing.AdvertisementRemoved(4, "p/1"), "03039204a3702f31"),
     (routing.TablesTold(), "030490"),
     (routing.Installed(1, ("a", "b"), 2), "0305930192a161a16202"),
     (routing.NotInstalled(1, "late"), "03069201a46c617465"),
     (routing.Reached(5), "03079105"),
     (routing.NotReached(5, "late"), "03089205a46c617465"),
+    (routing.TablesBegun(2, 1), "0309920201"),
+    (drp.LinkState("a", 1, ("b", "c")), "031093a1610192a162a163"),
+    (drp.Predicates("a", 1, 8, 2, 0, b"\x81"), "031196a16101080200c40181"),
+    (
+        drp.Directed(("a",), 9, Publications("p", "p/1", 0.5, 0, (7,), (b"\x80",), (b"one",))),
+        "03129391a1610997a170a3702f31cb3fe000000000000000910791c4018091c4036f6e65",
+    ),
     (
         delivery.Subscribe(1, "a = 1", "reference", 2.5, (("p", 7),), "g", "wait", 100, 10),
         "04009901a561203d2031a97265666572656e6365cb40040000000000009192a17007a167a477616974640a",
@@ -102,13 +130,25 @@ EXAMPLES: list[tuple[Message, str]] = [
     ),
     (delivery.Missed(1, "p", 0, "gone"), "04159401a17000a4676f6e65"),
     (
-        delivery.Reference("c", 1, 2, "a = 1", (("p/1", 7), ("q/1", None)), None, "", ("a",)),
-        "042098a1630102a561203d20319292a3702f310792a3712f31c0c0a091a161",
+        delivery.Reference("c", 1, 2, "a = 1", (("p/1", 7), ("q/1", None)), None, "", 9, ("a",)),
+        "042099a1630102a561203d20319292a3702f310792a3712f31c0c0a00991a161",
     ),
     (
-        delivery.History("c", 1, 2, "p/1", "p", None, False, True, "", ("a",), (2.5,), (7,), (b"\x80",), (b"x",)),
-        "04219ea1630102a3702f31a170c0c2c3a091a16191cb4004000000000000910791c4018091c40178",
+        delivery.History(
+            "c", 1, 2, "p/1", "p", None, False, True, False, 7, "", ("a",), (2.5,), (7,), (b"\x80",), (b"x",)
+        ),
+        "0421dc0010a1630102a3702f31a170c0c2c3c207a091a16191cb4004000000000000910791c4018091c40178",
     ),
+    (inspection.Inspect(1, "links", "", 0), "05009401a56c696e6b73a000"),
+    (inspection.Report(1, b"[]", 7, ""), "05019401c4025b5d07a0"),
+    (inspection.Whereabouts("h:1", ""), "050292a3683a31a0"),
+    (overlay.TreeOffer("a", 1, 2), "060093a1610102"),
+    (overlay.RenewTree("a", 2), "060192a16102"),
+    (overlay.Join(), "060290"),
+    (overlay.Joined(), "060390"),
+    (overlay.Leave(), "060490"),
+    (overlay.Left(), "060590"),
+    (overlay.Stay(), "060690"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),
     (Digest((("/a", "1"), ("/a", "2"))), "0f10919292a22f61a13192a22f61a132"),

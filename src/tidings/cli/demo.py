@@ -1,17 +1,27 @@
-"""`tidings demo`: a year of real flights streams past a few hundred filters.
+"""`tidings demo`: a network of brokers, real flights, and a broker that is killed in the middle.
 
-The subscribers are made from readable templates, filled by a seeded choice from the airlines, airports and tail numbers
-of the first flights. The year is released evenly over the seconds asked for; on a slow machine the time ends first. Two
-rates are shown: how fast flights were published, and how fast the index alone would go. At the end a sample of events
-is also given to a plain scan, and both must name the same subscribers.
+Five brokers, each a process of its own, listen on this machine:
+
+    ewr, jfk, lga     one for each airport of New York; its flights are published there
+    hub               between the others
+    desk              most subscribers are here, so that every flight they get has crossed the hub
+
+Subscribers ask for different flights with different guarantees. After a third of the time the hub is killed (no
+goodbye), and started again a little later; flights are published all the while. In the end each subscriber's events are
+compared with what it was promised: every matching flight that was published after its receipt, or since the time it
+named, once and nothing else.
 """
 
+import asyncio
+import socket
 import sys
+import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import chain, islice
-from random import Random
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,175 +30,257 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
+import tidings
 from tidings import Event, Filter, parse
+from tidings.cli.exits import NO, OK
 from tidings.cli.flights import flights_file, read_flights
+from tidings.cli.networks import Fleet, Planned, read_network
 from tidings.cli.output import print_json
-from tidings.matching import Index, LinearScan
+from tidings.net.client import Client
+from tidings.net.subscription import Subscription
 
-FLIGHTS_IN_YEAR = 336_776
-FIRST_FLIGHTS = 5_000
-BATCH = 256
+TOWERS = {"EWR": "ewr-tower", "JFK": "jfk-tower", "LGA": "lga-tower"}
+"""For each airport the client that publishes its flights."""
+
+BROKERS = ("hub", "ewr", "jfk", "lga", "desk")
+LINKS = [["hub", "ewr"], ["hub", "jfk"], ["hub", "lga"], ["hub", "desk"]]
+KILLED = "hub"
+KILLED_AFTER, BACK_AFTER, LATE_AFTER = 0.35, 0.55, 0.75
+"""Shares of the time at which the hub dies, is started again, and the last subscriber comes."""
+
+PUBLISH_PERIOD = 0.05
 REFRESHES_PER_SECOND = 4
-SNAPSHOTS = 4
 PLAIN_WIDTH = 120
-OTHER_COLUMNS_WIDTH, ASKS_WIDTH_MIN = 60, 20
-OK, DIFFERENT = 0, 1
-
-TEMPLATES = (
-    ("desk {carrier} {origin}", "carrier = '{carrier}' AND origin = '{origin}'"),
-    ("arrivals {dest}", "dest = '{dest}' AND type = 'flight.landed'"),
-    ("late to {dest}", "dest = '{dest}' AND arr_delay > {minutes}"),
-    ("crew {carrier} {hour}h", "carrier = '{carrier}' AND hour >= {hour} AND dep_delay >= {minutes}"),
-    ("refunds to {dest}", "dest = '{dest}' AND (NOT EXISTS air_time OR arr_delay > 180)"),
-    ("spotter {prefix}", "tailnum LIKE '{prefix}%'"),
-    ("fleet {suffix} {origin}", "tailnum LIKE '%{suffix}' AND origin = '{origin}'"),
-    ("shuttle {dest} {other}", "dest IN ('{dest}', '{other}') AND distance < 500"),
-    ("long haul {origin} {miles}", "origin = '{origin}' AND distance >= {miles}"),
-    ("weather {origin} {hour}h", "type = 'flight.cancelled' AND origin = '{origin}' AND hour <= {hour}"),
-    ("tower {tailnum}", "tailnum = '{tailnum}'"),
-    ("caught up {carrier} {minutes}", "carrier = '{carrier}' AND dep_delay - arr_delay > {minutes}"),
-)
+QUIET_SECONDS = 15.0
+"""How long to wait in the end for what is still on its way."""
 
 
-class Subscriber(msgspec.Struct):
-    kind: int
+class Watcher(msgspec.Struct):
+    """A subscriber and what it got."""
+
     name: str
+    broker: str
     text: str
-    filter: Filter
-    received: int = 0
+    promise: str
+    group: str = ""
+    is_late: bool = False
+    filter: Filter = msgspec.field(default_factory=lambda: parse("TRUE"))
+    subscription: Subscription | None = None
+    begins_at: dict[str, int] = {}
+    """For each tower how much it had published when the promise began."""
+    received: Counter[str] = msgspec.field(default_factory=Counter)
+    """How often each flight came, by its id."""
     last: Event | None = None
 
 
-class Progress:
-    """What happened so far: counts, rates, and who received what."""
-
-    def __init__(self, subscribers: list[Subscriber]) -> None:
-        self.subscribers = subscribers
-        self.events = self.deliveries = self.checked = self.different = 0
-        self.elapsed = self.matching = 0.0
-        self.date = ""
-
-    def record(self, events: list[Event], answers: Iterable[list[Any]]) -> None:
-        for event, keys in zip(events, answers, strict=True):
-            self.deliveries += len(keys)
-            for key in keys:
-                self.subscribers[key].received += 1
-                self.subscribers[key].last = event
-        self.events += len(events)
-        self.date = str(events[-1].time)[:10]
-
-    def busiest(self) -> list[Subscriber]:
-        """Of each kind the subscriber that received most, the busiest first."""
-        best: dict[int, Subscriber] = {}
-        for each in self.subscribers:
-            if each.kind not in best or each.received > best[each.kind].received:
-                best[each.kind] = each
-        return sorted(best.values(), key=lambda each: -each.received)
+WATCHERS = (
+    ("late in Boston", "desk", "dest = 'BOS' AND arr_delay > 15", "installed", "", False),
+    ("JetBlue", "desk", "carrier = 'B6'", "installed", "", False),
+    ("never left", "desk", "type = 'flight.cancelled'", "since the start", "", False),
+    ("long haul", "lga", "distance >= 2400", "installed", "", False),
+    ("twin at the desk", "desk", "tailnum LIKE 'N5%'", "since the start", "twins", False),
+    ("twin at JFK", "jfk", "tailnum LIKE 'N5%'", "since the start", "twins", False),
+    ("comes late", "desk", "dest = 'SFO'", "since the start", "", True),
+)
 
 
-def show_demo(seconds: float, subscribers: int, seed: int, json: bool) -> int:
-    flights = read_flights(flights_file())
-    first = list(islice(flights, FIRST_FLIGHTS))
-    progress = Progress(make_subscribers(subscribers, Random(seed), first))
-    stream = chain(first, flights)
+class Scene:
+    """What happened so far."""
+
+    def __init__(self, seconds: float, count: int) -> None:
+        self.seconds, self.count = seconds, count
+        self.watchers = [Watcher(*each) for each in WATCHERS]
+        for watcher in self.watchers:
+            watcher.filter = parse(watcher.text)
+        self.published: dict[str, list[Event]] = {name: [] for name in TOWERS.values()}
+        self.started_at = time.monotonic()
+        self.began_at = 0.0
+        self.log: list[str] = []
+        self.tasks: list[asyncio.Future[None]] = []
+        """Subscribers that came later."""
+
+    @property
+    def is_complete(self) -> bool:
+        count = sum(map(len, self.published.values()))
+        return count == self.count and not any(self.lost(watcher) for watcher in self.watchers)
+
+    @property
+    def elapsed(self) -> float:
+        return time.monotonic() - self.started_at
+
+    def say(self, text: str) -> None:
+        self.log.append(f"{self.elapsed:5.1f} s  {text}")
+
+    def wanted(self, watcher: Watcher) -> set[str]:
+        """The flights that it was promised."""
+        return {
+            str(event.id)
+            for tower, events in self.published.items()
+            for event in events[watcher.begins_at.get(tower, 0) :]
+            if watcher.filter.matches(event)
+        }
+
+    def lost(self, watcher: Watcher) -> int:
+        return len(self.wanted(watcher) - watcher.received.keys())
+
+    def wrong(self, watcher: Watcher) -> int:
+        """Twice, or not asked for."""
+        matching = {str(event.id) for event in chain(*self.published.values()) if watcher.filter.matches(event)}
+        return sum(count - 1 for count in watcher.received.values()) + len(watcher.received.keys() - matching)
+
+
+def show_demo(seconds: float, flights: int, json: bool) -> int:
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH, quiet=json)
+    events = list(islice(read_flights(flights_file()), flights))
+    scene = Scene(seconds, len(events))
+    with tempfile.TemporaryDirectory(prefix="tidings-demo-") as folder:
+        asyncio.run(play(scene, events, Path(folder), console))
+    summary = summarise(scene)
     if json:
-        for _ in run_year(progress, stream, seconds):
-            pass
-        print_json(summary(progress, seed))
+        print_json(summary)
     else:
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
-        show_year(console, progress, stream, seconds, seed)
-        print_summary(console, progress)
-    return DIFFERENT if progress.different else OK
+        print_summary(console, scene, summary)
+    return NO if summary["lost"] or summary["wrong"] or summary["twins_differ"] else OK
 
 
-def make_subscribers(count: int, rng: Random, flights: list[Event]) -> list[Subscriber]:
-    """The same for the same seed: templates in turn, each filled from flights drawn at random."""
-    named = [flight for flight in flights if "tailnum" in flight.attributes]
-    made = []
-    for number in range(count):
-        kind = number % len(TEMPLATES)
-        name, text = TEMPLATES[kind]
-        words = words_from(rng, named)
-        filled = text.format(**words)
-        made.append(Subscriber(kind, name.format(**words), filled, parse(filled)))
-    return made
+async def play(scene: Scene, events: list[Event], folder: Path, console: Console) -> None:
+    planned = plan_network(folder)
+    addresses = {each.name: f"tidings://{each.listen}" for each in planned}
+    fleet = Fleet(planned, folder, as_json=False)
+    console.print(f"starting {len(planned)} brokers: ewr, jfk and lga around {KILLED}, and desk behind it")
+    try:
+        for each in planned:
+            await fleet.start(each)
+        async with AsyncExitStack() as stack:
+            publishers = {
+                tower: await stack.enter_async_context(tidings.connect(addresses[airport.lower()], name=tower))
+                for airport, tower in TOWERS.items()
+            }
+            scene.began_at = time.time()
+            for watcher in scene.watchers:
+                if not watcher.is_late:
+                    await attend(scene, watcher, addresses, stack)
+            scene.started_at = time.monotonic()
+            async with drawn(scene, console):
+                await asyncio.gather(
+                    *[publish(scene, publishers[name], name, events) for name in scene.published],
+                    *[receive(watcher) for watcher in scene.watchers if not watcher.is_late],
+                    disturb(scene, fleet, addresses, stack),
+                    settle(scene),
+                )
+    finally:
+        await fleet.stop()
 
 
-def words_from(rng: Random, flights: list[Event]) -> dict[str, Any]:
-    seen, other = rng.choice(flights).attributes, rng.choice(flights).attributes
-    tailnum = str(seen["tailnum"])
-    return {
-        **seen,
-        "other": other["dest"],
-        "prefix": tailnum[:3],
-        "suffix": tailnum[-2:],
-        "minutes": rng.choice([15, 30, 45, 60, 90, 120]),
-        "miles": rng.choice([1000, 1500, 2000, 2400]),
+def plan_network(folder: Path) -> list[Planned]:
+    ports = free_ports(len(BROKERS))
+    settings = {"log": "warning", "routing": {"engine": "plain"}}
+    brokers = {
+        name: {"listen": f"127.0.0.1:{port}", "data": str(folder / name)}
+        for name, port in zip(BROKERS, ports, strict=True)
     }
+    return read_network({"links": LINKS, "settings": settings, "brokers": brokers}, folder / "demo.toml")
 
 
-def run_year(progress: Progress, stream: Iterator[Event], seconds: float) -> Iterator[None]:
-    """Publish batch by batch, evenly over the time given; yields after each batch."""
-    index, scan = Index(), LinearScan()
-    for key, subscriber in enumerate(progress.subscribers):
-        index.add(key, subscriber.filter)
-        scan.add(key, subscriber.filter)
-    first = list(islice(stream, BATCH))
-    index.match_batch(first)  # the compiled engine, where installed, compiles now
-    stream = chain(first, stream)
-    started_at = time.perf_counter()
-    while progress.elapsed < seconds and (events := list(islice(stream, BATCH))):
-        matched_at = time.perf_counter()
-        answers = index.match_batch(events)
-        progress.matching += time.perf_counter() - matched_at
-        progress.record(events, answers)
-        progress.checked += 1
-        progress.different += Counter(answers[0]) != Counter(scan.match(events[0]))
-        yield
-        due_after = seconds * progress.events / FLIGHTS_IN_YEAR
-        time.sleep(max(0.0, started_at + due_after - time.perf_counter()))
-        progress.elapsed = time.perf_counter() - started_at
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses at this moment."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
-def show_year(console: Console, progress: Progress, stream: Iterator[Event], seconds: float, seed: int) -> None:
-    """A table that changes in place on a terminal; elsewhere the same table a few times."""
-    console.print(f"{len(progress.subscribers)} filters (seed {seed}), one year of flights in {seconds:g} s")
-    console.print("preparing the index (the first run compiles it, which takes a while)")
+# The actors.
+
+
+async def attend(scene: Scene, watcher: Watcher, addresses: dict[str, str], stack: AsyncExitStack) -> None:
+    """Connect, subscribe, and note from where on the promise holds."""
+    client = await stack.enter_async_context(tidings.connect(addresses[watcher.broker]))
+    since = None if watcher.promise == "installed" else scene.began_at
+    subscription = await client.subscribe(watcher.text, since=since, group=watcher.group or None)
+    watcher.subscription = subscription
+    if since is None:
+        watcher.begins_at = {name: len(events) for name, events in scene.published.items()}
+
+
+async def publish(scene: Scene, client: Client, name: str, events: list[Event]) -> None:
+    """The flights of one airport, spread evenly over the time."""
+    mine = [event for event in events if TOWERS[str(event.attributes["origin"])] == name]
+    published = scene.published[name]
+    while len(published) < len(mine):
+        due = int(len(mine) * scene.elapsed / scene.seconds)
+        for event in mine[len(published) : due]:
+            published.append(event)
+            await client.publish(event)
+        await asyncio.sleep(PUBLISH_PERIOD)
+    await client.flush()
+
+
+async def receive(watcher: Watcher) -> None:
+    assert watcher.subscription is not None
+    while events := await watcher.subscription.take():
+        for event in events:
+            watcher.received[event.id] += 1
+        watcher.last = events[-1].event
+
+
+async def disturb(scene: Scene, fleet: Fleet, addresses: dict[str, str], stack: AsyncExitStack) -> None:
+    """Kill the hub, start it again, let one more subscriber come."""
+    (planned,) = (each for each in fleet.planned if each.name == KILLED)
+    await asyncio.sleep(KILLED_AFTER * scene.seconds)
+    fleet.children[KILLED].kill()
+    await fleet.children[KILLED].wait()
+    scene.say(f"{KILLED} is killed: desk is cut off, and flights are published all the same")
+    await asyncio.sleep((BACK_AFTER - KILLED_AFTER) * scene.seconds)
+    await fleet.start(planned)
+    scene.say(f"{KILLED} is back")
+    await asyncio.sleep(max(0.0, LATE_AFTER * scene.seconds - scene.elapsed))
+    for watcher in scene.watchers:
+        if watcher.is_late:
+            await attend(scene, watcher, addresses, stack)
+            scene.say(f"{watcher.name!r} subscribes, and wants everything since the start")
+            scene.tasks.append(asyncio.ensure_future(receive(watcher)))
+
+
+async def settle(scene: Scene) -> None:
+    """Until everybody has what was promised, or nothing more can be hoped for."""
+    await asyncio.sleep(scene.seconds)
+    deadline = time.monotonic() + QUIET_SECONDS
+    while time.monotonic() < deadline and not scene.is_complete:
+        await asyncio.sleep(PUBLISH_PERIOD)
+    for watcher in scene.watchers:
+        if watcher.subscription is not None:
+            await watcher.subscription.unsubscribe()
+    scene.say("everything was published")
+
+
+# What is shown.
+
+
+@asynccontextmanager
+async def drawn(scene: Scene, console: Console) -> AsyncIterator[None]:
+    """The table, live on a terminal; elsewhere the events of note as they come, and the table in the end."""
     if console.is_terminal:
-        with Live(
-            console=console,
-            refresh_per_second=REFRESHES_PER_SECOND,
-            get_renderable=lambda: picture(progress, console.width),
-        ):
-            for _ in run_year(progress, stream, seconds):
-                pass
+        with Live(console=console, refresh_per_second=REFRESHES_PER_SECOND, get_renderable=lambda: picture(scene)):
+            yield
         return
-    shown = 0
-    for _ in run_year(progress, stream, seconds):
-        if progress.elapsed >= (shown + 1) * seconds / SNAPSHOTS:
-            shown += 1
-            console.print(picture(progress, console.width))
+    yield
+    console.print(picture(scene))
 
 
-def picture(progress: Progress, width: int) -> Group:
+def picture(scene: Scene) -> Group:
     table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
-    table.add_column("busiest of its kind", no_wrap=True)
-    table.add_column("asks for", no_wrap=True, max_width=max(width - OTHER_COLUMNS_WIDTH, ASKS_WIDTH_MIN))
-    table.add_column("events", justify="right", no_wrap=True)
+    for name in ("subscriber", "at", "asks for", "promise"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("received", justify="right", no_wrap=True)
     table.add_column("last, minutes late", no_wrap=True)
-    for each in progress.busiest():
-        table.add_row(each.name, each.text, f"{each.received:,}", flight_text(each.last))
-    return Group(rate_line(progress), table, "")
-
-
-def rate_line(progress: Progress) -> str:
-    elapsed, matching = max(progress.elapsed, 1e-9), max(progress.matching, 1e-9)
-    return (
-        f"{progress.date}  {progress.events:,} flights, {progress.events / elapsed:,.0f}/s; "
-        f"{progress.deliveries:,} deliveries, {progress.deliveries / elapsed:,.0f}/s; "
-        f"matching alone {progress.events / matching:,.0f} flights/s"
-    )
+    for each in scene.watchers:
+        received = f"{len(each.received):,}" if each.subscription is not None else ""
+        table.add_row(each.name, each.broker, each.text, each.promise, received, flight_text(each.last))
+    count = sum(map(len, scene.published.values()))
+    head = f"{scene.elapsed:5.1f} s  {count:,} of {scene.count:,} flights published"
+    return Group(table, "", *scene.log, head)
 
 
 def flight_text(event: Event | None) -> str:
@@ -199,24 +291,44 @@ def flight_text(event: Event | None) -> str:
     return f"{attributes['carrier']} {attributes['flight']} {attributes['origin']}-{attributes['dest']} {delay}"
 
 
-def print_summary(console: Console, progress: Progress) -> None:
-    verdict = f"{progress.different} DIFFER from" if progress.different else "all the same as"
-    console.print(rate_line(progress))
-    console.print(f"{progress.checked:,} of the answers were checked: {verdict} those of a plain scan over all filters")
-    console.print("next: tidings filter explain \"dest = 'BOS' AND arr_delay > 60\"", markup=False)
-
-
-def summary(progress: Progress, seed: int) -> dict[str, Any]:
+def summarise(scene: Scene) -> dict[str, Any]:
+    subscribers = [
+        {
+            "name": each.name,
+            "broker": each.broker,
+            "filter": each.text,
+            "promise": each.promise,
+            "promised": len(scene.wanted(each)),
+            "received": sum(each.received.values()),
+            "lost": scene.lost(each),
+            "wrong": scene.wrong(each),
+        }
+        for each in scene.watchers
+    ]
+    twins = [each.received.keys() for each in scene.watchers if each.group]
     return {
-        "seed": seed,
-        "filters": len(progress.subscribers),
-        "events": progress.events,
-        "deliveries": progress.deliveries,
-        "seconds": round(progress.elapsed, 3),
-        "events_per_second": round(progress.events / max(progress.elapsed, 1e-9)),
-        "deliveries_per_second": round(progress.deliveries / max(progress.elapsed, 1e-9)),
-        "matching_events_per_second": round(progress.events / max(progress.matching, 1e-9)),
-        "checked": progress.checked,
-        "different": progress.different,
-        "busiest": [{"name": each.name, "filter": each.text, "events": each.received} for each in progress.busiest()],
+        "published": sum(map(len, scene.published.values())),
+        "seconds": round(scene.elapsed, 1),
+        "subscribers": subscribers,
+        "lost": sum(each["lost"] for each in subscribers),
+        "wrong": sum(each["wrong"] for each in subscribers),
+        "twins_differ": any(each != twins[0] for each in twins),
     }
+
+
+def print_summary(console: Console, scene: Scene, summary: dict[str, Any]) -> None:
+    table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
+    table.add_column("subscriber", no_wrap=True)
+    for name in ("promised", "received", "lost", "twice or wrong"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in summary["subscribers"]:
+        table.add_row(each["name"], *[f"{each[name]:,}" for name in ("promised", "received", "lost", "wrong")])
+    console.print("", table, "")
+    if summary["lost"] or summary["wrong"] or summary["twins_differ"]:
+        console.print("a promise was BROKEN: the table says whose")
+    else:
+        console.print(
+            f"nothing was lost after a receipt, nothing came twice, and the twins agree: {summary['published']:,} "
+            f"flights, one broker killed and started again, {summary['seconds']} s"
+        )
+    console.print("next: tidings up, tidings sub (docs/guide/broker.md)", markup=False)

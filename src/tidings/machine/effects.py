@@ -14,6 +14,12 @@ import msgspec
 from tidings.machine.inputs import TimerKey
 from tidings.model.identity import NodeId
 
+BROADCAST: NodeId = "*"
+"""To whoever is in reach: a `Send` to this name, as a datagram, is received by all of them and not by the sender. On a
+radio those are near enough to hear it; on any other network they are all the nodes that the sender can send to, on
+sockets the peers whose address is known. No node has this name. A stream has one receiver: a broadcast over one is
+dropped."""
+
 
 class Transport(Enum):
     """STREAM: in order, without loss while the link lives. DATAGRAM: each message for itself, perhaps never."""

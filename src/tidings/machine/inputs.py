@@ -37,6 +37,8 @@ class LinkUp(msgspec.Struct, frozen=True):
 
     neighbour: NodeId
     epoch: int = 0
+    asked: NodeId = ""
+    """The address (`identity.at`) by which we know that node, where we asked for whoever is there."""
 
 
 class LinkDown(msgspec.Struct, frozen=True):

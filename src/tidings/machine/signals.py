@@ -139,6 +139,8 @@ class PeerUp(Signal, frozen=True):
 
     broker: NodeId
     epoch: int
+    publish_bound: str = ""
+    """In a client: the filter within which it may publish; empty for no bound."""
 
 
 class PeerDown(Signal, frozen=True):
@@ -155,8 +157,21 @@ class ClientUp(Signal, frozen=True):
     principal: str
     publish_bound: Filter | None = None
     subscribe_bound: Filter | None = None
+    roles: tuple[str, ...] = ()
+    """What it may do besides; "admin" may look at the tables of the broker."""
 
 
 class ClientDown(Signal, frozen=True):
     client: NodeId
     reason: str = ""
+
+
+# From access, in a client. There `PeerUp` says that the broker serves us, and `PeerDown` that it does not any more or,
+# without a `PeerUp` before it, that it could not be reached; access tries again by itself.
+
+
+class TurnedAway(Signal, frozen=True):
+    """The broker does not let us in; trying again will not help before somebody changes something."""
+
+    broker: NodeId
+    reason: str

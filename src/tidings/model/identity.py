@@ -6,6 +6,18 @@ process that comes back after losing its state is a new node: it takes a new inc
 
 NodeId = str
 
+ADDRESS_MARK = "@"
+
+
+def at(host: str, port: int) -> NodeId:
+    """Whoever answers there: how to ask for a link with a node of which only the address is known. When the link is up,
+    its real name is told with it. No node has such a name."""
+    return f"{ADDRESS_MARK}{host}:{port}"
+
+
+def is_address(name: NodeId) -> bool:
+    return name.startswith(ADDRESS_MARK)
+
 
 def incarnation(name: str, number: int) -> NodeId:
     """The name of a node's n-th life: the first is the name itself."""

@@ -15,7 +15,8 @@ The end. Whoever ends a connection says Goodbye with the reason, behind whatever
 and throws away what arrives until the other end closes too; closing at once would make the operating system reset the
 connection and destroy the Goodbye on its way. `drain_timeout` bounds all of this.
 
-Nothing a peer sends raises beyond here. Bytes that are no frame or no message end the connection, with the reason.
+Nothing a peer sends raises beyond here. Bytes that are no frame or no message end the connection, with the reason;
+whatever came before them is handed on first.
 """
 
 import asyncio
@@ -24,9 +25,10 @@ from enum import Enum
 from typing import Any, Protocol, cast
 
 from tidings.model.identity import NodeId
+from tidings.net.counts import QUEUE_FULL
 from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
-from tidings.wire.errors import BadFrame, BadMessage
+from tidings.wire.errors import BadMessage
 from tidings.wire.frames import OPENING_BYTES_MAX, FrameReader, frame
 from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import decode, encode
@@ -58,6 +60,7 @@ class Cause(Enum):
     DUPLICATE = "duplicate connection"
     REPLACED = "replaced by a newer connection"
     TOO_MANY = "too many connections"
+    UNSENT = "a message did not fit"
     DISCONNECTED = "disconnected on purpose"
     STOPPED = "this node stops"
 
@@ -96,6 +99,8 @@ class Connection(asyncio.BufferedProtocol):
         self.loop, self.clock, self.params, self.owner, self.calling = loop, clock, params, owner, calling
         self.stage = Stage.GREETING
         self.peer: NodeId = calling or ""
+        self.caller = ""
+        """The address from which we were called; empty where we called."""
         self.mine: Hello | None = None
         self.theirs: Hello | None = None
         self.transport: asyncio.Transport
@@ -133,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         return self.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self.stage is not Stage.ENDED:
+        if self.stage is not Stage.ENDED and self.reader.problem is None:
             self.arrived(bytes(self.buffer[:nbytes]))
 
     def arrived(self, data: bytes) -> None:
@@ -141,12 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_questioned:
             self.is_questioned = False
             self.owner.heard(self)
-        try:
-            bodies = self.reader.feed(data)
-        except BadFrame as problem:
-            self.end(Cause.BAD_FRAME, problem.reason)
-            return
-        self.take(bodies)
+        self.take(self.reader.feed(data))
 
     def eof_received(self) -> None:
         if self.stage is not Stage.ENDED:
@@ -183,6 +183,8 @@ class Connection(asyncio.BufferedProtocol):
                 peer = self.peer
             if self.stage is Stage.ENDED:
                 return
+        if self.reader.problem is not None:
+            self.end(Cause.BAD_FRAME, self.reader.problem)
 
     def take_control(self, message: Any) -> None:
         kind = type(message)
@@ -223,7 +225,8 @@ class Connection(asyncio.BufferedProtocol):
     def greet(self, mine: Hello) -> None:
         if self.mine is None:
             self.mine = mine
-        self.outbox.put(frame(encode(mine)))
+        if not self.outbox.put(frame(encode(mine))):
+            self.end(Cause.UNSENT, QUEUE_FULL)
 
     def introduce(self, agreement: Agreement) -> None:
         self.stage, self.frame_bytes_max = Stage.INTRODUCED, agreement.frame_bytes_max

@@ -2,7 +2,8 @@
 
 A datagram carries the bytes of a message and nothing else; who sent it is known by the address it came from, which must
 be that of a peer we know. Whoever can forge addresses on the network can therefore forge datagrams: see `tls.py` for
-when they are allowed at all. They may be lost, doubled and overtaken, and nobody is told.
+when they are allowed at all. They may be lost, doubled and overtaken, and nobody is told. A broadcast is a datagram to
+each peer.
 
 The socket is read directly and not through asyncio's datagram transport, which spends several times as long on each.
 """
@@ -11,6 +12,7 @@ import asyncio
 import socket
 from typing import Any
 
+from tidings.machine.effects import BROADCAST
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
@@ -47,25 +49,40 @@ class Datagrams:
             self.world.log.warning("address unknown, no datagrams", peer=peer, address="{}:{}".format(*address))
             return
         old = self.addresses.get(peer)
-        if old is not None:
-            self.names.pop(old[:2], None)
+        if old is not None and self.names.get(old[:2]) == peer:
+            del self.names[old[:2]]
         self.addresses[peer] = resolved
         self.names[resolved[:2]] = peer
 
     def send(self, to: NodeId, message: Any) -> None:
-        address = self.addresses.get(to)
-        if address is None:
-            self.world.lost(to, message, reasons.NO_ADDRESS)
+        receivers = self.receivers(to)
+        if not receivers:
+            self.world.lost(to, message, reasons.NOBODY_HEARS if to == BROADCAST else reasons.NO_ADDRESS)
             return
+        data = self.encode(to, message)
+        if data is not None:
+            for receiver, address in receivers:
+                self.send_bytes(receiver, address, message, data)
+
+    def receivers(self, to: NodeId) -> list[tuple[NodeId, Any]]:
+        if to == BROADCAST:
+            return list(self.addresses.items())
+        address = self.addresses.get(to)
+        return [] if address is None else [(to, address)]
+
+    def encode(self, to: NodeId, message: Any) -> bytes | None:
         try:
             data = encode(message)
         except UsageError as problem:
             self.world.log.error("message without bytes", message=type(message).__name__, problem=str(problem))
             self.world.lost(to, message, reasons.NO_BYTES)
-            return
+            return None
         if len(data) > self.params.datagram_bytes_max:
             self.world.lost(to, message, reasons.DATAGRAM_TOO_LARGE)
-            return
+            return None
+        return data
+
+    def send_bytes(self, to: NodeId, address: Any, message: Any, data: bytes) -> None:
         try:
             self.socket.sendto(data, address)
             self.counts.datagrams_sent += 1

@@ -37,6 +37,8 @@ class Caller(Protocol):
 
     def is_up(self, peer: NodeId) -> bool: ...
 
+    def connect(self, peer: NodeId) -> None: ...
+
     def dial_failed(self, dial: "Dial", reason: str) -> None: ...
 
 
@@ -68,7 +70,7 @@ class Dial:
         """Call as soon as it is allowed."""
         self.is_wanted = True
         if not self.begin() and self.task is None and self.retry is None:
-            self.retry = self.loop.call_at(self.retry_at, self.begin)
+            self.retry = self.loop.call_at(self.retry_at, self.begin_again)
 
     def begin(self) -> bool:
         """Call now, unless we do so already or it is too early."""
@@ -77,6 +79,11 @@ class Dial:
         self.cancel_retry()
         self.task = self.loop.create_task(self.attempt(), name=f"call {self.peer}")
         return True
+
+    def begin_again(self) -> None:
+        # A loop may wake us before the very moment, and there is no second wake-up.
+        self.retry, self.retry_at = None, 0.0
+        self.begin()
 
     async def attempt(self) -> None:
         connection: Connection | None = None
@@ -100,6 +107,9 @@ class Dial:
         if reason and not self.caller.is_up(self.peer):
             self.put_off()
             self.caller.dial_failed(self, reason)
+        elif reason and self.is_wanted:
+            # Whoever answered has a stream with us already, under its name.
+            self.caller.connect(self.peer)
 
     def put_off(self) -> None:
         """Nobody calls for a while, longer after each failure."""

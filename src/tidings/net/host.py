@@ -20,6 +20,8 @@ out wherever the application waits: in `items`, in `wait()`, and at the end of `
 """
 
 import asyncio
+import math
+import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -30,6 +32,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tidings.machine.effects import (
+    BROADCAST,
     CancelTimer,
     Compute,
     Connect,
@@ -46,24 +49,27 @@ from tidings.machine.effects import (
 from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, TimerKey
 from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, is_address
 from tidings.net import counts as reasons
 from tidings.net.computing import TOO_MANY_COMPUTATIONS, Computing
 from tidings.net.counts import Counts
 from tidings.net.datagrams import Datagrams
+from tidings.net.errors import HostError
 from tidings.net.inbox import INBOX_FULL, Inbox
-from tidings.net.links import Links
+from tidings.net.links import LINK, Links
 from tidings.net.listening import open_sockets
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
 from tidings.net.stepping import Stepper
 from tidings.net.storage import NO_STORAGE, TOO_MANY_WAITING, Answer, Storage
 from tidings.net.timers import Timers
-from tidings.net.tls import Address, Tls, check_permitted, is_loopback
+from tidings.net.tls import Address, Tls, check_address, check_permitted, is_loopback
 from tidings.trace.gathering import Writer
+from tidings.wire.handshake import hello
 from tidings.wire.registry import decode, encode
 
 ANY_PORT: Address = ("127.0.0.1", 0)
+NOWHERE: Address = ("", 0)
 
 
 class Host:
@@ -74,7 +80,7 @@ class Host:
         node_id: NodeId,
         machine: Machine,
         *,
-        listen: Address = ANY_PORT,
+        listen: Address | None = ANY_PORT,
         peers: Mapping[NodeId, Address] | None = None,
         params: HostParams | None = None,
         tls: Tls | None = None,
@@ -83,23 +89,27 @@ class Host:
         trace: Writer | None = None,
         rng: Random | None = None,
         capabilities: Iterable[str] = (),
+        inbox: Inbox | None = None,
         log: Any = None,
     ) -> None:
-        """`peers` says where nodes are; links are made when the machine asks for one or sends. `rng` spreads attempts
-        to connect over time. `storage` is the file for `Save`; `trace` a writer, which the caller closes."""
-        if peers and node_id in peers:
-            raise UsageError(f"peers: {node_id!r} is this node itself; leave it out")
+        """`peers` says where nodes are; links are made when the machine asks for one or sends. A host that listens
+        nowhere (None) only calls others. `rng` spreads attempts to connect over time. `storage` is the file for `Save`;
+        `trace` a writer, which the caller closes. `inbox` takes what is delivered in place of the usual one."""
+        self.capabilities = tuple(capabilities)
+        hello(node_id, capabilities=(*self.capabilities, LINK))
+        for peer, address in (peers or {}).items():
+            self.check_peer("peers", node_id, peer, address)
         self.node_id, self.machine, self.listen, self.peers = node_id, machine, listen, dict(peers or {})
         self.params = params or HostParams()
         self.tls, self.insecure, self.storage_path = tls, insecure, storage
-        self.rng, self.capabilities = rng or Random(), tuple(capabilities)
+        self.rng = rng or Random()
         self.log = log or make_logger(node_id)
         self.counts = Counts()
         self.clock: Callable[[], float] = time.monotonic
         self.failure: Exception | None = None
-        self.items = Inbox(self.params.inbox_max, self.params.inbox_policy, self.inbox_relieved)
+        self.items = inbox or Inbox(self.params.inbox_max, self.params.inbox_policy, self.inbox_relieved)
         self.ended = asyncio.Event()
-        self.address: Address = listen
+        self.address: Address = listen or NOWHERE
         self.loop: asyncio.AbstractEventLoop
         self.links: Links
         self.timers: Timers
@@ -108,7 +118,7 @@ class Host:
         self.storage: Storage | None = None
         performers: dict[type, Callable[[Any], None]] = {
             Send: self.send,
-            SetTimer: lambda effect: self.timers.set(effect.key, effect.at),
+            SetTimer: self.set_timer,
             CancelTimer: lambda effect: self.timers.cancel(effect.key),
             Deliver: self.deliver,
             Drop: lambda effect: self.stepper.count(effect.reason),
@@ -128,49 +138,65 @@ class Host:
         if self.is_running or self.items.ended:
             raise UsageError("start: this host has been started already; make a new one, with a new machine")
         self.loop = asyncio.get_running_loop()
-        for address in (self.listen, *self.peers.values()):
-            check_permitted(*address, self.tls, self.insecure)
-        stream, datagram = open_sockets(self.listen, self.insecure or is_loopback(self.listen[0]))
+        for address in (*((self.listen,) if self.listen else ()), *self.peers.values()):
+            check_permitted(address[0], address[1], self.tls, self.insecure)
+        stream, datagram = None, None
+        if self.listen is not None:
+            stream, datagram = open_sockets(self.listen, self.insecure or is_loopback(self.listen[0]))
+            self.address = stream.getsockname()[:2]
         try:
             if self.storage_path is not None:
                 self.storage = await asyncio.to_thread(self.open_storage, Path(self.storage_path))
+            await self.begin(stream, datagram)
         except BaseException:
-            stream.close()
-            if datagram is not None:
-                datagram.close()
+            await self.stop()
+            for each in (stream, datagram):
+                if each is not None:
+                    each.close()
             raise
-        self.address = stream.getsockname()[:2]
+
+    async def begin(self, stream: socket.socket | None, datagram: socket.socket | None) -> None:
         self.timers = Timers(self.loop, self.fire)
         self.links = Links(self, self.rng, self.tls, self.capabilities)
         self.datagrams = Datagrams(self, datagram) if datagram is not None else None
         self.computing = Computing(self.params.compute_workers, self.params.computations_max, self.computed)
         for peer, address in self.peers.items():
-            await self.learn(peer, address)
+            await self.remember(peer, address)
+        if self.ended.is_set():
+            raise HostError(f"host {self.node_id} was stopped while it started")
         self.stepper.write("start", detail=f'{{"clock":"{datetime.now(UTC).isoformat()}"}}')
         self.log.info("started", address="{}:{}".format(*self.address), tls=self.tls is not None)
         self.stepper.start()
         if self.failure is not None:
-            stream.close()
-            await self.stop()
             raise self.failure
         if self.datagrams is not None:
             self.datagrams.begin()
-        await self.links.listen(stream)
+        if stream is not None:
+            await self.links.listen(stream)
 
     async def stop(self) -> None:
         """Say goodbye, hand over what waits (within `drain_timeout`), finish saving. Twice does no harm."""
-        if self.is_running:
-            self.stepper.stop()
-            self.timers.clear()
+        try:
+            if self.is_running:
+                await self.leave()
+        finally:
+            if self.storage is not None:
+                storage, self.storage = self.storage, None
+                await asyncio.to_thread(storage.close)
+            self.items.end(self.failure)
+            self.ended.set()
+
+    async def leave(self) -> None:
+        self.stepper.stop()
+        self.timers.clear()
+        try:
             await self.links.stop()
+        finally:
+            # Whoever loses patience with us leaves nothing open either.
+            self.links.abort()
             self.close_rest()
             self.stepper.write("stop", reason="stopped")
             self.log.info("stopped")
-        if self.storage is not None:
-            storage, self.storage = self.storage, None
-            await asyncio.to_thread(storage.close)
-        self.items.end(self.failure)
-        self.ended.set()
 
     def fail(self, error: Exception) -> None:
         """The machine is broken: stop where we are."""
@@ -220,11 +246,22 @@ class Host:
 
     async def learn(self, peer: NodeId, address: Address) -> None:
         """Where a node is, or is now."""
-        if peer == self.node_id:
-            raise UsageError(f"learn: {peer!r} is this node itself; others send to it, not we")
+        if not self.is_running:
+            raise UsageError(f"learn: host {self.node_id} is not running; give it peers=, or start() it before")
+        self.check_peer("learn", self.node_id, peer, address)
         check_permitted(*address, self.tls, self.insecure)
+        await self.remember(peer, address)
+
+    @staticmethod
+    def check_peer(call: str, node_id: NodeId, peer: NodeId, address: Address) -> None:
+        if peer in (node_id, BROADCAST):
+            who = "this node itself" if peer == node_id else "the address of all nodes"
+            raise UsageError(f"{call}: {peer!r} is {who}; leave it out")
+        check_address(call, address)
+
+    async def remember(self, peer: NodeId, address: Address) -> None:
         self.links.learn(peer, address)
-        if self.datagrams is not None:
+        if self.datagrams is not None and not is_address(peer):
             await self.datagrams.learn(peer, address)
 
     def fire(self, at: float, key: TimerKey) -> None:
@@ -252,6 +289,13 @@ class Host:
         else:
             self.step_soon(Received(self.node_id, decode(data), len(data)))
 
+    def set_timer(self, effect: SetTimer) -> None:
+        if not effect.at < math.inf:
+            raise UsageError(
+                f"node {self.node_id!r} set the timer {effect.key!r} to {effect.at!r}, which is no time to come"
+            )
+        self.timers.set(effect.key, effect.at)
+
     def deliver(self, effect: Deliver) -> None:
         self.counts.delivered += 1
         for item in self.items.put(effect.item):
@@ -262,7 +306,12 @@ class Host:
 
     def inbox_relieved(self) -> None:
         if self.is_running:
-            self.loop.call_soon(self.links.resume_reading)
+            self.loop.call_soon(self.read_on)
+
+    def read_on(self) -> None:
+        # The inbox may have filled again before its relief was heard of.
+        if self.is_running and not self.items.is_pausing:
+            self.links.resume_reading()
 
     def compute(self, effect: Compute) -> None:
         if not self.computing.ask(effect):
@@ -283,6 +332,7 @@ class Host:
 
     def load(self, effect: Load) -> None:
         if self.storage is None or not self.storage.ask(effect):
+            self.counts.save_errors += 1
             self.step_soon(Loaded(effect.prefix, (), TOO_MANY_WAITING if self.storage else NO_STORAGE))
 
     def open_storage(self, path: Path) -> Storage:
@@ -291,8 +341,7 @@ class Host:
     def take_stored(self, answers: list[Answer], seconds: float) -> None:
         self.counts.save_seconds += seconds
         for answer in answers:
-            if isinstance(answer, Saved):
-                self.counts.saves += 1
+            self.counts.saves += 1
             if answer.error is not None:
                 self.counts.save_errors += 1
                 self.log.error("storage failed", problem=answer.error)

@@ -6,17 +6,21 @@ epochs. The wish travels as a capability in the Hello; where a stream is up alre
 `Connect` has one answer. `choosing.py` says which connection is kept where two nodes have several, `dialing.py` how
 peers are called, and `posting.py` what becomes of a message.
 
+A peer may be known by its address alone (`identity.at`). Whoever answers there is taken, unless the certificate says
+otherwise, and from its Hello on it goes by its own name everywhere; `LinkUp` tells the machine both.
+
 On a stream that breaks, whatever was on its way is gone.
 """
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Iterable
 from random import Random
 from typing import Any
 
 from tidings.machine.inputs import LinkDown, LinkUp, Received
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, is_address
 from tidings.net import counts as reasons
 from tidings.net.choosing import Epochs, Verdict, judge
 from tidings.net.connection import HEARTBEAT, Cause, Connection, Stage
@@ -25,7 +29,7 @@ from tidings.net.posting import Posting
 from tidings.net.tls import Address, Tls, why_not_this_peer
 from tidings.net.world import World
 from tidings.wire.frames import HEAD_BYTES
-from tidings.wire.handshake import Agreement, Hello, Refusal, agree, hello
+from tidings.wire.handshake import EPOCH_MAX, Agreement, Hello, Refusal, agree, hello
 
 LINK = "link"
 """The capability that says: make a link of this stream."""
@@ -37,12 +41,16 @@ class Links:
         self.loop, self.params, self.counts, self.log = world.loop, world.params, world.counts, world.log
         self.up: dict[NodeId, Connection] = {}
         self.dials: dict[NodeId, Dial] = {}
-        self.posting = Posting(world, self.up, self.dials)
+        self.posting = Posting(world, self.up, self.dials, self.overfull)
+        self.names: dict[NodeId, NodeId] = {}
+        """Of peers known by their address: who answered there last."""
         self.epochs = Epochs()
         self.rivals: dict[NodeId, Connection] = {}
         """Connections that wait until it is known whether the stream to the same peer still lives."""
         self.open: dict[Connection, None] = {}
         """All connections that have a transport, in whatever stage."""
+        self.callers: Counter[str] = Counter()
+        """How many of them came from which address."""
         self.all_gone = asyncio.Event()
         self.server: asyncio.Server | None = None
         self.is_paused = self.is_stopping = False
@@ -53,8 +61,17 @@ class Links:
         tls = self.tls.server if self.tls else None
         timeout = self.params.handshake_timeout if tls else None
         self.server = await self.loop.create_server(
-            lambda: self.make_connection(None), sock=listening, ssl=tls, ssl_handshake_timeout=timeout
+            lambda: self.make_connection(None),
+            sock=listening,
+            ssl=tls,
+            ssl_handshake_timeout=timeout,
+            start_serving=False,
         )
+        # The machine has begun, and may have failed by now.
+        if self.is_stopping:
+            self.server.close()
+        else:
+            await self.server.start_serving()
 
     async def stop(self) -> None:
         """Say goodbye to all, and give them `drain_timeout` to take what waits for them."""
@@ -106,9 +123,11 @@ class Links:
             dial.move(address)
 
     def connect(self, peer: NodeId) -> None:
-        stream, dial = self.up.get(peer), self.dials.get(peer)
+        stream, dial = self.up.get(self.name_of(peer)), self.dials.get(peer)
         if stream is not None and stream.is_link:
-            self.world.step_soon(LinkUp(peer, self.epochs.of(peer)))
+            if dial is not None:
+                dial.is_wanted = False
+            self.world.step_soon(LinkUp(stream.peer, stream.epoch, peer if is_address(peer) else ""))
         elif stream is not None:
             self.ask_for_link(stream)
         elif dial is not None:
@@ -117,12 +136,29 @@ class Links:
             self.world.step_soon(LinkDown(peer, self.epochs.of(peer), reasons.NO_ADDRESS))
 
     def disconnect(self, peer: NodeId, reason: str) -> None:
-        dial = self.dials.get(peer)
+        dial, reason, name = self.dial_to(peer), reason or "disconnected", self.name_of(peer)
         if dial is not None:
+            if dial.is_wanted:
+                self.world.step(LinkDown(peer, self.epochs.of(peer), reason))
             dial.stop()
             self.posting.drop_waiting(dial, reasons.NO_LINK)
-        for connection in [it for it in self.open if it.peer == peer]:
-            connection.end(Cause.DISCONNECTED, reason or "disconnected")
+        for connection in [it for it in self.open if it.peer in (peer, name)]:
+            connection.end(Cause.DISCONNECTED, reason)
+
+    # Names and addresses.
+
+    def name_of(self, peer: NodeId) -> NodeId:
+        return self.names.get(peer, peer)
+
+    def dial_to(self, peer: NodeId) -> Dial | None:
+        """How the node of this name is called, be it by its address."""
+        return self.dials.get(peer) or self.dials.get(self.address_of(peer))
+
+    def dial_of(self, connection: Connection) -> Dial | None:
+        return self.dial_to(connection.calling or connection.peer)
+
+    def address_of(self, peer: NodeId) -> NodeId:
+        return next((address for address, name in self.names.items() if name == peer), "")
 
     # Calling.
 
@@ -138,10 +174,11 @@ class Links:
         return Connection(self.loop, self.world.clock, self.params, self, calling)
 
     def introduced(self, peer: NodeId) -> Connection | None:
-        return next((it for it in self.open if it.peer == peer and it.stage is Stage.INTRODUCED), None)
+        name = self.name_of(peer)
+        return next((it for it in self.open if it.peer == name and it.stage is Stage.INTRODUCED), None)
 
     def is_up(self, peer: NodeId) -> bool:
-        return peer in self.up
+        return self.name_of(peer) in self.up
 
     def dial_failed(self, dial: Dial, reason: str) -> None:
         self.counts.dial_failures += 1
@@ -149,6 +186,14 @@ class Links:
         host, port = dial.address
         wait = round(dial.retry_at - self.loop.time(), 3)
         self.log.info("peer not reached", peer=dial.peer, address=f"{host}:{port}", reason=reason, wait=wait)
+        self.answer(dial, reason)
+
+    def overfull(self, dial: Dial) -> None:
+        """Too much waited for this call, and was dropped."""
+        self.answer(dial, reasons.QUEUE_FULL)
+
+    def answer(self, dial: Dial, reason: str) -> None:
+        """Tell the machine, if it said `Connect`, that there is no link."""
         if dial.is_wanted:
             dial.is_wanted = False
             self.world.step(LinkDown(dial.peer, self.epochs.of(dial.peer), f"cannot connect: {reason}"))
@@ -159,19 +204,27 @@ class Links:
         self.open[connection] = None
         if self.is_stopping:
             connection.end(Cause.STOPPED, f"node {self.world.node_id} stops")
-        elif connection.calling in self.up:
+        elif connection.calling is not None and self.is_up(connection.calling):
             # The peer called too, and its call was quicker. Saying Hello now would look like giving up that stream.
             connection.end(Cause.DUPLICATE, "there is a stream already", quietly=True)
             connection.abort()
         elif connection.calling is not None:
             connection.greet(self.greeting(connection.calling))
+        elif self.count_caller(connection) > self.params.address_connections_max:
+            connection.end(Cause.TOO_MANY, "too many connections from your address; close some, or call another node")
         elif sum(1 for it in self.open if it.stage in (Stage.GREETING, Stage.INTRODUCED)) > self.params.strangers_max:
             connection.end(Cause.TOO_MANY, "too many connections that are not yet streams; try later")
 
+    def count_caller(self, connection: Connection) -> int:
+        """One more connection from there; how many there are."""
+        connection.caller = str((connection.transport.get_extra_info("peername") or ("",))[0])
+        self.callers[connection.caller] += 1
+        return self.callers[connection.caller]
+
     def greeting(self, peer: NodeId) -> Hello:
-        dial = self.dials.get(peer)
+        dial = self.dial_to(peer)
         wish = (LINK,) if dial is not None and dial.is_wanted else ()
-        epoch = self.epochs.next(peer)
+        epoch = self.epochs.next(self.name_of(peer))
         return hello(self.world.node_id, capabilities=(*self.capabilities, *wish), epoch=epoch)
 
     def greeted(self, connection: Connection, theirs: Hello) -> None:
@@ -184,12 +237,15 @@ class Links:
             connection.end(Cause.REFUSED, problem)
             return
         assert isinstance(outcome, Agreement)
+        if connection.calling is not None and is_address(connection.calling):
+            self.names[connection.calling] = theirs.node
         connection.introduce(outcome)
         if self.world.node_id < theirs.node:
             self.judge(connection, connection.mine, theirs)
 
     def why_not(self, connection: Connection, theirs: Hello) -> str:
-        if connection.calling is not None and connection.calling != theirs.node:
+        called = connection.calling
+        if called is not None and called != theirs.node and not is_address(called):
             return f"we called {connection.calling}, and {theirs.node} answered; check the address"
         if theirs.node not in self.up and len(self.up) >= self.params.streams_max:
             return f"{self.world.node_id} has {self.params.streams_max} streams already; connect elsewhere"
@@ -232,14 +288,16 @@ class Links:
         self.up[peer] = connection
         connection.become_up()
         self.counts.streams_opened += 1
-        dial = self.dials.get(peer)
+        epoch = max(mine.epoch, theirs.epoch)
+        self.epochs.remember(peer, epoch)
+        dial = self.dial_of(connection)
         if dial is not None:
             dial.cancel_retry()
             self.posting.send_waiting(dial, connection)
+            if connection.stage is Stage.ENDED:
+                return
         if self.is_paused:
             connection.pause_reading()
-        epoch = max(mine.epoch, theirs.epoch)
-        self.epochs.remember(peer, epoch)
         self.log.info("stream up", peer=peer, epoch=epoch, direction="out" if connection.calling else "in")
         if LINK in mine.capabilities or LINK in theirs.capabilities:
             self.make_link(connection, epoch)
@@ -254,7 +312,7 @@ class Links:
             stream.greet(hello(self.world.node_id, capabilities=capabilities, epoch=stream.asked_epoch))
 
     def asked_for_link(self, stream: Connection, theirs: Hello) -> None:
-        if theirs.node != stream.peer or LINK not in theirs.capabilities:
+        if theirs.node != stream.peer or LINK not in theirs.capabilities or theirs.epoch > EPOCH_MAX:
             stream.end(Cause.BAD_MESSAGE, "a second Hello that asks for no link")
             return
         epoch = max(theirs.epoch, self.epochs.next(stream.peer))
@@ -265,11 +323,12 @@ class Links:
 
     def make_link(self, stream: Connection, epoch: int) -> None:
         stream.is_link, stream.epoch = True, epoch
-        dial = self.dials.get(stream.peer)
+        dial = self.dial_of(stream)
+        asked = "" if dial is None or dial.peer == stream.peer else dial.peer
         if dial is not None:
             dial.is_wanted = False
         self.log.info("link up", peer=stream.peer, epoch=epoch)
-        self.world.step(LinkUp(stream.peer, epoch))
+        self.world.step(LinkUp(stream.peer, epoch, asked))
 
     def received(self, sender: NodeId, message: Any, size_bytes: int) -> None:
         self.counts.stream_messages_received += 1
@@ -287,22 +346,27 @@ class Links:
             return
         del self.up[peer]
         unsent = connection.outbox.take_all()
-        if unsent:
-            self.counts.drop(reasons.LINK_DOWN, len(unsent))
+        for framed in unsent:
+            self.posting.lose(peer, framed, reasons.LINK_DOWN)
         self.log.info("stream down", peer=peer, cause=cause.value, reason=reason, unsent=len(unsent))
-        dial, rival = self.dials.get(peer), self.rivals.pop(peer, None)
+        dial, rival = self.dial_of(connection), self.rivals.pop(peer, None)
+        is_wanted = False
         if dial is not None and cause is not Cause.REPLACED:
-            dial.is_wanted = False
+            is_wanted, dial.is_wanted = dial.is_wanted, False
             dial.stream_ended(self.world.clock() - connection.up_at)
         if connection.is_link:
             self.world.step(LinkDown(peer, connection.epoch, reason))
-        elif connection.asked_epoch is not None:
-            self.world.step(LinkDown(peer, connection.asked_epoch, f"cannot connect: {reason}"))
+        elif connection.asked_epoch is not None or is_wanted:
+            epoch = connection.asked_epoch or self.epochs.of(peer)
+            self.world.step(LinkDown(peer, epoch, f"cannot connect: {reason}"))
         if rival is not None and cause not in (Cause.REPLACED, Cause.DISCONNECTED, Cause.STOPPED):
             self.take_as_stream(rival)
 
     def gone(self, connection: Connection) -> None:
         """Its transport is closed."""
         self.open.pop(connection, None)
+        self.callers[connection.caller] -= 1
+        if self.callers[connection.caller] <= 0:
+            del self.callers[connection.caller]
         if not self.open:
             self.all_gone.set()

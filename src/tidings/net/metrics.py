@@ -67,10 +67,11 @@ class HostCollector:
             summary = SummaryMetricFamily(f"tidings_{name}_seconds", meaning, labels=["node"])
             summary.add_metric(node, count_value=number, sum_value=seconds)
             yield summary
-        streams = host.links.up if host.is_running else {}
+        # A list at once: whoever asks may do so in another thread, while streams come and go.
+        streams = list(host.links.up.values()) if host.is_running else []
         for name, meaning, value in (
             ("streams", "streams that are up", len(streams)),
-            ("queue_bytes", "bytes that wait to be sent", sum(stream.outbox.size_bytes for stream in streams.values())),
+            ("queue_bytes", "bytes that wait to be sent", sum(stream.outbox.size_bytes for stream in streams)),
             ("inbox_items", "delivered items that wait for the application", len(host.items.items)),
         ):
             gauge = GaugeMetricFamily(f"tidings_{name}", meaning, labels=["node"])

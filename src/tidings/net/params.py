@@ -44,6 +44,9 @@ class HostParams(msgspec.Struct, frozen=True, kw_only=True):
     streams_max: int = 1024
     """Streams that are up at the same time, links or not."""
 
+    address_connections_max: int = 512
+    """Connections at the same time that came from one address."""
+
     strangers_max: int = 64
     """Connections at the same time that are not up yet."""
 
@@ -121,6 +124,7 @@ COUNTS = (
     "queue_messages_max",
     "write_buffer_bytes",
     "streams_max",
+    "address_connections_max",
     "strangers_max",
     "datagram_bytes_max",
     "compute_workers",

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net.errors import HostError
 
@@ -83,6 +84,17 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_address(call: str, address: Address) -> None:
+    """UsageError where no socket could be connected to such a thing."""
+    host, port = address
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise UsageError(f"{call}: {host!r} is no name of a host") from None
+    if not host or not 0 < port < 2**16:
+        raise UsageError(f"{call}: {host!r}, {port!r} is no address; give the host's name and a port up to 65535")
 
 
 def check_permitted(host: str, port: int, tls: Tls | None, insecure: bool) -> None:

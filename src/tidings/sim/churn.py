@@ -20,6 +20,7 @@ is cancelled: the simulator sees to that.
 import gzip
 import math
 import re
+import zlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from random import Random
@@ -96,8 +97,11 @@ HOST_LINE = re.compile(r"(?:[^\s,]*[^\s,01][^\s,]*[\s,]+)?(?P<bits>[01](?:[\s,]*
 
 def read_churn(path: str | Path, interval: float = PROBE_INTERVAL) -> ChurnTrace:
     """A text file, gzip'ed if it ends in .gz: a line for each host with its bits, a name before them if you like."""
-    data = Path(path).read_bytes()
-    text = (gzip.decompress(data) if str(path).endswith(".gz") else data).decode()
+    try:
+        data = Path(path).read_bytes()
+        text = (gzip.decompress(data) if str(path).endswith(".gz") else data).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
+        raise UsageError(f"cannot read the churn trace {path}: {problem}") from None
     rows = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
@@ -145,6 +149,7 @@ def session_churn(
     cycle = there.mean + away.mean
     if not math.isfinite(cycle):
         raise UsageError(f"{there} and {away}: one of them has no mean; give a Pareto distribution a shape above 1")
+    check_positive("mean of a session and an absence together", cycle)
     absences: list[Absence] = []
     for node in nodes:
         if node in exempt:
@@ -155,9 +160,9 @@ def session_churn(
             end = now + (there if is_there else away).draw(rng)
             if not is_there and end > 0:
                 absences.append(Absence(max(now, 0.0), end, node))
+                if len(absences) > ABSENCES_MAX:
+                    raise UsageError(f"more than {ABSENCES_MAX} absences; make sessions longer, or the run shorter")
             now, is_there = end, not is_there
-        if len(absences) > ABSENCES_MAX:
-            raise UsageError(f"more than {ABSENCES_MAX} absences; make sessions longer, or the run shorter")
     return in_order(absences)
 
 

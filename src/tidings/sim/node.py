@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tidings.machine.effects import BROADCAST
 from tidings.machine.inputs import Input, Received
 from tidings.machine.machine import Machine
 from tidings.machine.streams import Stream
+from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.clock import Clock
 from tidings.sim.disk import Disk
@@ -31,6 +33,8 @@ class Delivery(NamedTuple):
 
 class SimulatedNode:
     def __init__(self, world: "Simulator", id: NodeId, make: Make) -> None:
+        if id == BROADCAST:
+            raise UsageError(f"node {id!r}: this name is the address of all nodes; give it another")
         params = world.params
         self.world, self.id, self.make = world, id, make
         self.machine: Machine | None = None

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tidings.machine.effects import (
+    BROADCAST,
     CancelTimer,
     Compute,
     Connect,
@@ -47,6 +48,7 @@ DATAGRAM = Transport.DATAGRAM
 NODE_DOWN = "node is down"
 NO_SUCH_NODE = "no such node"
 NOBODY_HEARS = "nobody hears it"
+NO_BROADCAST = "a stream has one receiver"
 HELD_FULL = "too much waits for a paused node"
 
 Alarm = tuple[TimerKey, float]
@@ -197,6 +199,9 @@ class Process:
         if effect.transport is not DATAGRAM:
             stream = self.streams.get(to)
             if stream is None:
+                if to == BROADCAST:
+                    self.lose(now, self.id, to, message, NO_BROADCAST)
+                    return
                 stream = self.world.open_stream(now, self, to)
             stream.send(now, message, size_bytes)
             return
@@ -215,11 +220,14 @@ class Process:
             self.push(now + delay, arrived, received)
 
     def send_elsewhere(self, now: float, to: NodeId, message: Any, size_bytes: int) -> None:
-        """To everybody in reach, if the network has such a thing; otherwise to nobody."""
-        reach = self.world.network.reach(now, self.id, to, size_bytes)
-        if reach is None:
+        """To everybody in reach; to nobody, if it is the name of no node."""
+        if to != BROADCAST:
             self.lose(now, self.id, to, message, NO_SUCH_NODE)
             return
+        reach = self.world.network.reach(now, self.id, to, size_bytes)
+        if reach is None:
+            others = [other for other in self.arrivals if other != self.id]
+            reach = [(other, self.fate(now, self.id, other, size_bytes, DATAGRAM)) for other in others]
         if not reach:
             self.lose(now, self.id, to, message, NOBODY_HEARS)
             return
@@ -230,6 +238,7 @@ class Process:
             if arrived is None or not fates:
                 self.lose(now, self.id, hearer, message, NO_SUCH_NODE if arrived is None else reason_of(fates))
                 continue
+            self.world.duplicated += len(fates) - 1
             for delay in fates:
                 self.push(now + delay, arrived, received)
 

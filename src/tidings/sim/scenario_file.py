@@ -106,7 +106,7 @@ def define_file(text: str, name: str) -> Definition:
         raise UsageError(f"{name}: {len(text)} characters, at most {FILE_CHARS_MAX} are read")
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise UsageError(f"{name} is no TOML: {problem}") from None
 
     def build(settings: Settings) -> Scenario:

@@ -8,12 +8,14 @@ the next message opens a new stream.
 
 A `Link` is a connection that a machine asked for (`Connect`): two streams, of which both ends are told. The other end
 hears `LinkUp` first, before anything that comes over the link; then the one that asked. Each link between the same two
-nodes has a higher epoch. A link ends in one of three ways, and both ends hear `LinkDown`:
+nodes has a higher epoch. A link ends in one of four ways, and both ends hear `LinkDown`:
 
 - it breaks (`Simulator.break_link`, or a message that the network gives up): everything on its way is lost;
 - an end crashes: the same; the other end hears of it after the latency of the network, or, if the crash is a silent
   one, only after `silence_timeout`;
-- an end asks for it (`Disconnect`): what it sent before still arrives, what was sent to it does not.
+- an end asks for it (`Disconnect`): what it sent before still arrives, what was sent to it does not;
+- too much waits, at the sender or for a receiver that is paused: the sender hears "queue full" at once. A stream has no
+  holes, so the message that does not fit is the last of it, as on sockets.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tidings.machine.effects import Transport
 from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.model.identity import NodeId
-from tidings.sim.network.rule import reason_of
+from tidings.sim.network.rule import STREAM_OVERFULL, Fates, reason_of
 
 if TYPE_CHECKING:
     from tidings.sim.process import Process
@@ -34,8 +36,6 @@ HANDSHAKE_BYTES = 40
 
 LINK_BROKEN = "link is broken"
 NO_LISTENER = "nobody listens there"
-TOO_SLOW = "reads too slowly"
-
 NO_ANSWER = "no answer"
 REPLACED = "replaced by a new link"
 SELF = "a node has no link to itself"
@@ -67,7 +67,10 @@ class Stream:
         fates = world.network.fate(leaves_at, sender, self.to, size_bytes, STREAM)
         if not fates:
             world.lose(now, sender, self.to, message, reason_of(fates))
-            self.fail(now)
+            if fates is STREAM_OVERFULL:
+                world.links.disconnect(now, self.sender, self.to, STREAM_OVERFULL.reason)
+            else:
+                self.fail(now, LINK_BROKEN, world.params.silence_timeout)
             return
         self.arrival_at = at = max(leaves_at + fates[0], self.arrival_at + world.jitter)
         world.push(at, self.arrive, Received(sender, message, size_bytes))
@@ -84,13 +87,13 @@ class Stream:
         elif receiver.is_running or not receiver.is_overfull():
             receiver.receive(now, received)
         else:
-            self.world.lose(now, received.sender, self.to, received.message, TOO_SLOW)
-            self.fail(now)
+            self.world.lose(now, received.sender, self.to, received.message, STREAM_OVERFULL.reason)
+            self.fail(now, STREAM_OVERFULL.reason, 0.0)
 
-    def fail(self, now: float) -> None:
+    def fail(self, now: float, reason: str, noticed_after: float) -> None:
         """A message was given up, so nothing after it may arrive."""
         if self.link is not None:
-            self.world.links.breaks(now, self.link, LINK_BROKEN, self.world.params.silence_timeout)
+            self.world.links.breaks(now, self.link, reason, noticed_after)
         else:
             self.reset()
 
@@ -118,12 +121,14 @@ class Stream:
 class Link:
     """A connection between `asker` and the node `other`."""
 
-    __slots__ = ("accepter", "asker", "asker_up", "back", "epoch", "forth", "is_broken", "other")
+    __slots__ = ("accepter", "asker", "asker_up", "back", "epoch", "forth", "is_broken", "other", "waiter")
 
     def __init__(self, asker: "Process", other: NodeId, epoch: int, forth: Stream) -> None:
         self.asker, self.other, self.epoch = asker, other, epoch
         self.forth: Stream | None = forth
         self.accepter: Process | None = None
+        self.waiter: Process | None = None
+        """The other end, if it asked for a link too before it heard of this one; it is owed an answer."""
         self.back: Stream | None = None
         self.asker_up = False
         self.is_broken = False
@@ -147,20 +152,27 @@ class Links:
 
     def connect(self, now: float, asker: "Process", other: NodeId) -> None:
         world, pair = self.world, pair_of(asker.id, other)
-        if (link := self.live.get(pair)) is not None:
-            if link.is_up_at(asker):
-                world.push(now, asker.take, LinkUp(other, link.epoch))
+        link = self.live.get(pair)
+        if link is not None and link.is_up_at(asker):
+            world.push(now, asker.take, LinkUp(other, link.epoch))
             return
-        if (stale := asker.links.get(other)) is not None:
+        if (stale := asker.links.get(other)) is not None and stale is not link:
             self.forget(asker, stale)
             world.push(now, asker.take, LinkDown(other, stale.epoch, REPLACED))
+        if link is not None:
+            if asker is not link.asker:
+                link.waiter, asker.links[other] = asker, link
+            return
         epoch = self.epochs[pair] = self.epochs.get(pair, 0) + 1
         if other == asker.id:
             world.push(now, asker.take, LinkDown(other, epoch, SELF))
             return
-        there = world.network.fate(now, asker.id, other, HANDSHAKE_BYTES, STREAM)
-        back = world.network.fate(now, other, asker.id, HANDSHAKE_BYTES, STREAM)
-        if other not in world.nodes or not there or not back:
+        there: Fates = ()
+        back: Fates = ()
+        if other in world.nodes:
+            there = world.network.fate(now, asker.id, other, HANDSHAKE_BYTES, STREAM)
+            back = world.network.fate(now, other, asker.id, HANDSHAKE_BYTES, STREAM)
+        if not there or not back:
             down = LinkDown(other, epoch, NO_ANSWER)
             world.push(now + world.params.connect_timeout, asker.take, down)
             return
@@ -180,7 +192,7 @@ class Links:
             give_up_at = max(now, asked_at + world.params.connect_timeout)
             self.breaks(now, link, NO_ANSWER, give_up_at - now)
             return
-        if (stale := process.links.get(asker.id)) is not None:
+        if (stale := process.links.get(asker.id)) is not None and stale is not link:
             self.notice(now, (process, stale, REPLACED))
         link.accepter = forth.receiver = process
         link.back = back = Stream(world, process, asker.id, now)
@@ -211,10 +223,11 @@ class Links:
         self.end(link)
         theirs.broken = LINK_BROKEN
         ours.close()
-        delay = self.latency(now, process.id, other)
+        # The goodbye comes behind all that was sent, and jitter must not let it overtake.
+        noticed_at = max(now + self.latency(now, process.id, other), ours.arrival_at + self.world.jitter)
         self.forget(process, link)
         self.world.push(now, process.take, LinkDown(other, link.epoch, reason))
-        self.world.push(max(now + delay, ours.arrival_at), self.notice, (ours.receiver, link, reason))
+        self.world.push(noticed_at, self.notice, (ours.receiver, link, reason))
 
     def breaks(self, now: float, link: Link, reason: str, noticed_after: float) -> None:
         """Everything on its way is lost; living ends hear of it so many seconds later."""
@@ -224,7 +237,7 @@ class Links:
             if stream is not None:
                 stream.broken = LINK_BROKEN
         self.end(link)
-        for process in (link.asker, link.accepter):
+        for process in (link.asker, link.accepter or link.waiter):
             if process is not None and not process.is_dead:
                 self.world.push(now + noticed_after, self.notice, (process, link, reason))
 
@@ -256,8 +269,11 @@ class Links:
         process.links.clear()
 
     def latency(self, now: float, sender: NodeId, to: NodeId) -> float:
+        """How long it takes to tell. A queue that is full holds up no goodbye: what went into it before does."""
         fates = self.world.network.fate(now, sender, to, HANDSHAKE_BYTES, STREAM)
-        return fates[0] if fates else self.world.params.silence_timeout
+        if fates:
+            return fates[0]
+        return 0.0 if fates is STREAM_OVERFULL else self.world.params.silence_timeout
 
 
 def pair_of(one: NodeId, other: NodeId) -> tuple[NodeId, NodeId]:

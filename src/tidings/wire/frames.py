@@ -3,7 +3,7 @@
 A stream has no marks of its own, so each message travels in a frame: four bytes that say how long the body is (most
 significant first), then the body. Whoever reads must not trust that length. A frame longer than the bound, or an empty
 one, is refused as soon as its first four bytes are there, and the stream is given up: after a wrong length nobody can
-say where the next frame begins.
+say where the next frame begins. The frames before it are good, and are handed on first.
 
 Before two nodes know each other they exchange one small frame each (`handshake.py`), so the first frame of a stream may
 have a much smaller bound: it is all that a stranger can make us hold. A body that comes in pieces grows with what has
@@ -34,7 +34,11 @@ def frame(body: bytes) -> bytes:
 
 
 class FrameReader:
-    """Feed it whatever arrives, in pieces of any length; it returns the bodies that are complete."""
+    """Feed it whatever arrives, in pieces of any length; it returns the bodies that are complete.
+
+    When a wrong length has come, `problem` says so: the bodies before it have been returned, and nothing follows them.
+    Whoever feeds on all the same gets it as `BadFrame`.
+    """
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX, opening_bytes_max: int | None = None) -> None:
         """`opening_bytes_max` bounds the first frame where that is to be smaller."""
@@ -49,6 +53,13 @@ class FrameReader:
         if self.problem is not None:
             raise BadFrame(self.problem)
         frames: list[bytes] = []
+        try:
+            self.cut(data, frames)
+        except BadFrame as bad:
+            self.problem = bad.reason
+        return frames
+
+    def cut(self, data: bytes, frames: list[bytes]) -> None:
         place = 0
         if self.body is not None:
             place = self.fill(data, frames)
@@ -56,7 +67,7 @@ class FrameReader:
             place = HEAD_BYTES - len(self.head)
             self.head += bytes(data[:place])
             if len(self.head) < HEAD_BYTES:
-                return frames
+                return
             self.begin(HEAD.unpack(self.head)[0])
             place += self.fill(data[place:], frames)
         end = len(data)
@@ -71,17 +82,15 @@ class FrameReader:
                 self.begin(size_bytes)
                 place += self.fill(data[place:], frames)
         self.head += bytes(data[place:])
-        return frames
 
     def begin(self, size_bytes: int) -> None:
         """A frame of this length follows, in this piece and others."""
         if not 0 < size_bytes <= self.bytes_max:
-            self.problem = (
+            raise BadFrame(
                 "an empty frame"
                 if size_bytes == 0
                 else f"a frame of {size_bytes} bytes, at most {self.bytes_max} are allowed here"
             )
-            raise BadFrame(self.problem)
         self.head = b""
         self.body, self.missing_bytes = BytesIO(), size_bytes
 

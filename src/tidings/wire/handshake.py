@@ -22,9 +22,10 @@ from typing import Annotated
 
 import msgspec
 
+from tidings.machine.effects import BROADCAST
 from tidings.machine.message import TEXT_CHARS_MAX, Count, Message, Name, Text
 from tidings.model.errors import UsageError
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, is_address
 from tidings.wire.frames import FRAME_BYTES_MAX, OPENING_BYTES_MAX
 
 VERSION_MIN, VERSION_MAX = 1, 1
@@ -32,6 +33,9 @@ VERSION_MIN, VERSION_MAX = 1, 1
 
 CAPABILITIES_MAX = 32
 CAPABILITY_CHARS_MAX = 64
+
+EPOCH_MAX = 2**53
+"""The largest epoch that can be proposed: nobody gets there by counting, so who does is not to be believed."""
 
 Capability = Annotated[str, msgspec.Meta(min_length=1, max_length=CAPABILITY_CHARS_MAX, pattern="^[a-z0-9-]+$")]
 Capabilities = Annotated[tuple[Capability, ...], msgspec.Meta(max_length=CAPABILITIES_MAX)]
@@ -78,6 +82,10 @@ class Refusal(msgspec.Struct, frozen=True):
 
 def hello(node: NodeId, incarnation: int = 0, capabilities: Iterable[str] = (), epoch: int = 1) -> Hello:
     """What this program says of itself."""
+    if node == BROADCAST:
+        raise UsageError(f"hello: {node!r} is the address of all nodes; give this node another name")
+    if is_address(node):
+        raise UsageError(f"hello: {node!r} is an address and no name; give this node a name without '@' in front")
     greeting = Hello(node, incarnation, capabilities=tuple(sorted(set(capabilities))), epoch=epoch)
     try:
         return msgspec.convert(msgspec.to_builtins(greeting), Hello)
@@ -108,6 +116,10 @@ def why_not(mine: Hello, theirs: Hello) -> str:
     """Why these two cannot talk, from the side of the first; empty if they can."""
     if theirs.node == mine.node:
         return f"both ends are called {mine.node!r}: a node connected to itself, or two nodes share a name"
+    if theirs.node == BROADCAST:
+        return f"{theirs.node!r} is the address of all nodes; give that node another name"
+    if is_address(theirs.node):
+        return f"{theirs.node!r} is an address and no name; give that node a name without '@' in front"
     if theirs.version_min > theirs.version_max:
         return f"{theirs.node} speaks no version: it says from {theirs.version_min} to {theirs.version_max}"
     if theirs.version_min > mine.version_max:
@@ -116,6 +128,8 @@ def why_not(mine: Hello, theirs: Hello) -> str:
         return f"{theirs.node} is too old: it speaks {versions(theirs)}, we speak {versions(mine)}; update that node"
     if any(name >= later for name, later in zip(theirs.capabilities, theirs.capabilities[1:], strict=False)):
         return f"{theirs.node} names its capabilities out of order or twice"
+    if theirs.epoch > EPOCH_MAX:
+        return f"{theirs.node} proposes the epoch {theirs.epoch}, at most {EPOCH_MAX} is possible"
     if theirs.frame_bytes_max < OPENING_BYTES_MAX:
         return f"{theirs.node} reads frames of {theirs.frame_bytes_max} bytes; at least {OPENING_BYTES_MAX} are needed"
     return ""

@@ -8,6 +8,9 @@ The first byte of a code tells the family, and a new family takes the next free 
 from tidings.machine.publications import Publications, decode_event, encode_event
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
+from tidings.protocols.inspection import messages as inspection
+from tidings.protocols.overlay import messages as overlay
+from tidings.protocols.routing import drp_messages as drp
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.teaching import gossip, ping
 from tidings.wire.codec import Registry
@@ -25,6 +28,8 @@ REGISTRY.add(0x0101, Publications)
 REGISTRY.add(0x0200, access.Attach)
 REGISTRY.add(0x0201, access.Attached)
 REGISTRY.add(0x0202, access.Rejected)
+REGISTRY.add(0x0203, access.Challenge)
+REGISTRY.add(0x0204, access.Proof)
 
 REGISTRY.add(0x0300, routing.SubscriptionAdded)
 REGISTRY.add(0x0301, routing.SubscriptionRemoved)
@@ -35,6 +40,11 @@ REGISTRY.add(0x0305, routing.Installed)
 REGISTRY.add(0x0306, routing.NotInstalled)
 REGISTRY.add(0x0307, routing.Reached)
 REGISTRY.add(0x0308, routing.NotReached)
+REGISTRY.add(0x0309, routing.TablesBegun)
+
+REGISTRY.add(0x0310, drp.LinkState)
+REGISTRY.add(0x0311, drp.Predicates)
+REGISTRY.add(0x0312, drp.Directed)
 
 REGISTRY.add(0x0400, delivery.Subscribe)
 REGISTRY.add(0x0401, delivery.Unsubscribe)
@@ -50,6 +60,18 @@ REGISTRY.add(0x0414, delivery.Delivery)
 REGISTRY.add(0x0415, delivery.Missed)
 REGISTRY.add(0x0420, delivery.Reference)
 REGISTRY.add(0x0421, delivery.History)
+
+REGISTRY.add(0x0500, inspection.Inspect)
+REGISTRY.add(0x0501, inspection.Report)
+REGISTRY.add(0x0502, inspection.Whereabouts)
+
+REGISTRY.add(0x0600, overlay.TreeOffer)
+REGISTRY.add(0x0601, overlay.RenewTree)
+REGISTRY.add(0x0602, overlay.Join)
+REGISTRY.add(0x0603, overlay.Joined)
+REGISTRY.add(0x0604, overlay.Leave)
+REGISTRY.add(0x0605, overlay.Left)
+REGISTRY.add(0x0606, overlay.Stay)
 
 REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)

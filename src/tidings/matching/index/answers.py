@@ -1,6 +1,6 @@
 """What goes into an engine and what comes out of it."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union, overload
 
 from tidings.matching.index.records import Record
@@ -14,6 +14,8 @@ Key = Hashable
 Link = Hashable
 Events = Union[Sequence[Event], "pyarrow.RecordBatch", "pyarrow.Table"]
 
+NOBODY = -1
+
 NO_LINK = -1
 """Stands for the link of a filter that was added without one."""
 
@@ -26,6 +28,19 @@ class Addition(NamedTuple):
     records: Sequence[Record]
     doubtful: Filter | None
     link: int
+
+
+class Alone(dict[int, tuple[Hashable, ...]]):
+    """The tuple of one member for each number, made by `member` when it is first asked for: the most frequent answers.
+    NOBODY stands for the empty one."""
+
+    def __init__(self, member: Callable[[int], Hashable]) -> None:
+        super().__init__({NOBODY: ()})
+        self.member = member
+
+    def __missing__(self, number: int) -> tuple[Hashable, ...]:
+        made = self[number] = (self.member(number),)
+        return made
 
 
 class Matches(Sequence[list[Key]]):

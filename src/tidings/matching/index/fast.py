@@ -9,17 +9,19 @@ records filed in worse places than now known; they are renewed a few at a time, 
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from tidings.matching.index.answers import NO_LINK, Addition, Events, Key, Matches, is_columnar
+from tidings.matching.index.answers import NO_LINK, NOBODY, Addition, Alone, Events, Key, Link, Matches, is_columnar
 from tidings.matching.index.encoding import encode_events
+from tidings.matching.index.heads import Heads
 from tidings.matching.index.kernels import filing, layout, renewal, search
 from tidings.matching.index.kernels.layout import Batch, Specs
 from tidings.matching.index.learning import learn
+from tidings.matching.index.lexicon import HeadReader
 from tidings.matching.index.memory import Memory
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.vocabulary import Vocabulary
@@ -38,6 +40,9 @@ CHUNK_COST = 64
 RELEASED_MAX = 1 << 14
 """Atoms named by all records of one filter; 64 records of 255 at the most."""
 
+FEW_EVENTS = 8
+"""Fewer are answered one by one: a loop is then cheaper than operations on arrays."""
+
 SHARED = 0
 """The partition of all filters whose link has none of its own."""
 
@@ -53,6 +58,8 @@ class FastEngine:
     def __init__(self, vocabulary: Vocabulary, params: IndexParams) -> None:
         self.vocabulary, self.params = vocabulary, params
         self.memory = Memory(params)
+        self.keys_alone = Alone(lambda slot: self.memory.keys[slot : slot + 1].tolist()[0])
+        self.reader = HeadReader(vocabulary, params.memo_strings)
         self.released: Any = np.empty(RELEASED_MAX, np.int32)
         self.doubtful: dict[int, Filter] = {}
         self.link_filters: dict[int, int] = {}
@@ -70,6 +77,7 @@ class FastEngine:
         memory.make_room_for_slots(max([addition.slot for addition in additions]) + 1)
         for slot, key, records, doubtful, _ in additions:
             memory.set_key(slot, key)
+            self.keys_alone.pop(slot, None)
             if doubtful is not None:
                 self.doubtful[slot] = doubtful
             if len(records) > 1:
@@ -190,26 +198,61 @@ class FastEngine:
         return keys
 
     def match_batch(self, events: Events) -> Matches:
-        batch = self.encode(events)
+        slots, offsets = self.find_slots(self.encode(events), events)
+        return Matches(offsets, self.memory.keys[slots])
+
+    def find_slots(self, batch: Batch, events: Events) -> tuple[Any, Any]:
+        """The slots that match, and where those of each event begin."""
         slots, offsets = self.search(search.match_events, (self.memory.store, self.memory.slots), batch)
         if self.doubtful:
             slots, offsets = self.settle(slots, offsets, events)
         self.after_events(len(offsets) - 1)
-        return Matches(offsets, self.memory.keys[slots])
+        return slots, offsets
 
     def match_links(self, events: Events) -> list[list[int]]:
+        found, offsets = self.find_link_numbers(self.encode(events))
+        if self.doubtful:
+            return self.settle_links(found, offsets, events)
+        links: list[int] = found.tolist()
+        return [links[begin:end] for begin, end in pairwise(offsets.tolist())]
+
+    def find_link_numbers(self, batch: Batch) -> tuple[Any, Any]:
+        """The same for links; ~slot where a filter has to be asked."""
         memory = self.memory
-        batch = self.encode(events)
         if not memory.has_links:
-            return [[] for _ in range(len(batch.offsets) - 1)]
+            return np.empty(0, np.int32), np.zeros_like(batch.offsets)
         arrays = memory.store, memory.slots, memory.owners, memory.link_marks
         found, offsets = self.search(search.match_links, arrays, batch)
-        links, ends = found.tolist(), offsets.tolist()
-        answers = [links[begin:end] for begin, end in pairwise(ends)]
-        if self.doubtful:
-            answers = [self.settled_links(answer, events, row) for row, answer in enumerate(answers)]
-        self.after_events(len(answers))
+        self.after_events(len(offsets) - 1)
+        return found, offsets
+
+    def match_heads(self, heads: Heads) -> list[tuple[Key, ...] | None]:
+        batch, odd = self.reader.read(heads.heads)
+        slots, offsets = self.find_slots(batch, heads)
+        answers = tuples_of(slots, offsets, self.keys_alone, self.keys_of)
+        for row in odd:
+            event = heads.event(row)
+            answers[row] = None if event is None else tuple(self.match(event))
         return answers
+
+    def match_heads_links(
+        self, heads: Heads, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]
+    ) -> list[tuple[Link, ...] | None]:
+        """`alone` and `several` make answers of the numbers of links."""
+        batch, odd = self.reader.read(heads.heads)
+        found, offsets = self.find_link_numbers(batch)
+        answers: list[tuple[Link, ...] | None]
+        if self.doubtful:
+            answers = [several(numbers) for numbers in self.settle_links(found, offsets, heads)]
+        else:
+            answers = tuples_of(found, offsets, alone, several)
+        for row in odd:
+            event = heads.event(row)
+            answers[row] = None if event is None else several(self.match_links((event,))[0])
+        return answers
+
+    def keys_of(self, slots: list[int]) -> tuple[Key, ...]:
+        return tuple(self.memory.keys[slots].tolist())
 
     def encode(self, events: Events) -> Batch:
         if is_columnar(events):
@@ -221,7 +264,9 @@ class FastEngine:
     def search(self, kernel: Any, arrays: tuple[Any, ...], batch: Batch) -> tuple[Any, Any]:
         """Run a kernel over a batch, carrying answers away whenever `out` is full; the answers and their offsets."""
         memory, count = self.memory, len(batch.offsets) - 1
-        memory.make_room_for_search(int(np.diff(batch.offsets).max(initial=0)))
+        # All atoms of a few events are no more than a large event has, and are known without looking.
+        few = count <= FEW_EVENTS
+        memory.make_room_for_search(int(batch.offsets[-1] if few else np.diff(batch.offsets).max(initial=0)))
         offsets = np.zeros(count + 1, np.int64)
         pieces: list[Any] = []
         done = carried = 0
@@ -231,6 +276,8 @@ class FastEngine:
             pieces.append(memory.out[:filled].copy())
             offsets[done + 1 : reached + 1] += carried
             carried, done = carried + filled, reached
+        if len(pieces) == 1:
+            return pieces[0], offsets
         return np.concatenate(pieces) if pieces else np.empty(0, np.int32), offsets
 
     def settle(self, slots: Any, offsets: Any, events: Events) -> tuple[Any, Any]:
@@ -245,20 +292,25 @@ class FastEngine:
         np.cumsum(keep, out=kept[1:])
         return slots[keep], kept[offsets]
 
-    def settled_links(self, answer: list[int], events: Events, row: int) -> list[int]:
-        links = [link for link in answer if link >= 0]
-        for slot in [~entry for entry in answer if entry < 0]:
-            link = int(self.memory.slots.links[slot])
-            if link not in links and self.doubtful[slot].matches(event_in(events, row)):
-                links.append(link)
-        return links
+    def settle_links(self, found: Any, offsets: Any, events: Events) -> list[list[int]]:
+        """The same for links: those found without doubt first."""
+        entries, ends = found.tolist(), offsets.tolist()
+        answers = []
+        for row, (begin, end) in enumerate(pairwise(ends)):
+            links = [link for link in entries[begin:end] if link >= 0]
+            for slot in [~entry for entry in entries[begin:end] if entry < 0]:
+                link = int(self.memory.slots.links[slot])
+                if link not in links and self.doubtful[slot].matches(event_in(events, row)):
+                    links.append(link)
+            answers.append(links)
+        return answers
 
     # ----------------------------------------------------------------------------------------------------- learning
 
     def after_events(self, count: int) -> None:
         self.events_seen += count
         if self.events_seen >= self.events_next:
-            self.events_next = self.events_seen + min(7 * self.events_seen, 64 * self.params.learning_events)
+            self.events_next = self.events_seen + min(7 * self.events_seen, 512 * self.params.learning_events)
             self.learn()
             store = self.memory.store
             if store.words[layout.EVENTS] > HITS_HALVED_AT:
@@ -295,6 +347,26 @@ class FastEngine:
             "doubtful": len(self.doubtful),
             "bytes": self.memory.size_bytes() + self.released.nbytes,
         }
+
+
+def tuples_of(
+    found: Any, offsets: Any, alone: Alone, several: Callable[[list[int]], tuple[Hashable, ...]]
+) -> list[tuple[Hashable, ...] | None]:
+    """The answer of each event as a tuple; most have one member or none, and those are at hand."""
+    if len(offsets) <= FEW_EVENTS:
+        members, ends = found.tolist(), offsets.tolist()
+        return [several(members[begin:end]) for begin, end in pairwise(ends)]
+    counts = np.diff(offsets)
+    firsts = np.append(found, NOBODY)[offsets[:-1]]
+    firsts[counts == 0] = NOBODY
+    answers: list[tuple[Hashable, ...] | None] = list(map(alone.__getitem__, firsts.tolist()))
+    crowded = np.flatnonzero(counts > 1)
+    if len(crowded):
+        members = found.tolist()
+        begins, ends = offsets[crowded].tolist(), offsets[crowded + 1].tolist()
+        for row, begin, end in zip(crowded.tolist(), begins, ends, strict=True):
+            answers[row] = several(members[begin:end])
+    return answers
 
 
 def event_in(events: Events, row: int) -> Event:

@@ -6,6 +6,7 @@ how many filters match. It does three things, each in a module of its own:
     break     a filter becomes a few *records*: intervals of numbers, and *atoms* that stand for all other conditions
               (`records.py`, `vocabulary.py`)
     encode    an event becomes a number per dimension and a list of atoms (`encoding.py`, `columns.py` for Arrow)
+              (a head, an event as it came off the wire, needs no Python objects: `lexicon.py`)
     search    an *engine* finds the records that the encoded event satisfies. The fast one groups records by the
               condition that is rarest among events, and within a group rules out most by rows of bits (`fast.py`,
               `kernels.py`, with numpy and numba). The plain one uses rows of bits alone (`plain.py`).
@@ -19,12 +20,13 @@ links somebody wants the event, without finding out who.
 
 import gc
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
-from tidings.matching.index.answers import NO_LINK, Addition, Events, Key, Link, Matches
+from tidings.matching.index.answers import NO_LINK, Addition, Alone, Events, Key, Link, Matches
+from tidings.matching.index.heads import Decode, Heads
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.plain import PlainEngine
 from tidings.matching.index.records import Breaker
@@ -43,11 +45,18 @@ BULK_FILTERS = 1 << 16
 
 
 class Index:
-    """Filters by key. `engine` is "fast" or "plain"; by default the fast one where numba is installed."""
+    """Filters by key. `engine` is "fast" or "plain"; by default the fast one where numba is installed. `decode` is
+    needed for matching encoded events: the attributes of a head, or ValueError if it is not valid."""
 
-    def __init__(self, engine: Literal["fast", "plain"] | None = None, params: IndexParams = DEFAULT_PARAMS) -> None:
+    def __init__(
+        self,
+        engine: Literal["fast", "plain"] | None = None,
+        params: IndexParams = DEFAULT_PARAMS,
+        decode: Decode | None = None,
+    ) -> None:
         if engine not in (None, "fast", "plain"):
             raise UsageError(f'engine {engine!r}: use "fast", "plain" or None for the best that is installed')
+        self.decode = decode
         self.vocabulary = Vocabulary(params.memo_strings)
         self.breaker = Breaker(self.vocabulary)
         self.engine = make_engine(engine or best_engine(), self.vocabulary, params)
@@ -117,6 +126,21 @@ class Index:
         """For each event the links that have a matching filter, in the order in which the links were first added."""
         return [self.links.in_order(found) for found in self.engine.match_links(events)]
 
+    def match_heads(self, heads: Sequence[bytes]) -> list[tuple[Key, ...] | None]:
+        """`match` for encoded events; None for a head that is not valid."""
+        return self.engine.match_heads(self.events_of(heads)) if heads else []
+
+    def match_heads_links(self, heads: Sequence[bytes]) -> list[tuple[Link, ...] | None]:
+        """`match_links` for encoded events; None for a head that is not valid."""
+        if not heads:
+            return []
+        return self.engine.match_heads_links(self.events_of(heads), self.links.alone, self.links.several)
+
+    def events_of(self, heads: Sequence[bytes]) -> Heads:
+        if self.decode is None:
+            raise UsageError("heads are matched by an index that can decode them: Index(decode=...)")
+        return Heads(heads, self.decode)
+
     def check(self) -> None:
         """Assert the invariants; for tests, since it looks at everything."""
         assert len(set(self.slots.values())) == len(self.slots)
@@ -144,6 +168,7 @@ class LinkTable:
     def __init__(self) -> None:
         self.numbers: dict[Link, int] = {}
         self.links: list[Link | None] = []
+        self.alone = Alone(lambda number: self.links[number])
         self.filters: list[int] = []
         self.tickets: list[int] = []
         self.free: list[int] = []
@@ -174,12 +199,16 @@ class LinkTable:
         if not self.filters[number]:
             del self.numbers[self.links[number]]
             self.links[number] = None
+            self.alone.pop(number, None)
             self.free.append(number)
 
     def in_order(self, numbers: list[int]) -> list[Link]:
         if len(numbers) > 1:
             numbers.sort(key=self.tickets.__getitem__)
-        return [self.links[number] for number in numbers]
+        return [*map(self.links.__getitem__, numbers)]
+
+    def several(self, numbers: list[int]) -> tuple[Link, ...]:
+        return tuple(self.in_order(numbers))
 
     def check(self, link_of_slot: Iterable[int]) -> None:
         counts = [0] * len(self.links)

@@ -30,7 +30,7 @@ class IndexParams(msgspec.Struct, frozen=True):
     """Fast engine: bucket edges are reconsidered after this many new records, then after eight times as many, ..."""
 
     learning_events: int = 64
-    """Fast engine: the same for events seen; once it is 64 times as many, it stays at that period."""
+    """Fast engine: the same for events seen; once it is 512 times as many, it stays at that period."""
 
     memo_strings: int = 4096
     """String values of one attribute whose atoms are remembered."""

@@ -14,9 +14,10 @@ in all rows and clear in `alive`, so that adding a record only clears bits and r
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from tidings.matching.index.answers import NO_LINK, Addition, Events, Key, Matches, event_list
+from tidings.matching.index.answers import NO_LINK, Addition, Alone, Events, Key, Link, Matches, event_list
+from tidings.matching.index.heads import Heads
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.records import Record
 from tidings.matching.index.vocabulary import Attribute, Vocabulary
@@ -299,6 +300,16 @@ class PlainEngine:
             keys += self.match(event)
             offsets.append(len(keys))
         return Matches(offsets, keys)
+
+    def match_heads(self, heads: Heads) -> list[tuple[Key, ...] | None]:
+        events = [heads.event(row) for row in range(len(heads))]
+        return [None if event is None else tuple(self.match(event)) for event in events]
+
+    def match_heads_links(
+        self, heads: Heads, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]
+    ) -> list[tuple[Link, ...] | None]:
+        events = [heads.event(row) for row in range(len(heads))]
+        return [None if event is None else several(self.links_of(event)) for event in events]
 
     def match_links(self, events: Events) -> list[list[int]]:
         return [self.links_of(event) for event in event_list(events)]

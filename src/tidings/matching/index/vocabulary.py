@@ -27,6 +27,9 @@ DIMENSIONS_MAX = 1024
 
 ATOMS_MAX = 2**30
 
+JOURNAL_TEXTS_MAX = 1024
+"""Strings of one attribute in the journal; beyond that it says that all values are concerned."""
+
 Kind = Literal["exists", "truth", "numbers", "texts", "like", "range"]
 Reading = tuple[Number | None, tuple[int, ...]]
 """A value read as a number, where a dimension needs it, and the atoms that it satisfies."""
@@ -48,6 +51,7 @@ class Attribute:
         "dimension",
         "exists",
         "ids",
+        "journal",
         "memo",
         "memo_strings",
         "name",
@@ -58,8 +62,8 @@ class Attribute:
         "truths",
     )
 
-    def __init__(self, name: str, memo_strings: int) -> None:
-        self.name, self.memo_strings = name, memo_strings
+    def __init__(self, name: str, memo_strings: int, journal: "Journal") -> None:
+        self.name, self.memo_strings, self.journal = name, memo_strings, journal
         self.dimension = -1
         self.text_rank = -1
         self.atoms_count = 0
@@ -102,9 +106,19 @@ class Attribute:
         """Atoms changed: what was remembered about these strings (all strings) no longer holds."""
         if texts is None:
             self.memo.clear()
-        else:
-            for text in texts:
-                self.memo.pop(text, None)
+            self.journal[self] = None
+            return
+        noted = self.journal.setdefault(self, {})
+        for text in texts:
+            self.memo.pop(text, None)
+            if noted is not None:
+                noted[text] = None
+        if noted is not None and len(noted) > JOURNAL_TEXTS_MAX:
+            self.journal[self] = None
+
+
+Journal = dict[Attribute, dict[str, None] | None]
+"""Attributes whose atoms changed, and the strings that it concerns; None for all values."""
 
 
 class Vocabulary:
@@ -118,13 +132,15 @@ class Vocabulary:
         self.atoms: list[Atom | None] = [None]
         self.references: list[int] = [1]
         self.free: list[int] = []
+        self.journal: Journal = {}
+        """What changed since somebody who keeps readings (`lexicon.py`) last looked."""
         self.fresh: list[int] = []
         """Atoms made since an engine last looked; an engine that keeps a table of atoms takes them from here."""
 
     def attribute(self, name: str) -> Attribute:
         found = self.attributes.get(name)
         if found is None:
-            found = self.attributes[name] = Attribute(name, self.memo_strings)
+            found = self.attributes[name] = Attribute(name, self.memo_strings, self.journal)
         return found
 
     def dimension_of(self, attribute: Attribute) -> int:

@@ -1,4 +1,9 @@
-"""The first words on a link: who are you, and what may you do?"""
+"""The first words on a link: who are you, and what may you do?
+
+Attach ->             <- Attached                          an open door, a token that whoever holds it may show
+Attach ->             <- Rejected                          and the link ends
+Attach -> <- Challenge    Proof -> <- Attached             a token that is good only with the key it names
+"""
 
 from typing import Annotated, Literal
 
@@ -8,6 +13,8 @@ from tidings.machine.message import Message, Name, Text
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
 
 CREDENTIALS_BYTES_MAX = 4096
+NONCE_BYTES = 32
+SIGNATURE_BYTES = 64
 
 BoundText = Annotated[str, Meta(max_length=FILTER_TEXT_BYTES_MAX)]
 """A filter, or nothing for no bound."""
@@ -31,3 +38,15 @@ class Attached(Message, frozen=True):
 
 class Rejected(Message, frozen=True):
     reason: Text
+
+
+class Challenge(Message, frozen=True):
+    """Show that you hold the key of your token: sign this nonce, which nobody has seen before."""
+
+    nonce: Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+
+
+class Proof(Message, frozen=True):
+    """The signature over the nonce and the names of both ends (`judging.statement`)."""
+
+    signature: Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]

@@ -183,24 +183,32 @@ class Reference(Message, frozen=True):
     since: Real | None
     """None: nothing that is stored, only what comes from now on."""
     group: OptionalName
+    limit: Count
+    """How many publications of each publisher there is room for."""
     path: Path
     """The brokers that the request passed, the asking one first."""
 
 
 class History(Message, frozen=True):
-    """What is stored for one reference and advertisement, back on the way the request came. It may take several; behind
+    """What is stored of one publisher for a reference, back on the way the request came. It may take several; behind
     the last one, everything newer follows on the same way."""
 
     client: Name
     subscription: Count
     round: Count
     advertisement: Name
+    """One of those that were asked for; all of the same publisher are answered together, in the order of numbers."""
     publisher: Name
     group_at: Real | None
     """The time since which the members of the group get events of this publisher."""
     is_truncated: bool
     """Whether older publications were wanted that are no longer stored."""
     is_last: bool
+    has_more: bool
+    """In the last one: more is stored than there was room for, and nothing newer follows by itself; the rest is to be
+    asked for behind `through`."""
+    through: Count
+    """The publisher's number up to which nothing that matches is left out."""
     problem: Text
     """Why there is none at all; empty where there is."""
     path: Path

@@ -38,11 +38,23 @@ class AdvertisementAdded(Message, frozen=True):
     advertisement: Name
     publisher: Name
     filter: FilterText
+    way_begun_by: Name
+    way: Count
+    """Names this announcement: who began it, the publisher's broker or one that found a new way to it, and his number
+    for it. The same advertisement under another name means that the way to the publisher has changed."""
 
 
 class AdvertisementRemoved(Message, frozen=True):
     number: Count
     advertisement: Name
+
+
+class TablesBegun(Message, frozen=True):
+    """I take you for my neighbour, and for me this neighbourhood is number `life`. What follows holds for your life
+    `answers`; 0 where I have not heard of yours, and then nothing follows yet."""
+
+    life: Count
+    answers: Count
 
 
 class TablesTold(Message, frozen=True):

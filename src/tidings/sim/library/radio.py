@@ -1,12 +1,12 @@
 """Gossip among people who walk: nobody has neighbours, everybody speaks to whoever is near."""
 
-from tidings.machine.effects import Transport
+from tidings.machine.effects import BROADCAST, Transport
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.sim.drawing import FaultMix, draw_faults
 from tidings.sim.ingredients import Publications
 from tidings.sim.library.gossip import what_gossip_promises
 from tidings.sim.mobility import RandomWaypoint, WaypointParams
-from tidings.sim.network.radio import BROADCAST, Radio, RadioParams
+from tidings.sim.network.radio import Radio, RadioParams
 from tidings.sim.node import Draws
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import clique

@@ -11,8 +11,8 @@ one uplink; `lambda sender, to: "bottleneck"` makes all share one. Other flows m
 A queue serves packets in the order in which they are offered, so this rule stands around those that lose or delay: a
 packet passes the queue first and meets its other fate on the wire.
 
-A stream is not dropped: what does not fit into the queue waits in the buffer of the sender, and only when that is full
-too is the stream given up.
+A stream is not dropped: what does not fit into the queue waits at the sender, and only when too much waits there is
+the stream ended (`STREAM_OVERFULL`).
 """
 
 from collections.abc import Callable, Hashable
@@ -20,16 +20,15 @@ from collections.abc import Callable, Hashable
 from tidings.machine.effects import Transport
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.network.rule import Fates, Lost, Rule, Wrapper, check_positive, later
+from tidings.sim.network.rule import STREAM_OVERFULL, Fates, Lost, Rule, Wrapper, check_positive, later
 
 HEADERS_BYTES = 40
 """What IP and TCP add to a message."""
 
-SEND_BUFFER_BYTES_MAX = 4 * 2**20
-"""What a stream keeps beyond the queue of the link before it is given up."""
+SEND_QUEUE_BYTES_MAX = 8 * 2**20
+"""What a stream may keep at the sender, beyond the queue of the link; as much as a host on sockets does by default."""
 
 QUEUE_FULL = Lost("queue is full")
-BUFFER_FULL = Lost("send buffer is full")
 
 LinkOf = Callable[[NodeId, NodeId], Hashable]
 
@@ -101,7 +100,7 @@ class Bandwidth(Wrapper):
     def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
         is_stream = transport is Transport.STREAM
         link = self.link(self.link_of(sender, to))
-        wait = link.offer(now, size_bytes + self.headers_bytes, SEND_BUFFER_BYTES_MAX if is_stream else 0.0)
+        wait = link.offer(now, size_bytes + self.headers_bytes, SEND_QUEUE_BYTES_MAX if is_stream else 0.0)
         if wait is None:
-            return BUFFER_FULL if is_stream else QUEUE_FULL
+            return STREAM_OVERFULL if is_stream else QUEUE_FULL
         return later(self.inner.fate(now + wait, sender, to, size_bytes, transport), wait)

@@ -10,7 +10,7 @@ from tidings.machine.effects import Transport
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.network.distributions import Distribution
-from tidings.sim.network.rule import Fates, Rule, Wrapper
+from tidings.sim.network.rule import Fates, Rule, Wrapper, later
 
 
 class Constant(Rule):
@@ -44,7 +44,7 @@ class Jittered(Wrapper):
 
     def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
         extra = self.spread * self.draws(sender).random()
-        return tuple([delay + extra for delay in self.inner.fate(now, sender, to, size_bytes, transport)])
+        return later(self.inner.fate(now, sender, to, size_bytes, transport), extra)
 
 
 class Matrix(Rule):

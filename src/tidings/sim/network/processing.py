@@ -5,6 +5,9 @@ a queue of bounded length; the handling takes an exponentially distributed time,
 for a content-based router over several workloads (transport specification, 3.1). Two messages that come one after the
 other are therefore done in either order: a broker with more than one worker violates order, which is what the ordering
 layer above it is for. Over n brokers the variable part of the delay is a sum of n exponentials (hypoexponential).
+
+What finds the queue full is lost, also if it came over a stream: it had arrived, and a broker that drops on overflow is
+what the layers above are made for (T-13).
 """
 
 import math

@@ -20,12 +20,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidings.machine.effects import Transport
+from tidings.machine.effects import BROADCAST, Transport
 from tidings.model.identity import NodeId
 from tidings.sim.network.rule import Fates, Lost, Rule, check_positive
-
-BROADCAST: NodeId = "*"
-"""Sent to this name, a datagram goes to all nodes in reach."""
 
 METRES_PER_SECOND = 299_792_458.0
 

@@ -53,6 +53,9 @@ def reason_of(fates: Fates) -> str:
 UNNAMED = "lost"
 STREAM_GIVEN_UP = Lost("lost again with every retransmission")
 
+STREAM_OVERFULL = Lost("queue full")
+"""The sender of a stream may keep no more. It knows so at once, and what it sent before arrives (`streams.py`)."""
+
 
 class Draws:
     """The random numbers of one sender at one rule: the n-th is a hash of their name and n.
@@ -110,7 +113,7 @@ class Rule:
         raise NotImplementedError
 
     def reach(self, now: float, sender: NodeId, to: NodeId, size_bytes: int) -> list[tuple[NodeId, Fates]] | None:
-        """Who hears what is sent to `to`, which is no node; None if that means nothing here. See `radio.py`."""
+        """Who hears a broadcast, and when; None where all do, each with a fate of its own. See `radio.py`."""
         return None
 
     def draws(self, sender: NodeId) -> Draws:

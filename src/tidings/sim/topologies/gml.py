@@ -31,7 +31,7 @@ def read_gml(text: str, name: str) -> Topology:
     graph = find_graph(parse(text, name), name)
     places: dict[int, dict[str, Any]] = {}
     for key, value in graph:
-        if key == "node" and isinstance(value, list) and "id" in (node := dict(value)):
+        if key == "node" and isinstance(value, list) and isinstance((node := dict(value)).get("id"), int):
             places.setdefault(node["id"], node)
     names = name_nodes(places)
     edges: dict[frozenset[int], Edge] = {}
@@ -39,7 +39,7 @@ def read_gml(text: str, name: str) -> Topology:
         if key == "edge" and isinstance(value, list):
             ends = dict(value)
             a, b = ends.get("source"), ends.get("target")
-            if a in places and b in places and a != b:
+            if isinstance(a, int) and isinstance(b, int) and a in places and b in places and a != b:
                 length_km = distance_km(places[a], places[b])
                 edges.setdefault(frozenset((a, b)), Edge(names[a], names[b], length_km))
     return Topology(name, tuple(names.values()), tuple(edges.values()))

@@ -166,18 +166,21 @@ CACHE_FOLDER = Path(config.CACHE_DIR or Path(__file__).parent / "__pycache__") /
 
 
 def compiled(function: Function) -> Function:
-    """An entry point: compiled on first use, cached on disk (in the user's cache folder if need be)."""
+    """An entry point: compiled on first use, cached on disk (in the user's cache folder if need be).
+
+    Kernels make no arrays and keep none, so references to arrays are not counted (`_nrt`): the counting is atomic, and
+    cost more than the work itself."""
     configured = config.CACHE_DIR
     config.CACHE_DIR = str(CACHE_FOLDER)
     try:
-        return njit(cache=True, nogil=True)(function)  # type: ignore[no-any-return]
+        return njit(cache=True, nogil=True, _nrt=False)(function)  # type: ignore[no-any-return]
     finally:
         config.CACHE_DIR = configured
 
 
 def inner(function: Function) -> Function:
     """Compiled as a part of the entry points that use it."""
-    together = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    together = njit(nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
     return together(function)  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,281 @@
+"""Runs of the experiments on guarantees: brokers in cloud regions, publishers, and subscribers that join."""
+
+from collections import Counter
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from tidings.machine.effects import Send
+from tidings.machine.machine import Machine
+from tidings.machine.node import Node
+from tidings.machine.publications import encode_head
+from tidings.machine.streams import random_stream
+from tidings.model.identity import NodeId
+from tidings.nodes.broker import BrokerNode, BrokerParams
+from tidings.nodes.client import ClientNode
+from tidings.protocols.access.guest import Guest
+from tidings.protocols.access.params import AccessParams, GuestParams
+from tidings.protocols.delivery.baselines import PlainParams, PlainSession
+from tidings.protocols.delivery.messages import Receipt
+from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.session_items import (
+    Arrived,
+    Begun,
+    Confirmed,
+    OpenAdvertisement,
+    OpenSubscription,
+    PublishBatch,
+)
+from tidings.protocols.delivery.session_params import SessionParams
+from tidings.sim.network.latency import Matrix
+from tidings.sim.node import Draws
+from tidings.sim.process import Process
+from tidings.sim.simulator import Simulator
+
+System = Literal["guarantees", "plain"]
+
+REGIONS = ("us-e", "de-c", "ch-e", "uk-s", "us-w", "jp-e", "br-s", "in-c", "au-e", "kr-c")
+ROUND_TRIPS_MS = {
+    ("us-e", "de-c"): 90,
+    ("de-c", "ch-e"): 200,
+    ("us-e", "us-w"): 65,
+    ("de-c", "uk-s"): 16,
+    ("ch-e", "jp-e"): 50,
+    ("us-e", "br-s"): 115,
+    ("de-c", "in-c"): 120,
+    ("us-w", "au-e"): 150,
+    ("jp-e", "kr-c"): 30,
+}
+"""The links between brokers: an overlay is a tree of the first so many regions."""
+SIZES = {"ov1": 3, "ov2": 6, "ov3": 10}
+HOMES = ("us-e", "de-c", "ch-e")
+"""Where the publishers are."""
+
+CLIENT_LATENCY = 0.001
+PUBLISHERS, RATE, CLASSES = 10, 10, 5
+INITIAL, JOINING_FOR, JOIN_AT = 20, 30.0, 10.0
+BEGIN = 3.0
+"""When publishing begins."""
+RECEIPT_SHARE = 0.1
+"""Of publications."""
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    overlay: str
+    system: System
+    kind: Literal["installed", "reference", "mixed"]
+    seconds: float = 300.0
+    joins: int = 5
+    """Subscribers that join in a second."""
+    timeout: float = 1.0
+    """After which a plain client takes a request for carried out."""
+    history: float = 120.0
+    seed: int = 1
+
+
+class Joined(msgspec.Struct):
+    """A subscriber, and everything that it saw."""
+
+    client: NodeId
+    at: float
+    filter: str
+    guarantee: str
+    since: float | None
+    after: tuple[tuple[str, int], ...]
+    group: str
+    installed_at: float | None = None
+    """When its broker knew it to be in place."""
+    arrived: list[tuple[float, Arrived]] = []
+
+
+class Outcome(msgspec.Struct):
+    setting: Setting
+    subscribers: list[Joined]
+    published: dict[tuple[str, int], tuple[float, bytes]]
+    """When each publication was published, and its head."""
+    ack_times: list[float]
+    in_memory: list[int]
+    """Publications per publisher that are not acknowledged, each second."""
+    sent: Counter[str]
+    """Messages that brokers sent, by kind."""
+    brokers: int
+
+
+class CountingProcess(Process):
+    """Counts what brokers send."""
+
+    __slots__ = ()
+    sent_by_brokers: ClassVar[Counter[str]] = Counter()
+
+    def send(self, now: float, effect: Send) -> None:
+        if self.id in REGIONS:
+            self.sent_by_brokers[type(effect.message).__name__] += 1
+        super().send(now, effect)
+
+
+class Experiment:
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.regions = REGIONS[: SIZES[setting.overlay]]
+        self.draw = random_stream(setting.seed, "guarantees", setting.overlay)
+        self.delays: dict[tuple[str, str], float] = {}
+        for (one, other), milliseconds in ROUND_TRIPS_MS.items():
+            self.delays[one, other] = self.delays[other, one] = milliseconds / 2000
+        self.simulator = Simulator(setting.seed, Matrix(self.delays, CLIENT_LATENCY))
+        CountingProcess.sent_by_brokers = Counter()
+        self.simulator.process_type = CountingProcess
+        self.subscribers: list[Joined] = []
+        self.published: dict[tuple[str, int], tuple[float, bytes]] = {}
+        self.counts: Counter[str] = Counter()
+        self.in_memory: list[int] = []
+
+    def run(self) -> Outcome:
+        self.add_brokers()
+        self.add_publishers()
+        self.add_subscribers()
+        end = BEGIN + self.setting.seconds
+        for second in range(int(BEGIN) + 1, int(end)):
+            self.simulator.call_at(second + 0.5, self.sample)
+        now = 0.0
+        while now < end:
+            # Publications are scheduled second by second, or the queue of the simulator would hold all of them.
+            self.schedule_publications(now, now + 1.0, end)
+            now += 1.0
+            self.simulator.run(now)
+        self.simulator.run(end + 5.0)
+        return self.outcome()
+
+    # Who there is.
+
+    def add_brokers(self) -> None:
+        for region in self.regions:
+            links = [two if one == region else "" for one, two in ROUND_TRIPS_MS if two in self.regions]
+            params = BrokerParams(
+                access=AccessParams(links=tuple(link for link in links if link)),
+                delivery=EdgeParams(history_age=self.setting.history),
+            )
+            self.simulator.add(region, partial(make_broker, region, params))
+
+    def add_client(self, name: NodeId, broker: NodeId, at: float) -> None:
+        make = make_plain_client if self.setting.system == "plain" else make_client
+        self.simulator.add(name, partial(make, name, GuestParams(brokers=(broker,)), self.setting), at)
+
+    def add_publishers(self) -> None:
+        for number in range(PUBLISHERS):
+            name = f"p{number}"
+            self.add_client(name, HOMES[number % len(HOMES)], 0.0)
+            self.simulator.inject(BEGIN - 1.5, name, OpenAdvertisement("advertise", f"class = {number % CLASSES}"))
+
+    def add_subscribers(self) -> None:
+        count = INITIAL + int(self.setting.joins * JOINING_FOR)
+        weights = [1 / rank for rank in range(1, CLASSES + 1)]
+        for number in range(count):
+            at = BEGIN - 1.0 if number < INITIAL else BEGIN + JOIN_AT + (number - INITIAL) / self.setting.joins
+            [chosen] = self.draw.choices(range(CLASSES), weights)
+            bounds = [sorted(self.draw.sample(range(1001), 2)) for _ in range(2)]
+            (a, b), (c, d) = bounds
+            filter = f"class = {chosen} AND a >= {a} AND a <= {b} AND b >= {c} AND b <= {d}"
+            guarantee, since, after, group = self.reference(number, at)
+            twins = 2 if self.setting.kind == "reference" else 1
+            for twin in range(twins):
+                self.join(f"s{number}.{twin}", at, filter, guarantee, since, after, group)
+
+    def reference(self, number: int, at: float) -> tuple[str, float | None, tuple[tuple[str, int], ...], str]:
+        kind = self.setting.kind
+        if kind == "mixed":
+            kind = "installed" if self.draw.random() < 1 / 3 else "reference"
+            at += self.draw.uniform(-10, 10)
+        if kind == "installed":
+            return "installed", None, (), ""
+        if self.draw.random() < 0.5:
+            since = None if self.setting.kind == "reference" else at
+            return "reference", since, (), f"group{number}" if self.setting.kind == "reference" else ""
+        last = max(0, int((at - BEGIN) * RATE))
+        return "reference", None, tuple((f"p{each}", last) for each in range(PUBLISHERS)), ""
+
+    def join(
+        self,
+        name: str,
+        at: float,
+        filter: str,
+        guarantee: str,
+        since: float | None,
+        after: tuple[tuple[str, int], ...],
+        group: str,
+    ) -> None:
+        broker = self.draw.choice(self.regions)
+        self.add_client(name, broker, max(0.0, at - 1.0))
+        self.subscribers.append(Joined(name, at, filter, guarantee, since, after, group))
+        asked: Any = (guarantee, since, after, group, "wait", 100_000, 60_000)
+        self.simulator.inject(at, name, OpenSubscription("subscribe", filter, *asked))
+
+    # What happens.
+
+    def schedule_publications(self, begin: float, end: float, until: float) -> None:
+        for number in range(PUBLISHERS):
+            for tick in range(RATE):
+                at = begin + (tick + number / PUBLISHERS) / RATE
+                if BEGIN <= at < until:
+                    self.publish(f"p{number}", number % CLASSES, at)
+
+    def publish(self, publisher: str, kind: int, at: float) -> None:
+        self.counts[publisher] += 1
+        number = self.counts[publisher]
+        head = encode_head({"class": kind, "a": self.draw.randrange(1001), "b": self.draw.randrange(1001)})
+        self.published[publisher, number] = at, head
+        ticket = ("receipt", number) if self.draw.random() < RECEIPT_SHARE else None
+        self.simulator.inject(at, publisher, PublishBatch(1, (head,), (b"",), ticket))
+
+    def sample(self) -> None:
+        for number in range(PUBLISHERS):
+            machine: Any = self.simulator.nodes[f"p{number}"].machine
+            session = machine.parts["delivery"]
+            self.in_memory.append(len(session.kept if self.setting.system == "plain" else session.awaited))
+
+    # What came of it.
+
+    def outcome(self) -> Outcome:
+        for subscriber in self.subscribers:
+            for at, item in self.simulator.delivered(subscriber.client):
+                match item:
+                    case Arrived():
+                        subscriber.arrived.append((at, item))
+                    case Receipt("subscribe") | Confirmed("subscribe", Receipt()):
+                        receipt = item if isinstance(item, Receipt) else item.receipt
+                        assert receipt is not None
+                        subscriber.installed_at = receipt.at
+        return Outcome(
+            setting=self.setting,
+            subscribers=self.subscribers,
+            published=self.published,
+            ack_times=self.ack_times(),
+            in_memory=self.in_memory,
+            sent=CountingProcess.sent_by_brokers,
+            brokers=len(self.regions),
+        )
+
+    def ack_times(self) -> list[float]:
+        times = []
+        for number in range(PUBLISHERS):
+            begun: dict[Any, float] = {}
+            for at, item in self.simulator.delivered(f"p{number}"):
+                match item:
+                    case Begun(("receipt", _) as ticket):
+                        begun[ticket] = at
+                    case Confirmed(("receipt", _) as ticket):
+                        times.append(at - begun[ticket])
+        return times
+
+
+def make_broker(name: NodeId, params: BrokerParams, draws: Draws) -> Machine:
+    return BrokerNode(name, params, draws("access"))
+
+
+def make_client(name: NodeId, access: GuestParams, setting: Setting, draws: Draws) -> Machine:
+    return ClientNode(name, access, SessionParams(), draws("access"))
+
+
+def make_plain_client(name: NodeId, access: GuestParams, setting: Setting, draws: Draws) -> Machine:
+    plain = PlainSession(PlainParams(setting.timeout))
+    return Node({"access": Guest(name, access, draws("access")), "delivery": plain})

@@ -1,0 +1,191 @@
+"""`tidings top`: what all brokers are doing right now.
+
+Two looks at the counters of every broker, a period apart, give rates; the second also tells what waits and what was
+dropped.
+"""
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich import box
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from tidings.cli.doctor import Others
+from tidings.cli.output import JsonLines, json_line, table_lines
+from tidings.cli.reaching import Reach, reaching
+from tidings.net.inspecting import Access, Inspector, NotInspected, crawl
+from tidings.protocols.inspection.network import Network
+from tidings.protocols.inspection.rows import CounterRow
+
+HEADER = ("broker", "links", "clients", "subs", "in/s", "out/s", "kB/s out", "busy", "waiting", "dropped", "state")
+
+
+class Load(msgspec.Struct, frozen=True):
+    """One broker over one period."""
+
+    broker: str
+    links: int = 0
+    links_down: int = 0
+    clients: int = 0
+    subscriptions: int = 0
+    received_per_second: float = 0.0
+    """Messages."""
+    sent_per_second: float = 0.0
+    bytes_sent_per_second: float = 0.0
+    busy: float = 0.0
+    """The share of the time in which its machine worked."""
+    waiting: int = 0
+    """Publications in queues for slow clients."""
+    dropped: dict[str, float] = {}
+    """By reason, since its start."""
+    problem: str = ""
+
+
+@reaching
+def top(
+    also: Others = None,
+    period: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds over which rates are taken.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Show it once and end.")] = False,
+    json: JsonLines = False,
+    *,
+    reach: Reach,
+) -> None:
+    """Show rates, queues and drops of all brokers that can be reached, until Ctrl-C.
+
+    Messages in and out, the share of the time in which a broker works, publications that wait for slow clients, and
+    what was dropped, by reason (with --json). Exit code: 3 if no broker answers.
+
+    \b
+    Example:
+      tidings top --once --json
+    """
+    try:
+        asyncio.run(watch([reach.broker, *(also or ())], reach.access, period, once, json))
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+
+
+async def watch(addresses: Sequence[str], access: Access, period: float, once: bool, as_json: bool) -> None:
+    console = Console()
+    before, before_at = await sample(addresses, access), time.monotonic()
+    with (
+        Live(console=console, auto_refresh=False, transient=False)
+        if show_live(console, once, as_json)
+        else Nothing() as live
+    ):
+        while True:
+            await asyncio.sleep(period)
+            after, after_at = await sample(addresses, access), time.monotonic()
+            loads = measure(before, after, after_at - before_at)
+            if as_json:
+                print(json_line({"at": time.time(), "brokers": loads}), flush=True)
+            elif live is None:
+                print("\n".join(table_lines(HEADER, [cells(load) for load in loads])), flush=True)
+            else:
+                live.update(draw(loads), refresh=True)
+            if once:
+                return
+            before, before_at = after, after_at
+
+
+def show_live(console: Console, once: bool, as_json: bool) -> bool:
+    return console.is_terminal and sys.stdout.isatty() and not once and not as_json
+
+
+class Nothing:
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *problem: Any) -> None:
+        return None
+
+
+Sample = tuple[Network, dict[str, list[CounterRow]]]
+
+
+async def sample(addresses: Sequence[str], access: Access) -> Sample:
+    network = await crawl(addresses, access, ("links", "clients", "subscriptions", "queues"))
+    if not network.brokers:
+        first = network.unreached[0]
+        raise NotInspected(first.address, first.problem, first.is_refused)
+    counters: dict[str, list[CounterRow]] = {}
+    for name, reported in network.brokers.items():
+        try:
+            async with Inspector(reported.broker.listen, access) as inspector:
+                counters[name] = await inspector.table("counters", CounterRow)
+        except NotInspected:
+            # It left between the two questions; the next look says so.
+            counters[name] = []
+    return network, counters
+
+
+def measure(before: Sample, after: Sample, seconds: float) -> list[Load]:
+    """What happened between two looks, broker by broker."""
+    network, counters = after
+    loads = []
+    for name, reported in network.brokers.items():
+        old, new = totals(before[1].get(name, [])), totals(counters[name])
+
+        def rate(counter: str, old: Counter[str] = old, new: Counter[str] = new) -> float:
+            return max(0.0, new[counter] - old[counter]) / seconds if counter in old else 0.0
+
+        dropped = {
+            row.labels.get("reason", ""): row.value for row in counters[name] if row.name == "tidings_drops_total"
+        }
+        loads.append(
+            Load(
+                name,
+                sum(link.is_up for link in reported.links),
+                sum(not link.is_up for link in reported.links),
+                len(reported.clients),
+                len(reported.subscriptions),
+                rate("tidings_stream_messages_received_total"),
+                rate("tidings_stream_messages_sent_total"),
+                rate("tidings_stream_bytes_sent_total"),
+                rate("tidings_handle_seconds_sum"),
+                sum(queue.waiting for queue in reported.queues),
+                dropped,
+                reported.broker.not_ready,
+            )
+        )
+    return loads + [Load(each.broker or each.address, problem=each.problem) for each in network.unreached]
+
+
+def totals(rows: Sequence[CounterRow]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[row.name] += row.value  # type: ignore[assignment]
+    return found
+
+
+def cells(load: Load) -> list[str]:
+    return [
+        load.broker,
+        f"{load.links}" + (f" ({load.links_down} down)" if load.links_down else ""),
+        f"{load.clients}",
+        f"{load.subscriptions}",
+        f"{load.received_per_second:,.0f}",
+        f"{load.sent_per_second:,.0f}",
+        f"{load.bytes_sent_per_second / 1000:,.1f}",
+        f"{load.busy:.0%}",
+        f"{load.waiting:,}",
+        f"{sum(load.dropped.values()):,.0f}",
+        load.problem or "ready",
+    ]
+
+
+def draw(loads: Sequence[Load]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, caption="Ctrl-C ends")
+    for name in HEADER:
+        table.add_column(name, justify="left" if name in ("broker", "state") else "right")
+    for load in loads:
+        table.add_row(*cells(load), style="red" if load.problem else "")
+    return table

@@ -1,0 +1,273 @@
+"""Access: who is at the other end of a link, and may it come in?
+
+The problem. Anybody who knows the address can open a link. A broker has to know, before it serves, whether a client or
+another broker is there, who answers for it, and what that principal may do. And the links between brokers that were
+configured must come back by themselves after a break.
+
+The idea. The first word on a link is `Attach(role, credentials)`. A *judge* (`judging.py`), a pure function, answers
+who that is, or why not. A client is told `Attached` and is served from then on (`ClientUp`). Two brokers judge each
+other: the one that has the link in its configuration attaches first, the other attaches back, and each is a peer of
+the other (`PeerUp`) when it has accepted and was accepted. Whoever is turned away hears `Rejected` with the reason and
+loses the link. Where a verdict names the key of a holder, `Challenge` and `Proof` come in between.
+
+Everything else waits for these signals: delivery serves the clients of `ClientUp`, the overlay the peers of `PeerUp`,
+routing the overlay's neighbours; what anybody else sends is dropped by whom it is for. Since a link keeps its order and
+`Attached` is the last word before an end calls the other a peer, no message of a peer comes before its `PeerUp`.
+
+State. `entrants`: the nodes with a link, each with how far it came in. `failures`: for each configured link, how often
+in a row it did not come to a `PeerUp`.
+
+Timers. ("attach", node): it was not let in within `attach_timeout`, and loses its link. ("connect", broker): the next
+attempt for a configured link, with waits that double up to `retry_max`, less a random part. ("expiry", node): its
+credentials are worth nothing from now on, and it loses its link; it may come back with new ones.
+
+Guaranteed. Up and down of one node come in turns, and up only after the judge's yes (and the proof). A node is a peer
+or a client, never both. A configured link is asked for until it is there, for ever. Not guaranteed: that the node
+behind a name is always the same one; without TLS or a holder's key a name is only a claim.
+
+Bounds. Links that are not let in yet (`strangers_max`), clients, peers. One more is turned away with the reason.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Note, Send, SetTimer
+from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
+from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.machine.signals import ClientDown, ClientUp, PeerDown, PeerUp
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.protocols.access.judging import Judge, Role, Signatures, Verdict, bound_text, statement
+from tidings.protocols.access.messages import NONCE_BYTES, Attach, Attached, Challenge, Proof, Rejected
+from tidings.protocols.access.params import AccessParams, retry_wait
+
+NO_LINK = "comes from a node without a link"
+ATTACHED_ALREADY = "has attached already"
+NOT_ASKED = "answers what was not asked"
+TOO_LATE = "did not attach in time"
+TOO_MANY_STRANGERS = "too many links that have not attached yet; try later"
+TOO_MANY_CLIENTS = "as many clients as are allowed are served already; try another broker"
+TOO_MANY_PEERS = "as many brokers as are allowed are linked already"
+WRONG_PROOF = "the signature over the nonce is wrong: the key of the token is needed"
+NO_PROOF_POSSIBLE = "the token is bound to a key, and this broker cannot check signatures"
+CREDENTIALS_EXPIRED = "the credentials have expired; attach again with new ones"
+REPLACED = "replaced by a new link"
+STARTED_AGAIN = "started again"
+WE_ARE_REJECTED = "rejected us"
+
+
+class Entrant(msgspec.Struct):
+    """A node with a link, and how far it came in."""
+
+    epoch: int
+    role: Role | None = None
+    """What it was accepted as."""
+    challenged: tuple[Role, bytes, Verdict] | None = None
+    """It is accepted as soon as it has signed this nonce."""
+    has_asked: bool = False
+    """We sent it our `Attach`."""
+    has_accepted: bool = False
+    """It answered that with `Attached`."""
+
+    @property
+    def is_client(self) -> bool:
+        return self.role == "client"
+
+    @property
+    def is_peer(self) -> bool:
+        return self.role == "broker" and self.has_accepted
+
+    @property
+    def is_stranger(self) -> bool:
+        return not (self.is_client or self.is_peer)
+
+
+class Access:
+    """`Access("a", AccessParams(links=("b",)), open_judge, rng)`. Where tokens name their holders' keys, `signatures`
+    checks the proofs of others and `sign` makes ours; `rng` draws nonces, so on sockets it is the system's."""
+
+    messages: tuple[type, ...] = (Attach, Attached, Rejected, Challenge, Proof)
+
+    def __init__(
+        self,
+        node_id: NodeId,
+        params: AccessParams,
+        judge: Judge,
+        rng: Random,
+        signatures: Signatures | None = None,
+        sign: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        if node_id in params.links:
+            raise UsageError(f"links: {node_id!r} is this broker itself; leave it out")
+        self.node_id, self.params, self.judge, self.rng = node_id, params, judge, rng
+        self.signatures, self.sign = signatures, sign
+        self.entrants: dict[NodeId, Entrant] = {}
+        self.accepted: dict[Role, int] = {"client": 0, "broker": 0}
+        """How many entrants were accepted as what."""
+        self.peers = 0
+        self.failures: dict[NodeId, int] = {}
+        self.configured: dict[NodeId, NodeId] = {}
+        """Brokers that are configured by their address, each with that."""
+
+    def start(self, now: float) -> list[Effect]:
+        downs = [effect for node in list(self.entrants) for effect in self.forget(node, STARTED_AGAIN)]
+        self.failures = dict.fromkeys(self.params.links, 0)
+        return [*downs, *(Connect(broker) for broker in self.params.links)]
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        match input:
+            case Received(sender, message) if isinstance(message, self.messages):
+                entrant = self.entrants.get(sender)
+                return [Drop(message, NO_LINK)] if entrant is None else self.hear(now, sender, entrant, message)
+            case LinkUp(node, epoch, asked):
+                if asked in self.params.links:
+                    others = {it: link for it, link in self.configured.items() if link != asked}
+                    self.configured = {**others, node: asked}
+                return self.link_up(now, node, epoch)
+            case LinkDown(node, epoch, reason):
+                return self.link_down(now, node, epoch, reason)
+            case Fired(("connect", str(broker))) if not any(self.link_to(it) == broker for it in self.entrants):
+                return [Connect(broker)]
+            case Fired(("attach", str(node))) if (entrant := self.entrants.get(node)) and entrant.is_stranger:
+                return self.turn_away(node, TOO_LATE)
+            case Fired(("expiry", str(node))) if node in self.entrants:
+                return self.turn_away(node, CREDENTIALS_EXPIRED)
+        return []
+
+    @property
+    def strangers(self) -> int:
+        return len(self.entrants) - self.accepted["client"] - self.peers
+
+    # Links come and go.
+
+    def link_up(self, now: float, node: NodeId, epoch: int) -> list[Effect]:
+        known = self.entrants.get(node)
+        if known is not None and known.epoch >= epoch:
+            return []
+        effects = self.forget(node, REPLACED)
+        self.entrants[node] = entrant = Entrant(epoch)
+        if self.strangers > self.params.strangers_max:
+            return effects + self.turn_away(node, TOO_MANY_STRANGERS)
+        effects.append(SetTimer(("attach", node), now + self.params.attach_timeout))
+        if self.link_to(node) in self.params.links:
+            effects += self.attach(node, entrant)
+        return effects
+
+    def link_to(self, node: NodeId) -> NodeId:
+        """What the configuration calls this node, if it names it at all."""
+        return self.configured.get(node, node)
+
+    def attach(self, broker: NodeId, entrant: Entrant) -> list[Effect]:
+        if entrant.has_asked:
+            return []
+        entrant.has_asked = True
+        return [Send(broker, Attach("broker", self.params.credentials))]
+
+    def link_down(self, now: float, node: NodeId, epoch: int, reason: str) -> list[Effect]:
+        known = self.entrants.get(node)
+        if known is not None and known.epoch > epoch:
+            return []
+        effects, link = self.forget(node, reason), self.link_to(node)
+        if link in self.params.links:
+            params, failures = self.params, self.failures[link]
+            self.failures[link] += 1
+            wait = retry_wait(failures, params.retry_first, params.retry_max, self.rng.random())
+            effects.append(SetTimer(("connect", link), now + wait))
+        return effects
+
+    def forget(self, node: NodeId, reason: str) -> list[Effect]:
+        entrant = self.entrants.pop(node, None)
+        if entrant is None:
+            return []
+        effects: list[Effect] = [CancelTimer(("attach", node)), CancelTimer(("expiry", node))]
+        if entrant.role is not None:
+            self.accepted[entrant.role] -= 1
+        if entrant.is_client:
+            effects.append(ClientDown(node, reason))
+        elif entrant.is_peer:
+            self.peers -= 1
+            effects.append(PeerDown(node, entrant.epoch, reason))
+        return effects
+
+    def turn_away(self, node: NodeId, reason: str) -> list[Effect]:
+        told = [Send(node, Rejected(reason[:TEXT_CHARS_MAX])), Disconnect(node, reason)]
+        return [*self.forget(node, reason), Note("turned away", {"node": node, "reason": reason}), *told]
+
+    # What the other end says.
+
+    def hear(self, now: float, sender: NodeId, entrant: Entrant, message: object) -> list[Effect]:
+        match message:
+            case Attach() if entrant.role is not None or entrant.challenged is not None:
+                return [Drop(message, ATTACHED_ALREADY)]
+            case Attach(role, credentials):
+                return self.consider(now, sender, entrant, role, credentials)
+            case Proof(signature) if entrant.challenged is not None:
+                return self.check_proof(now, sender, entrant, signature)
+            case Challenge(nonce) if entrant.has_asked and not entrant.has_accepted and self.sign is not None:
+                return [Send(sender, Proof(self.sign(statement(nonce, self.node_id, sender))))]
+            case Attached() if entrant.has_asked and not entrant.has_accepted:
+                entrant.has_accepted = True
+                return self.come_up(sender, entrant)
+            case Rejected(reason) if entrant.has_asked:
+                why = f"{WE_ARE_REJECTED}: {reason}"
+                note = Note("rejected", {"node": sender, "reason": reason})
+                return [*self.forget(sender, why), note, Disconnect(sender, why)]
+        return [Drop(message, NOT_ASKED)]
+
+    def consider(self, now: float, node: NodeId, entrant: Entrant, role: Role, credentials: bytes) -> list[Effect]:
+        verdict = self.judge(node, role, credentials, now + self.params.clock_offset)
+        if isinstance(verdict, str):
+            return self.turn_away(node, verdict)
+        if not verdict.holder_key:
+            return self.accept(now, node, entrant, role, verdict)
+        if self.signatures is None:
+            return self.turn_away(node, NO_PROOF_POSSIBLE)
+        nonce = self.rng.randbytes(NONCE_BYTES)
+        entrant.challenged = role, nonce, verdict
+        return [Send(node, Challenge(nonce))]
+
+    def check_proof(self, now: float, node: NodeId, entrant: Entrant, signature: bytes) -> list[Effect]:
+        assert entrant.challenged is not None and self.signatures is not None
+        role, nonce, verdict = entrant.challenged
+        entrant.challenged = None
+        if not self.signatures.verify(verdict.holder_key, signature, statement(nonce, node, self.node_id)):
+            return self.turn_away(node, WRONG_PROOF)
+        return self.accept(now, node, entrant, role, verdict)
+
+    def accept(self, now: float, node: NodeId, entrant: Entrant, role: Role, verdict: Verdict) -> list[Effect]:
+        most, too_many = (
+            (self.params.clients_max, TOO_MANY_CLIENTS) if role == "client" else (self.params.peers_max, TOO_MANY_PEERS)
+        )
+        if self.accepted[role] >= most:
+            return self.turn_away(node, too_many)
+        entrant.role = role
+        self.accepted[role] += 1
+        bounds = bound_text(verdict.publish_bound), bound_text(verdict.subscribe_bound)
+        effects: list[Effect] = [Send(node, Attached(verdict.principal, *bounds))]
+        if verdict.expires_at is not None:
+            effects.append(SetTimer(("expiry", node), verdict.expires_at - self.params.clock_offset))
+        if role == "broker":
+            return [*effects, *self.attach(node, entrant), *self.come_up(node, entrant)]
+        effects.append(CancelTimer(("attach", node)))
+        bounds_of_client = verdict.publish_bound, verdict.subscribe_bound
+        return [*effects, ClientUp(node, verdict.principal, *bounds_of_client, verdict.roles)]
+
+    def come_up(self, broker: NodeId, entrant: Entrant) -> list[Effect]:
+        """Both ends have accepted each other, or one of them is still to do so."""
+        if not entrant.is_peer:
+            return []
+        self.peers += 1
+        if self.link_to(broker) in self.failures:
+            self.failures[self.link_to(broker)] = 0
+        return [CancelTimer(("attach", broker)), PeerUp(broker, entrant.epoch)]
+
+    def check(self) -> None:
+        params, entrants = self.params, self.entrants.values()
+        assert self.strangers == sum(1 for it in entrants if it.is_stranger) <= params.strangers_max, "strangers"
+        assert self.accepted["client"] == sum(1 for it in entrants if it.is_client) <= params.clients_max, "clients"
+        assert self.peers == sum(1 for it in entrants if it.is_peer) <= self.accepted["broker"], "peers"
+        assert self.accepted["broker"] <= params.peers_max, "too many peers"
+        assert all(it.has_asked or not it.has_accepted for it in entrants), "accepted without having asked"
+        assert not any(it.role and it.challenged for it in entrants), "let in before the proof"

@@ -1,0 +1,90 @@
+"""The bounds and times of access."""
+
+import math
+
+import msgspec
+
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.protocols.access.messages import CREDENTIALS_BYTES_MAX
+
+
+class AccessParams(msgspec.Struct, frozen=True, kw_only=True):
+    links: tuple[NodeId, ...] = ()
+    """Brokers to which a link is kept. One end of a link is enough; both do no harm."""
+
+    credentials: bytes = b""
+    """What we show to them: a token; nothing where the link tells who we are."""
+
+    clients_max: int = 10_000
+    """Clients that are served at the same time."""
+
+    peers_max: int = 256
+    """Brokers that are linked at the same time."""
+
+    strangers_max: int = 256
+    """Links at the same time whose other end has not been let in yet."""
+
+    attach_timeout: float = 5.0
+    """Seconds from a new link to the moment at which its other end must have been let in."""
+
+    retry_first: float = 0.1
+    """Seconds before a lost link is asked for again; each further attempt waits twice as long, less a random part."""
+
+    retry_max: float = 1.0
+    """Longest wait between two attempts: a network that is whole again is linked again within it and a connection's
+    time, so the bound on convergence rests on it. At least `retry_first`."""
+
+    clock_offset: float = 0.0
+    """Time of day less machine time: tokens expire by the time of day."""
+
+    def __post_init__(self) -> None:
+        if len(set(self.links)) != len(self.links):
+            raise UsageError(f"links: {', '.join(self.links)} names a broker twice; name each once")
+        if len(self.credentials) > CREDENTIALS_BYTES_MAX:
+            raise UsageError(f"credentials: {len(self.credentials)} bytes, at most {CREDENTIALS_BYTES_MAX} are allowed")
+        for name in ("clients_max", "peers_max", "strangers_max"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}: {getattr(self, name)} lets nobody in; give at least 1")
+        check_spans(self.attach_timeout, self.retry_first, self.retry_max)
+        if not math.isfinite(self.clock_offset):
+            raise UsageError(f"clock_offset: {self.clock_offset} is no time; give seconds")
+
+
+class GuestParams(msgspec.Struct, frozen=True, kw_only=True):
+    brokers: tuple[NodeId, ...]
+    """Where to be served: the first that lets us in, beginning with the first; the next one after a failure."""
+
+    credentials: bytes = b""
+    attach_timeout: float = 5.0
+    """Seconds from a new link to the broker's answer; then the next broker is tried."""
+
+    retry_first: float = 0.1
+    retry_max: float = 1.0
+    """As in `AccessParams`; the series is counted over all brokers together."""
+
+    def __post_init__(self) -> None:
+        if not self.brokers:
+            raise UsageError("brokers: none is named; name at least one")
+        if len(self.credentials) > CREDENTIALS_BYTES_MAX:
+            raise UsageError(f"credentials: {len(self.credentials)} bytes, at most {CREDENTIALS_BYTES_MAX} are allowed")
+        check_spans(self.attach_timeout, self.retry_first, self.retry_max)
+
+
+def check_spans(attach_timeout: float, retry_first: float, retry_max: float) -> None:
+    spans = {"attach_timeout": attach_timeout, "retry_first": retry_first, "retry_max": retry_max}
+    for name, span in spans.items():
+        if not (math.isfinite(span) and span > 0):
+            raise UsageError(f"{name}: {span} is no span of time; give seconds above 0")
+    if retry_max < retry_first:
+        raise UsageError(f"retry_max: {retry_max} is below retry_first; give at least {retry_first}")
+
+
+DOUBLINGS_MAX = 30
+"""Keeps the power of two finite; `retry_max` is reached long before."""
+
+
+def retry_wait(failures: int, first: float, longest: float, chance: float) -> float:
+    """How long to wait after so many failures in a row; `chance` in [0, 1) takes off up to half, so that many nodes
+    which lost the same broker do not come back all at once."""
+    return min(longest, first * 2.0 ** min(failures, DOUBLINGS_MAX)) * (1 - chance / 2)

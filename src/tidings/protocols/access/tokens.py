@@ -1,0 +1,186 @@
+"""Tokens: what somebody may do, signed by whoever runs the network.
+
+A token is the claims, and the signature of an authority over them. Who has the public key of the authority can check
+it without asking anybody. The claims are
+
+    principal        whose token it is
+    roles            what it may be: client, broker, admin
+    publish          what it may publish, a filter as text; nothing for no bound
+    subscribe        what it may subscribe to
+    expires_at       time of day from which it is worth nothing
+    authority        the name of the key that signed it, so that keys can be changed one after the other
+    holder_key       the public key of its holder, 32 bytes; nothing makes it a bearer token
+
+A token with a holder's key is no secret: without the private key it opens nothing, since a broker asks for a signature
+over a fresh nonce (`messages.Challenge`). A bearer token is one, and is sent as it is: only over TLS, or on loopback.
+
+On the wire: MessagePack, an array of (claims as bytes, signature). The claims stay in the bytes that were signed, so
+that there is nothing to encode again and no two readings of one signature. Reading is strict: every field has a bound,
+and a token longer than an `Attach` may carry is refused unread.
+
+What a token cannot do: be called back. Give it a short life; or list the principals at the brokers, and take it off
+the list. A principal that is listed has the bounds of both, list and token.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Annotated
+
+import msgspec
+
+from tidings.machine.message import Name
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+from tidings.model.errors import UsageError
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.model.language.parser import parse
+from tidings.protocols.access.judging import (
+    BOUND_TOO_LONG,
+    NOBODY_KNOWS_YOU,
+    RIGHTS,
+    WRONG_NAME,
+    WRONG_ROLE,
+    Judge,
+    Principal,
+    Right,
+    Role,
+    Signatures,
+    Verdict,
+    both,
+    closed_judge,
+    fits,
+    principal_of,
+)
+from tidings.protocols.access.messages import CREDENTIALS_BYTES_MAX, SIGNATURE_BYTES
+
+PUBLIC_KEY_BYTES = 32
+BOUNDS_REMEMBERED_MAX = 1024
+"""Filters of tokens whose parsed form is kept: clients of one kind come with the same bounds."""
+
+NO_TOKEN = "the credentials are no token"
+UNKNOWN_AUTHORITY = "the token is signed by an authority that is not known here"
+WRONG_SIGNATURE = "the signature of the token is wrong"
+EXPIRED = "the token has expired; get a new one"
+BAD_BOUND = "a bound in the token is no filter"
+
+BoundText = Annotated[str, msgspec.Meta(max_length=FILTER_TEXT_BYTES_MAX)]
+
+
+class Claims(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    principal: Name
+    roles: Annotated[tuple[Right, ...], msgspec.Meta(min_length=1, max_length=len(RIGHTS))]
+    publish: BoundText
+    subscribe: BoundText
+    expires_at: Annotated[float, msgspec.Meta(ge=0, le=2.0**53)]
+    authority: Name
+    holder_key: Annotated[bytes, msgspec.Meta(max_length=PUBLIC_KEY_BYTES)] = b""
+
+
+class Token(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    claims: Annotated[bytes, msgspec.Meta(max_length=CREDENTIALS_BYTES_MAX)]
+    signature: Annotated[bytes, msgspec.Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+
+
+class BadToken(ValueError):
+    """Bytes that are no token."""
+
+
+token_decoder = msgspec.msgpack.Decoder(Token)
+claims_decoder = msgspec.msgpack.Decoder(Claims)
+
+
+def make_token(claims: Claims, sign: Callable[[bytes], bytes]) -> bytes:
+    """`sign` signs as the authority that the claims name. Refuses what a broker would refuse."""
+    for name in ("publish", "subscribe"):
+        if text := getattr(claims, name):
+            parse(text)
+    Principal(claims.principal, claims.roles)
+    if len(claims.holder_key) not in (0, PUBLIC_KEY_BYTES):
+        raise UsageError(f"holder_key: {len(claims.holder_key)} bytes, a public key has {PUBLIC_KEY_BYTES}")
+    data = msgspec.msgpack.encode(claims)
+    try:
+        claims_decoder.decode(data)
+    except msgspec.ValidationError as problem:
+        raise UsageError(f"claims: {problem}") from None
+    token = msgspec.msgpack.encode(Token(data, sign(data)))
+    if len(token) > CREDENTIALS_BYTES_MAX:
+        raise UsageError(
+            f"token of {len(token)} bytes, at most {CREDENTIALS_BYTES_MAX} are allowed; shorten the bounds"
+        )
+    return token
+
+
+def read_token(token: bytes) -> tuple[Token, Claims]:
+    """Without a look at the signature; BadToken if the bytes are none."""
+    if len(token) > CREDENTIALS_BYTES_MAX:
+        raise BadToken(NO_TOKEN)
+    try:
+        outer = token_decoder.decode(token)
+        claims = claims_decoder.decode(outer.claims)
+    except (ValueError, RecursionError):
+        raise BadToken(NO_TOKEN) from None
+    if len(claims.holder_key) not in (0, PUBLIC_KEY_BYTES):
+        raise BadToken(NO_TOKEN)
+    return outer, claims
+
+
+class TokenJudge:
+    """`authorities`: public keys by name. `principals`: who is let in at all, None for everybody with a token.
+    `otherwise` judges whoever shows nothing; with mutual TLS a `NameJudge`."""
+
+    def __init__(
+        self,
+        signatures: Signatures,
+        authorities: Mapping[str, bytes],
+        principals: Mapping[str, Principal] | None = None,
+        otherwise: Judge = closed_judge,
+    ) -> None:
+        self.signatures, self.authorities, self.principals = signatures, dict(authorities), principals
+        self.otherwise = otherwise
+
+    def __call__(self, peer: NodeId, role: Role, credentials: bytes, now: float) -> Verdict | str:
+        if not credentials:
+            return self.otherwise(peer, role, credentials, now)
+        try:
+            token, claims = read_token(credentials)
+        except BadToken as problem:
+            return str(problem)
+        authority = self.authorities.get(claims.authority)
+        if authority is None:
+            return UNKNOWN_AUTHORITY
+        if not self.signatures.verify(authority, token.signature, token.claims):
+            return WRONG_SIGNATURE
+        if now >= claims.expires_at:
+            return EXPIRED
+        if role not in claims.roles:
+            return WRONG_ROLE
+        if claims.principal != (peer if role == "broker" else principal_of(peer)):
+            return WRONG_NAME
+        return self.bounds_of(claims, role)
+
+    def bounds_of(self, claims: Claims, role: Role) -> Verdict | str:
+        listed = Principal(claims.principal, RIGHTS)
+        if self.principals is not None:
+            if claims.principal not in self.principals:
+                return NOBODY_KNOWS_YOU
+            listed = self.principals[claims.principal]
+            if role not in listed.roles:
+                return WRONG_ROLE
+        try:
+            publish_bound = both(bound_of(claims.publish), listed.publish_bound)
+            subscribe_bound = both(bound_of(claims.subscribe), listed.subscribe_bound)
+        except UsageError:
+            return BAD_BOUND
+        if not (fits(publish_bound) and fits(subscribe_bound)):
+            return BOUND_TOO_LONG
+        roles = tuple(each for each in claims.roles if each in listed.roles)
+        return Verdict(claims.principal, publish_bound, subscribe_bound, claims.expires_at, claims.holder_key, roles)
+
+
+def bound_of(text: str) -> Filter | None:
+    return parse_remembered(text) if text else None
+
+
+@lru_cache(BOUNDS_REMEMBERED_MAX)
+def parse_remembered(text: str) -> Filter:
+    return parse(text)

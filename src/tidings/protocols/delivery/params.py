@@ -1,0 +1,117 @@
+"""The bounds and times of the broker's side of delivery."""
+
+import math
+from typing import Literal
+
+import msgspec
+
+from tidings.machine.publications import BATCH_BYTES_MAX
+from tidings.model.errors import UsageError
+from tidings.protocols.delivery.messages import PUBLISHERS_MAX, SUBSCRIPTIONS_MATCHED_MAX
+
+MEBIBYTE = 1024 * 1024
+
+SPANS = ("clock_error", "history_age")
+PERIODS = ("ask_again_after", "save_again_after", "sweep_period")
+BOUNDS = (
+    *("history_count_max", "history_bytes_max", "history_bytes_total_max"),
+    *("subscriptions_max", "advertisements_max", "publishers_max", "window_max", "queue_max", "heads_max"),
+    *("streams_max", "groups_max", "scanned_max", "deferred_max"),
+)
+
+
+class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
+    """All times in seconds."""
+
+    clock_offset: float = 0.0
+    """Time of day less machine time."""
+
+    clock_error: float = 0.0
+    """By how much the clock of a broker may be wrong. Where nothing must be lost, "since" is taken twice as much
+    earlier, because two clocks are compared."""
+
+    history_age: float = 120.0
+    """How long a publication is stored by the broker that accepted it; 0 stores nothing. It must be longer than a
+    message needs twice across the network, or longer than the outage to be bridged."""
+
+    history_count_max: int = 100_000
+    """Publications stored of one publisher."""
+
+    history_bytes_max: int = 64 * MEBIBYTE
+    """Heads and payloads stored of one publisher."""
+
+    history_bytes_total_max: int = 512 * MEBIBYTE
+    """Heads and payloads stored of all publishers; at least `history_bytes_max`."""
+
+    is_durable: bool = False
+    """Whether a publication is accepted only when it is on disk, and is there again after a restart."""
+
+    unlisted: Literal["arrival", "installation"] = "arrival"
+    """What a subscription behind given publications gets from publishers that it does not name: everything since it
+    arrived here, or what is published once it is installed at the publisher's broker."""
+
+    subscriptions_max: int = 1000
+    """Subscriptions of one client."""
+
+    advertisements_max: int = 1000
+    """Advertisements of one client."""
+
+    publishers_max: int = 10_000
+    """Publishers at this broker, those included that left and whose history is kept."""
+
+    pending_bytes_max: int = 16 * MEBIBYTE
+    """Publications of one client that are in its queues or on the way to it and not yet taken; at least one batch."""
+
+    window_max: int = 65_536
+    """Publications of one subscription on the way to its client; a larger window that a client asks for is cut."""
+
+    queue_max: int = 100_000
+    """Publications in the queue of one subscription; a longer queue that a client asks for is cut."""
+
+    heads_max: int = 10_000
+    """Heads of which is remembered, for each advertisement, that they lie within it."""
+
+    streams_max: int = PUBLISHERS_MAX
+    """Publishers whose position is remembered for one subscription; beyond it those are forgotten that are gone."""
+
+    groups_max: int = 10_000
+    """Groups whose time is remembered, each for one publisher."""
+
+    scanned_max: int = 10_000
+    """Stored publications that are looked at for one answer, so that one question does not stop the broker."""
+
+    ask_again_after: float = 30.0
+    """After this a question for history that was not answered is asked again."""
+
+    save_again_after: float = 1.0
+    """After this something is saved again that could not be."""
+
+    sweep_period: float = 5.0
+    """How often it is looked at whether history has become too old."""
+
+    deferred_max: int = 10_000
+    """What may happen while the history is read from disk at the start; the rest is turned away."""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.clock_offset):
+            raise UsageError(f"clock_offset: {self.clock_offset} is no time; give seconds")
+        for name in SPANS + PERIODS:
+            span = getattr(self, name)
+            if not (math.isfinite(span) and span >= 0 and (span or name in SPANS)):
+                raise UsageError(f"{name}: {span} is no span of time; give seconds above 0")
+        for name in BOUNDS:
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
+        if self.history_bytes_total_max < self.history_bytes_max:
+            raise UsageError(
+                f"history_bytes_total_max: {self.history_bytes_total_max} is below history_bytes_max; "
+                f"give at least {self.history_bytes_max}"
+            )
+        if self.subscriptions_max > SUBSCRIPTIONS_MATCHED_MAX:
+            raise UsageError(
+                f"subscriptions_max: {self.subscriptions_max}, but a delivery names at most {SUBSCRIPTIONS_MATCHED_MAX}"
+            )
+        if self.pending_bytes_max < BATCH_BYTES_MAX:
+            raise UsageError(
+                f"pending_bytes_max: {self.pending_bytes_max} is less than one batch; give at least {BATCH_BYTES_MAX}"
+            )

@@ -1,0 +1,96 @@
+"""What a subscription knows of one publisher, and the subscription itself: plain state, used by `subscriptions.py`."""
+
+from typing import Literal
+
+from tidings.machine.publications import Publications
+from tidings.machine.signals import SubscriptionKey
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.protocols.delivery.clients import Client
+from tidings.protocols.delivery.history import NEVER
+from tidings.protocols.delivery.messages import Guarantee, Policy, Subscribe
+from tidings.protocols.delivery.outlet import Outlet
+from tidings.protocols.delivery.params import EdgeParams
+
+State = Literal["active", "asked", "lagging", "silent"]
+"""active: what arrives is passed on. asked: history was asked for, and what arrives is in it or will follow it.
+lagging: there was no room; history is asked for when there is. silent: nothing is to be expected yet."""
+
+
+class Stream:
+    """A publisher as seen by a subscription."""
+
+    __slots__ = ("asked_at", "effective_at", "position", "publisher", "round", "state")
+
+    def __init__(self, publisher: NodeId, state: State, position: int | None, effective_at: float) -> None:
+        self.publisher, self.state = publisher, state
+        self.position = position
+        """The number up to which everything was passed on, or given up with a reason."""
+        self.effective_at = effective_at
+        """What was accepted earlier is not wanted."""
+        self.round = 0
+        """Of the latest question."""
+        self.asked_at = 0.0
+
+
+class Subscription:
+    __slots__ = (
+        "after",
+        "client",
+        "delivered",
+        "dropped",
+        "filter",
+        "filter_text",
+        "group",
+        "guarantee",
+        "is_settled",
+        "key",
+        "known_before",
+        "lagging",
+        "matched",
+        "missed",
+        "number",
+        "outlet",
+        "policy",
+        "round",
+        "since",
+        "streams",
+    )
+
+    def __init__(self, client: Client, asked: Subscribe, filter: Filter, params: EdgeParams) -> None:
+        self.client, self.number, self.filter, self.filter_text = client, asked.number, filter, filter.text()
+        self.key: SubscriptionKey = (client.name, asked.number)
+        self.matched = ((asked.number,),)
+        self.guarantee: Guarantee = asked.guarantee
+        self.after, self.group = dict(asked.after), asked.group
+        self.since: float | None = None
+        """Since when publications are wanted of a publisher that has no position; None is from now on."""
+        self.policy: Policy = asked.policy
+        self.outlet = Outlet(client, min(asked.window, params.window_max), min(asked.queue_max, params.queue_max))
+        self.streams: dict[NodeId, Stream] = {}
+        self.lagging: dict[NodeId, None] = {}
+        self.is_settled = False
+        self.known_before = 0
+        """The latest advertisement that routing knew when it was told of this subscription."""
+        self.round = 0
+        self.delivered = 0
+        self.dropped: dict[str, int] = {}
+        self.missed: dict[tuple[NodeId, str], int] = {}
+        """Given up for want of room, and the client was not told yet."""
+
+    def effective_at(self, position: int | None) -> float:
+        is_by_time = self.guarantee == "reference" and position is None and not self.group
+        return self.since if is_by_time and self.since is not None else NEVER
+
+    def give_up(self, batch: Publications, reason: str) -> None:
+        count = len(batch.numbers)
+        self.dropped[reason] = self.dropped.get(reason, 0) + count
+        key = (batch.publisher, reason)
+        self.missed[key] = self.missed.get(key, 0) + count
+
+    def check(self) -> None:
+        self.outlet.check()
+        assert self.lagging.keys() == {name for name, stream in self.streams.items() if stream.state == "lagging"}, (
+            "who lags is noted wrongly"
+        )
+        assert not self.lagging or self.number in self.client.lagging, "nobody wakes a lagging subscription"

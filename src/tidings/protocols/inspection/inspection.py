@@ -1,0 +1,259 @@
+"""Inspection: a broker answers questions about itself.
+
+The problem. A subscriber gets nothing, and nobody can say where its events end: the answer is spread over the tables of
+many brokers. So each broker shows its tables to those who may see them, and tells where its neighbours can be asked;
+one who asks all of them can put the pieces together (`diagnosis.py`, `way.py`).
+
+The idea. This part does nothing but listen. The other parts of the node tell each other by signals what happens; from
+these it keeps, in their own words, who is linked and attached, who wants what and who offers what. What is not told in
+signals (queues, routes, counters) is read from *views*, functions that others give us and that only look.
+
+State. `others`: other brokers, also those that are gone, up to `brokers_max`. `clients`, `wanted`, `offered`: as told;
+the parts that tell have bounds of their own. `looks`: a table can be larger than a message, and must not change between
+two pages; so the rows are collected once and kept for the one who asks until the last page is fetched, for at most
+`looks_max` of them at a time.
+
+Messages. `Inspect` is answered by `Report`. Clients with the role "admin" may ask, or all clients where the broker is
+open to everybody anyway. `Whereabouts` goes to each broker that comes up, so that both ends know each other's address,
+whoever called.
+
+Not guaranteed: that the tables of two brokers are of the same moment. Who compares them looks twice.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.inputs import Input, LinkDown, LinkUp, Received
+from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.machine.signals import (
+    ClientDown,
+    ClientUp,
+    Forgotten,
+    Known,
+    NeighbourDown,
+    NeighbourUp,
+    PeerDown,
+    PeerUp,
+    SubscriptionKey,
+    Unwant,
+    Want,
+)
+from tidings.model.errors import UsageError
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.protocols.inspection.acquaintances import Acquaintances
+from tidings.protocols.inspection.messages import ROWS_BYTES_MAX, Inspect, Report, Whereabouts
+from tidings.protocols.inspection.rows import AdvertisementRow, BrokerRow, ClientRow, Row, SubscriptionRow
+
+ADMIN = "admin"
+"""The role that may look at everything."""
+
+NO_SUCH_CLIENT = "inspected by somebody who is not attached"
+NOT_A_BROKER = "whereabouts of a node that is no broker"
+NOT_PERMITTED = "not permitted"
+
+View = Callable[[str], Iterable[Row]]
+"""The rows of a table, given the argument of the question."""
+
+
+class InspectionParams(msgspec.Struct, frozen=True):
+    rows_max: int = 100_000
+    """Rows of one look at a table; the rest is left out, and the last page says so."""
+
+    looks_max: int = 8
+    """Clients that read page by page at the same time; the oldest look is given up for a new one."""
+
+    brokers_max: int = 1000
+    """Other brokers that are remembered; of those that are gone the first is forgotten."""
+
+    def __post_init__(self) -> None:
+        for name in ("rows_max", "looks_max", "brokers_max"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
+
+
+class Inspection:
+    """`own()` is the broker's row, asked for anew each time. `configured` are the links to keep up, by name or by
+    address (`identity.at`); `is_open` lets every client ask; `views` add tables."""
+
+    messages: tuple[type, ...] = (Inspect, Whereabouts)
+
+    def __init__(
+        self,
+        own: Callable[[], BrokerRow],
+        configured: Iterable[NodeId] = (),
+        is_open: bool = False,
+        views: Mapping[str, View] | None = None,
+        is_synchronised: Callable[[NodeId], bool] = lambda neighbour: True,
+        params: InspectionParams | None = None,
+    ) -> None:
+        self.own, self.is_open, self.params = own, is_open, params or InspectionParams()
+        self.others = Acquaintances(configured, is_synchronised, self.params.brokers_max)
+        self.clients: dict[NodeId, ClientUp] = {}
+        self.wanted: dict[SubscriptionKey, Filter] = {}
+        self.offered: dict[str, Known] = {}
+        self.looks: dict[NodeId, list[Row]] = {}
+        self.views: dict[str, View] = {
+            "broker": lambda _: [self.own()],
+            "links": lambda _: self.others.rows(),
+            "clients": lambda _: map(client_row, self.clients.values()),
+            "subscriptions": lambda _: (subscription_row(key, filter) for key, filter in self.wanted.items()),
+            "advertisements": lambda _: map(advertisement_row, self.offered.values()),
+            **(views or {}),
+        }
+
+    def start(self, now: float) -> list[Effect]:
+        self.others.forget_links()
+        self.clients.clear()
+        self.looks.clear()
+        return []
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        hear = self.ears.get(type(input))
+        return [] if hear is None else hear(self, input)
+
+    # What the other parts tell each other.
+
+    def peer_up(self, signal: PeerUp) -> list[Effect]:
+        self.others.peer_up(signal)
+        own = self.own()
+        return [Send(signal.broker, Whereabouts(own.listen, own.http))]
+
+    def other(self, input: PeerDown | NeighbourUp | NeighbourDown | LinkUp | LinkDown) -> list[Effect]:
+        self.others.hear(input)
+        return []
+
+    def client_up(self, signal: ClientUp) -> list[Effect]:
+        self.clients[signal.client] = signal
+        return []
+
+    def client_down(self, signal: ClientDown) -> list[Effect]:
+        self.clients.pop(signal.client, None)
+        self.looks.pop(signal.client, None)
+        return []
+
+    def want(self, signal: Want) -> list[Effect]:
+        self.wanted[signal.key] = signal.filter
+        return []
+
+    def unwant(self, signal: Unwant) -> list[Effect]:
+        self.wanted.pop(signal.key, None)
+        return []
+
+    def known(self, signal: Known) -> list[Effect]:
+        self.offered[signal.advertisement] = signal
+        return []
+
+    def forgotten(self, signal: Forgotten) -> list[Effect]:
+        self.offered.pop(signal.advertisement, None)
+        return []
+
+    # What others ask.
+
+    def received(self, input: Received) -> list[Effect]:
+        sender, message = input.sender, input.message
+        if isinstance(message, Whereabouts):
+            return self.learn(sender, message)
+        if sender not in self.clients:
+            return [Drop(message, NO_SUCH_CLIENT)]
+        if not self.is_open and ADMIN not in self.clients[sender].roles:
+            return [refusal(sender, message, f"{NOT_PERMITTED}: this needs a token with the role {ADMIN}")]
+        if message.row == 0 and message.table not in self.views:
+            tables = ", ".join(self.views)
+            return [refusal(sender, message, f"there is no table {message.table!r} here; there are {tables}")]
+        return [self.page(sender, message)]
+
+    def learn(self, sender: NodeId, message: Whereabouts) -> list[Effect]:
+        return [] if self.others.learn(sender, message.listen) else [Drop(message, NOT_A_BROKER)]
+
+    def page(self, sender: NodeId, question: Inspect) -> Send:
+        if question.row == 0:
+            self.looks.pop(sender, None)
+            self.looks[sender] = self.look(question)
+            if len(self.looks) > self.params.looks_max:
+                del self.looks[next(iter(self.looks))]
+        elif sender not in self.looks:
+            return refusal(sender, question, "the table was put away meanwhile; ask from the first row again")
+        rows = self.looks[sender]
+        data, following = encode_rows(rows, question.row)
+        if following >= len(rows):
+            del self.looks[sender]
+            following = 0
+        return Send(sender, Report(question.number, data, following, ""))
+
+    def look(self, question: Inspect) -> list[Row]:
+        rows: list[Row] = []
+        for row in self.views[question.table](question.argument):
+            if len(rows) == self.params.rows_max:
+                break
+            rows.append(row)
+        return rows
+
+    def check(self) -> None:
+        assert len(self.looks) <= self.params.looks_max, "more looks are kept than looks_max allows"
+        self.others.check()
+        assert all(client in self.clients for client in self.looks), "a look is kept for somebody who left"
+
+    ears: Mapping[type, Callable[..., list[Effect]]] = {
+        Received: received,
+        LinkUp: other,
+        LinkDown: other,
+        PeerUp: peer_up,
+        PeerDown: other,
+        NeighbourUp: other,
+        NeighbourDown: other,
+        ClientUp: client_up,
+        ClientDown: client_down,
+        Want: want,
+        Unwant: unwant,
+        Known: known,
+        Forgotten: forgotten,
+    }
+
+
+def refusal(sender: NodeId, question: Inspect, problem: str) -> Send:
+    return Send(sender, Report(question.number, b"[]", 0, problem[:TEXT_CHARS_MAX]))
+
+
+def encode_rows(rows: list[Row], first: int) -> tuple[bytes, int]:
+    """As many rows as fit one report, and the place of the next."""
+    pieces: list[bytes] = []
+    size_bytes, place = len(b"[]"), first
+    while place < len(rows):
+        piece = msgspec.json.encode(rows[place])
+        size_bytes += len(piece) + 1
+        if size_bytes > ROWS_BYTES_MAX and pieces:
+            break
+        if size_bytes <= ROWS_BYTES_MAX:
+            pieces.append(piece)
+        else:
+            # One row alone that is too long for any report, such as an event with very large attributes.
+            size_bytes -= len(piece) + 1
+        place += 1
+    return b"[" + b",".join(pieces) + b"]", place
+
+
+def client_row(client: ClientUp) -> ClientRow:
+    return ClientRow(
+        client=client.client,
+        principal=client.principal,
+        roles=client.roles,
+        publish_bound="" if client.publish_bound is None else client.publish_bound.text(),
+        subscribe_bound="" if client.subscribe_bound is None else client.subscribe_bound.text(),
+    )
+
+
+def subscription_row(key: SubscriptionKey, filter: Filter) -> SubscriptionRow:
+    client, number = key
+    return SubscriptionRow(client=client, number=number, filter=filter.text())
+
+
+def advertisement_row(known: Known) -> AdvertisementRow:
+    return AdvertisementRow(
+        advertisement=known.advertisement,
+        publisher=known.publisher,
+        filter=known.filter.text(),
+        hop=known.hop or "",
+    )

@@ -1,0 +1,49 @@
+"""Questions about the tables of a broker, and where brokers can be asked.
+
+An answer is JSON and not one of our own structs on the wire: those who ask are people and their tools, of this version
+or another, and a row that gains a column must not end a connection.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from tidings.machine.message import Count, Message, Name, Text
+
+ROWS_BYTES_MAX = 256 * 1024
+"""The rows of one report. A single row is always shorter: a filter of 4 KiB is the largest thing in one."""
+
+ADDRESS_CHARS_MAX = 300
+"""A host name of 255 characters, a colon and a port fit."""
+
+AddressText = Annotated[str, Meta(max_length=ADDRESS_CHARS_MAX)]
+"""host:port, or nothing where there is none."""
+
+
+class Inspect(Message, frozen=True):
+    """Show the rows of a table, from the given one on."""
+
+    number: Count
+    """Comes back in the report."""
+    table: Name
+    argument: Text
+    """What the table is asked for, where it needs to know; mostly nothing."""
+    row: Count
+    """0 takes a new look at the table; any other continues with the look taken before."""
+
+
+class Report(Message, frozen=True):
+    number: Count
+    rows: Annotated[bytes, Meta(max_length=ROWS_BYTES_MAX)]
+    """A JSON array of objects."""
+    row_next: Count
+    """Where to go on; 0 if this is all."""
+    problem: Text
+    """Why there is no answer; empty where there is one."""
+
+
+class Whereabouts(Message, frozen=True):
+    """Where the sender, a broker, can be reached by clients and by those who watch it."""
+
+    listen: AddressText
+    http: AddressText

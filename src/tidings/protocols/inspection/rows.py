@@ -1,0 +1,150 @@
+"""What the tables of a broker look like to those who ask.
+
+A row says things in words that stay the same whatever machine routes or delivers: filters are texts, nodes are names,
+times are times of day in seconds. The first five tables exist at every broker; the others are there where its parts
+offer them.
+"""
+
+import msgspec
+
+TABLES = (
+    *("broker", "links", "clients", "subscriptions", "advertisements"),
+    *("routes", "queues", "publishers", "event", "counters", "settings"),
+)
+"""The tables that a broker on sockets has."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all rows: an object in JSON."""
+
+
+class BrokerRow(Row, frozen=True, kw_only=True):
+    """The broker itself; this table has one row."""
+
+    broker: str
+    version: str = ""
+    listen: str = ""
+    http: str = ""
+    strategy: str = ""
+    reduction: str = ""
+    parent: str = ""
+    """Where subscriptions go under the hierarchical strategy."""
+    not_ready: str = ""
+    """Why it is not ready; empty if it is."""
+
+
+class LinkRow(Row, frozen=True, kw_only=True):
+    """Another broker that this one is linked with, was, or should be."""
+
+    broker: str = ""
+    """Empty as long as only its address is known."""
+    address: str = ""
+    is_configured: bool = False
+    """Whether it is this broker that keeps the link up."""
+    is_up: bool = False
+    is_neighbour: bool = False
+    """Whether events are routed over it. A ring has links that are not needed."""
+    is_synchronised: bool = False
+    """Whether both have told each other their tables."""
+    problem: str = ""
+    """Why it is down, as far as that is known."""
+
+
+class ClientRow(Row, frozen=True, kw_only=True):
+    client: str
+    principal: str
+    roles: tuple[str, ...] = ()
+    publish_bound: str = ""
+    subscribe_bound: str = ""
+
+
+class SubscriptionRow(Row, frozen=True, kw_only=True):
+    """What a client of this broker wants, as routing was told."""
+
+    client: str
+    number: int
+    filter: str
+
+
+class AdvertisementRow(Row, frozen=True, kw_only=True):
+    """What somebody is going to publish, as routing knows it."""
+
+    advertisement: str
+    publisher: str
+    filter: str
+    hop: str = ""
+    """The neighbour on whose side the publisher is; empty for a client of this broker."""
+
+
+class RouteRow(Row, frozen=True, kw_only=True):
+    """A filter that was told to a neighbour, or that a neighbour told us."""
+
+    neighbour: str
+    is_ours: bool
+    """Whether we told it."""
+    filter: str
+    is_pending: bool = False
+    """Told, but not yet acknowledged."""
+
+
+class QueueRow(Row, frozen=True, kw_only=True):
+    """How the events of a subscription reach its client."""
+
+    client: str
+    number: int
+    guarantee: str = ""
+    group: str = ""
+    policy: str = ""
+    is_connected: bool = True
+    waiting: int = 0
+    """Publications in the queue."""
+    waiting_max: int = 0
+    under_way: int = 0
+    """Sent, and not yet taken by the application."""
+    window: int = 0
+    sent: int = 0
+    """Sent to the client in all."""
+    dropped: dict[str, int] = {}
+    """By reason."""
+    positions: dict[str, int] = {}
+    """The number of the last publication of each publisher that was passed on."""
+    state: str = ""
+
+
+class PublisherRow(Row, frozen=True, kw_only=True):
+    """A publisher at this broker, and what is stored of it."""
+
+    publisher: str
+    is_connected: bool = True
+    accepted: int = 0
+    """The number up to which publications were taken."""
+    stored: int = 0
+    stored_bytes: int = 0
+    oldest: int = 0
+    """The number of the oldest one that is stored; 0 if none is."""
+
+
+class EventRow(Row, frozen=True, kw_only=True):
+    """A stored publication, named by publisher and number."""
+
+    publisher: str
+    number: int
+    advertisement: str
+    accepted_at: float
+    attributes: dict[str, bool | int | float | str]
+
+
+class CounterRow(Row, frozen=True, kw_only=True):
+    """Something that was counted or measured: `tidings_..._total` only grows."""
+
+    name: str
+    labels: dict[str, str] = {}
+    value: float
+
+
+class SettingRow(Row, frozen=True, kw_only=True):
+    """A setting of the broker, its bounds and time-outs included, and where it comes from."""
+
+    name: str
+    value: str
+    origin: str

@@ -1,0 +1,180 @@
+"""Why does this event reach that subscriber, or not?
+
+An event goes from the broker of its publisher along the tree, over each link whose far end told a filter that matches
+it, and then to the clients whose subscription matches. `trace_event` walks that way over the tables that brokers
+reported, one hop at a time, and says at which link or constraint it ends. It asks about the tables as they are now: an
+event of yesterday may have met others.
+
+Where it ends and the subscription matches, a table is wrong (or just being changed) and `tidings doctor` finds it too.
+"""
+
+from itertools import pairwise
+
+import msgspec
+
+from tidings.matching.explanation import Judgement, judge
+from tidings.model.event import Event
+from tidings.model.values import Value
+from tidings.protocols.inspection.diagnosis import FLOODING, HIERARCHICAL
+from tidings.protocols.inspection.network import Network
+from tidings.protocols.inspection.rows import AdvertisementRow, QueueRow, SubscriptionRow
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What happens at one broker."""
+
+    broker: str
+    text: str
+    is_passed: bool
+
+
+class Way(msgspec.Struct, frozen=True):
+    """The way of one event to one subscription. `refusals` are the constraints that do not hold, if it does not match;
+    where it does, `steps` end at the subscriber or where the event stops."""
+
+    client: str
+    subscription: int
+    filter: str
+    steps: tuple[Step, ...]
+    arrives: bool
+    reason: str
+    """In one sentence: why it arrives, or why not."""
+    refusals: tuple[str, ...] = ()
+
+
+def trace_event(network: Network, event: Event, subscriber: str, publisher: str = "") -> list[Way]:
+    """One way for each subscription of the subscriber (`client`, or `client/number`) and each broker where the event
+    may begin: those with a publisher, or the given one, that offers such events. Empty if there is no such subscriber.
+    """
+    client, _, number = subscriber.partition("/")
+    found = [
+        (name, row)
+        for name, reported in network.brokers.items()
+        for row in reported.subscriptions
+        if row.client == client and number in ("", str(row.number))
+    ]
+    begins = origins(network, event, publisher)
+    ways = []
+    for owner, row in found:
+        refusals = refusal_texts(judge(network.filter(row.filter), event))
+        for begin, offer in begins:
+            ways.append(walk(network, event, begin, owner, offer, row, refusals))
+        if not begins:
+            reason = f"nobody offers such an event: {nearest_offer(network, event, publisher)}"
+            ways.append(Way(row.client, row.number, row.filter, (), False, reason, refusals))
+    return ways
+
+
+def origins(network: Network, event: Event, publisher: str) -> list[tuple[str, AdvertisementRow]]:
+    """Brokers at which the event may be published, each with the first advertisement that allows it."""
+    found: dict[str, AdvertisementRow] = {}
+    for name, reported in network.brokers.items():
+        for row in reported.advertisements:
+            if not row.hop and publisher in ("", row.publisher) and network.filter(row.filter).matches(event):
+                found.setdefault(name, row)
+    return list(found.items())
+
+
+def nearest_offer(network: Network, event: Event, publisher: str) -> str:
+    """The advertisement that refuses the event with the fewest constraints, and these."""
+    best: tuple[int, str] | None = None
+    for reported in network.brokers.values():
+        for row in reported.advertisements:
+            if row.hop or publisher not in ("", row.publisher):
+                continue
+            refusals = refusal_texts(judge(network.filter(row.filter), event))
+            if refusals and (best is None or len(refusals) < best[0]):
+                best = len(refusals), f"nearest is {row.advertisement}, {row.filter}, where {'; '.join(refusals)}"
+    if best is not None:
+        return best[1]
+    return f"{publisher} advertises nothing" if publisher else "there is no advertisement at all"
+
+
+def walk(
+    network: Network,
+    event: Event,
+    begin: str,
+    owner: str,
+    offer: AdvertisementRow,
+    row: SubscriptionRow,
+    refusals: tuple[str, ...],
+) -> Way:
+    steps = [Step(begin, f"published by {offer.publisher} under {offer.advertisement}: {offer.filter}", True)]
+
+    def end(broker: str, text: str, arrives: bool, reason: str = "") -> Way:
+        steps.append(Step(broker, text, arrives))
+        return Way(row.client, row.number, row.filter, tuple(steps), arrives, reason or text, refusals)
+
+    way = network.way(begin, owner)
+    if not way:
+        return end(begin, f"there is no way from {begin} to {owner}: {broken_links(network, begin)}", False)
+    for near, far in pairwise(way):
+        passing = passing_filter(network, event, near, far)
+        if not passing and refusals:
+            text = f"goes no further: nothing that {far} told {near} matches it"
+            return end(near, text, False, f"{row.client} does not want it: {'; '.join(refusals)}")
+        if not passing:
+            text = f"goes no further: {near} has no filter from {far} that matches it, though {row.client} wants it"
+            return end(near, text, False)
+        steps.append(Step(near, f"goes on to {far}: {passing}", True))
+    if refusals:
+        text = f"arrives, but {row.client} does not want it"
+        return end(owner, text, False, f"{row.client} does not want it: {'; '.join(refusals)}")
+    return end(owner, f"is passed to {row.client}{queue_text(network, owner, row)}", True)
+
+
+def passing_filter(network: Network, event: Event, near: str, far: str) -> str:
+    """Why an event goes over this link; empty if it does not."""
+    strategy = network.brokers[near].broker.strategy
+    if strategy == FLOODING:
+        return "every event goes everywhere"
+    if strategy == HIERARCHICAL and network.brokers[near].broker.parent == far:
+        return "every event goes up to the parent"
+    for text in network.heard_from(near, far):
+        if network.filter(text).matches(event):
+            return f"{far} told {text}"
+    return ""
+
+
+def broken_links(network: Network, begin: str) -> str:
+    """The links at the edge of the part in which the event begins."""
+    part = network.side(begin)
+    down = [
+        f"the link from {name} to {link.broker or link.address} is down"
+        + (f" ({link.problem})" if link.problem else "")
+        for name in part
+        for link in network.brokers[name].links
+        if not link.is_up and link.broker not in part
+    ]
+    return "; ".join(down) or "no link leads there"
+
+
+def queue_text(network: Network, owner: str, row: SubscriptionRow) -> str:
+    queues = [each for each in network.brokers[owner].queues if (each.client, each.number) == (row.client, row.number)]
+    return "".join(map(one_queue_text, queues))
+
+
+def one_queue_text(queue: QueueRow) -> str:
+    parts = [] if queue.is_connected else ["which is not connected"]
+    if queue.waiting:
+        parts.append(f"behind {queue.waiting} that wait in its queue of {queue.waiting_max}")
+    parts += [f"{count} were dropped: {reason}" for reason, count in sorted(queue.dropped.items())]
+    return "".join(f", {part}" for part in parts)
+
+
+def refusal_texts(judgement: Judgement) -> tuple[str, ...]:
+    """The constraints that refuse an event, of the conjunction that refuses with the fewest; none if it matches."""
+    if judgement.matches:
+        return ()
+    fewest = min(judgement.refusals, key=len, default=())
+    if fewest:
+        return tuple(f"{each.constraint} fails: {each.attribute} {value_text(each.value)}" for each in fewest)
+    if judgement.residual_error:
+        return (f"its expression gives an error: {judgement.residual_error}",)
+    if judgement.refusals:
+        return (f"its expression {value_text(judgement.residual_value)}",)
+    return ("it matches nothing",)
+
+
+def value_text(value: Value | None) -> str:
+    return "is absent" if value is None else f"is {msgspec.json.encode(value).decode()}"

@@ -1,0 +1,40 @@
+"""The plainest overlay: every peer is a neighbour.
+
+For routing that finds its own way through any graph, and as the baseline next to the spanning tree. It tells what
+access tells, under another name. Both ends of a link have accepted each other when access calls them peers, and a link
+keeps its order; so nothing has to be agreed on.
+"""
+
+from tidings.machine.effects import Effect
+from tidings.machine.inputs import Input
+from tidings.machine.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
+from tidings.model.identity import NodeId
+
+
+class AllPeers:
+    messages: tuple[type, ...] = ()
+
+    def __init__(self) -> None:
+        self.peers: dict[NodeId, int] = {}
+
+    @property
+    def neighbours(self) -> list[NodeId]:
+        return list(self.peers)
+
+    def start(self, now: float) -> list[Effect]:
+        downs: list[Effect] = [NeighbourDown(*peer, "started again") for peer in self.peers.items()]
+        self.peers.clear()
+        return downs
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        match input:
+            case PeerUp(broker, epoch) if broker not in self.peers:
+                self.peers[broker] = epoch
+                return [NeighbourUp(broker, epoch)]
+            case PeerDown(broker, epoch, reason) if broker in self.peers:
+                del self.peers[broker]
+                return [NeighbourDown(broker, epoch, reason)]
+        return []
+
+    def check(self) -> None:
+        pass

@@ -1,0 +1,39 @@
+"""What brokers say to each other about the tree that they form."""
+
+from tidings.machine.message import Count, Message, Name
+
+
+class TreeOffer(Message, frozen=True):
+    """I am `distance` hops away from the root; come below me and you are one more."""
+
+    root: Name
+    sequence: Count
+    """The root's own count of how often it called for all paths to it to be found anew."""
+    distance: Count
+
+
+class RenewTree(Message, frozen=True):
+    """Your offer cannot be told from my own, come back to me. Have the root raise its sequence to this."""
+
+    root: Name
+    sequence: Count
+
+
+class Join(Message, frozen=True):
+    """I am below you: let this link carry what the tree carries."""
+
+
+class Joined(Message, frozen=True):
+    pass
+
+
+class Leave(Message, frozen=True):
+    """I am no longer below you."""
+
+
+class Left(Message, frozen=True):
+    """And you will hear no more from me on account of that."""
+
+
+class Stay(Message, frozen=True):
+    """You will want to be below me again when you have heard my last offer: keep your claim."""

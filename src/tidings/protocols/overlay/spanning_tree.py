@@ -1,0 +1,355 @@
+"""Spanning tree: of all links between brokers, those that events take.
+
+The problem. Brokers are linked as their operators like, in rings and meshes too. Routing wants a tree: one way between
+any two, so that nothing arrives twice and tables are short. When a link or a broker fails, other links must take over;
+and both ends of a link must agree whether it belongs to the tree, or routing tables would hold what nobody stands for.
+
+The idea, in two halves.
+
+*Who is above me?* As bridges in a local network do: the broker with the lowest name is the root, everybody tells its
+peers how far the root is (`TreeOffer`), and goes below a peer that offers the lowest root. The danger in this is an
+offer that is, some hops back, our own: a root that has died would live on, passed round in a circle with growing
+distances. So an offer is taken only when it cannot be our own: when its distance is less than the least that we ever
+told ourselves for this root (the *feasibility condition*). A broker with no such offer stands alone, as its own root,
+and what it loses by caution it asks for: `RenewTree` travels up to the root, which raises its sequence and offers
+again; under a new sequence all distances are new. If the root is dead nobody answers, and those who believed in it hear
+so from the broker above them, one after the other. Nothing is counted to infinity.
+
+*Is this link in the tree?* A broker claims the link to whom it is below: `Join`, answered by `Joined`. When it goes
+elsewhere it says `Leave`, answered by `Left`, and joins elsewhere only then. A link is a neighbour's (`NeighbourUp`)
+while the claim of either end holds. The answers are what makes both ends see the same: on a link that keeps its order,
+all that was sent under an old claim has arrived before `Left`, and nothing under a new one comes before `Join` or
+`Joined`. When the way to the root turns round, both ends claim the link for a moment, one claim takes over from the
+other, and the link stays up throughout: whoever is asked to let go, and is about to join the one who asks, waits for
+its own `Joined` before it says `Left`. Nobody waits for ever, since the choices of who is above whom make no circle.
+And whoever leaves for a root that is worse than ours has not heard of ours yet: it is asked to `Stay`, once.
+
+State. `peers`: who is linked, what each offers, whether it is below us. `root`, `sequence`, `distance`: what we offer.
+`parent`: whom we have chosen; `claim`: the link we claim, and how far that came. `told`: for each root, the newest
+sequence and the least distance that we told.
+
+Timer. "renew", only while a better root is in sight that cannot be taken: asks again, another peer each time.
+Takes `PeerUp`, `PeerDown` from access; tells `NeighbourUp`, `NeighbourDown`. Its epochs count up over the life of the
+node. Links tell of their own loss, so there are no keep-alives, and a network in which nothing happens is silent.
+
+Guaranteed. Once links stop coming and going, the neighbours are a spanning tree of each connected part, the same seen
+from both ends. The broker above is changed only after the old link went down. On links that form a tree every link
+comes up as soon as both ends have heard each other, and stays up when the root changes. Before things settle there may
+be two ways between two brokers for a moment; routing recognises what comes twice.
+Not guaranteed: shortest paths. A broker stays where it is unless that saves `gain_min` hops, since each change costs
+routing its tables on that link. Brokers further than `distance_max` from the root stay apart.
+
+Sources: Perlman, "An Algorithm for Distributed Computation of a Spanning Tree in an Extended LAN" (1985) for the root
+and the offers; the feasibility condition and the sequence of the destination as in Babel (RFC 8966, 2.4 to 2.6).
+"""
+
+from enum import Enum
+
+import msgspec
+
+from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
+from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
+
+SEQUENCE_STEP_MAX = 2**20
+"""How far a root raises its sequence at once. One that was started anew is behind by as much as it ever counted, and
+nobody shall make it count to the end of numbers in one message."""
+
+NOT_A_PEER = "comes from a node that is no peer"
+BAD_OFFER = "no broker offers this: its root is below its own name, at a distance within bounds"
+NOT_ASKED = "answers what was not asked"
+JOINED_ALREADY = "has joined already"
+NOT_JOINED = "has not joined"
+STARTED_AGAIN = "started again"
+LEFT = "another link took its place in the tree"
+
+
+class SpanningTreeParams(msgspec.Struct, frozen=True):
+    distance_max: int = 255
+    """Hops from the root to a broker."""
+
+    gain_min: int = 2
+    """Hops that a change of the broker above must save, when the root stays the same."""
+
+    renew_after: float = 0.5
+    """Seconds until a root that did not answer is asked again, by another way; more than a round trip to it."""
+
+    roots_max: int = 4096
+    """Roots for which we remember what we told; at least as many as there are brokers. With fewer, a root that is
+    forgotten may be believed again after its death, and the names of several may go round for a long time."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.distance_max <= 2**31:
+            raise UsageError(f"distance_max: {self.distance_max} hops; give 1 to {2**31}")
+        if self.gain_min < 1:
+            raise UsageError(f"gain_min: {self.gain_min} would change for nothing; give at least 1")
+        if not 0 < self.renew_after < float("inf"):
+            raise UsageError(f"renew_after: {self.renew_after} is no span of time; give seconds above 0")
+        if self.roots_max < 1:
+            raise UsageError(f"roots_max: {self.roots_max} remembers nothing; give at least 1")
+
+
+class Stage(Enum):
+    """Of our own claim on a link."""
+
+    JOINING = "joining"
+    HELD = "held"
+    LEAVING = "leaving"
+
+
+class Peer(msgspec.Struct):
+    offer: TreeOffer | None = None
+    is_below: bool = False
+    """It claims the link."""
+    has_to_wait: bool = False
+    """It said `Leave`, and hears `Left` when our own claim has taken over."""
+    was_kept: bool = False
+    """It was asked to stay since we last changed what we offer."""
+    epoch: int | None = None
+    """That of the neighbour, while the link is in the tree."""
+
+
+class SpanningTree:
+    """`SpanningTree("b", SpanningTreeParams())`: of all peers, those that are neighbours."""
+
+    messages: tuple[type, ...] = (TreeOffer, RenewTree, Join, Joined, Leave, Left, Stay)
+
+    def __init__(self, node_id: NodeId, params: SpanningTreeParams) -> None:
+        self.node_id, self.params = node_id, params
+        self.peers: dict[NodeId, Peer] = {}
+        self.own_sequence = 0
+        self.root, self.sequence, self.distance = node_id, 0, 0
+        self.parent: NodeId | None = None
+        self.claim: tuple[NodeId, Stage] | None = None
+        self.told: dict[NodeId, tuple[int, int]] = {}
+        self.asked: tuple[NodeId, int] | None = None
+        """The root and the sequence that we asked for."""
+        self.asked_count = 0
+        self.epochs = 0
+
+    def start(self, now: float) -> list[Effect]:
+        effects = [effect for name in list(self.peers) for effect in self.lose(now, name, STARTED_AGAIN)]
+        # What was sent to peers that are gone is of no use, and neither are their timers.
+        return [effect for effect in effects if isinstance(effect, NeighbourDown)]
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        match input:
+            case Received(sender, message) if isinstance(message, self.messages):
+                peer = self.peers.get(sender)
+                return [Drop(message, NOT_A_PEER)] if peer is None else self.hear(now, sender, peer, message)
+            case PeerUp(broker):
+                effects = self.lose(now, broker, STARTED_AGAIN)
+                self.peers[broker] = Peer()
+                return [*effects, Send(broker, self.offer())]
+            case PeerDown(broker, _, reason):
+                return self.lose(now, broker, reason)
+            case Fired("renew"):
+                self.asked = None
+                return self.review(now)
+        return []
+
+    def lose(self, now: float, broker: NodeId, reason: str) -> list[Effect]:
+        peer = self.peers.pop(broker, None)
+        if peer is None:
+            return []
+        downs: list[Effect] = [] if peer.epoch is None else [NeighbourDown(broker, peer.epoch, reason)]
+        if self.claim is not None and self.claim[0] == broker:
+            self.claim = None
+        return downs + self.review(now)
+
+    def hear(self, now: float, sender: NodeId, peer: Peer, message: object) -> list[Effect]:
+        match message:
+            case TreeOffer(root, _, distance):
+                if root > sender or (root == sender) != (distance == 0) or distance > self.params.distance_max:
+                    return [Drop(message, BAD_OFFER)]
+                peer.offer = message
+                return self.review(now)
+            case RenewTree(root, sequence):
+                return self.renew(now, root, sequence)
+            case Join() if not peer.is_below:
+                peer.is_below = True
+                return [Send(sender, Joined()), *self.tell(sender)]
+            case Joined() if self.claim == (sender, Stage.JOINING):
+                self.claim = sender, Stage.HELD
+                effects = self.tell(sender)
+                return effects + self.pursue()
+            case Leave() if peer.is_below and not peer.has_to_wait:
+                peer.has_to_wait = True
+                return self.pursue()
+            case Stay() if self.claim == (sender, Stage.LEAVING):
+                self.claim = sender, Stage.HELD
+                return self.pursue()
+            case Left() if self.claim == (sender, Stage.LEAVING):
+                self.claim = None
+                return self.tell(sender) + self.pursue()
+            case Join():
+                return [Drop(message, JOINED_ALREADY)]
+            case Leave():
+                return [Drop(message, NOT_JOINED)]
+        return [Drop(message, NOT_ASKED)]
+
+    # Who is above me?
+
+    def review(self, now: float) -> list[Effect]:
+        """Something changed: choose anew, tell the peers if our own offer is another, claim the link."""
+        before = self.offer()
+        self.choose()
+        told: list[Effect] = []
+        if self.offer() != before:
+            told = [Send(name, self.offer()) for name in self.peers]
+            for peer in self.peers.values():
+                peer.was_kept = False
+        return [*told, *self.ask_for_renewal(now), *self.pursue()]
+
+    def choose(self) -> None:
+        offers = {name: peer.offer for name, peer in self.peers.items() if peer.offer and self.may_take(peer.offer)}
+        self.parent = self.best(offers)
+        if self.parent is None:
+            self.root, self.sequence, self.distance = self.node_id, self.own_sequence, 0
+            return
+        offer = offers[self.parent]
+        self.root, self.sequence, self.distance = offer.root, offer.sequence, offer.distance + 1
+        newest, least = self.told.pop(self.root, (-1, 0))
+        if newest == self.sequence:
+            self.told[self.root] = newest, min(least, self.distance)
+        else:
+            self.told[self.root] = self.sequence, self.distance
+        if len(self.told) > self.params.roots_max:
+            del self.told[next(iter(self.told))]
+
+    def may_take(self, offer: TreeOffer) -> bool:
+        """Is it better than standing alone, and certainly not our own?"""
+        if offer.root >= self.node_id or offer.distance >= self.params.distance_max:
+            return False
+        newest, least = self.told.get(offer.root, (-1, 0))
+        return offer.sequence > newest or (offer.sequence == newest and offer.distance < least)
+
+    def best(self, offers: dict[NodeId, TreeOffer]) -> NodeId | None:
+        if not offers:
+            return None
+        root = min(offer.root for offer in offers.values())
+        ranked = sorted((offer.distance, name) for name, offer in offers.items() if offer.root == root)
+        least, nearest = ranked[0]
+        present = offers.get(self.parent) if self.parent is not None else None
+        if present is not None and present.root == root and present.distance < least + self.params.gain_min:
+            return self.parent
+        return nearest
+
+    def ask_for_renewal(self, now: float) -> list[Effect]:
+        """A better root than ours is offered, but perhaps by somebody below us: let it raise its sequence."""
+        offering = self.better_root()
+        if not offering:
+            cancelled: list[Effect] = [] if self.asked is None else [CancelTimer("renew")]
+            self.asked, self.asked_count = None, 0
+            return cancelled
+        root = offering[0][0]
+        wanted = self.told.get(root, (-1, 0))[0] + 1
+        if self.asked == (root, wanted):
+            return []
+        self.asked = root, wanted
+        _, _, name = offering[self.asked_count % len(offering)]
+        self.asked_count += 1
+        return [Send(name, RenewTree(root, wanted)), SetTimer("renew", now + self.params.renew_after)]
+
+    def better_root(self) -> list[tuple[NodeId, int, NodeId]]:
+        """Who offers the lowest root that is lower than ours, the nearest first: (root, distance, peer)."""
+        offers = [(peer.offer, name) for name, peer in self.peers.items() if peer.offer is not None]
+        better = sorted(
+            (offer.root, offer.distance, name)
+            for offer, name in offers
+            if offer.root < self.root and offer.distance < self.params.distance_max
+        )
+        return [entry for entry in better if entry[0] == better[0][0]]
+
+    def renew(self, now: float, root: NodeId, sequence: int) -> list[Effect]:
+        if root != self.root or not self.sequence < sequence <= self.sequence + SEQUENCE_STEP_MAX:
+            # Otherwise a newer offer of ours is on its way to whoever asks.
+            return []
+        if self.parent is not None:
+            return [Send(self.parent, RenewTree(root, sequence))]
+        self.own_sequence = sequence
+        return self.review(now)
+
+    def offer(self) -> TreeOffer:
+        return TreeOffer(self.root, self.sequence, self.distance)
+
+    # Is this link in the tree?
+
+    def pursue(self) -> list[Effect]:
+        """Bring our claim, one step at a time, to where it should be, and let go who waits for no reason."""
+        target = self.target()
+        effects: list[Effect] = []
+        if self.claim is None and target is not None:
+            self.claim = target, Stage.JOINING
+            effects.append(Send(target, Join()))
+        elif self.claim is not None and self.claim[1] is Stage.HELD and self.claim[0] != target:
+            claimed, _ = self.claim
+            self.claim = claimed, Stage.LEAVING
+            effects.append(Send(claimed, Leave()))
+        for name, peer in self.peers.items():
+            if peer.has_to_wait and not self.is_about_to_join(name, target):
+                effects += self.keep(name, peer) if self.will_come_back(peer) else self.let_go(name, peer)
+        return effects
+
+    def is_about_to_join(self, name: NodeId, target: NodeId | None) -> bool:
+        """The way to the root turns round on this link: our claim is going to take over from theirs. But two that leave
+        each other do not wait for each other."""
+        if self.claim is not None and self.claim[0] == name:
+            return self.claim[1] is Stage.JOINING
+        return name == target
+
+    def target(self) -> NodeId | None:
+        """Below whom we want to be. While we wait for a renewal we keep what we have."""
+        if self.asked is not None and self.claim is not None:
+            offer = self.peers[self.claim[0]].offer
+            if offer is not None and offer.root == self.asked[0]:
+                return self.claim[0]
+        return self.parent
+
+    def will_come_back(self, peer: Peer) -> bool:
+        """It leaves for a root that is worse than ours, because it has not heard of ours yet. Asked once to stay, it
+        has heard by the time it answers; what it then does is meant."""
+        return not peer.was_kept and peer.offer is not None and peer.offer.root > self.root
+
+    def keep(self, name: NodeId, peer: Peer) -> list[Effect]:
+        peer.has_to_wait, peer.was_kept = False, True
+        return [Send(name, Stay())]
+
+    def let_go(self, name: NodeId, peer: Peer) -> list[Effect]:
+        peer.is_below = peer.has_to_wait = False
+        return [*self.tell(name), Send(name, Left())]
+
+    def tell(self, name: NodeId) -> list[Effect]:
+        """The signal, if the link came into the tree or left it."""
+        peer, is_claimed = self.peers[name], self.claim in ((name, Stage.HELD), (name, Stage.LEAVING))
+        if (peer.is_below or is_claimed) == (peer.epoch is not None):
+            return []
+        if peer.epoch is not None:
+            epoch, peer.epoch = peer.epoch, None
+            return [NeighbourDown(name, epoch, LEFT)]
+        self.epochs += 1
+        peer.epoch = self.epochs
+        return [NeighbourUp(name, self.epochs)]
+
+    @property
+    def neighbours(self) -> list[NodeId]:
+        return [name for name, peer in self.peers.items() if peer.epoch is not None]
+
+    def check(self) -> None:
+        assert len(self.told) <= self.params.roots_max, "more roots are remembered than roots_max allows"
+        assert self.root <= self.node_id and (self.root == self.node_id) == (self.parent is None), "a root from nowhere"
+        assert self.distance <= self.params.distance_max, "too far from the root"
+        assert self.parent is None or self.parent in self.peers, "below a broker that is no peer"
+        assert self.claim is None or self.claim[0] in self.peers, "a claim on a link that is gone"
+        if self.parent is not None:
+            newest, least = self.told[self.root]
+            assert (newest, least) <= (self.sequence, self.distance), "what was told is not remembered"
+        for name, peer in self.peers.items():
+            is_claimed = self.claim in ((name, Stage.HELD), (name, Stage.LEAVING))
+            assert (peer.epoch is not None) == (peer.is_below or is_claimed), "a neighbour that is none"
+            assert not peer.has_to_wait or (peer.is_below and self.is_about_to_join(name, self.target())), (
+                "kept waiting for nothing"
+            )

@@ -1,0 +1,73 @@
+"""The settings of routing, in one place."""
+
+import math
+from typing import Literal
+
+import msgspec
+
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId
+
+StrategyName = Literal["flooding", "subscription", "hierarchical", "advertisement"]
+ReductionName = Literal["plain", "covering", "merging"]
+
+
+class RoutingParams(msgspec.Struct, frozen=True):
+    strategy: StrategyName = "advertisement"
+    """Which filters are announced to which neighbour, see `strategies.py`. The same in the whole network."""
+
+    reduction: ReductionName = "covering"
+    """How the filters announced to one neighbour are made fewer, see `reductions.py`. "merging" covers as well."""
+
+    parent: NodeId | None = None
+    """Hierarchical strategy: the neighbour towards the root; None at the root itself."""
+
+    ack_timeout: float = 30.0
+    """Seconds after which an unanswered change, or receipt of publications, counts as failed. Longer than an answer
+    needs from the far end of the network."""
+
+    merge_share_max: float = 0.0
+    """Merging: the share of recent events that a merged filter may match although nobody wants them. 0 merges only
+    what can be merged exactly."""
+
+    merge_group_max: int = 32
+    """Merging: filters that are merged with each other at most. Adding one of them costs the square of it."""
+
+    sample_max: int = 256
+    """Merging: recent events by which the share is estimated."""
+
+    memo_max: int = 65_536
+    """Heads whose destinations are remembered; when there are more, all are forgotten and found again."""
+
+    publishers_max: int = 65_536
+    """Publishers of whom it is remembered which number passed last; beyond it the longest silent is forgotten."""
+
+    filters_max: int = 1_000_000
+    """Filters that one neighbour, or all clients of this broker, may want; further ones are refused."""
+
+    advertisements_max: int = 100_000
+    """Advertisements that may come from one neighbour, or from all clients of this broker."""
+
+    unanswered_max: int = 1_000_000
+    """Changes and receipts that one neighbour may leave unanswered; beyond it the oldest counts as failed. At least
+    `filters_max`, since a new neighbour is told everything at once."""
+
+    engine: Literal["fast", "plain"] | None = None
+    """Engine of the index; None is the best that is installed."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.ack_timeout) and self.ack_timeout > 0):
+            raise UsageError(f"ack_timeout: {self.ack_timeout} is no span of time; give seconds above 0")
+        if not 0.0 <= self.merge_share_max <= 1.0:
+            raise UsageError(f"merge_share_max: {self.merge_share_max} is no share; give 0 to 1")
+        if self.merge_share_max and self.reduction != "merging":
+            raise UsageError(f"merge_share_max: {self.merge_share_max} is for reduction 'merging' only; leave it 0")
+        if self.parent is not None and self.strategy != "hierarchical":
+            raise UsageError(f"parent: {self.parent!r} is for strategy 'hierarchical' only; leave it None")
+        for name in ("sample_max", "memo_max", "publishers_max", "filters_max", "advertisements_max"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
+        if self.merge_group_max < 2:
+            raise UsageError(f"merge_group_max: {self.merge_group_max} filters cannot be merged; give at least 2")
+        if self.unanswered_max < self.filters_max:
+            raise UsageError(f"unanswered_max: {self.unanswered_max} is below filters_max {self.filters_max}")

@@ -1,0 +1,219 @@
+"""Routing: every event reaches the brokers whose clients want it, and no others.
+
+The problem. Clients of many brokers publish events and want events, by content. Sending everything everywhere would do,
+and cost a message on every link for every event.
+
+The idea. The brokers form a tree. Each remembers for each neighbour what somebody behind it wants (`tables.py`), and
+tells each neighbour what somebody on this side wants: all of it, or fewer filters that cover it (`reductions.py`).
+Which filters a neighbour must hear of is a matter of strategy (`strategies.py`): by default those that overlap an
+advertisement that came from it, for only there can such events come from. An event then goes to the neighbours with a
+matching filter, except back (`forwarding.py`), and from broker to broker until it is everywhere where it is wanted.
+
+One rule does all the work. Whenever anything changes (a client subscribes, a neighbour tells something, a link comes
+or goes), compute what each neighbour ought to have been told, compare it with what it was told, and send the
+difference, additions first. So the order in which things happen does not matter: when nothing is under way any more,
+every table is right for the tree as it is then.
+
+Acknowledgements. Each change is answered with `Installed` by the neighbour when everybody behind it whom it concerns
+has carried it out, with `NotInstalled` when that failed or took too long. A request of our own clients is answered by
+`Settled` in the same way. Publications that carry a receipt are answered with `Reached`. (`requests.py`)
+
+When links change. A lost neighbour is as if it had taken back everything (STRAWMAN, dynamic-topologies.md 3.3); a new
+one is told everything (`announcing.py`). When a publisher is reached on another way than before, everybody behind us
+hears of it by a new announcement of its advertisement, and `Known` tells delivery that something may have been lost.
+
+Twice is once. Publications are taken only from the neighbour on the way to their publisher, and only with numbers above
+the last that passed. So an event that comes round a ring while the tree changes is dropped, at the price of one number
+for each publisher. The order of a publisher's events is kept.
+
+Messages. `TablesBegun`, `SubscriptionAdded`, `SubscriptionRemoved`, `AdvertisementAdded`, `AdvertisementRemoved`,
+`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `Reached`, `NotReached`. Timer: "unanswered".
+
+Guaranteed, on a tree with links that keep order: at rest every table is as if computed by one who sees everything; an
+event that is published when nothing is under way reaches everybody who wants it once, in the order of its publisher; an
+acknowledged subscription gets every event accepted later from the publishers known to its broker. Not guaranteed: what
+is on its way over a link that breaks. Delivery fetches that from history.
+
+Source: dependable.md 3.1 and 3.6, dynamic-topologies.md 3.1 to 3.3.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.message import Message
+from tidings.machine.publications import Publications
+from tidings.machine.signals import Forward, NeighbourDown, NeighbourUp, Offer, Unoffer, Unwant, Want
+from tidings.model.identity import NodeId
+from tidings.protocols.routing.advertisements import Advertisements
+from tidings.protocols.routing.announcing import Link
+from tidings.protocols.routing.messages import (
+    AdvertisementAdded,
+    AdvertisementRemoved,
+    Installed,
+    NotInstalled,
+    NotReached,
+    Reached,
+    SubscriptionAdded,
+    SubscriptionRemoved,
+    TablesBegun,
+    TablesTold,
+)
+from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.requests import TIMER
+from tidings.protocols.routing.state import NO_NEIGHBOUR, State
+from tidings.protocols.routing.subscriptions import Subscriptions
+from tidings.protocols.routing.tables import Routes
+
+OnInput = Callable[[float, Any], list[Effect]]
+OnMessage = Callable[[float, Link, Any], list[Effect]]
+
+
+class Router:
+    """`Router("b1", RoutingParams())`. `routes` answers where publishers are; `is_synchronised` whether all neighbours
+    have told their tables."""
+
+    messages: tuple[type, ...] = (
+        Publications,
+        SubscriptionAdded,
+        SubscriptionRemoved,
+        AdvertisementAdded,
+        AdvertisementRemoved,
+        TablesBegun,
+        TablesTold,
+        Installed,
+        NotInstalled,
+        Reached,
+        NotReached,
+    )
+
+    def __init__(self, node_id: NodeId, params: RoutingParams | None = None) -> None:
+        self.node_id, self.params = node_id, params or RoutingParams()
+        self.state = State(node_id, self.params)
+        self.tables, self.ledger, self.links = self.state.tables, self.state.ledger, self.state.links
+        self.carrier = self.state.carrier
+        self.routes = Routes(self.tables)
+        self.subscriptions = Subscriptions(self.state)
+        self.advertisements = Advertisements(self.state, self.subscriptions)
+        self.lives = 0
+        self.on_input: dict[type, OnInput] = {
+            Forward: lambda now, forward: self.carrier.forward(now, forward.batch, forward.ticket),
+            Want: self.subscriptions.want,
+            Unwant: self.subscriptions.unwant,
+            Offer: self.advertisements.offer,
+            Unoffer: self.advertisements.unoffer,
+            NeighbourUp: self.neighbour_up,
+            NeighbourDown: self.neighbour_down,
+        }
+        self.on_message: dict[type, OnMessage] = {
+            Publications: self.carrier.receive,
+            SubscriptionAdded: self.subscriptions.added,
+            SubscriptionRemoved: self.subscriptions.removed,
+            AdvertisementAdded: self.advertisements.added,
+            AdvertisementRemoved: self.advertisements.removed,
+            TablesTold: self.tables_told,
+            Installed: self.answered,
+            NotInstalled: self.answered,
+            Reached: self.answered,
+            NotReached: self.answered,
+        }
+
+    @property
+    def is_synchronised(self) -> bool:
+        return all(link.is_told for link in self.links.values())
+
+    def start(self, now: float) -> list[Effect]:
+        # After a crash that left the state intact every link is gone; the overlay will name the neighbours anew.
+        effects: list[Effect] = []
+        for link in list(self.links.values()):
+            effects += self.neighbour_down(now, NeighbourDown(link.neighbour, link.epoch))
+        return effects
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        kind = type(input)
+        if kind is Received:
+            return self.received(now, input.sender, input.message)
+        handler = self.on_input.get(kind)
+        if handler is not None:
+            return handler(now, input)
+        if kind is Fired and input.key == TIMER:
+            return self.ledger.expire(now)
+        return []
+
+    def received(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
+        link = self.links.get(sender)
+        if link is None:
+            return [Drop(message, NO_NEIGHBOUR)]
+        if type(message) is TablesBegun:
+            return self.tables_begun(now, link, message)
+        handler = self.on_message.get(type(message))
+        if handler is None or not link.is_heard:
+            return [Drop(message, NO_NEIGHBOUR)]
+        return handler(now, link, message)
+
+    def answered(self, now: float, link: Link, answer: Any) -> list[Effect]:
+        neighbour, kind = link.neighbour, type(answer)
+        is_batch = kind is Reached or kind is NotReached
+        number = answer.receipt if is_batch else answer.number
+        if not self.ledger.is_expected(neighbour, number, is_batch):
+            return []
+        if kind is Installed:
+            return self.ledger.succeed(neighbour, number, answer.brokers, answer.brokers_count)
+        if kind is Reached:
+            return self.ledger.succeed(neighbour, number, (), 0)
+        return self.ledger.fail(neighbour, number, answer.reason)
+
+    def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
+        effects: list[Effect] = []
+        if up.neighbour in self.links:
+            effects += self.neighbour_down(now, NeighbourDown(up.neighbour, up.epoch))
+        self.lives += 1
+        link = self.links[up.neighbour] = Link(up.neighbour, up.epoch, self.lives, self.tables, self.ledger)
+        self.tables.add_neighbour(up.neighbour)
+        return [*effects, link.begin()]
+
+    def neighbour_down(self, now: float, down: NeighbourDown) -> list[Effect]:
+        link = self.links.get(down.neighbour)
+        if link is None or down.epoch < link.epoch:
+            return []
+        effects = self.withdraw(now, link)
+        del self.links[down.neighbour]
+        self.tables.remove_neighbour(down.neighbour)
+        return effects
+
+    def withdraw(self, now: float, link: Link) -> list[Effect]:
+        """It is as if the neighbour had taken back everything, and as if it had never been told anything."""
+        link.close()
+        effects = self.ledger.lose(link.neighbour)
+        self.subscriptions.withdraw(now, link.neighbour, effects)
+        self.advertisements.withdraw(now, link.neighbour, effects)
+        self.state.tables_changed()
+        return effects
+
+    def tables_begun(self, now: float, link: Link, begun: TablesBegun) -> list[Effect]:
+        effects: list[Effect] = []
+        if begun.life != link.life_heard:
+            if link.life_heard:
+                effects += self.withdraw(now, link)
+            link.open(begun.life, self.state.make_reduction())
+            self.state.tables_changed()
+            effects.append(link.begin())
+            for advertisement in self.tables.offers:
+                self.advertisements.tell(now, link, advertisement, effects)
+            self.subscriptions.reconcile_link(now, link, self.tables.filters, effects)
+            effects.append(Send(link.neighbour, TablesTold()))
+        if begun.answers == link.life:
+            link.is_heard = True
+        return effects
+
+    def tables_told(self, now: float, link: Link, told: TablesTold) -> list[Effect]:
+        link.is_told = True
+        return []
+
+    def check(self) -> None:
+        """Assert the invariants; INV-R1 in `subscriptions.py`, what was told and acknowledged in `announcing.py`."""
+        self.state.check()
+        self.subscriptions.check()
+        self.advertisements.check()
+        assert self.tables.texts.keys() == {None, *self.links}

@@ -1,0 +1,61 @@
+"""What the parts of a router share."""
+
+from collections.abc import Hashable
+
+from tidings.model.errors import UsageError
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.model.language.parser import parse
+from tidings.protocols.routing.announcing import Link
+from tidings.protocols.routing.carrying import Carrier
+from tidings.protocols.routing.covering import Covers
+from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.reductions import Reduction, make_reduction, tellable
+from tidings.protocols.routing.requests import Ledger, Request
+from tidings.protocols.routing.strategies import make_strategy
+from tidings.protocols.routing.tables import Tables
+
+BAD_FILTER = "its filter cannot be read"
+NO_NEIGHBOUR = "the sender is no neighbour"
+TABLE_FULL = "more than a table may hold"
+
+
+class State:
+    def __init__(self, node_id: NodeId, params: RoutingParams) -> None:
+        self.node_id, self.params = node_id, params
+        self.tables = Tables(params.engine)
+        self.ledger = Ledger(params.ack_timeout, params.unanswered_max)
+        self.strategy = make_strategy(params, self.tables)
+        self.carrier = Carrier(params, self.tables, self.ledger, self.strategy)
+        self.covers = Covers()
+        self.links: dict[NodeId, Link] = {}
+
+    def tables_changed(self) -> None:
+        self.carrier.tables_changed(link.neighbour for link in self.links.values() if link.reduction is not None)
+
+    def make_reduction(self) -> Reduction:
+        return make_reduction(self.params, self.covers, lambda: self.carrier.sample)
+
+    def request(self, link: Link | None, name: Hashable) -> Request:
+        """Something asked by a neighbour under a number, or here under a ticket; this broker carries it out itself."""
+        request = Request(link.asker if link is not None else None, name)
+        request.count((self.node_id,), 1)
+        return request
+
+    def read(self, text: str) -> tuple[str, Filter] | None:
+        """The filter of a neighbour's text under its canonical text; None if it is none."""
+        filter = self.tables.filters.get(text)
+        if filter is not None:
+            return text, filter
+        try:
+            return tellable(parse(text))
+        except UsageError:
+            return None
+
+    def check(self) -> None:
+        self.tables.check()
+        self.ledger.check()
+        self.covers.check()
+        self.carrier.check()
+        for link in self.links.values():
+            link.check()

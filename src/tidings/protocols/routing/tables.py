@@ -1,0 +1,235 @@
+"""The two tables of a broker: who wants what, and who offers what.
+
+*Who wants what* (PRT, or SubTab). A pair of a hop and a filter: somebody behind that hop wants what the filter matches.
+A *hop* is a neighbour, or None for the clients of this broker. Neighbours tell filters without saying whose they are,
+so one pair stands for any number of subscribers. The clients' own subscriptions are kept by key beside them.
+
+*Who offers what* (SRT). An advertisement and the hops from which it came. On a tree that is one hop; while the tree
+changes there may be two for a moment. The *chosen* one is our own client, or else the one that told first: the way back
+to the publisher leads there, and its publications are taken from there only. So a publication that comes round a ring
+is recognised, and a change of the way is a definite moment.
+
+Filters are named by their canonical text, which is the same in all brokers; dictionaries of texts are much cheaper than
+dictionaries of filters. Two indexes answer which links, and which local subscriptions, want an event.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from tidings.machine.publications import decode_head
+from tidings.machine.signals import AdvertisementId, SubscriptionKey
+from tidings.matching import Index
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+
+Hop = NodeId | None
+"""A neighbour, or None for the clients of this broker."""
+
+Way = tuple[NodeId, int]
+"""Names one announcement of an advertisement: who began it, and his number for it. A broker that finds a new way to a
+publisher begins a new one, so that everybody behind it hears of the change, and hears of it once."""
+
+OVERLAPS_MAX = 100_000
+"""Pairs of filters of which it is remembered whether they overlap; when there are more, all are forgotten."""
+
+
+class Offered(NamedTuple):
+    """What one hop told about an advertisement. `version` grows with everything that is told here."""
+
+    publisher: str
+    text: str
+    filter: Filter
+    way: Way
+    version: int
+
+
+class Tables:
+    def __init__(self, engine: Literal["fast", "plain"] | None = None) -> None:
+        self.link_index, self.local_index = (Index(engine, decode=decode_head) for _ in range(2))
+        self.filters: dict[str, Filter] = {}
+        self.hops: dict[str, dict[Hop, None]] = {}
+        self.texts: dict[Hop, dict[str, None]] = {None: {}}
+        self.local: dict[SubscriptionKey, str] = {}
+        self.local_counts: dict[str, int] = {}
+        self.offers: dict[AdvertisementId, dict[Hop, Offered]] = {}
+        self.offers_of: dict[Hop, dict[AdvertisementId, Offered]] = {None: {}}
+        self.offered: dict[Hop, dict[str, dict[AdvertisementId, Filter]]] = {None: {}}
+        self.version = 0
+        self.overlaps: dict[tuple[str, str], bool] = {}
+
+    # Who wants what.
+
+    def add_neighbour(self, neighbour: NodeId) -> None:
+        self.texts[neighbour], self.offers_of[neighbour], self.offered[neighbour] = {}, {}, {}
+
+    def add_wanted(self, neighbour: NodeId, text: str, filter: Filter) -> bool:
+        """Whether it is new from there."""
+        if text in self.texts[neighbour]:
+            return False
+        self.link_index.add((neighbour, text), filter, neighbour)
+        self.enter(neighbour, text, filter)
+        return True
+
+    def remove_wanted(self, neighbour: NodeId, text: str) -> bool:
+        if text not in self.texts[neighbour]:
+            return False
+        self.link_index.discard((neighbour, text))
+        self.leave(neighbour, text)
+        return True
+
+    def add_local(self, key: SubscriptionKey, exact: Filter, text: str, filter: Filter) -> None:
+        """`exact` is what the client gets; `filter` stands for it among neighbours and may be wider."""
+        self.remove_local(key)
+        self.local_index.add(key, exact)
+        self.local[key] = text
+        self.local_counts[text] = self.local_counts.get(text, 0) + 1
+        if text not in self.texts[None]:
+            self.enter(None, text, filter)
+
+    def remove_local(self, key: SubscriptionKey) -> str | None:
+        """The text that stood for it, None if there was none."""
+        text = self.local.pop(key, None)
+        if text is None:
+            return None
+        self.local_index.discard(key)
+        self.local_counts[text] -= 1
+        if not self.local_counts[text]:
+            del self.local_counts[text]
+            self.leave(None, text)
+        return text
+
+    def enter(self, hop: Hop, text: str, filter: Filter) -> None:
+        self.texts[hop][text] = None
+        self.filters.setdefault(text, filter)
+        self.hops.setdefault(text, {})[hop] = None
+
+    def leave(self, hop: Hop, text: str) -> None:
+        del self.texts[hop][text]
+        hops = self.hops[text]
+        del hops[hop]
+        if not hops:
+            del self.hops[text], self.filters[text]
+
+    def is_wanted_beside(self, text: str, neighbour: NodeId) -> bool:
+        """Does anybody but this neighbour want it?"""
+        hops = self.hops.get(text)
+        return hops is not None and (len(hops) > 1 or neighbour not in hops)
+
+    # Who offers what.
+
+    def add_offer(
+        self, hop: Hop, advertisement: AdvertisementId, publisher: str, text: str, filter: Filter, way: Way
+    ) -> bool:
+        """Whether anything of it is new."""
+        before = self.offers_of[hop].get(advertisement)
+        if before is not None and before[:2] == (publisher, text) and before.way == way:
+            return False
+        self.version += 1
+        offered = Offered(publisher, text, filter, way, self.version)
+        if before is not None:
+            self.forget_offered(hop, advertisement, before.text)
+            del self.offers_of[hop][advertisement]  # the newest stand last
+        self.offered[hop].setdefault(text, {})[advertisement] = filter
+        self.offers_of[hop][advertisement] = offered
+        self.offers.setdefault(advertisement, {})[hop] = offered
+        return True
+
+    def remove_offer(self, hop: Hop, advertisement: AdvertisementId) -> Offered | None:
+        offered = self.offers_of[hop].pop(advertisement, None)
+        if offered is not None:
+            self.forget_offered(hop, advertisement, offered.text)
+            del self.offers[advertisement][hop]
+            if not self.offers[advertisement]:
+                del self.offers[advertisement]
+        return offered
+
+    def forget_offered(self, hop: Hop, advertisement: AdvertisementId, text: str) -> None:
+        offered = self.offered[hop]
+        del offered[text][advertisement]
+        if not offered[text]:
+            del offered[text]
+
+    def chosen(self, advertisement: AdvertisementId) -> tuple[Hop, Offered] | None:
+        hops = self.offers.get(advertisement)
+        if hops is None:
+            return None
+        return (None, hops[None]) if None in hops else next(iter(hops.items()))
+
+    def chosen_beside(self, advertisement: AdvertisementId, neighbour: NodeId) -> tuple[Hop, Offered] | None:
+        """Our own client, or the first to tell but for this neighbour."""
+        hops = self.offers.get(advertisement)
+        if hops is None:
+            return None
+        if None in hops:
+            return None, hops[None]
+        return next(((hop, offered) for hop, offered in hops.items() if hop != neighbour), None)
+
+    def offers_newer_than(self, hop: Hop, version: int) -> Iterator[Offered]:
+        for offered in reversed(self.offers_of[hop].values()):
+            if offered.version <= version:
+                return
+            yield offered
+
+    def is_offered(self, hop: Hop, text: str, filter: Filter) -> bool:
+        """Does an advertisement of that hop overlap the filter?"""
+        for offered, advertisements in self.offered[hop].items():
+            if self.do_overlap(text, filter, offered, next(iter(advertisements.values()))):
+                return True
+        return False
+
+    def do_overlap(self, text: str, filter: Filter, other_text: str, other: Filter) -> bool:
+        pair = text, other_text
+        answer = self.overlaps.get(pair)
+        if answer is None:
+            if len(self.overlaps) >= OVERLAPS_MAX:
+                self.overlaps.clear()
+            answer = self.overlaps[pair] = filter.overlaps(other)
+        return answer
+
+    def remove_neighbour(self, neighbour: NodeId) -> None:
+        """Forget the neighbour; everything from it was removed before."""
+        assert not self.texts[neighbour] and not self.offers_of[neighbour]
+        del self.texts[neighbour], self.offers_of[neighbour], self.offered[neighbour]
+
+    def check(self) -> None:
+        pairs = [(text, hop) for hop, texts in self.texts.items() for text in texts]
+        assert sorted(pairs, key=repr) == sorted(
+            ((text, hop) for text, hops in self.hops.items() for hop in hops), key=repr
+        ), "the two sides of who wants what differ"
+        assert self.filters.keys() == self.hops.keys()
+        assert len(self.link_index) == sum(len(texts) for hop, texts in self.texts.items() if hop is not None)
+        assert len(self.local_index) == len(self.local) and self.local_counts.keys() == self.texts[None].keys()
+        for hop, offers in self.offers_of.items():
+            assert all(self.offers[advertisement][hop] is offered for advertisement, offered in offers.items())
+            versions = [offered.version for offered in offers.values()]
+            assert versions == sorted(versions), "offers do not stand in the order in which they were told"
+            assert sum(map(len, self.offered[hop].values())) == len(offers)
+        assert sum(map(len, self.offers.values())) == sum(map(len, self.offers_of.values()))
+
+
+class Routes:
+    """What delivery may ask about the ways to publishers; read only."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+
+    def hop_toward(self, advertisement: AdvertisementId) -> NodeId | None:
+        """The neighbour on the way to its publisher; None for our own client, and if it is not known."""
+        chosen = self.tables.chosen(advertisement)
+        return chosen[0] if chosen is not None else None
+
+    def is_local(self, advertisement: AdvertisementId) -> bool:
+        return advertisement in self.tables.offers_of[None]
+
+    def filter_of(self, advertisement: AdvertisementId) -> Filter | None:
+        chosen = self.tables.chosen(advertisement)
+        return chosen[1].filter if chosen is not None else None
+
+    def overlapping(self, filter: Filter) -> list[tuple[AdvertisementId, str]]:
+        """The advertisements under which events may be published that the filter matches, with their publishers."""
+        text, answers = filter.text(), []
+        for advertisement in self.tables.offers:
+            chosen = self.tables.chosen(advertisement)
+            if chosen is not None and self.tables.do_overlap(text, filter, chosen[1].text, chosen[1].filter):
+                answers.append((advertisement, chosen[1].publisher))
+        return answers

@@ -1,0 +1,287 @@
+"""A network of brokers and their clients: whoever has a receipt misses nothing, and gets nothing twice.
+
+The bar is the race that subscribers usually lose: subscribe, wait for the receipt, and in the same moment somebody at
+another broker publishes. *Rounds* of this are played by a conductor, who sees what every application sees and lets the
+next one act without delay; so nothing but the receipt stands between the subscription and the publication.
+
+Each broker has one client, which subscribes in some rounds and publishes in others. Subscriptions stay for a while, so
+that those of later rounds are covered by them, or cover them, and end while others spread.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from tidings.machine.inputs import Input
+from tidings.machine.machine import Machine
+from tidings.machine.publications import encode_head, event_of
+from tidings.machine.streams import random_stream
+from tidings.model.errors import UsageError
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.model.language.parser import parse
+from tidings.nodes.broker import BrokerNode, BrokerParams
+from tidings.nodes.client import ClientNode
+from tidings.protocols.access.params import GuestParams
+from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.session_items import (
+    Arrived,
+    Begun,
+    CloseSubscription,
+    Confirmed,
+    Failed,
+    OpenAdvertisement,
+    OpenSubscription,
+    PublishBatch,
+    Took,
+)
+from tidings.protocols.delivery.session_params import SessionParams
+from tidings.sim.checkers import Checker, Invariants, Problem
+from tidings.sim.drawing import FaultMix, draw_faults
+from tidings.sim.faults import FaultPlan
+from tidings.sim.network.latency import Constant, Jittered
+from tidings.sim.network.rule import Rule
+from tidings.sim.node import Draws, Make, SimulatedNode
+from tidings.sim.scenario import Scenario
+from tidings.sim.simulator import Simulator
+from tidings.sim.topologies import Topology
+from tidings.sim.topologies.named import make_topology
+
+BEGIN = 5.0
+"""When brokers are linked and clients attached, in seconds."""
+
+STAY_ROUNDS = 40
+"""For so many rounds a subscription stays."""
+
+CALM_PATIENCE, TROUBLED_PATIENCE = 3.0, 40.0
+"""A subscription that ends sooner after a publication need not have got it. Where nodes fail without a word, their
+neighbours notice it after 20 s."""
+
+SETTLING = 60.0
+
+
+def brokers(
+    nodes: int = 6,
+    topology: str = "random_tree",
+    rounds: int = 40,
+    latency: float = 0.02,
+    spacing: float = 0.25,
+    late: bool = False,
+    crashes: int = 0,
+    pauses: int = 0,
+    partitions: int = 0,
+) -> Scenario:
+    """Subscribe, wait for the receipt, publish elsewhere: nothing is lost and nothing comes twice."""
+    if rounds < 1 or not spacing > 0:
+        raise UsageError(f"rounds: {rounds} rounds, one every {spacing} s; give at least 1, and a span above 0")
+    is_calm = not (crashes or pauses or partitions)
+    patience = CALM_PATIENCE if is_calm else TROUBLED_PATIENCE
+    duration = BEGIN + rounds * spacing + 2 * patience
+    mix = FaultMix(
+        begin=BEGIN,
+        end=max(BEGIN + 1.0, BEGIN + rounds * spacing),
+        length_max=5.0,
+        crashes_forgetting=crashes,
+        pauses=pauses,
+        partitions=partitions,
+    )
+
+    def faults(made: Topology, until: float, seed: int) -> FaultPlan:
+        return draw_faults(mix, broker_names(made), seed)
+
+    def network(made: Topology, until: float, seed: int) -> Rule:
+        return Jittered(Constant(latency), latency / 10) if latency else Constant(0.0)
+
+    return Scenario(
+        name="brokers",
+        topology=lambda seed: with_clients(make_topology(topology, nodes, seed)),
+        roles=cast_brokers,
+        workload=lambda made, seed: [],
+        network=network,
+        faults=faults,
+        checkers=lambda made: [Invariants(), ReceiptsHold(patience), Conductor(made, rounds, spacing, late, patience)],
+        duration=duration,
+        settling=SETTLING,
+    )
+
+
+def client_of(broker: NodeId) -> NodeId:
+    return f"{broker}.client"
+
+
+def broker_names(topology: Topology) -> tuple[NodeId, ...]:
+    return tuple(node for node in topology.nodes if not node.endswith(".client"))
+
+
+def with_clients(topology: Topology) -> Topology:
+    """Each broker with a client. Clients have links of their own; the edges are those between brokers."""
+    clients = tuple(client_of(broker) for broker in topology.nodes)
+    return Topology(topology.name, topology.nodes + clients, topology.edges)
+
+
+def cast_brokers(
+    topology: Topology,
+    params: BrokerParams = BrokerParams(delivery=EdgeParams(is_durable=True)),  # noqa: B008 - a frozen value
+) -> Mapping[NodeId, Make]:
+    """A broker on every node, each with a client. What brokers accept is saved, so a crash loses none of it."""
+    links: dict[NodeId, list[NodeId]] = {broker: [] for broker in broker_names(topology)}
+    for edge in topology.edges:
+        links[edge.a].append(edge.b)
+    roles: dict[NodeId, Make] = {}
+    for broker, others in links.items():
+        access = msgspec.structs.replace(params.access, links=tuple(others))
+        roles[broker] = partial(make_broker, broker, msgspec.structs.replace(params, access=access))
+        roles[client_of(broker)] = partial(make_client, client_of(broker), broker)
+    return roles
+
+
+def make_broker(name: NodeId, params: BrokerParams, draws: Draws) -> Machine:
+    return BrokerNode(name, params, draws("access"))
+
+
+def make_client(name: NodeId, broker: NodeId, draws: Draws) -> Machine:
+    return ClientNode(name, GuestParams(brokers=(broker,)), SessionParams(), draws("access"))
+
+
+class Conductor(Checker):
+    """Plays the applications: in each round one client subscribes, and when it has its receipt another one publishes,
+    under an advertisement that was made at the beginning or, if `late`, one that is made at this very moment."""
+
+    name = "conductor"
+
+    def __init__(self, topology: Topology, rounds: int, spacing: float, late: bool, patience: float) -> None:
+        self.clients = [client_of(broker) for broker in broker_names(topology)]
+        self.rounds, self.spacing, self.late, self.patience = rounds, spacing, late, patience
+        self.draw = random_stream(rounds, "conductor", topology.name)
+        self.publisher_of: dict[int, NodeId] = {}
+        self.subscription_of: dict[int, tuple[NodeId, int]] = {}
+        self.done: dict[int, str] = {}
+        """Rounds that are over, and how they ended."""
+        self.begun = False
+
+    def requested(self, now: float, node: SimulatedNode, input: Input) -> None:
+        if not self.begun:
+            self.begun = True
+            self.begin(node.world)
+
+    def begin(self, world: Simulator) -> None:
+        if not self.late:
+            for client in self.clients:
+                world.inject(BEGIN - 2.0, client, OpenAdvertisement("first", "x >= 0"))
+        for number in range(self.rounds):
+            subscriber, publisher = self.draw.sample(self.clients, 2)
+            self.publisher_of[number] = publisher
+            wanted = f"x >= {self.draw.randrange(5)} AND topic = {number % 3}"
+            at = BEGIN + number * self.spacing
+            world.inject(at, subscriber, OpenSubscription(("round", number), wanted))
+            stay = STAY_ROUNDS * self.spacing + 2 * self.patience * self.draw.random()
+            world.call_at(at + stay, partial(self.close, world, number))
+
+    def delivered(self, now: float, node: SimulatedNode, item: Any) -> None:
+        match item:
+            case Begun(("round", int(number)), subscription):
+                self.subscription_of[number] = (node.id, subscription)
+            case Confirmed(("round", int(number)), receipt) if receipt is not None:
+                self.publish(now, node.world, number)
+            case Failed(("round", int(number)), reason):
+                self.done.setdefault(number, reason)
+            case Begun(("late", int(number)), advertisement):
+                node.world.inject(now, node.id, self.publication(advertisement, number))
+            case Arrived(subscription, numbers=numbers):
+                node.world.inject(now, node.id, Took(subscription, len(numbers)))
+
+    def publish(self, now: float, world: Simulator, number: int) -> None:
+        publisher = self.publisher_of[number]
+        self.done[number] = "published"
+        if self.late:
+            world.inject(now, publisher, OpenAdvertisement(("late", number), f"x >= 0 AND topic = {number % 3}"))
+        else:
+            world.inject(now, publisher, self.publication(1, number))
+
+    def publication(self, advertisement: int, number: int) -> PublishBatch:
+        head = encode_head({"x": 5 + number % 7, "topic": number % 3, "round": number})
+        return PublishBatch(advertisement, (head,), (b"%d" % number,))
+
+    def close(self, world: Simulator, number: int) -> None:
+        if number in self.subscription_of:
+            client, subscription = self.subscription_of[number]
+            world.inject(world.now, client, CloseSubscription(("close", number), subscription))
+
+    def at_end(self, world: Simulator) -> list[Problem]:
+        silent = [number for number in range(self.rounds) if number not in self.done]
+        return [
+            Problem(self.name, f"the subscription of round {number} got no receipt", "", world.now) for number in silent
+        ]
+
+
+class Watched(msgspec.Struct):
+    """A subscription as its application sees it."""
+
+    filter: Filter
+    confirmed_at: float | None = None
+    closed_at: float | None = None
+    arrived: dict[bytes, int] = {}
+
+
+class ReceiptsHold(Checker):
+    """What is published after a subscription was confirmed, and matches, arrives once; nothing arrives that does not
+    match, nothing twice, and nothing before the receipt."""
+
+    name = "receipts hold"
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self.waiting: dict[tuple[NodeId, Any], Filter] = {}
+        self.watched: dict[tuple[NodeId, int], Watched] = {}
+        self.tickets: dict[tuple[NodeId, Any], int] = {}
+        self.published: dict[bytes, float] = {}
+        """Heads, each unique, with the time at which the application published."""
+
+    def requested(self, now: float, node: SimulatedNode, input: Input) -> None:
+        match input:
+            case OpenSubscription(ticket, filter):
+                self.waiting[node.id, ticket] = parse(filter)
+            case CloseSubscription(_, number) if (node.id, number) in self.watched:
+                self.watched[node.id, number].closed_at = now
+            case PublishBatch(_, heads):
+                self.published |= dict.fromkeys(heads, now)
+
+    def delivered(self, now: float, node: SimulatedNode, item: Any) -> None:
+        match item:
+            case Begun(ticket, number) if (node.id, ticket) in self.waiting:
+                self.tickets[node.id, ticket] = number
+                self.watched[node.id, number] = Watched(self.waiting.pop((node.id, ticket)))
+            case Confirmed(ticket, receipt) if receipt is not None and (node.id, ticket) in self.tickets:
+                self.watched[node.id, self.tickets[node.id, ticket]].confirmed_at = now
+            case Arrived(number, heads=heads):
+                for head in heads:
+                    self.judge(now, node.id, self.watched[node.id, number], head)
+
+    def judge(self, now: float, node: NodeId, watched: Watched, head: bytes) -> None:
+        event = event_of(head, b"").attributes
+        if head not in self.published:
+            raise self.fail(now, node, f"{event} arrives, which nobody published")
+        if not watched.filter.matches(event_of(head, b"")):
+            raise self.fail(now, node, f"{event} arrives, which {watched.filter.text()} does not match")
+        if watched.confirmed_at is None:
+            raise self.fail(now, node, f"{event} arrives before the receipt")
+        watched.arrived[head] = watched.arrived.get(head, 0) + 1
+        if watched.arrived[head] > 1:
+            raise self.fail(now, node, f"{event} arrives a second time")
+
+    def at_end(self, world: Simulator) -> list[Problem]:
+        return [
+            Problem(self.name, f"{event_of(head, b'').attributes} is missing: published at {at:.3f}", node, world.now)
+            for (node, _), watched in self.watched.items()
+            for head, at in self.published.items()
+            if self.is_owed(watched, head, at) and head not in watched.arrived
+        ]
+
+    def is_owed(self, watched: Watched, head: bytes, at: float) -> bool:
+        if watched.confirmed_at is None or at < watched.confirmed_at:
+            return False
+        if watched.closed_at is not None and watched.closed_at < at + self.patience:
+            return False
+        return watched.filter.matches(event_of(head, b""))

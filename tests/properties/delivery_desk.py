@@ -1,0 +1,214 @@
+"""An edge on a desk: a test says what routing and clients do, and looks at what comes of it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.publications import Publications, encode_head
+from tidings.machine.signals import ClientDown, ClientUp, Forgotten, Forward, Known, Matched, NeighbourUp, Settled
+from tidings.model.filter import Filter
+from tidings.model.language.parser import parse
+from tidings.model.values import Value
+from tidings.protocols.delivery.edge import Edge
+from tidings.protocols.delivery.messages import Advertise, Delivery, History, Publish, Reference, Subscribe, Taken
+from tidings.protocols.delivery.params import EdgeParams
+
+C1 = (("c", 1),)
+C2 = (("c", 2),)
+"""Who wants a publication: a subscription of the client c."""
+
+
+class Ways:
+    """Routing as far as delivery reads it: the neighbour toward each advertisement."""
+
+    def __init__(self) -> None:
+        self.hops: dict[str, str] = {}
+
+    def hop_toward(self, advertisement: str) -> str | None:
+        return self.hops.get(advertisement)
+
+
+class Desk:
+    """One edge, named "a" unless said otherwise. Routing is the test's own: see `settle`, `know`, `arrive`."""
+
+    def __init__(self, params: EdgeParams | None = None, name: str = "a", start: bool = True) -> None:
+        self.ways = Ways()
+        self.edge = Edge(name, params or EdgeParams(), self.ways)
+        self.now = 0.0
+        self.effects: list[Effect] = []
+        if start:
+            self.effects = self.edge.start(self.now)
+
+    def step(self, input: Input) -> list[Effect]:
+        self.effects = self.edge.handle(self.now, input)
+        self.edge.check()
+        return self.effects
+
+    def say(self, sender: str, message: Any) -> list[Effect]:
+        return self.step(Received(sender, message))
+
+    def up(
+        self, *clients: str, publish_bound: Filter | None = None, subscribe_bound: Filter | None = None
+    ) -> list[Effect]:
+        for client in clients:
+            self.step(ClientUp(client, client, publish_bound, subscribe_bound))
+        return self.effects
+
+    def down(self, client: str) -> list[Effect]:
+        return self.step(ClientDown(client))
+
+    def neighbours(self, *names: str) -> None:
+        for name in names:
+            self.step(NeighbourUp(name, 1))
+
+    def settle(self, problem: str = "") -> list[Effect]:
+        """The oldest request that is outstanding is carried out, or is not."""
+        ticket = next(iter(self.edge.requests.waiting))
+        return self.step(Settled(ticket, () if problem else ("a", "b"), 0 if problem else 2, problem))
+
+    def know(self, advertisement: str, filter: str = "x >= 0", hop: str | None = "b") -> list[Effect]:
+        """Routing knows the advertisement, from now on or again."""
+        if hop is not None:
+            self.ways.hops[advertisement] = hop
+        publisher = advertisement.rpartition("/")[0]
+        return self.step(Known(advertisement, publisher, parse(filter), hop))
+
+    def forget(self, advertisement: str) -> list[Effect]:
+        self.ways.hops.pop(advertisement, None)
+        return self.step(Forgotten(advertisement))
+
+    def fire(self, key: Any, at: float) -> list[Effect]:
+        self.now = at
+        return self.step(Fired(key))
+
+    # The usual requests.
+
+    def subscribe(self, client: str, number: int = 1, filter: str = "x >= 0", **options: Any) -> list[Effect]:
+        return self.say(client, subscription(number, filter, **options))
+
+    def installed(self, client: str, number: int = 1, filter: str = "x >= 0", **options: Any) -> list[Effect]:
+        """Subscribe, and the network has it."""
+        self.subscribe(client, number, filter, **options)
+        return self.settle()
+
+    def advertise(self, client: str, number: int = 1, filter: str = "x >= 0") -> list[Effect]:
+        """Advertise, the network has it, and so has our routing."""
+        self.say(client, Advertise(number, filter))
+        self.settle()
+        return self.know(f"{client}/{number}", filter, None)
+
+    def publish(
+        self, client: str, first: int, *values: Value, advertisement: int = 1, receipt: bool = False
+    ) -> list[Effect]:
+        heads = tuple(head(value) for value in values)
+        payloads = tuple(b"%d" % number for number in range(first, first + len(values)))
+        return self.say(client, Publish(advertisement, first, receipt, heads, payloads))
+
+    def arrive(
+        self,
+        publisher: str,
+        numbers: Sequence[int],
+        *wanted: tuple[tuple[str, int], ...],
+        at: float | None = None,
+        size: int = 0,
+    ) -> list[Effect]:
+        """Publications come from elsewhere; `wanted` says for each who wants it, or once for all."""
+        each = list(wanted) if len(wanted) == len(numbers) else list(wanted) * len(numbers)
+        return self.step(Matched(batch(publisher, numbers, self.now if at is None else at, size), each))
+
+    def take(self, client: str, count: int, number: int = 1) -> list[Effect]:
+        return self.say(client, Taken(number, count))
+
+
+def head(value: Value) -> bytes:
+    return encode_head({"x": value})
+
+
+def batch(publisher: str, numbers: Sequence[int], at: float = 0.0, size: int = 0) -> Publications:
+    heads = tuple(head(number) for number in numbers)
+    payloads = tuple(b"p" * size for _ in numbers)
+    return Publications(publisher, f"{publisher}/1", at, 0, tuple(numbers), heads, payloads)
+
+
+def subscription(number: int = 1, filter: str = "x >= 0", **options: Any) -> Subscribe:
+    """An installed subscription with plenty of room, unless told otherwise."""
+    asked = {
+        "guarantee": "installed",
+        "since": None,
+        "after": (),
+        "group": "",
+        "policy": "wait",
+        "queue_max": 1000,
+        "window": 1000,
+    } | options
+    return Subscribe(number, filter, **asked)
+
+
+def sent(effects: Iterable[Effect], kind: type, to: str | None = None) -> list[Any]:
+    """The messages of this kind that leave, for one receiver or for all."""
+    sends = [effect for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
+    return [send.message for send in sends if to is None or send.to == to]
+
+
+def signalled(effects: Iterable[Effect], kind: type) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def dropped(effects: Iterable[Effect]) -> list[str]:
+    return [effect.reason for effect in effects if isinstance(effect, Drop)]
+
+
+def forwarded(effects: Iterable[Effect]) -> list[tuple[int, ...]]:
+    return [forward.batch.numbers for forward in signalled(effects, Forward)]
+
+
+def received(effects: Iterable[Effect], client: str, number: int = 1) -> list[int]:
+    """The numbers of the publications that leave for this subscription of a client."""
+    numbers: list[int] = []
+    for delivery in sent(effects, Delivery, client):
+        matched = delivery.matched * len(delivery.numbers) if len(delivery.matched) == 1 else delivery.matched
+        numbers += [each for each, who in zip(delivery.numbers, matched, strict=True) if number in who]
+    return numbers
+
+
+def asked(effects: list[Any]) -> list[tuple[str, tuple[tuple[str, int | None], ...], float | None]]:
+    """The questions that leave: to whom, for what, since when."""
+    return [
+        (effect.to, effect.message.wanted, effect.message.since)
+        for effect in effects
+        if isinstance(effect, Send) and isinstance(effect.message, Reference)
+    ]
+
+
+def answer(desk: Desk, publisher: str, *numbers: int, at: float = 0.0, **fields: Any) -> list[Any]:
+    """What comes back for the latest question of c's subscription 1."""
+    subscription = desk.edge.subscriptions.all["c", 1]
+    known: dict[str, Any] = {
+        "client": "c",
+        "subscription": 1,
+        "round": subscription.streams[publisher].round,
+        "advertisement": f"{publisher}/1",
+        "publisher": publisher,
+        "group_at": None,
+        "is_truncated": False,
+        "is_last": True,
+        "has_more": False,
+        "through": max(numbers, default=0),
+        "problem": "",
+        "path": (),
+        "accepted_at": (at,) * len(numbers),
+        "numbers": numbers,
+        "heads": tuple(head(number) for number in numbers),
+        "payloads": (b"",) * len(numbers),
+    } | fields
+    return desk.say("b", History(**known))
+
+
+def served(params: EdgeParams | None = None) -> Desk:
+    """A client c here, a publisher p behind the neighbour b."""
+    desk = Desk(params)
+    desk.neighbours("b")
+    desk.up("c")
+    desk.know("p/1")
+    return desk

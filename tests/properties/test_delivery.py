@@ -1,0 +1,397 @@
+"""The guarantees of delivery against an oracle, under random interleavings of everything that clients and links do.
+
+A world of brokers on a random tree, each with routing and an edge; clients are played by the test, which keeps what
+every client published and got. Whatever the order of events, each subscription must get what its guarantee says.
+"""
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.broker_world import BrokerWorld, random_tree
+from tests.properties.delivery_desk import head
+from tidings.machine.inputs import Received
+from tidings.machine.machine import Machine
+from tidings.machine.node import Node
+from tidings.machine.publications import event_of
+from tidings.machine.signals import ClientUp
+from tidings.model.filter import Filter
+from tidings.model.language.parser import parse
+from tidings.protocols.delivery.edge import Edge
+from tidings.protocols.delivery.messages import (
+    Advertise,
+    Delivery,
+    Publish,
+    Receipt,
+    Refusal,
+    Subscribe,
+    Taken,
+    Unsubscribe,
+)
+from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.routing.params import ReductionName, RoutingParams
+from tidings.protocols.routing.router import Router
+
+seeds = st.integers(0, 2**48)
+FILTERS = ("x >= 0", "x >= 3", "x < 6", "x >= 3 AND x < 6", "x = 4", "x >= 7")
+PARSED = {text: parse(text) for text in FILTERS}
+FOR_EVER = 1e9
+
+
+class Publication(msgspec.Struct, frozen=True):
+    publisher: str
+    number: int
+    x: int
+    accepted_at: float
+    moment: int
+    """In the order of everything that happened."""
+
+
+class Subscriber(msgspec.Struct, dict=True):
+    """What a client knows of one subscription."""
+
+    broker: str
+    asked: Subscribe
+    begun_at: float
+    confirmed: int | None = None
+    ended: int | None = None
+    got: list[tuple[str, int]] = []
+
+    @property
+    def filter(self) -> Filter:
+        return PARSED[self.asked.filter]
+
+
+class Guarantees:
+    def __init__(self, seed: int, reduction: ReductionName = "covering", brokers: int = 4) -> None:
+        self.rng = Random(seed)
+        names = [f"b{number}" for number in range(brokers)]
+        self.edges: dict[str, Edge] = {}
+        nodes = {name: self.node(name, reduction) for name in names}
+        self.world = BrokerWorld(nodes, self.rng, checks=True)
+        self.world.watch = self.watch
+        self.links = random_tree(names, self.rng)
+        self.moment = 0
+        self.published: list[Publication] = []
+        self.numbers: dict[str, int] = {}
+        self.subscribers: dict[tuple[str, int], Subscriber] = {}
+        self.receipts: dict[tuple[str, int], int] = {}
+        """Publications with a receipt, and the moment at which that came."""
+        self.groups = 0
+        for first, second in self.links:
+            self.world.link(first, second)
+        for name in names:
+            self.say(name, ClientUp(f"c-{name}", "somebody"))
+            self.say(name, ClientUp(f"p-{name}", "somebody"))
+
+    def node(self, name: str, reduction: ReductionName) -> Machine:
+        router = Router(name, RoutingParams(reduction=reduction, engine="plain"))
+        edge = self.edges[name] = Edge(name, EdgeParams(history_age=FOR_EVER), router.routes)
+        return Node({"routing": router, "delivery": edge})
+
+    def say(self, broker: str, input: Any) -> None:
+        self.moment += 1
+        self.world.tell(broker, input)
+
+    def watch(self, broker: str, to: str, message: Any) -> None:
+        """What a client receives; it takes publications at once, and repeats what was refused for now."""
+        match message:
+            case Delivery():
+                for place, number in enumerate(message.numbers):
+                    for each in message.matched[place if len(message.matched) > 1 else 0]:
+                        self.arrive(to, each, message.publisher, number, message.heads[place])
+            case Receipt("subscribe", number):
+                if self.subscribers[to, number].confirmed is None:
+                    self.subscribers[to, number].confirmed = self.moment
+            case Receipt("publish", number):
+                self.receipts[to, number] = self.moment
+
+    def arrive(self, client: str, number: int, publisher: str, publication: int, head: bytes) -> None:
+        subscriber = self.subscribers[client, number]
+        assert subscriber.ended is None, "delivered after unsubscribing"
+        assert subscriber.filter.matches(event_of(head, b"")), "delivered without a match"
+        assert subscriber.asked.guarantee != "installed" or subscriber.confirmed is not None, "before the receipt"
+        assert all(known < publication for name, known in subscriber.got if name == publisher), "twice, or not in order"
+        subscriber.got.append((publisher, publication))
+
+    # What clients do.
+
+    def advertise(self) -> None:
+        broker = self.rng.choice(list(self.edges))
+        self.say(broker, Received(f"p-{broker}", Advertise(self.rng.choice([1, 2]), "x >= 0")))
+        self.numbers.setdefault(f"p-{broker}", 0)
+
+    def publish(self, receipt: bool = False) -> None:
+        if not self.numbers:
+            return
+        publisher = self.rng.choice(list(self.numbers))
+        broker = publisher.removeprefix("p-")
+        known = list(self.edges[broker].acceptance.publishers[publisher].advertisements)
+        values = [self.rng.randrange(10) for _ in range(self.rng.choice([1, 1, 1, 3]))]
+        first = self.numbers[publisher] + 1
+        self.numbers[publisher] += len(values)
+        moment = self.moment + 1
+        heads = tuple(head(value) for value in values)
+        message = Publish(self.rng.choice(known), first, receipt, heads, (b"",) * len(values))
+        self.say(broker, Received(publisher, message))
+        accepted_at = self.edges[broker].acceptance.publishers[publisher].accepted_at
+        for place, value in enumerate(values):
+            self.published.append(Publication(publisher, first + place, value, accepted_at, moment))
+
+    def subscribe(self, **options: Any) -> Subscriber:
+        broker = self.rng.choice(list(self.edges))
+        client = f"c-{broker}"
+        number = len(self.subscribers) + 1
+        fields = {
+            "filter": self.rng.choice(FILTERS),
+            "guarantee": "installed",
+            "since": None,
+            "after": (),
+            "group": "",
+            "policy": "wait",
+            "queue_max": 10**6,
+            "window": 10**4,
+        } | options
+        asked = Subscribe(number, **fields)
+        subscriber = self.subscribers[client, number] = Subscriber(broker, asked, self.world.now)
+        self.say(broker, Received(client, asked))
+        return subscriber
+
+    def refer(self) -> None:
+        """A subscription by reference: since it arrives, since a time, or behind publications."""
+        match self.rng.choice(["arrival", "past", "future", "after"]):
+            case "arrival":
+                self.subscribe(guarantee="reference")
+            case "past":
+                self.subscribe(guarantee="reference", since=self.world.now - self.rng.uniform(0, 10))
+            case "future":
+                self.subscribe(guarantee="reference", since=self.world.now + self.rng.uniform(0, 10))
+            case "after":
+                named = {
+                    name: self.rng.randint(0, last) for name, last in self.numbers.items() if self.rng.random() < 0.7
+                }
+                self.subscribe(guarantee="reference", after=tuple(named.items()))
+
+    def refer_together(self) -> None:
+        """Twins at different brokers, perhaps at different times."""
+        self.groups += 1
+        filter = self.rng.choice(FILTERS)
+        for _ in range(2):
+            self.subscribe(guarantee="reference", filter=filter, group=f"g{self.groups}")
+            self.pass_time()
+
+    def unsubscribe(self) -> None:
+        alive = [key for key, each in self.subscribers.items() if each.ended is None]
+        if alive:
+            client, number = self.rng.choice(alive)
+            subscriber = self.subscribers[client, number]
+            self.say(subscriber.broker, Received(client, Unsubscribe(number)))
+            subscriber.ended = self.moment
+
+    def pass_time(self) -> None:
+        self.world.now += self.rng.choice([0.0, 0.0, 0.1, 1.0])
+        self.world.run(self.rng.choice([0, 1, 2, 5, 20]))
+
+    def flap(self) -> None:
+        """A link breaks, and comes back later."""
+        first, second = self.rng.choice(self.links)
+        self.world.cut(first, second)
+        for _ in range(self.rng.choice([0, 1, 3])):
+            self.publish()
+            self.pass_time()
+        self.world.link(first, second)
+
+    def play(self, steps: int, *actions: Any) -> None:
+        for _ in range(steps):
+            self.rng.choice(actions)()
+            self.pass_time()
+        self.world.rest()
+
+    # What must have come of it.
+
+    def got(self, subscriber: Subscriber) -> set[tuple[str, int]]:
+        return set(subscriber.got)
+
+    def matching(self, subscriber: Subscriber) -> list[Publication]:
+        return [each for each in self.published if subscriber.filter.matches(event_of(head(each.x), b""))]
+
+    def owed(self, subscriber: Subscriber) -> set[tuple[str, int]]:
+        """What a subscription by reference gets, exactly."""
+        asked, after = subscriber.asked, dict(subscriber.asked.after)
+        since = subscriber.begun_at if asked.since is None else asked.since
+        return {
+            (each.publisher, each.number)
+            for each in self.matching(subscriber)
+            if (each.number > after[each.publisher] if each.publisher in after else each.accepted_at >= since)
+        }
+
+    def judge(self) -> None:
+        for key, subscriber in self.subscribers.items():
+            if subscriber.ended is not None:
+                continue
+            got = self.got(subscriber)
+            if subscriber.asked.guarantee == "reference" and not subscriber.asked.group:
+                assert got == self.owed(subscriber), key
+            if subscriber.asked.guarantee == "installed":
+                assert subscriber.confirmed is not None, f"{key} has no receipt"
+                after = {
+                    (each.publisher, each.number)
+                    for each in self.matching(subscriber)
+                    if each.moment > subscriber.confirmed
+                }
+                assert after <= got, f"{key} misses {sorted(after - got)}"
+        self.judge_groups()
+        assert not any(edge.requests.waiting for edge in self.edges.values()), "something is outstanding at rest"
+
+    def judge_groups(self) -> None:
+        for number in range(1, self.groups + 1):
+            members = [each for each in self.subscribers.values() if each.asked.group == f"g{number}"]
+            members = [each for each in members if each.ended is None]
+            assert len({frozenset(each.got) for each in members}) <= 1, "members of a group differ"
+            for member in members[:1]:
+                latest = {
+                    (each.publisher, each.number)
+                    for each in self.matching(member)
+                    if each.accepted_at >= max(other.begun_at for other in members)
+                }
+                assert latest <= self.got(member), "a group misses what came after all its members"
+
+
+@pytest.mark.spec("S-99", "S-104", "S-105", "S-108", "S-110", "S-112", "S-116")
+@given(seeds, st.sampled_from(["plain", "covering", "merging"]))
+def test_every_guarantee_holds_in_any_order_of_events(seed: int, reduction: ReductionName) -> None:
+    play = Guarantees(seed, reduction)
+    play.advertise()
+    play.play(
+        60,
+        play.advertise,
+        *[play.publish] * 5,
+        *[play.subscribe] * 2,
+        *[play.refer] * 3,
+        lambda: play.subscribe(guarantee="none"),
+        play.unsubscribe,
+    )
+    play.judge()
+
+
+@pytest.mark.spec("S-107")
+@given(seeds)
+def test_members_of_a_group_get_the_same_wherever_they_are(seed: int) -> None:
+    play = Guarantees(seed)
+    play.advertise()
+    play.play(40, play.advertise, *[play.publish] * 5, play.refer_together, play.subscribe)
+    play.judge()
+
+
+@pytest.mark.spec("S-115")
+@given(seeds)
+def test_a_receipt_for_a_publication_comes_when_all_who_are_owed_it_have_it(seed: int) -> None:
+    play = Guarantees(seed)
+    play.advertise()
+    early: list[str] = []
+
+    def watch(broker: str, to: str, message: Any) -> None:
+        if isinstance(message, Receipt) and message.kind == "publish":
+            published = [each for each in play.published if each.publisher == to and each.number == message.number]
+            early.extend(missing(play, published))
+        play.watch(broker, to, message)
+
+    play.world.watch = watch
+    play.play(6, play.advertise)
+    play.play(30, *[lambda: play.publish(receipt=True)] * 3, play.subscribe)
+    assert not early
+    assert {(name, last) for name, last in play.numbers.items() if last} <= play.receipts.keys()
+
+
+def missing(play: Guarantees, published: list[Publication]) -> list[str]:
+    return [
+        f"{key} lacks {each}"
+        for each in published
+        for key, subscriber in play.subscribers.items()
+        if subscriber.confirmed is not None and subscriber.confirmed < each.moment
+        if each in play.matching(subscriber) and (each.publisher, each.number) not in subscriber.got
+    ]
+
+
+@pytest.mark.spec("S-110")
+@given(seeds)
+def test_nothing_that_was_promised_is_lost_when_links_break(seed: int) -> None:
+    play = Guarantees(seed)
+    refused: list[tuple[str, str, int]] = []
+
+    def watch(broker: str, to: str, message: Any) -> None:
+        if isinstance(message, Refusal) and message.kind == "subscribe":
+            refused.append((broker, to, message.number))
+        play.watch(broker, to, message)
+
+    play.world.watch = watch
+    play.advertise()
+    actions = [play.advertise, play.subscribe, play.refer, play.flap, play.unsubscribe, *[play.publish] * 5]
+    play.play(50, *actions)
+    while refused:
+        broker, client, number = refused.pop(0)
+        subscriber = play.subscribers[client, number]
+        if subscriber.asked.guarantee == "installed" and subscriber.ended is None:
+            play.say(broker, Received(client, subscriber.asked))
+            play.world.rest()
+    play.play(10, play.publish)
+    play.judge()
+
+
+@pytest.mark.spec("S-106")
+@given(seeds, st.sampled_from([0.0, 0.005, 0.05]))
+def test_clocks_that_are_off_shift_the_beginning_by_no_more_than_twice_their_error(seed: int, error: float) -> None:
+    play = Guarantees(seed)
+    for edge in play.edges.values():
+        params = msgspec.structs.replace(edge.params, clock_offset=play.rng.uniform(-error, error), clock_error=error)
+        for part in (edge, edge.acceptance, edge.references, edge.subscriptions):
+            part.params = params
+    play.advertise()
+    play.play(10, play.publish, play.advertise)
+    true_times: dict[tuple[str, int], float] = {}
+
+    def publish() -> None:
+        at = play.world.now
+        count = len(play.published)
+        play.publish()
+        true_times.update({(each.publisher, each.number): at for each in play.published[count:]})
+        play.world.now += 0.01
+
+    play.play(40, publish, publish, publish, lambda: play.subscribe(guarantee="reference"))
+    for subscriber in play.subscribers.values():
+        got = play.got(subscriber)
+        for each in play.matching(subscriber):
+            at = true_times.get((each.publisher, each.number))
+            if at is not None and at >= subscriber.begun_at + 2 * error + 1e-4:
+                assert (each.publisher, each.number) in got
+            if at is not None and at < subscriber.begun_at - 2 * error:
+                assert (each.publisher, each.number) not in got
+
+
+@given(seeds, st.integers(1, 8), st.integers(0, 8))
+def test_a_slow_client_that_waits_gets_everything_in_the_end(seed: int, window: int, queue_max: int) -> None:
+    play = Guarantees(seed, brokers=3)
+    play.advertise()
+    slow = {"window": window, "queue_max": queue_max}
+
+    def take() -> None:
+        for (client, number), subscriber in play.subscribers.items():
+            if subscriber.ended is None:
+                play.say(subscriber.broker, Received(client, Taken(number, play.rng.randint(0, window))))
+
+    actions: list[Any] = [play.advertise, *[play.publish] * 6, take]
+    actions += [lambda: play.subscribe(**slow), lambda: play.subscribe(guarantee="reference", **slow)]
+    play.play(40, *actions)
+    while any(is_behind(edge) for edge in play.edges.values()):
+        for (client, number), subscriber in play.subscribers.items():
+            play.say(subscriber.broker, Received(client, Taken(number, window)))
+        play.world.rest()
+    play.judge()
+
+
+def is_behind(edge: Edge) -> bool:
+    return any(each.outlet.under_way or each.lagging for each in edge.subscriptions.all.values())

@@ -1,0 +1,281 @@
+"""Routing by destination on any graph: who wants an event gets it once, and nobody else does."""
+
+from collections import deque
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.message_strategies import of_message
+from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
+from tidings.machine.inputs import Fired, Received
+from tidings.machine.publications import Publications, encode_head
+from tidings.machine.signals import Forward, Matched, NeighbourDown, NeighbourUp, SubscriptionKey, Unwant, Want
+from tidings.machine.streams import Stream, random_stream
+from tidings.matching.bloom import BloomProfile
+from tidings.model.event import Event
+from tidings.model.filter import Filter
+from tidings.model.language.parser import parse
+from tidings.protocols.routing.drp import NO_ROUTE, DestinationRouter
+from tidings.protocols.routing.drp_messages import Directed, LinkState, Predicates
+from tidings.protocols.routing.drp_params import DestinationParams
+from tidings.protocols.routing.drp_queues import Queues
+from tidings.wire import decode, encode
+
+Edge = tuple[str, str]
+Delivered = dict[tuple[str, int], list[tuple[SubscriptionKey, ...]]]
+STEPS_MAX = 100_000
+
+
+class Network:
+    """FIFO links that deliver in any order relative to each other."""
+
+    def __init__(self, names: list[str], rng: Stream, params: DestinationParams) -> None:
+        self.rng, self.params, self.now, self.epoch = rng, params, 0.0, 0
+        self.machines = {name: watched(name, params) for name in names}
+        self.wants: dict[str, dict[SubscriptionKey, Filter]] = {name: {} for name in names}
+        self.queues: dict[Edge, deque[bytes]] = {}
+        self.timers: dict[tuple[str, Any], float] = {}
+        self.delivered: Delivered = {}
+        self.numbers = 0
+
+    def link(self, one: str, other: str) -> None:
+        if (one, other) not in self.queues:
+            self.epoch += 1
+            self.queues[one, other], self.queues[other, one] = deque(), deque()
+            self.give(one, NeighbourUp(other, self.epoch))
+            self.give(other, NeighbourUp(one, self.epoch))
+
+    def cut(self, one: str, other: str) -> None:
+        if (one, other) in self.queues:
+            del self.queues[one, other], self.queues[other, one]
+            self.give(one, NeighbourDown(other, self.epoch))
+            self.give(other, NeighbourDown(one, self.epoch))
+
+    def crash(self, name: str) -> None:
+        for other in [other for one, other in list(self.queues) if one == name]:
+            self.cut(name, other)
+        self.timers = {timer: at for timer, at in self.timers.items() if timer[0] != name}
+        self.machines[name] = watched(name, self.params)
+        self.wants[name] = {}
+
+    def want(self, name: str, number: int, filter: Filter) -> None:
+        self.wants[name][f"client of {name}", number] = filter
+        self.give(name, Want((f"client of {name}", number), filter))
+
+    def unwant(self, name: str, number: int) -> None:
+        self.wants[name].pop((f"client of {name}", number), None)
+        self.give(name, Unwant((f"client of {name}", number)))
+
+    def publish(self, name: str, events: list[Event]) -> list[int]:
+        numbers = tuple(range(self.numbers, self.numbers + len(events)))
+        self.numbers += len(events)
+        heads = tuple(encode_head(event.attributes) for event in events)
+        self.give(name, Forward(Publications("p", "p/1", 0.0, 0, numbers, heads, tuple(b"x" for _ in events))))
+        return list(numbers)
+
+    def give(self, name: str, input: Any) -> None:
+        effects = self.machines[name].handle(self.now, input)
+        self.machines[name].check()
+        check_split(name, self.machines[name], input, effects)
+        for effect in effects:
+            match effect:
+                case Send(to, message):
+                    if (name, to) in self.queues:
+                        self.queues[name, to].append(encode(message))
+                case SetTimer(key, at):
+                    self.timers[name, key] = at
+                case CancelTimer(key):
+                    self.timers.pop((name, key), None)
+                case Matched(batch, wanted):
+                    for number, keys in zip(batch.numbers, wanted, strict=True):
+                        self.delivered.setdefault((name, number), []).append(tuple(keys))
+
+    def step(self) -> bool:
+        busy = [edge for edge, queue in self.queues.items() if queue]
+        if busy:
+            sender, to = busy[self.rng.below(len(busy))]
+            data = self.queues[sender, to].popleft()
+            self.give(to, Received(sender, decode(data), len(data)))
+        elif self.timers:
+            name, key = min(self.timers, key=lambda timer: (self.timers[timer], str(timer)))
+            self.now = max(self.now, self.timers.pop((name, key)))
+            self.give(name, Fired(key))
+        else:
+            return False
+        return True
+
+    def settle(self) -> None:
+        for _ in range(STEPS_MAX):
+            if not self.step():
+                return
+        raise AssertionError("it does not settle")
+
+    def reachable(self, name: str) -> set[str]:
+        reached, ahead = {name}, [name]
+        while ahead:
+            one = ahead.pop()
+            new = [other for near, other in self.queues if near == one and other not in reached]
+            reached.update(new)
+            ahead += new
+        return reached
+
+    def judge(self, home: str, numbers: list[int], events: list[Event]) -> None:
+        for number, event in zip(numbers, events, strict=True):
+            for name in self.machines:
+                keys = tuple(key for key, filter in self.wants[name].items() if filter.matches(event))
+                expected = [set(keys)] if keys and name in self.reachable(home) else []
+                assert [set(given) for given in self.delivered.get((name, number), [])] == expected
+
+
+class WatchedQueues(Queues):
+    """Remembers what was put in, whether or not it has left."""
+
+    def __init__(self, params: DestinationParams) -> None:
+        super().__init__(params)
+        self.copies: list[Directed] = []
+
+    def put(self, now: float, neighbour: str, message: Directed) -> list[Effect]:
+        self.copies.append(message)
+        return super().put(now, neighbour, message)
+
+
+def watched(name: str, params: DestinationParams) -> DestinationRouter:
+    made = DestinationRouter(name, params)
+    made.queues = WatchedQueues(params)
+    return made
+
+
+def check_split(name: str, machine: DestinationRouter, input: Any, effects: list[Effect]) -> None:
+    """T-11: the destinations are shared out among the copies, with none left out and none given twice."""
+    assert isinstance(machine.queues, WatchedQueues)
+    copies, machine.queues.copies = machine.queues.copies, []
+    lost = [effect.item for effect in effects if isinstance(effect, Drop) and effect.reason == NO_ROUTE]
+    match input:
+        case Received(_, Directed(destinations)):
+            shared = [other for copy in copies + lost for other in copy.destinations]
+            assert sorted(shared) == sorted(set(destinations) - {name})
+
+
+FILTERS = [
+    *("a = 1", "a = 2 AND b = 'x'", "b = 'y'", "a > 1", "EXISTS c", "a = 1 OR c = TRUE", "NOT EXISTS a", "b LIKE 'x%'"),
+    *("a = 2", "c = FALSE AND a = 3", "TRUE", "LENGTH(b) > 1"),
+]
+filters = st.sampled_from([parse(text) for text in FILTERS])
+events = st.builds(
+    Event,
+    st.fixed_dictionaries(
+        {}, optional={"a": st.integers(1, 3), "b": st.sampled_from(["x", "y", "xy"]), "c": st.booleans()}
+    ),
+)
+profiles = st.sampled_from([BloomProfile(), BloomProfile(bits=64, hashes=2), BloomProfile(bits=16, hashes=1)])
+
+
+BATCH = Publications("p", "p/1", 0.0, 0, (1,), (encode_head({"a": 1}),), (b"",))
+
+
+def edges_of(names: list[str], rng: Stream) -> list[Edge]:
+    """Connected, with some links more than a tree has."""
+    tree = [(name, names[rng.below(place)]) for place, name in enumerate(names) if place]
+    more = [(one, other) for one in names for other in names if one < other and rng.random() < 0.2]
+    return list(dict.fromkeys((min(edge), max(edge)) for edge in tree + more))
+
+
+@pytest.mark.spec("T-10", "T-11", "T-12")
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 8),
+    st.lists(st.tuples(st.integers(0, 7), st.integers(1, 4), filters), max_size=12),
+    st.lists(st.tuples(st.integers(0, 7), st.lists(events, min_size=1, max_size=4)), min_size=1, max_size=6),
+    profiles,
+)
+def test_every_broker_that_wants_an_event_gets_it_exactly_once_and_nobody_else_does(
+    seed: int,
+    size: int,
+    wants: list[tuple[int, int, Filter]],
+    batches: list[tuple[int, list[Event]]],
+    profile: BloomProfile,
+) -> None:
+    rng = random_stream(seed, "drp")
+    names = [f"n{number}" for number in range(size)]
+    network = Network(names, rng, DestinationParams(profile=profile))
+    for one, other in edges_of(names, rng):
+        network.link(one, other)
+    for place, number, filter in wants:
+        network.want(names[place % size], number, filter)
+    network.settle()
+    published = [(names[place % size], some, network.publish(names[place % size], some)) for place, some in batches]
+    network.settle()
+    for home, some, numbers in published:
+        network.judge(home, numbers, some)
+
+
+@pytest.mark.spec("T-10", "T-12")
+@given(
+    st.integers(0, 2**32),
+    st.integers(2, 7),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(1, 3), filters), min_size=1, max_size=20),
+    st.lists(events, min_size=1, max_size=4),
+)
+def test_after_any_changes_of_links_brokers_and_subscriptions_the_same_holds_again(
+    seed: int, size: int, wants: list[tuple[int, int, Filter]], some: list[Event]
+) -> None:
+    rng = random_stream(seed, "drp changes")
+    names = [f"n{number}" for number in range(size)]
+    network = Network(names, rng, DestinationParams())
+    edges = edges_of(names, rng)
+    for one, other in edges:
+        network.link(one, other)
+    for place, number, filter in wants:
+        name, (one, other) = names[place % size], rng.choice(edges)
+        change = rng.below(6)
+        if change == 0:
+            network.cut(one, other)
+        elif change <= 2:
+            network.link(one, other)
+        elif change == 3:
+            network.unwant(name, number)
+        elif change == 4:
+            network.crash(name)
+        network.want(name, number, filter)
+        for _ in range(rng.below(20)):
+            network.step()
+        network.publish(rng.choice(names), some)
+    network.settle()
+    network.delivered.clear()
+    home = rng.choice(names)
+    numbers = network.publish(home, some)
+    network.settle()
+    network.judge(home, numbers, some)
+
+
+names_drawn = st.sampled_from(["a", "b", "m", "z"])
+said_by_brokers = st.one_of(
+    st.builds(LinkState, names_drawn, st.integers(0, 3), st.lists(names_drawn, max_size=3).map(tuple)),
+    st.builds(Predicates, names_drawn, st.integers(0, 3), st.just(16), st.just(1), st.just(0), st.binary(max_size=6)),
+    st.builds(Directed, st.lists(names_drawn, min_size=1, max_size=3).map(tuple), st.integers(0, 3), st.just(BATCH)),
+    *[of_message(kind) for kind in (LinkState, Predicates)],
+)
+inputs = st.one_of(
+    st.builds(NeighbourUp, names_drawn, st.integers(1, 3)),
+    st.builds(NeighbourDown, names_drawn, st.integers(1, 3)),
+    st.builds(Received, names_drawn, said_by_brokers),
+    st.builds(Received, names_drawn, said_by_brokers),
+    st.builds(Want, st.tuples(st.just("c"), st.integers(1, 2)), filters),
+    st.builds(Forward, st.just(BATCH)),
+    st.sampled_from([Fired("announce"), Fired(("serve", "a")), Fired(("serve", "b"))]),
+)
+
+
+@given(st.lists(inputs, max_size=30))
+def test_nothing_that_brokers_say_breaks_the_router(said: list[object]) -> None:
+    params = DestinationParams(profile=BloomProfile(bits=16, hashes=1), brokers_max=3, queue_max=2, rate_max=1.0)
+    machine = DestinationRouter("m", params)
+    machine.start(0.0)
+    for input in said:
+        for effect in machine.handle(1.0, input):
+            if isinstance(effect, Send):
+                assert decode(encode(effect.message)) == effect.message
+            assert not isinstance(effect, Drop) or effect.reason
+        machine.check()

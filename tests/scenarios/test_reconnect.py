@@ -1,0 +1,262 @@
+"""Connections that break and brokers that crash, at every step of a client's life: nothing is lost or repeated."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.scenarios.client_world import Broker, Cut, Relay, play_long, url_of
+from tests.scenarios.sockets import until
+from tidings import Client, Subscription, connect
+from tidings.net import Address
+
+EVENTS = 60
+"""Published by each of the two clients."""
+
+STEPS = [
+    Cut("to broker", "Hello", "before"),
+    Cut("to broker", "Hello", "after"),
+    Cut("to client", "Hello", "before"),
+    Cut("to client", "Hello", "after"),
+    Cut("to broker", "Attach", "before"),
+    Cut("to broker", "Attach", "after"),
+    Cut("to client", "Attached", "before"),
+    Cut("to client", "Attached", "after"),
+    Cut("to broker", "Advertise", "before"),
+    Cut("to broker", "Advertise", "after"),
+    Cut("to client", "Receipt", "before", kind="advertise"),
+    Cut("to client", "Receipt", "after", kind="advertise"),
+    Cut("to broker", "Subscribe", "before"),
+    Cut("to broker", "Subscribe", "after"),
+    Cut("to client", "Receipt", "before", kind="subscribe"),
+    Cut("to client", "Receipt", "after", kind="subscribe"),
+    Cut("to broker", "Publish", "before", 2),
+    Cut("to broker", "Publish", "after", 2),
+    Cut("to client", "Accepted", "before", 2),
+    Cut("to client", "Accepted", "after", 2),
+    Cut("to client", "Delivery", "before", 1),
+    Cut("to client", "Delivery", "after", 1),
+    Cut("to client", "Delivery", "before", 5),
+    Cut("to client", "Delivery", "after", 5),
+    Cut("to broker", "Taken", "before"),
+    Cut("to broker", "Taken", "after"),
+    Cut("to broker", "Unsubscribe", "before"),
+    Cut("to broker", "Unsubscribe", "after"),
+    Cut("to client", "Receipt", "before", kind="unsubscribe"),
+    Cut("to broker", "Unadvertise", "before"),
+    Cut("to broker", "Unadvertise", "after"),
+    Cut("to client", "Receipt", "before", kind="unadvertise"),
+]
+
+
+async def publish_all(client: Client, by: str) -> None:
+    for number in range(EVENTS):
+        await client.publish({"number": number, "by": by})
+        if number % 10 == 9:
+            await client.flush()
+
+
+async def collect(subscription: Subscription) -> dict[str, list[Any]]:
+    received: dict[str, list[Any]] = {"self": [], "other": []}
+    while sum(map(len, received.values())) < 2 * EVENTS:
+        event = await anext(subscription)
+        received[str(event.attributes["by"])].append(event.attributes["number"])
+    return received
+
+
+async def live(client: Client, other: Client) -> None:
+    """The life of a client from its first word to its last; `other` publishes beside it."""
+    advertisement = await client.advertise("number >= 0")
+    subscription = await client.subscribe("number >= 0", window=16)
+    collecting = asyncio.create_task(collect(subscription))
+    await asyncio.gather(publish_all(client, "self"), publish_all(other, "other"))
+    received = await collecting
+    assert received == {"self": list(range(EVENTS)), "other": list(range(EVENTS))}
+    await subscription.unsubscribe()
+    assert subscription.take_now() == []
+    await advertisement.unadvertise()
+
+
+@pytest.mark.parametrize("cut", STEPS, ids=str)
+def test_a_connection_that_breaks_here_costs_nothing(cut: Cut) -> None:
+    async def scenario() -> None:
+        async with Broker() as broker, Relay(lambda: broker.address, cut) as relay:
+            async with connect(url_of(relay.address)) as client, connect(broker.url) as other:
+                await live(client, other)
+            assert relay.has_cut.is_set()
+            await until(lambda: not broker.node.edge.clients)
+            assert not broker.node.edge.subscriptions.all
+
+    play_long(scenario())
+
+
+@pytest.mark.parametrize("cut", STEPS, ids=str)
+def test_a_broker_that_crashes_here_and_comes_back_with_its_data_costs_nothing(cut: Cut, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        broker = Broker(storage=tmp_path / "store")
+        await broker.start()
+        address = broker.address
+
+        async def restart() -> None:
+            nonlocal broker
+            await broker.crash()
+            broker = Broker(listen=address, storage=tmp_path / "store")
+            await broker.start()
+
+        async with Relay(lambda: address, cut) as relay:
+            relay.on_cut = restart
+            async with connect(url_of(relay.address)) as client, connect(url_of(address)) as other:
+                await live(client, other)
+            await until(relay.has_cut.is_set)
+        await broker.stop()
+
+    play_long(scenario())
+
+
+class BrokerProcess:
+    """A durable broker that can be killed."""
+
+    def __init__(self, root: Path, store: Path) -> None:
+        self.root, self.store = root, store
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address: Address = free.getsockname()
+
+    async def start(self) -> None:
+        arguments = ["-m", "tests.scenarios.broker_process", str(self.address[1]), str(self.store)]
+        environment = {**os.environ, "PYTHONPATH": f"{self.root / 'src'}{os.pathsep}{self.root}"}
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable, *arguments, stdout=subprocess.PIPE, env=environment, cwd=self.root
+        )
+        assert self.process.stdout is not None
+        assert await self.process.stdout.readline() == b"up\n"
+
+    async def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        await self.process.wait()
+
+
+KILLED = [
+    Cut("to broker", "Publish", "after", 2),
+    Cut("to client", "Delivery", "after", 5),
+    Cut("to broker", "Subscribe", "after"),
+    Cut("to client", "Accepted", "after", 2),
+]
+"""A process takes seconds to start, so the quick run takes the first of these, a longer one all."""
+
+
+def test_a_broker_process_that_is_killed_and_started_again_costs_nothing(
+    root: Path, tmp_path: Path, examples: int
+) -> None:
+    async def scenario(cut: Cut) -> None:
+        broker = BrokerProcess(root, tmp_path / f"{cut.message}.sqlite")
+        await broker.start()
+
+        async def restart() -> None:
+            await broker.kill()
+            await broker.start()
+
+        async with Relay(lambda: broker.address, cut) as relay:
+            relay.on_cut = restart
+            async with connect(url_of(relay.address)) as client, connect(url_of(broker.address)) as other:
+                await live(client, other)
+            await until(relay.has_cut.is_set)
+        await broker.kill()
+
+    for cut in KILLED[: max(1, examples // 100)]:
+        play_long(scenario(cut))
+
+
+CLIENT_TO_BE_KILLED = """
+import asyncio, sys, tidings
+
+async def main():
+    async with tidings.connect(sys.argv[1]) as client:
+        await client.subscribe("number >= 0")
+        await client.subscribe("number < 0", group="twins")
+        await client.publish({"number": 1}, receipt=True)
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+def test_a_client_that_is_killed_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        async with Broker("a", history_age=0.3, sweep_period=0.1) as broker:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", CLIENT_TO_BE_KILLED, broker.url, stdout=subprocess.PIPE
+            )
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"ready\n"
+            edge, access = broker.node.edge, broker.node.access
+            assert (len(edge.clients), len(edge.subscriptions.all)) == (1, 2)
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+            await until(lambda: not edge.clients and not access.entrants)
+            assert not edge.subscriptions.all
+            assert not edge.subscriptions.of_client
+            # What it published may be fetched for as long as that was promised, and is gone then.
+            await until(lambda: not edge.acceptance.publishers)
+            assert not edge.acceptance.offered
+            broker.node.check()
+
+    play_long(scenario())
+
+
+def test_the_next_broker_of_the_list_takes_over() -> None:
+    async def scenario() -> None:
+        async with Broker("a") as a, Broker("b", [a.address]) as b:
+            await until(lambda: "b" in a.node.routing.links and a.node.is_synchronised("b"))
+            relay_a, relay_b = Relay(lambda: a.address), Relay(lambda: b.address)
+            async with relay_a, relay_b, connect(a.url) as publisher:
+                client = await connect(url_of(relay_a.address, relay_b.address))
+                subscription = await client.subscribe("number >= 0")
+                assert client.broker == "a"
+                await publisher.publish({"number": 0}, receipt=True)
+                await relay_a.__aexit__()
+                await publisher.publish({"number": 1})
+                await until(lambda: client.broker == "b")
+                await publisher.publish({"number": 2})
+                received = [(await anext(subscription)).attributes["number"] for _ in range(3)]
+                assert received == [0, 1, 2]
+                await client.close()
+
+    play_long(scenario())
+
+
+def test_a_thousand_races_between_a_receipt_and_a_publisher_elsewhere_lose_and_repeat_nothing() -> None:
+    """Subscribe at one broker, wait for the receipt, publish at another one at once."""
+
+    async def race(subscriber: Client, publisher: Client, first: int, rounds: int) -> tuple[int, int]:
+        lost = repeated = 0
+        for number in range(first, first + rounds):
+            subscription = await subscriber.subscribe(f"number = {number}")
+            await publisher.publish({"number": number})
+            await publisher.publish({"number": number})
+            received = await subscription.take()
+            while len(received) < 2:
+                received += await subscription.take()
+            await subscription.unsubscribe()
+            received += subscription.take_now()
+            lost += 2 - len({event.number for event in received})
+            repeated += len(received) - len({event.number for event in received})
+        return lost, repeated
+
+    async def scenario() -> None:
+        async with Broker("a") as a, Broker("b", [a.address]) as b:
+            await until(lambda: "b" in a.node.routing.links and a.node.is_synchronised("b"))
+            async with connect(a.url) as subscriber, connect(b.url) as publisher:
+                await publisher.advertise("number >= 0")
+                assert (subscriber.broker, publisher.broker) == ("a", "b")
+                lanes = await asyncio.gather(*(race(subscriber, publisher, 250 * lane, 250) for lane in range(4)))
+                assert lanes == [(0, 0)] * 4
+
+    play_long(scenario())

@@ -1,0 +1,137 @@
+"""Settings: which place wins, where a value came from, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pydantic_settings", reason="settings need pydantic-settings, of the extra 'net'")
+
+from tidings.model.errors import UsageError
+from tidings.net.addresses import address_text, parse_address
+from tidings.net.config import STORAGE_NAME, Config, load_config
+from tidings.net.params import InboxPolicy
+
+
+def origins(config: Config) -> dict[str, tuple[object, str]]:
+    return {each.name: (each.value, each.origin) for each in config.show()}
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "broker.toml"
+    path.write_text(text)
+    return path
+
+
+def test_without_anything_there_are_defaults() -> None:
+    config = load_config()
+    assert config.listen == ("127.0.0.1", 7411)
+    assert config.name.endswith("-7411")
+    assert (config.is_open, config.is_local, config.tls, config.storage, config.http) == (True, True, None, None, None)
+    assert {origin for _, origin in origins(config).values()} == {"default"}
+
+
+def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, 'name = "f"\nlisten = "f:1"\nhttp = "f:2"\n[host]\nstreams_max = 5\nsaves_max = 6\n')
+    monkeypatch.setenv("TIDINGS_BROKER_LISTEN", "e:1")
+    monkeypatch.setenv("TIDINGS_BROKER_HTTP", "e:2")
+    monkeypatch.setenv("TIDINGS_BROKER_HOST__SAVES_MAX", "7")
+    config = load_config(file, {"http": "127.0.0.1:3", "name": None})
+    assert (config.name, config.listen, config.http) == ("f", ("e", 1), ("127.0.0.1", 3))
+    assert (config.built["host"].streams_max, config.built["host"].saves_max) == (5, 7)
+    shown = origins(config)
+    assert shown["name"] == ("f", f"file {file}")
+    assert shown["listen"] == ("e:1", "environment TIDINGS_BROKER_LISTEN")
+    assert shown["http"] == ("127.0.0.1:3", "flag --http")
+    assert shown["host.streams_max"] == (5, f"file {file}")
+    assert shown["host.saves_max"] == (7, "environment TIDINGS_BROKER_HOST__SAVES_MAX")
+    assert shown["host.inbox_max"] == (10_000, "default")
+
+
+def test_links_are_a_list_in_the_file_and_separated_by_commas_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, 'links = ["a:1", "b"]\n')
+    assert load_config(file).links == (("a", 1), ("b", 7411))
+    monkeypatch.setenv("TIDINGS_BROKER_LINKS", "c:3, d:4")
+    assert load_config(file).links == (("c", 3), ("d", 4))
+
+
+def test_words_of_a_parameter_are_its_own(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, '[host]\ninbox_policy = "drop oldest"\n'))
+    assert config.built["host"].inbox_policy is InboxPolicy.DROP_OLDEST
+    assert origins(config)["host.inbox_policy"][0] == "drop oldest"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("lisen = 'a:1'", "there is no setting 'lisen'; did you mean listen?"),
+        ("[host]\nstreems_max = 1", "there is no setting 'host.streems_max'; did you mean host.streams_max?"),
+        ("[nonsense]\na = 1", "there is no setting 'nonsense'"),
+        ("host = 3", "host is a section; write [host] above its settings"),
+        ("listen = 'a:b'", "listen: 'a:b' is no address; write host:port"),
+        ("listen = 'a:70000'", "is no address"),
+        ("[host]\nstreams_max = 'many'", "host.streams_max = 'many': input should be a valid integer"),
+        ("[host]\nstreams_max = 0", "[host] streams_max: 0 leaves no room"),
+        ("[host]\nsilence_max = 1", "[host] silence_max"),
+        ("log = 'loud'", "log = 'loud': input should be 'debug'"),
+        ("listen = ", "is no TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        load_config(written(tmp_path, text))
+    assert problem in str(raised.value)
+
+
+def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDINGS_BROKER_LISTN", "a:1")
+    with pytest.raises(UsageError, match="no setting TIDINGS_BROKER_LISTN; did you mean TIDINGS_BROKER_LISTEN"):
+        load_config()
+
+
+def test_a_wrong_value_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDINGS_BROKER_HOST__STREAMS_MAX", "x")
+    with pytest.raises(UsageError, match=r"^environment TIDINGS_BROKER_HOST__STREAMS_MAX: host.streams_max = 'x'"):
+        load_config()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot read .*nowhere.toml: No such file"):
+        load_config(tmp_path / "nowhere.toml")
+
+
+def test_half_of_tls_is_refused(tmp_path: Path) -> None:
+    config = load_config(None, {"tls_key": tmp_path / "key.pem"})
+    with pytest.raises(UsageError, match="give all three"):
+        _ = config.tls
+
+
+def test_the_data_folder_is_made(tmp_path: Path) -> None:
+    assert load_config(None, {"data": tmp_path / "new"}).storage == tmp_path / "new" / STORAGE_NAME
+    assert (tmp_path / "new").is_dir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="name another folder"):
+        _ = load_config(None, {"data": tmp_path / "file" / "below"}).storage
+
+
+def test_what_others_are_told_is_an_address_they_can_use() -> None:
+    assert load_config().public_for(("10.0.0.1", 5)) == "10.0.0.1:5"
+    assert not load_config().public_for(("0.0.0.0", 5)).startswith("0.0.0.0")
+    assert load_config(None, {"public": "north.example"}).public_for(("0.0.0.0", 5)) == "north.example:7411"
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("localhost", ("localhost", 7411)),
+        ("localhost:1", ("localhost", 1)),
+        ("tidings://localhost:1/", ("localhost", 1)),
+        ("[::1]:5", ("::1", 5)),
+        ("[::1]", ("::1", 7411)),
+        (":5", ("", 5)),
+    ],
+)
+def test_addresses_as_people_write_them(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text, "listen") == address
+    assert parse_address(address_text(address), "listen") == address

@@ -1,0 +1,347 @@
+"""The publisher's side of an edge."""
+
+import msgspec
+import pytest
+
+from tests.properties.delivery_desk import Desk, dropped, forwarded, head, sent, signalled
+from tidings.machine.effects import Deliver, Disconnect, Load, Save, SetTimer
+from tidings.machine.inputs import Loaded, Saved
+from tidings.machine.signals import Forward, Offer, Unoffer
+from tidings.model.language.parser import parse
+from tidings.protocols.delivery.acceptance import NO_ADVERTISEMENT, NOT_SAVED, UNREADABLE
+from tidings.protocols.delivery.edge import CLOSING, NOT_A_CLIENT, Close, Closed
+from tidings.protocols.delivery.messages import (
+    Accepted,
+    Advertise,
+    Declined,
+    Publish,
+    Receipt,
+    Refusal,
+    Subscribe,
+    Unadvertise,
+)
+from tidings.protocols.delivery.params import EdgeParams
+
+
+def publishing(params: EdgeParams | None = None, filter: str = "x >= 0") -> Desk:
+    desk = Desk(params)
+    desk.up("p")
+    desk.advertise("p", filter=filter)
+    return desk
+
+
+def test_an_advertisement_is_offered_and_acknowledged_when_the_network_has_it() -> None:
+    desk = Desk()
+    desk.up("p")
+    (offer,) = signalled(desk.say("p", Advertise(1, "x >= 0")), Offer)
+    assert (offer.advertisement, offer.publisher, offer.filter) == ("p/1", "p", parse("x >= 0"))
+    desk.now = 3.0
+    assert sent(desk.settle(), Receipt) == [Receipt("advertise", 1, ("a", "b"), 2, 3.0, "x >= 0")]
+    assert not desk.edge.requests.waiting
+
+
+def test_a_request_that_the_network_did_not_carry_out_is_refused_and_may_be_repeated() -> None:
+    desk = Desk()
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    (refusal,) = sent(desk.settle(problem="b did not answer in time"), Refusal)
+    assert refusal.may_retry and "b did not answer in time" in refusal.reason
+    (offer,) = signalled(desk.say("p", Advertise(1, "x >= 0")), Offer)
+    assert offer.advertisement == "p/1"
+
+
+def test_publications_are_accepted_forwarded_and_stored_under_the_numbers_of_their_publisher() -> None:
+    desk = publishing()
+    desk.now = 7.0
+    effects = desk.publish("p", 1, 10, 20)
+    assert forwarded(effects) == [(1, 2)]
+    assert sent(effects, Accepted) == [Accepted(2)]
+    (stored,) = desk.edge.acceptance.publishers["p"].history.batches
+    assert (stored.publisher, stored.advertisement, stored.accepted_at) == ("p", "p/1", 7.0)
+    assert stored.heads == (head(10), head(20))
+
+
+def test_a_repetition_is_acknowledged_and_not_forwarded_again() -> None:
+    desk = publishing()
+    desk.publish("p", 1, 10, 20)
+    effects = desk.publish("p", 1, 10, 20)
+    assert forwarded(effects) == []
+    assert sent(effects, Accepted) == [Accepted(2)]
+    effects = desk.publish("p", 2, 20, 30)
+    assert forwarded(effects) == [(3,)]
+    assert sent(effects, Accepted) == [Accepted(3)]
+
+
+def test_a_repetition_for_which_a_receipt_is_wanted_goes_out_once_more() -> None:
+    desk = publishing()
+    desk.publish("p", 1, 10)
+    (forward,) = signalled(desk.publish("p", 1, 10, receipt=True), Forward)
+    assert forward.ticket is not None
+    assert sent(desk.settle(), Receipt)[0].number == 1
+
+
+def test_who_comes_back_hears_what_was_accepted_before() -> None:
+    desk = publishing()
+    desk.publish("p", 1, 10, 20)
+    desk.down("p")
+    assert sent(desk.up("p"), Accepted) == [Accepted(2)]
+
+
+@pytest.mark.spec("S-115")
+def test_the_receipt_of_a_publication_waits_for_the_brokers_of_all_who_want_it() -> None:
+    desk = publishing()
+    effects = desk.publish("p", 1, 10, 20, receipt=True)
+    assert sent(effects, Receipt) == []
+    desk.now = 4.0
+    assert sent(desk.settle(), Receipt) == [Receipt("publish", 2, ("a", "b"), 2, 4.0, "")]
+
+
+def test_times_of_acceptance_ascend_for_each_publisher_whatever_the_clock_does() -> None:
+    desk = publishing(EdgeParams(clock_offset=1000.0))
+    desk.now = 5.0
+    times = [signalled(desk.publish("p", number, 1), Forward)[0].batch.accepted_at for number in (1, 2)]
+    desk.now = 4.0
+    times.append(signalled(desk.publish("p", 3, 1), Forward)[0].batch.accepted_at)
+    assert times[0] == 1005.0
+    assert times == sorted(set(times))
+    assert times[2] - times[0] == pytest.approx(2e-6)
+
+
+@pytest.mark.spec("S-116")
+def test_a_publication_after_unadvertising_is_declined_at_once() -> None:
+    desk = publishing()
+    effects = desk.say("p", Unadvertise(1))
+    assert [unoffer.advertisement for unoffer in signalled(effects, Unoffer)] == ["p/1"]
+    effects = desk.publish("p", 1, 10)
+    assert forwarded(effects) == []
+    assert sent(effects, Declined) == [Declined((1,), NO_ADVERTISEMENT)]
+    assert sent(effects, Accepted) == [Accepted(1)]
+    assert sent(desk.settle(), Receipt)[0].kind == "unadvertise"
+
+
+def test_withdrawing_what_is_not_there_is_done_already() -> None:
+    desk = Desk()
+    desk.up("p")
+    assert sent(desk.say("p", Unadvertise(4)), Receipt)[0].number == 4
+
+
+def test_who_did_not_advertise_is_told_so() -> None:
+    desk = Desk()
+    desk.up("p")
+    effects = desk.publish("p", 1, 10, receipt=True)
+    assert sent(effects, Declined) == [Declined((1,), NO_ADVERTISEMENT)]
+    assert sent(effects, Refusal) == [Refusal("publish", 1, NO_ADVERTISEMENT, False)]
+
+
+def test_a_publication_outside_its_advertisement_is_declined_and_the_others_go() -> None:
+    desk = publishing(filter="x < 10")
+    effects = desk.publish("p", 1, 5, 50, 6)
+    (declined,) = sent(effects, Declined)
+    assert declined.numbers == (2,)
+    assert "x < 10" in declined.reason
+    assert forwarded(effects) == [(1, 3)]
+    assert sent(effects, Accepted) == [Accepted(3)]
+
+
+def test_an_advertisement_is_narrowed_to_what_the_client_may_publish() -> None:
+    desk = Desk()
+    desk.up("p", publish_bound=parse("x < 10"))
+    desk.say("p", Advertise(1, "x >= 0"))
+    (receipt,) = sent(desk.settle(), Receipt)
+    assert parse(receipt.filter) == parse("x >= 0 AND x < 10")
+    effects = desk.publish("p", 1, 5, 50)
+    assert forwarded(effects) == [(1,)]
+    assert sent(effects, Declined)[0].numbers == (2,)
+
+
+@pytest.mark.parametrize("filter", ["x > 20", "y ="])
+def test_an_advertisement_that_cannot_be_is_refused_with_the_reason(filter: str) -> None:
+    desk = Desk()
+    desk.up("p", publish_bound=parse("x < 10"))
+    (refusal,) = sent(desk.say("p", Advertise(1, filter)), Refusal)
+    assert not refusal.may_retry
+    assert "x < 10" in refusal.reason or "filter is wrong" in refusal.reason
+
+
+def test_a_head_that_is_no_event_is_declined() -> None:
+    desk = publishing()
+    effects = desk.say("p", Publish(1, 1, False, (b"\x01",), (b"",)))
+    assert sent(effects, Declined)[0].numbers == (1,)
+    assert forwarded(effects) == []
+
+
+def test_more_advertisements_than_allowed_are_refused() -> None:
+    desk = Desk(EdgeParams(advertisements_max=1))
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    assert "at most 1" in sent(desk.say("p", Advertise(2, "x >= 0")), Refusal)[0].reason
+    assert signalled(desk.say("p", Advertise(1, "x >= 0")), Offer)
+
+
+def test_a_number_of_an_earlier_life_of_the_client_may_stand_for_another_filter() -> None:
+    desk = publishing()
+    desk.down("p")
+    desk.up("p")
+    effects = desk.say("p", Advertise(1, "x < 5"))
+    assert [type(effect) for effect in effects if isinstance(effect, Unoffer | Offer)] == [Unoffer, Offer]
+
+
+def test_a_publisher_that_left_is_forgotten_with_its_history() -> None:
+    desk = publishing(EdgeParams(history_age=10.0))
+    desk.publish("p", 1, 10)
+    desk.down("p")
+    assert signalled(desk.fire("sweep", 5.0), Unoffer) == []
+    assert [each.advertisement for each in signalled(desk.fire("sweep", 10.0), Unoffer)] == ["p/1"]
+    assert desk.edge.acceptance.publishers == {}
+    assert SetTimer("sweep", 15.0) not in desk.effects
+
+
+def test_without_history_a_publisher_that_leaves_is_forgotten_at_once() -> None:
+    desk = publishing(EdgeParams(history_age=0.0))
+    desk.publish("p", 1, 10)
+    assert signalled(desk.down("p"), Unoffer) != []
+    assert desk.edge.acceptance.publishers == {}
+
+
+def test_strangers_are_not_served() -> None:
+    desk = Desk()
+    for message in (Publish(1, 1, False, (head(1),), (b"",)), Advertise(1, "x >= 0")):
+        assert dropped(desk.say("nobody", message)) == [NOT_A_CLIENT]
+
+
+def test_numbers_that_do_not_exist_are_dropped() -> None:
+    desk = publishing()
+    assert dropped(desk.say("p", Publish(1, 2**63 - 1, False, (head(1), head(1)), (b"", b"")))) != []
+    assert dropped(desk.say("p", Publish(1, 5, False, (), ()))) != []
+
+
+# Durable.
+
+
+def durable() -> Desk:
+    desk = Desk(EdgeParams(is_durable=True))
+    assert desk.effects == [Load("")]
+    desk.step(Loaded(""))
+    desk.up("p")
+    return desk
+
+
+def disk_after(effects: list[object], entries: dict[str, bytes]) -> None:
+    for effect in effects:
+        if isinstance(effect, Save):
+            if effect.data is None:
+                entries.pop(effect.name, None)
+            else:
+                entries[effect.name] = effect.data
+
+
+def test_a_durable_edge_accepts_when_it_is_on_disk_and_forwards_at_once() -> None:
+    desk = durable()
+    desk.advertise("p")
+    effects = desk.publish("p", 1, 10)
+    assert forwarded(effects) == [(1,)]
+    assert sent(effects, Accepted) == []
+    (save,) = signalled(effects, Save)
+    assert sent(desk.step(Saved(save.name)), Accepted) == [Accepted(1)]
+
+
+def test_what_could_not_be_saved_is_saved_again_and_accepted_only_then() -> None:
+    desk = durable()
+    desk.advertise("p")
+    (first,) = signalled(desk.publish("p", 1, 10), Save)
+    (second,) = signalled(desk.publish("p", 2, 10), Save)
+    effects = desk.step(Saved(first.name, "disk full"))
+    assert dropped(effects) == [NOT_SAVED]
+    (timer,) = signalled(effects, SetTimer)
+    assert sent(desk.step(Saved(second.name)), Accepted) == []
+    assert signalled(desk.fire(timer.key, timer.at), Save) == [first]
+    assert sent(desk.step(Saved(first.name)), Accepted) == [Accepted(2)]
+
+
+def test_after_a_restart_the_history_is_there_again_and_repetitions_are_recognised() -> None:
+    desk, disk = durable(), dict[str, bytes]()
+    disk_after(desk.say("p", Advertise(1, "x >= 0")), disk)
+    desk.now = 1.0
+    disk_after(desk.publish("p", 1, 10, 20), disk)
+    desk.now = 2.0
+    disk_after(desk.publish("p", 3, 30), disk)
+    again = Desk(EdgeParams(is_durable=True))
+    again.now = 5.0
+    again.up("p")
+    assert again.effects == []
+    effects = again.step(Loaded("", tuple(sorted(disk.items()))))
+    assert [offer.advertisement for offer in signalled(effects, Offer)] == ["p/1"]
+    assert sent(effects, Accepted) == [Accepted(3)]
+    assert [batch.numbers for batch in again.edge.acceptance.publishers["p"].history.batches] == [(1, 2), (3,)]
+    effects = again.publish("p", 3, 30, 40)
+    assert forwarded(effects) == [(4,)]
+
+
+def test_what_was_forgotten_before_a_restart_is_still_known_to_be_missing() -> None:
+    desk, disk = Desk(EdgeParams(is_durable=True, history_count_max=1)), dict[str, bytes]()
+    desk.step(Loaded(""))
+    desk.up("p")
+    disk_after(desk.say("p", Advertise(1, "x >= 0")), disk)
+    for number in (1, 2, 3):
+        disk_after(desk.publish("p", number, 10), disk)
+    assert len([name for name in disk if name.startswith("publication/")]) == 1
+    again = Desk(EdgeParams(is_durable=True, history_count_max=1))
+    again.step(Loaded("", tuple(sorted(disk.items()))))
+    history = again.edge.acceptance.publishers["p"].history
+    assert history.lacks_behind(1)
+    assert not history.lacks_behind(2)
+
+
+def test_what_cannot_be_read_any_more_is_dropped_and_the_rest_is_used() -> None:
+    desk = Desk(EdgeParams(is_durable=True))
+    effects = desk.step(
+        Loaded(
+            "",
+            (
+                ("advertisement/p/1", msgspec.msgpack.encode(("p", 1, "x >= 0"))),
+                ("advertisement/q/1", msgspec.msgpack.encode(("q", 1, "x ="))),
+                ("publication/p/1", b"nonsense"),
+            ),
+        )
+    )
+    assert dropped(effects) == [UNREADABLE, UNREADABLE]
+    assert [offer.advertisement for offer in signalled(effects, Offer)] == ["p/1"]
+
+
+def test_too_much_while_the_store_is_read_is_turned_away() -> None:
+    desk = Desk(EdgeParams(is_durable=True, deferred_max=2))
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    effects = desk.say("p", Advertise(2, "x >= 0"))
+    assert [effect.neighbour for effect in signalled(effects, Disconnect)] == ["p"]
+
+
+# Shutting down.
+
+
+@pytest.mark.spec("S-121")
+def test_a_closing_edge_waits_for_what_was_begun_and_refuses_what_is_new() -> None:
+    desk = publishing()
+    desk.publish("p", 1, 10, receipt=True)
+    assert desk.step(Close()) == []
+    assert [effect.reason for effect in signalled(desk.up("q"), Disconnect)] == [CLOSING]
+    assert dropped(desk.publish("p", 2, 20)) == [CLOSING]
+    request = Subscribe(1, "x >= 0", "installed", None, (), "", "wait", 10, 10)
+    assert sent(desk.say("p", request), Refusal)[0].may_retry
+    effects = desk.settle()
+    assert sent(effects, Receipt)[0].kind == "publish"
+    assert signalled(effects, Deliver) == [Deliver(Closed())]
+    assert signalled(desk.down("p"), Deliver) == []
+
+
+@pytest.mark.spec("S-121")
+def test_a_closing_edge_waits_for_its_disk() -> None:
+    desk = durable()
+    desk.advertise("p")
+    (save,) = signalled(desk.publish("p", 1, 10), Save)
+    assert signalled(desk.step(Close()), Deliver) == []
+    assert signalled(desk.step(Saved(save.name)), Deliver) == [Deliver(Closed())]
+
+
+def test_an_edge_with_nothing_to_wait_for_closes_at_once() -> None:
+    assert Desk().step(Close()) == [Deliver(Closed())]

@@ -1,0 +1,308 @@
+"""History between brokers: what is stored, who is asked, what is answered."""
+
+from typing import Any
+
+import pytest
+
+from tests.properties.delivery_desk import Desk, batch, dropped, head, sent, signalled
+from tidings.machine.effects import Send
+from tidings.machine.publications import BATCH_BYTES_MAX, encode_head
+from tidings.machine.signals import NeighbourDown
+from tidings.protocols.delivery.history import PublisherHistory, Store
+from tidings.protocols.delivery.messages import History, Publish, Reference
+from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
+from tidings.wire import encode
+from tidings.wire.frames import FRAME_BYTES_MAX
+
+
+def question(*wanted: tuple[str, int | None], **fields: Any) -> Reference:
+    known: dict[str, Any] = {
+        "client": "c",
+        "subscription": 1,
+        "round": 3,
+        "filter": "x >= 0",
+        "wanted": wanted or (("p/1", None),),
+        "since": 0.0,
+        "group": "",
+        "limit": 1000,
+        "path": ("z", "b"),
+    } | fields
+    return Reference(**known)
+
+
+def storing(params: EdgeParams | None = None) -> Desk:
+    """A publisher p here; publications 1 to 5 with x = number, accepted at 1.0 to 5.0; b and d are neighbours."""
+    desk = Desk(params)
+    desk.neighbours("b", "d")
+    desk.up("p")
+    desk.advertise("p")
+    for number in range(1, 6):
+        desk.now = float(number)
+        desk.publish("p", number, number)
+    return desk
+
+
+def answered(desk: Desk, asked: Reference) -> tuple[int, ...]:
+    return tuple(number for history in sent(desk.say("b", asked), History) for number in history.numbers)
+
+
+# Answers.
+
+
+def test_the_answer_goes_back_along_the_way_of_the_question() -> None:
+    desk = storing()
+    (send,) = desk.say("b", question(("p/1", 3)))
+    assert isinstance(send, Send)
+    history = send.message
+    assert (send.to, history.path) == ("b", ("z",))
+    assert (history.client, history.subscription, history.round) == ("c", 1, 3)
+    assert (history.publisher, history.numbers, history.accepted_at) == ("p", (4, 5), (4.0, 5.0))
+    assert history.heads == (head(4), head(5))
+    assert (history.is_last, history.has_more, history.is_truncated, history.through) == (True, False, False, 5)
+
+
+@pytest.mark.spec("S-104")
+@pytest.mark.spec("S-105")
+def test_since_a_time_is_everything_accepted_then_or_later() -> None:
+    desk = storing()
+    assert answered(desk, question(since=3.0)) == (3, 4, 5)
+    assert answered(desk, question(since=3.5)) == (4, 5)
+    assert answered(desk, question(since=99.0)) == ()
+    assert answered(desk, question(since=None)) == ()
+
+
+@pytest.mark.spec("S-108")
+def test_behind_a_number_is_everything_above_it_whatever_the_time() -> None:
+    desk = storing()
+    assert answered(desk, question(("p/1", 2), since=99.0)) == (3, 4, 5)
+    assert answered(desk, question(("p/1", 5))) == ()
+    assert answered(desk, question(("p/1", 0))) == (1, 2, 3, 4, 5)
+
+
+def test_only_what_matches_is_answered() -> None:
+    assert answered(storing(), question(filter="x = 2 OR x = 5")) == (2, 5)
+
+
+def test_advertisements_of_one_publisher_are_answered_together_in_order() -> None:
+    desk = storing()
+    desk.advertise("p", 2)
+    desk.publish("p", 6, 6, advertisement=2)
+    desk.publish("p", 7, 7)
+    (history,) = sent(desk.say("b", question(("p/1", 4), ("p/2", 4))), History)
+    assert history.numbers == (5, 6, 7)
+    assert answered(desk, question(("p/2", 0))) == (6,)
+
+
+@pytest.mark.spec("S-111")
+def test_an_answer_with_nothing_in_it_is_sent_all_the_same() -> None:
+    (history,) = sent(storing().say("b", question(filter="x = 77")), History)
+    assert (history.numbers, history.is_last) == ((), True)
+
+
+def test_no_more_is_answered_than_there_is_room_for() -> None:
+    (history,) = sent(storing().say("b", question(("p/1", 1), limit=2)), History)
+    assert (history.numbers, history.has_more, history.through) == ((2, 3), True, 3)
+    (history,) = sent(storing().say("b", question(("p/1", 3), limit=2)), History)
+    assert (history.numbers, history.has_more, history.through) == ((4, 5), False, 5)
+
+
+def test_no_more_is_looked_at_than_allowed_and_the_answer_says_how_far_it_goes() -> None:
+    desk = storing(EdgeParams(scanned_max=3))
+    (history,) = sent(desk.say("b", question(("p/1", 0), filter="x = 5")), History)
+    assert (history.numbers, history.has_more, history.through) == ((), True, 3)
+    assert answered(desk, question(("p/1", 3), filter="x = 5")) == (5,)
+
+
+def test_a_long_answer_comes_in_pieces_that_fit_a_frame() -> None:
+    desk = Desk()
+    desk.neighbours("b")
+    desk.up("p")
+    desk.advertise("p")
+    payload = b"y" * (BATCH_BYTES_MAX // 3)
+    for number in range(1, 8):
+        desk.say("p", Publish(1, number, False, (head(number),), (payload,)))
+    histories = sent(desk.say("b", question(("p/1", 0), path=("z" * 255,) * (PATH_MAX - 2) + ("b",))), History)
+    assert [history.numbers for history in histories] == [(1, 2), (3, 4), (5, 6), (7,)]
+    assert [history.is_last for history in histories] == [False, False, False, True]
+    assert all(len(encode(history)) <= FRAME_BYTES_MAX for history in histories)
+
+
+@pytest.mark.spec("S-109")
+def test_the_answer_is_given_in_one_step_so_that_everything_later_follows_it() -> None:
+    desk = storing()
+    effects = [*desk.say("b", question(("p/1", 4))), *desk.publish("p", 6, 6)]
+    kinds = [effect.message for effect in effects if isinstance(effect, Send) and effect.to == "b"]
+    assert [message.numbers for message in kinds] == [(5,)]
+    assert answered(desk, question(("p/1", 4))) == (5, 6)
+
+
+# Groups.
+
+
+@pytest.mark.spec("S-107")
+def test_the_first_question_of_a_group_fixes_the_time_for_all_members() -> None:
+    desk = storing()
+    (first,) = sent(desk.say("b", question(group="twins", since=3.0)), History)
+    (later,) = sent(desk.say("d", question(group="twins", since=5.0, path=("d",))), History)
+    (earlier,) = sent(desk.say("d", question(group="twins", since=1.0, path=("d",))), History)
+    assert first.numbers == later.numbers == earlier.numbers == (3, 4, 5)
+    assert first.group_at == later.group_at == 3.0
+    assert sent(desk.say("b", question(group="others", since=5.0)), History)[0].numbers == (5,)
+
+
+@pytest.mark.spec("S-107")
+def test_each_publisher_has_its_own_time_of_a_group() -> None:
+    desk = storing()
+    desk.up("q")
+    desk.advertise("q")
+    desk.say("b", question(group="twins", since=3.0))
+    (history,) = sent(desk.say("b", question(("q/1", None), group="twins", since=4.0)), History)
+    assert history.group_at == 4.0
+
+
+def test_a_group_is_forgotten_when_no_member_asked_for_as_long_as_history_lasts() -> None:
+    desk = storing(EdgeParams(history_age=10.0))
+    desk.say("b", question(group="twins", since=3.0))
+    desk.fire("sweep", 14.0)
+    assert desk.edge.references.groups
+    desk.fire("sweep", 15.5)
+    assert not desk.edge.references.groups
+
+
+def test_no_more_groups_are_remembered_than_allowed() -> None:
+    desk = storing(EdgeParams(groups_max=2))
+    for name in ("one", "two", "three"):
+        desk.say("b", question(group=name))
+    assert list(desk.edge.references.groups) == [("two", "p"), ("three", "p")]
+
+
+# The way.
+
+
+@pytest.mark.spec("S-103")
+def test_a_question_goes_on_toward_each_publisher_and_writes_down_its_way() -> None:
+    desk = storing()
+    desk.ways.hops |= {"q/1": "d", "r/1": "d"}
+    effects = desk.say("b", question(("q/1", 7), ("p/1", 4), ("r/1", None)))
+    (further,) = sent(effects, Reference, "d")
+    assert further.wanted == (("q/1", 7), ("r/1", None))
+    assert further.path == ("z", "b", "a")
+    assert [history.numbers for history in sent(effects, History, "b")] == [(5,)]
+
+
+@pytest.mark.spec("S-102")
+def test_an_answer_for_another_broker_is_passed_back_on_the_exact_way() -> None:
+    desk = storing()
+    history = sent(desk.say("b", question(("p/1", 4), path=("z", "d", "b"))), History)[0]
+    assert history.path == ("z", "d")
+    (send,) = desk.say("b", history)
+    assert (send.to, send.message.path) == ("d", ("z",))
+
+
+def test_where_no_way_is_known_the_asker_is_told() -> None:
+    desk = storing()
+    (history,) = sent(desk.say("b", question(("q/1", 7))), History)
+    assert (history.publisher, history.is_last) == ("q", True)
+    assert "a" in history.problem
+    desk.ways.hops["q/1"] = "b"
+    assert sent(desk.say("b", question(("q/1", 7))), History)[0].problem != "", "not back to where it came from"
+
+
+@pytest.mark.parametrize(
+    ("sender", "asked", "reason"),
+    [
+        ("stranger", question(path=("stranger",)), NOT_A_NEIGHBOUR),
+        ("p", question(path=("p",)), NOT_A_NEIGHBOUR),
+        ("b", question(path=("z",)), WRONG_PATH),
+        ("b", question(path=()), WRONG_PATH),
+        ("b", question(path=("a", "b")), WRONG_PATH),
+        ("b", question(path=("z",) * PATH_MAX + ("b",)), WRONG_PATH),
+        ("b", question(filter="x >"), WRONG_FILTER),
+    ],
+)
+def test_questions_that_make_no_sense_are_dropped(sender: str, asked: Reference, reason: str) -> None:
+    assert dropped(storing().say(sender, asked)) == [reason]
+
+
+def test_answers_that_make_no_sense_are_dropped() -> None:
+    desk = storing()
+    history = sent(desk.say("b", question(("p/1", 4))), History)[0]
+    assert dropped(desk.say("stranger", history)) == [NOT_A_NEIGHBOUR]
+    assert dropped(desk.say("b", history)) == [NO_WAY_BACK]
+
+
+def test_a_head_that_cannot_be_read_any_more_is_not_answered() -> None:
+    desk = Desk()
+    desk.neighbours("b")
+    desk.up("p")
+    desk.advertise("p", filter="TRUE")
+    desk.say("p", Publish(1, 1, False, (b"\x01", encode_head({"x": 2})), (b"", b"")))
+    assert answered(desk, question(("p/1", 0))) == (2,)
+
+
+# What is stored.
+
+
+@pytest.mark.spec("S-114")
+def test_history_is_bounded_by_count_and_what_is_forgotten_is_flagged() -> None:
+    desk = storing(EdgeParams(history_count_max=3))
+    (history,) = sent(desk.say("b", question(("p/1", 1))), History)
+    assert (history.numbers, history.is_truncated) == ((3, 4, 5), True)
+    (history,) = sent(desk.say("b", question(("p/1", 2))), History)
+    assert (history.numbers, history.is_truncated) == ((3, 4, 5), False)
+    (history,) = sent(desk.say("b", question(since=2.0)), History)
+    assert history.is_truncated
+    (history,) = sent(desk.say("b", question(since=2.5)), History)
+    assert not history.is_truncated
+
+
+@pytest.mark.spec("S-114")
+def test_history_is_bounded_by_age() -> None:
+    desk = storing(EdgeParams(history_age=3.0))
+    desk.fire("sweep", 7.0)
+    (history,) = sent(desk.say("b", question(("p/1", 0))), History)
+    assert (history.numbers, history.is_truncated) == ((5,), True)
+
+
+@pytest.mark.spec("S-114")
+def test_history_is_bounded_by_bytes_for_each_publisher_and_for_all() -> None:
+    params = EdgeParams(history_bytes_max=100, history_bytes_total_max=150)
+    store = Store(params)
+    one, other = PublisherHistory(store), PublisherHistory(store)
+    for number in (1, 2, 3):
+        one.append(batch("p", [number], number, size=40))
+    assert [each.numbers for each in one.batches] == [(2,), (3,)]
+    forgotten = other.append(batch("q", [1, 2], 4.0, size=40))
+    assert [each.numbers for each in forgotten] == [(1, 2)]
+    assert other.lacks_behind(0) and other.lacks_since(4.0)
+    assert store.size_bytes == one.size_bytes
+    one.check()
+
+
+@pytest.mark.spec("S-114")
+def test_without_history_everything_older_is_flagged() -> None:
+    desk = storing(EdgeParams(history_age=0.0))
+    (history,) = sent(desk.say("b", question(("p/1", 3))), History)
+    assert (history.numbers, history.is_truncated) == ((), True)
+    (history,) = sent(desk.say("b", question(since=5.5)), History)
+    assert not history.is_truncated
+
+
+def test_a_publisher_that_published_elsewhere_before_is_not_taken_for_a_new_one() -> None:
+    desk = Desk()
+    desk.neighbours("b")
+    desk.up("p")
+    desk.advertise("p")
+    desk.publish("p", 9, 9)
+    (history,) = sent(desk.say("b", question(("p/1", 5))), History)
+    assert (history.numbers, history.is_truncated) == ((9,), True)
+    (history,) = sent(desk.say("b", question(("p/1", 8))), History)
+    assert not history.is_truncated
+
+
+def test_a_question_of_a_broker_that_is_no_neighbour_any_more_is_not_answered() -> None:
+    desk = storing()
+    assert signalled(desk.say("b", question()), Send)
+    desk.step(NeighbourDown("b", 1))
+    assert dropped(desk.say("b", question())) == [NOT_A_NEIGHBOUR]

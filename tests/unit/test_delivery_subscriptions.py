@@ -1,0 +1,399 @@
+"""The subscriber's side of an edge: from which publication on, and what comes in which way."""
+
+import pytest
+
+from tests.properties.delivery_desk import (
+    C1,
+    C2,
+    Desk,
+    answer,
+    asked,
+    batch,
+    dropped,
+    received,
+    sent,
+    served,
+    signalled,
+    subscription,
+)
+from tidings.machine.effects import Send, SetTimer
+from tidings.machine.signals import Matched, Settled, Unwant, Want
+from tidings.model.language.parser import parse
+from tidings.protocols.delivery.edge import CLIENT_LEFT
+from tidings.protocols.delivery.messages import (
+    Delivery,
+    Missed,
+    Receipt,
+    Reference,
+    Refusal,
+    Subscribe,
+    Unsubscribe,
+)
+from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.subscriptions import FORGOTTEN, NO_SUBSCRIPTION, NOT_ACTIVE, OLD_ANSWER, REPEATED
+
+# Installed.
+
+
+@pytest.mark.spec("S-99")
+def test_an_installed_subscription_gets_nothing_before_its_receipt_and_everything_after() -> None:
+    desk = served()
+    (want,) = signalled(desk.subscribe("c"), Want)
+    assert (want.key, want.filter) == (("c", 1), parse("x >= 0"))
+    effects = desk.arrive("p", [1, 2], C1)
+    assert received(effects, "c") == []
+    assert dropped(effects) == [NOT_ACTIVE]
+    desk.now = 2.0
+    assert sent(desk.settle(), Receipt) == [Receipt("subscribe", 1, ("a", "b"), 2, 2.0, "x >= 0")]
+    assert received(desk.arrive("p", [3, 4], C1), "c") == [3, 4]
+
+
+@pytest.mark.spec("X-12")
+def test_the_example_of_seven_publications_begins_where_the_subscription_is_in_place() -> None:
+    # p1 and p2 come before the subscription, p3 to p5 while it spreads, p6 and p7 after.
+    plain, installed, timed = served(), served(), served()
+    plain.subscribe("c", guarantee="none")
+    installed.subscribe("c")
+    timed.now = 2.5
+    timed.subscribe("c", guarantee="reference")
+    lucky = [number for number in (3, 4, 5) if received(plain.arrive("p", [number], C1, at=number), "c")]
+    assert lucky == [3, 4, 5], "whatever arrives while it spreads is a matter of luck, here all of it"
+    for number in (3, 4, 5):
+        assert received(installed.arrive("p", [number], C1, at=number), "c") == []
+    installed.settle()
+    assert received(installed.arrive("p", [6, 7], C1, at=6.0), "c") == [6, 7]
+    assert received(answer(timed, "p", 3, 4, 5, at=3.0), "c") == [3, 4, 5]
+    assert received(timed.arrive("p", [6, 7], C1, at=6.0), "c") == [6, 7]
+
+
+def test_a_subscription_that_was_not_installed_stays_inactive_and_may_be_made_again() -> None:
+    desk = served()
+    desk.subscribe("c")
+    (refusal,) = sent(desk.settle(problem="too late"), Refusal)
+    assert refusal.may_retry
+    assert dropped(desk.arrive("p", [1], C1)) == [NOT_ACTIVE]
+    desk.subscribe("c")
+    desk.settle()
+    assert received(desk.arrive("p", [2], C1), "c") == [2]
+
+
+def test_the_answer_to_an_earlier_request_under_the_same_number_settles_nothing() -> None:
+    desk = served()
+    desk.subscribe("c")
+    first = next(iter(desk.edge.requests.waiting))
+    desk.subscribe("c")
+    assert dropped(desk.step(Settled(first, ("a",), 1))) == [CLIENT_LEFT]
+    assert dropped(desk.arrive("p", [1], C1)) == [NOT_ACTIVE]
+    assert sent(desk.settle(), Receipt) != []
+
+
+@pytest.mark.spec("S-8")
+def test_a_publisher_that_is_known_after_the_receipt_is_asked_for_everything_since_the_receipt() -> None:
+    desk = served(EdgeParams(clock_error=0.25))
+    desk.now = 3.0
+    desk.installed("c")
+    desk.now = 9.0
+    assert asked(desk.know("q/1")) == [("b", (("q/1", None),), 2.5)]
+    assert dropped(desk.arrive("q", [2], C1)) == [NOT_ACTIVE]
+    assert received(answer(desk, "q", 1, 2, at=8.0), "c") == [1, 2]
+    assert received(desk.arrive("q", [3], C1), "c") == [3]
+
+
+def test_a_publisher_that_is_known_while_the_subscription_spreads_is_asked_when_it_is_in_place() -> None:
+    desk = served()
+    desk.subscribe("c")
+    assert asked(desk.know("q/1")) == []
+    desk.now = 4.0
+    assert asked(desk.settle()) == [("b", (("q/1", None),), 4.0)]
+    assert received(desk.arrive("p", [1], C1), "c") == [1]
+
+
+def test_a_publisher_that_is_known_again_is_asked_for_what_follows_the_last_that_was_passed_on() -> None:
+    desk = served()
+    desk.installed("c")
+    desk.arrive("p", [1, 4], C1)
+    desk.forget("p/1")
+    assert [question[:2] for question in asked(desk.know("p/1"))] == [("b", (("p/1", 4),))]
+    assert received(answer(desk, "p", 6, 9), "c") == [6, 9]
+    assert received(desk.arrive("p", [9, 10], C1), "c") == [10]
+
+
+def test_what_no_advertisement_overlaps_is_not_asked_for() -> None:
+    desk = served()
+    desk.installed("c", filter="x < 5")
+    assert asked(desk.know("q/1", "x > 10")) == []
+
+
+def test_all_advertisements_of_a_publisher_are_asked_for_together_so_that_its_order_is_kept() -> None:
+    desk = served()
+    desk.installed("c")
+    desk.arrive("p", [1], C1)
+    assert asked(desk.know("p/2"))[0][1] == (("p/1", 1), ("p/2", 1))
+    assert dropped(desk.arrive("p", [3], C1)) == [NOT_ACTIVE]
+    assert received(answer(desk, "p", 2, 3), "c") == [2, 3]
+
+
+def test_a_repetition_is_recognised_by_its_number() -> None:
+    desk = served()
+    desk.installed("c")
+    desk.arrive("p", [1, 2], C1)
+    effects = desk.arrive("p", [2, 3], C1)
+    assert received(effects, "c") == [3]
+    assert dropped(effects) == [REPEATED]
+    assert received(desk.arrive("p", [1], C1), "c") == []
+
+
+# Reference.
+
+
+@pytest.mark.spec("S-104")
+def test_without_a_time_history_is_asked_for_since_the_subscription_arrived() -> None:
+    desk = served(EdgeParams(clock_offset=100.0))
+    desk.now = 5.0
+    effects = desk.subscribe("c", guarantee="reference")
+    assert [type(effect) for effect in effects] == [Want, SetTimer, Send], "the subscription goes ahead of the question"
+    assert asked(effects) == [("b", (("p/1", None),), 105.0)]
+    assert dropped(desk.arrive("p", [1], C1, at=106.0)) == [NOT_ACTIVE]
+    assert received(answer(desk, "p", 1, 2, at=106.0), "c") == [1, 2]
+    assert received(desk.arrive("p", [3], C1, at=107.0), "c") == [3]
+
+
+@pytest.mark.spec("S-105")
+def test_a_time_to_come_withholds_what_is_accepted_earlier() -> None:
+    desk = served()
+    assert asked(desk.subscribe("c", guarantee="reference", since=10.0)) == [("b", (("p/1", None),), 10.0)]
+    answer(desk, "p")
+    assert received(desk.arrive("p", [1], C1, at=9.9), "c") == []
+    assert received(desk.arrive("p", [2], C1, at=10.0), "c") == [2]
+
+
+@pytest.mark.spec("S-105")
+def test_a_time_in_the_past_is_passed_on_to_the_publishers_broker() -> None:
+    desk = served()
+    desk.now = 50.0
+    assert asked(desk.subscribe("c", guarantee="reference", since=10.0)) == [("b", (("p/1", None),), 10.0)]
+
+
+@pytest.mark.spec("S-108")
+def test_behind_given_publications_and_for_others_since_it_arrived() -> None:
+    desk = served()
+    desk.know("q/1")
+    desk.now = 5.0
+    effects = desk.subscribe("c", guarantee="reference", after=(("p", 7),))
+    assert asked(effects) == [("b", (("p/1", 7), ("q/1", None)), 5.0)]
+    assert received(answer(desk, "p", 8, 9), "c") == [8, 9]
+
+
+@pytest.mark.spec("S-108")
+def test_behind_given_publications_and_for_others_what_comes_from_now_on() -> None:
+    desk = served(EdgeParams(unlisted="installation"))
+    effects = desk.subscribe("c", guarantee="reference", after=(("q", 7),))
+    assert asked(effects) == [("b", (("p/1", None),), None)]
+
+
+@pytest.mark.spec("S-112")
+def test_one_publisher_delivers_while_the_answer_for_another_is_still_to_come() -> None:
+    desk = served()
+    desk.know("q/1")
+    desk.subscribe("c", guarantee="reference")
+    answer(desk, "p")
+    assert received(desk.arrive("p", [1], C1), "c") == [1]
+    assert dropped(desk.arrive("q", [1], C1)) == [NOT_ACTIVE]
+
+
+@pytest.mark.spec("S-107")
+def test_the_time_of_the_group_takes_the_place_of_the_members_own() -> None:
+    desk = served()
+    desk.now = 20.0
+    (question,) = sent(desk.subscribe("c", guarantee="reference", group="twins"), Reference)
+    assert (question.group, question.since) == ("twins", 20.0)
+    assert received(answer(desk, "p", 1, at=12.0, group_at=11.0), "c") == [1]
+    assert received(desk.arrive("p", [2], C1, at=10.0), "c") == []
+    assert received(desk.arrive("p", [3], C1, at=12.5), "c") == [3]
+
+
+def test_an_answer_in_several_messages_makes_active_with_the_last() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference")
+    assert received(answer(desk, "p", 1, is_last=False), "c") == [1]
+    assert dropped(desk.arrive("p", [3], C1)) == [NOT_ACTIVE]
+    assert received(answer(desk, "p", 2, 3), "c") == [2, 3]
+    assert received(desk.arrive("p", [4], C1), "c") == [4]
+
+
+@pytest.mark.spec("S-114")
+def test_the_client_hears_that_history_was_shorter_than_asked_for() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference", since=-100.0)
+    effects = answer(desk, "p", 5, is_truncated=True)
+    assert sent(effects, Missed) == [Missed(1, "p", 0, FORGOTTEN)]
+    assert received(effects, "c") == [5]
+
+
+def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference")
+    assert dropped(answer(desk, "p", 1, round=77)) == [OLD_ANSWER]
+    answer(desk, "p")
+    assert dropped(answer(desk, "p", 1)) == [OLD_ANSWER]
+    assert dropped(answer(desk, "p", 1, client="nobody")) == [OLD_ANSWER]
+
+
+def test_a_question_without_an_answer_is_asked_again() -> None:
+    desk = served(EdgeParams(ask_again_after=10.0))
+    effects = desk.subscribe("c", guarantee="reference", after=(("p", 3),))
+    assert SetTimer("ask", 10.0) in effects
+    effects = desk.fire("ask", 10.0)
+    assert asked(effects) == [("b", (("p/1", 3),), 0.0)]
+    assert SetTimer("ask", 20.0) in effects
+    answer(desk, "p", 4)
+    assert desk.fire("ask", 20.0) == []
+
+
+def test_a_broker_that_knows_no_way_is_asked_again_when_there_is_one() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference", after=(("p", 3),))
+    effects = answer(desk, "p", problem="no way to the publisher is known at the broker b")
+    assert dropped(effects) == ["no way to the publisher is known at the broker b"]
+    assert asked(desk.know("p/1")) != []
+
+
+def test_what_comes_after_an_answer_that_stopped_is_asked_for_behind_it() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference", after=(("p", 3),))
+    effects = answer(desk, "p", 4, has_more=True, through=1000)
+    assert received(effects, "c") == [4]
+    assert asked(effects)[0][1] == (("p/1", 1000),)
+
+
+# None.
+
+
+def test_without_a_guarantee_whatever_comes_is_passed_on_at_once() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="none")
+    assert received(desk.arrive("p", [1], C1), "c") == [1]
+    assert asked(desk.know("q/1")) == []
+    assert sent(desk.settle(), Receipt) != []
+
+
+# Who wants what.
+
+
+def test_several_subscriptions_of_a_client_get_each_publication_in_one_piece() -> None:
+    desk = served()
+    for number in (1, 2):
+        desk.installed("c", number)
+    effects = desk.step(Matched(batch("p", [1, 2, 3, 4]), [C1, C1 + C2, C2, ()]))
+    (delivery,) = sent(effects, Delivery)
+    assert delivery.numbers == (1, 2, 3)
+    assert delivery.matched == ((1,), (1, 2), (2,))
+
+
+def test_subscriptions_that_want_the_same_get_the_same() -> None:
+    desk = served()
+    for number in (1, 2):
+        desk.installed("c", number)
+    (delivery,) = sent(desk.arrive("p", [1, 2], C1 + C2), Delivery)
+    assert (delivery.numbers, delivery.matched) == ((1, 2), ((1, 2),))
+
+
+def test_clients_get_what_each_wants() -> None:
+    desk = served()
+    desk.up("d")
+    desk.installed("c")
+    desk.installed("d")
+    effects = desk.step(Matched(batch("p", [1, 2, 3]), [C1, (("d", 1),), C1]))
+    assert received(effects, "c") == [1, 3]
+    assert received(effects, "d") == [2]
+
+
+def test_a_delivery_names_no_more_matches_than_fit_a_frame() -> None:
+    desk = served(EdgeParams(subscriptions_max=50))
+    for number in range(1, 51):
+        desk.installed("c", number)
+    everybody = tuple(("c", number) for number in range(1, 51))
+    wanted = [everybody[place % 2 :] for place in range(100)]
+    deliveries = sent(desk.step(Matched(batch("p", range(1, 101)), wanted)), Delivery)
+    assert [len(delivery.numbers) for delivery in deliveries] == [80, 20]
+    assert [number for delivery in deliveries for number in delivery.numbers] == list(range(1, 101))
+
+
+def test_publications_for_nobody_are_dropped() -> None:
+    desk = served()
+    assert dropped(desk.arrive("p", [1], C1)) == [NO_SUBSCRIPTION]
+    assert dropped(desk.arrive("p", [2, 3], C1, C2)) == [NO_SUBSCRIPTION, NO_SUBSCRIPTION]
+
+
+# Requests.
+
+
+@pytest.mark.spec("S-116")
+def test_nothing_is_delivered_once_unsubscribing_has_arrived() -> None:
+    desk = served()
+    desk.installed("c")
+    effects = desk.say("c", Unsubscribe(1))
+    assert [unwant.key for unwant in signalled(effects, Unwant)] == [("c", 1)]
+    assert dropped(desk.arrive("p", [1], C1)) == [NO_SUBSCRIPTION]
+    (receipt,) = sent(desk.settle(), Receipt)
+    assert (receipt.kind, receipt.number) == ("unsubscribe", 1)
+
+
+def test_ending_what_is_not_there_is_done_already() -> None:
+    assert sent(served().say("c", Unsubscribe(9)), Receipt)[0].kind == "unsubscribe"
+
+
+def test_a_subscription_is_narrowed_to_what_the_client_may_have_and_the_receipt_says_so() -> None:
+    desk = Desk()
+    desk.up("c", subscribe_bound=parse("x < 10"))
+    (want,) = signalled(desk.subscribe("c"), Want)
+    assert want.filter == parse("x >= 0 AND x < 10")
+    assert parse(sent(desk.settle(), Receipt)[0].filter) == want.filter
+    (want,) = signalled(desk.subscribe("c", 2, "x = 5"), Want)
+    assert want.filter == parse("x = 5")
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (subscription(1, "x > 20"), "you may subscribe to only x < 10"),
+        (subscription(1, "x >"), "the filter is wrong"),
+        (subscription(1, window=0), "at least 1"),
+        (subscription(3, "x = 1"), "has another filter"),
+        (subscription(5, "x = 2"), "at most 2 subscriptions"),
+    ],
+)
+def test_what_cannot_be_carried_out_is_refused_with_what_to_do(request_: Subscribe, reason: str) -> None:
+    desk = Desk(EdgeParams(subscriptions_max=2))
+    desk.up("c", subscribe_bound=parse("x < 10"))
+    desk.subscribe("c", 3, "x = 2")
+    if request_.number == 5:
+        desk.subscribe("c", 4, "x = 2")
+    (refusal,) = sent(desk.say("c", request_), Refusal)
+    assert reason in refusal.reason
+    assert not refusal.may_retry
+
+
+def test_a_client_that_leaves_takes_its_subscriptions_with_it() -> None:
+    desk = served()
+    desk.installed("c")
+    assert [unwant.key for unwant in signalled(desk.down("c"), Unwant)] == [("c", 1)]
+    assert not desk.edge.subscriptions.all
+    assert dropped(desk.arrive("p", [1], C1)) == [NO_SUBSCRIPTION]
+
+
+def test_a_client_that_comes_twice_begins_anew() -> None:
+    desk = served()
+    desk.subscribe("c")
+    desk.up("c")
+    assert not desk.edge.subscriptions.all
+    assert dropped(desk.settle()) == [CLIENT_LEFT]
+
+
+def test_positions_of_publishers_that_are_gone_make_room() -> None:
+    desk = Desk(EdgeParams(streams_max=2))
+    desk.up("c")
+    desk.installed("c", guarantee="none")
+    for publisher in ("p", "q", "r"):
+        desk.arrive(publisher, [1], C1)
+    assert list(desk.edge.subscriptions.all["c", 1].streams) == ["q", "r"]

@@ -1,0 +1,231 @@
+"""A broker answers questions about itself: who may ask, what it says, page by page."""
+
+import msgspec
+import pytest
+
+from tidings.machine.effects import Deliver, Drop, Send
+from tidings.machine.inputs import LinkDown, LinkUp, Received
+from tidings.machine.signals import (
+    ClientDown,
+    ClientUp,
+    Forgotten,
+    Known,
+    NeighbourDown,
+    NeighbourUp,
+    PeerDown,
+    PeerUp,
+    Unwant,
+    Want,
+)
+from tidings.model.errors import UsageError
+from tidings.model.language.parser import parse
+from tidings.protocols.inspection.asking import NOT_ASKED, Answer, Ask, Asking
+from tidings.protocols.inspection.inspection import (
+    NO_SUCH_CLIENT,
+    NOT_A_BROKER,
+    Inspection,
+    InspectionParams,
+)
+from tidings.protocols.inspection.messages import ROWS_BYTES_MAX, Inspect, Report, Whereabouts
+from tidings.protocols.inspection.rows import (
+    AdvertisementRow,
+    BrokerRow,
+    ClientRow,
+    CounterRow,
+    LinkRow,
+    SubscriptionRow,
+)
+
+OWN = BrokerRow(broker="b1", listen="127.0.0.1:7411", http="127.0.0.1:9411")
+
+
+def make(**more: object) -> Inspection:
+    made = Inspection(lambda: OWN, **{"is_open": True, **more})  # type: ignore[arg-type]
+    made.start(0.0)
+    return made
+
+
+def rows(inspection: Inspection, table: str, kind: type, client: str = "ann") -> list[object]:
+    """All rows of a table, as a client reads them."""
+    inspection.handle(1.0, ClientUp(client, client))
+    found: list[object] = []
+    row = 0
+    while True:
+        (sent,) = inspection.handle(1.0, Received(client, Inspect(5, table, "", row)))
+        assert isinstance(sent, Send) and sent.to == client
+        assert sent.message.problem == ""
+        found += msgspec.json.decode(sent.message.rows, type=list[kind])  # type: ignore[valid-type]
+        inspection.check()
+        row = sent.message.row_next
+        if not row:
+            return found
+
+
+def problem(inspection: Inspection, client: str, table: str = "broker", row: int = 0) -> str:
+    (sent,) = inspection.handle(1.0, Received(client, Inspect(1, table, "", row)))
+    assert isinstance(sent, Send)
+    return str(sent.message.problem)
+
+
+def test_the_broker_tells_about_itself() -> None:
+    assert rows(make(), "broker", BrokerRow) == [OWN]
+
+
+def test_a_broker_that_comes_up_is_told_where_we_are_and_remembered_with_its_own_address() -> None:
+    inspection = make(configured=["@127.0.0.1:7412", "@127.0.0.1:7413"])
+    inspection.handle(1.0, LinkUp("b2", 1, "@127.0.0.1:7412"))
+    inspection.handle(1.0, LinkDown("@127.0.0.1:7413", 0, "refused"))
+    assert inspection.handle(1.0, PeerUp("b2", 1)) == [Send("b2", Whereabouts("127.0.0.1:7411", "127.0.0.1:9411"))]
+    inspection.handle(1.0, NeighbourUp("b2", 1))
+    assert inspection.handle(1.0, Received("b2", Whereabouts("127.0.0.1:7412", ""))) == []
+    waiting = LinkRow(address="127.0.0.1:7413", is_configured=True, problem="refused")
+    known = LinkRow(
+        broker="b2",
+        address="127.0.0.1:7412",
+        is_configured=True,
+        is_up=True,
+        is_neighbour=True,
+        is_synchronised=True,
+    )
+    assert rows(inspection, "links", LinkRow) == [known, waiting]
+
+
+def test_a_broker_that_is_gone_is_still_shown_with_the_reason() -> None:
+    inspection = make()
+    for signal in (PeerUp("b2", 1), NeighbourUp("b2", 1), NeighbourDown("b2", 1), PeerDown("b2", 1, "it broke")):
+        inspection.handle(1.0, signal)
+        inspection.check()
+    assert rows(inspection, "links", LinkRow) == [LinkRow(broker="b2", problem="it broke")]
+    inspection.handle(2.0, LinkDown("b2", 1, "connection refused"))
+    assert rows(inspection, "links", LinkRow) == [LinkRow(broker="b2", problem="connection refused")]
+
+
+def test_whereabouts_of_somebody_who_is_no_broker_are_dropped() -> None:
+    message = Whereabouts("evil:1", "")
+    assert make().handle(1.0, Received("ann", message)) == [Drop(message, NOT_A_BROKER)]
+
+
+def test_of_too_many_brokers_the_first_that_is_gone_is_forgotten() -> None:
+    inspection = make(params=InspectionParams(brokers_max=2))
+    for name in ("b2", "b3"):
+        inspection.handle(1.0, PeerUp(name, 1))
+    inspection.handle(1.0, PeerDown("b3", 1))
+    inspection.handle(1.0, PeerUp("b4", 1))
+    assert list(inspection.others.links) == ["b2", "b4"]
+
+
+def test_clients_subscriptions_and_advertisements_are_those_that_the_signals_told() -> None:
+    inspection = make()
+    inspection.handle(1.0, ClientUp("bob", "robert", parse("a = 1"), None, ("admin",)))
+    inspection.handle(1.0, Want(("bob", 1), parse("price > 1")))
+    inspection.handle(1.0, Want(("bob", 2), parse("price > 2")))
+    inspection.handle(1.0, Unwant(("bob", 1)))
+    inspection.handle(1.0, Known("p/1", "p", parse("a = 1"), None))
+    inspection.handle(1.0, Known("q/1", "q", parse("a = 2"), "b2"))
+    inspection.handle(1.0, Known("r/1", "r", parse("a = 3"), "b2"))
+    inspection.handle(1.0, Forgotten("r/1"))
+    assert rows(inspection, "subscriptions", SubscriptionRow) == [
+        SubscriptionRow(client="bob", number=2, filter="price > 2")
+    ]
+    assert rows(inspection, "advertisements", AdvertisementRow) == [
+        AdvertisementRow(advertisement="p/1", publisher="p", filter="a = 1"),
+        AdvertisementRow(advertisement="q/1", publisher="q", filter="a = 2", hop="b2"),
+    ]
+    assert rows(inspection, "clients", ClientRow) == [
+        ClientRow(client="bob", principal="robert", roles=("admin",), publish_bound="a = 1"),
+        ClientRow(client="ann", principal="ann"),
+    ]
+
+
+def test_only_admins_may_ask_unless_the_broker_is_open() -> None:
+    inspection = make(is_open=False)
+    inspection.handle(1.0, ClientUp("ann", "ann"))
+    inspection.handle(1.0, ClientUp("root", "root", roles=("admin",)))
+    assert problem(inspection, "ann").startswith("not permitted: this needs a token with the role admin")
+    assert problem(inspection, "root") == ""
+
+
+def test_somebody_who_is_not_attached_gets_no_answer() -> None:
+    question = Inspect(1, "broker", "", 0)
+    assert make().handle(1.0, Received("eve", question)) == [Drop(question, NO_SUCH_CLIENT)]
+
+
+def test_an_unknown_table_is_answered_with_those_that_there_are() -> None:
+    inspection = make(views={"counters": lambda argument: []})
+    inspection.handle(1.0, ClientUp("ann", "ann"))
+    answer = problem(inspection, "ann", "cutlery")
+    assert answer == (
+        "there is no table 'cutlery' here; there are broker, links, clients, subscriptions, advertisements, counters"
+    )
+
+
+def test_a_long_table_comes_in_pages_that_are_of_one_moment() -> None:
+    many = [CounterRow(name=f"{number:06}" + "x" * 2000, value=number) for number in range(300)]
+    inspection = make(views={"counters": lambda argument: many})
+    inspection.handle(1.0, ClientUp("ann", "ann"))
+    (first,) = inspection.handle(1.0, Received("ann", Inspect(1, "counters", "", 0)))
+    assert isinstance(first, Send)
+    assert 0 < first.message.row_next < 300
+    assert len(first.message.rows) <= ROWS_BYTES_MAX
+    assert rows(inspection, "counters", CounterRow) == many
+
+
+def test_a_row_that_fits_no_report_is_left_out() -> None:
+    wide = [CounterRow(name="x" * ROWS_BYTES_MAX, value=0), CounterRow(name="y", value=1)]
+    assert rows(make(views={"counters": lambda argument: wide}), "counters", CounterRow) == wide[1:]
+
+
+def test_a_table_is_cut_at_its_bound() -> None:
+    many = [CounterRow(name="x", value=0)] * 10
+    inspection = make(views={"counters": lambda argument: many}, params=InspectionParams(rows_max=3))
+    assert len(rows(inspection, "counters", CounterRow)) == 3
+
+
+def test_the_oldest_look_is_given_up_for_a_new_one_and_its_reader_is_told() -> None:
+    many = [CounterRow(name="x" * 2000, value=number) for number in range(300)]
+    inspection = make(views={"counters": lambda argument: many}, params=InspectionParams(looks_max=1))
+    for client in ("ann", "bob"):
+        inspection.handle(1.0, ClientUp(client, client))
+        assert problem(inspection, client, "counters") == ""
+        inspection.check()
+    assert problem(inspection, "ann", "counters", 5).startswith("the table was put away")
+    inspection.handle(1.0, ClientDown("bob"))
+    inspection.check()
+
+
+@pytest.mark.parametrize("name", ["rows_max", "looks_max", "brokers_max"])
+def test_every_bound_leaves_room(name: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        InspectionParams(**{name: 0})
+
+
+def test_a_machine_that_asks_gets_all_pages_of_one_answer_after_the_other() -> None:
+    asking = Asking()
+    asking.start(0.0)
+    assert asking.handle(0.0, Ask("b1", "links")) == [Send("b1", Inspect(1, "links", "", 0))]
+    assert asking.handle(0.0, Ask("b1", "event", "p/7")) == []
+    assert asking.handle(0.0, Received("b1", Report(1, b"[1]", 1, ""))) == [Send("b1", Inspect(2, "links", "", 1))]
+    assert asking.handle(0.0, Received("b1", Report(2, b"[2]", 0, ""))) == [
+        Deliver(Answer(Ask("b1", "links"), (b"[1]", b"[2]"))),
+        Send("b1", Inspect(3, "event", "p/7", 0)),
+    ]
+    asking.check()
+    assert asking.handle(0.0, Received("b1", Report(3, b"[]", 0, "no"))) == [
+        Deliver(Answer(Ask("b1", "event", "p/7"), problem="no"))
+    ]
+
+
+def test_a_link_that_breaks_ends_the_questions() -> None:
+    asking = Asking()
+    asking.start(0.0)
+    asking.handle(0.0, Ask("b1", "links"))
+    asking.handle(0.0, Ask("b2", "links"))
+    down = PeerDown("b1", 1, "gone")
+    assert asking.handle(0.0, down) == [
+        Deliver(Answer(Ask("b1", "links"), problem="gone")),
+        Send("b2", Inspect(2, "links", "", 0)),
+        Deliver(down),
+    ]
+    late = Report(1, b"[]", 0, "")
+    assert asking.handle(0.0, Received("b1", late)) == [Drop(late, NOT_ASKED)]
+    asking.check()

@@ -1,0 +1,631 @@
+"""The client's end of delivery, step by step, without any broker."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.machine.effects import CancelTimer, Deliver, Disconnect, Drop, Effect, Send, SetTimer
+from tidings.machine.inputs import Fired, Received
+from tidings.machine.publications import PUBLICATIONS_MAX
+from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
+from tidings.machine.streams import random_stream
+from tidings.model.errors import UsageError
+from tidings.protocols.delivery.messages import (
+    Accepted,
+    Advertise,
+    Declined,
+    Delivery,
+    Missed,
+    Publish,
+    Receipt,
+    Refusal,
+    Subscribe,
+    Taken,
+    Unadvertise,
+    Unsubscribe,
+)
+from tidings.protocols.delivery.session import (
+    NOT_OUR_BROKER,
+    RECEIPT_LOST,
+    REPEATED,
+    UNKNOWN_SUBSCRIPTION,
+    WINDOW_FULL,
+    WINDOW_IGNORED,
+    Session,
+)
+from tidings.protocols.delivery.session_items import (
+    Arrived,
+    Begun,
+    CloseAdvertisement,
+    CloseSubscription,
+    Confirmed,
+    Ended,
+    Failed,
+    OpenAdvertisement,
+    OpenSubscription,
+    PublishBatch,
+    Took,
+)
+from tidings.protocols.delivery.session_params import SessionParams
+from tidings.protocols.delivery.session_standing import CLOSED, NO_SUCH, NOT_ASKED, TOO_MANY
+
+
+class Client:
+    """A session that is talked to, and checked after each step."""
+
+    def __init__(self, first_publication: int = 1, **params: Any) -> None:
+        self.session = Session(SessionParams(**params), random_stream(1, "session"), first_publication)
+        assert self.session.start(0.0) == []
+        self.now = 0.0
+
+    def take(self, input: Any) -> list[Effect]:
+        effects = self.session.handle(self.now, input)
+        self.session.check()
+        return effects
+
+    def hear(self, message: Any, sender: str = "b") -> list[Effect]:
+        return self.take(Received(sender, message))
+
+    def up(self, broker: str = "b", epoch: int = 1) -> list[Any]:
+        """The messages that a new broker is sent."""
+        delivered, *sent = self.take(PeerUp(broker, epoch))
+        assert delivered == Deliver(PeerUp(broker, epoch))
+        return messages(sent)
+
+    def down(self, reason: str = "broken") -> list[Effect]:
+        delivered, *rest = self.take(PeerDown("b", 1, reason))
+        assert delivered == Deliver(PeerDown("b", 1, reason))
+        return rest
+
+
+def messages(effects: list[Effect]) -> list[Any]:
+    return [effect.message for effect in effects if isinstance(effect, Send)]
+
+
+def items(effects: list[Effect]) -> list[Any]:
+    return [effect.item for effect in effects if isinstance(effect, Deliver)]
+
+
+def drops(effects: list[Effect]) -> list[str]:
+    return [effect.reason for effect in effects if isinstance(effect, Drop)]
+
+
+def receipt(kind: Any, number: int, at: float = 50.0, filter: str = "") -> Receipt:
+    return Receipt(kind, number, ("b",), 1, at, filter)
+
+
+def subscribe(number: int = 1, **changes: Any) -> Subscribe:
+    fields: dict[str, Any] = {
+        "filter": "x > 1",
+        "guarantee": "installed",
+        "since": None,
+        "after": (),
+        "group": "",
+        "policy": "wait",
+        "queue_max": 10_000,
+        "window": 1024,
+    }
+    return Subscribe(number, **(fields | changes))
+
+
+def delivery(*numbers: int, publisher: str = "p", matched: Any = ((1,),)) -> Delivery:
+    return Delivery(publisher, 60.0, numbers, (b"h",) * len(numbers), (b"",) * len(numbers), matched)
+
+
+def arrived(*numbers: int, publisher: str = "p", subscription: int = 1) -> Arrived:
+    return Arrived(subscription, publisher, 60.0, numbers, (b"h",) * len(numbers), (b"",) * len(numbers))
+
+
+def attached(**params: Any) -> Client:
+    client = Client(**params)
+    assert client.up() == []
+    return client
+
+
+def subscribed(window: int = 1024, policy: Any = "wait", **request: Any) -> Client:
+    client = attached()
+    client.take(OpenSubscription("s", "x > 1", window=window, policy=policy, **request))
+    client.hear(receipt("subscribe", 1))
+    return client
+
+
+def advertised(**params: Any) -> Client:
+    client = attached(**params)
+    client.take(OpenAdvertisement("a", "TRUE"))
+    client.hear(receipt("advertise", 1))
+    return client
+
+
+def publish(*payloads: bytes, ticket: Any = None) -> PublishBatch:
+    return PublishBatch(1, (b"h",) * len(payloads), payloads, ticket)
+
+
+# Subscriptions.
+
+
+def test_a_subscription_is_numbered_asked_for_and_confirmed() -> None:
+    client = attached()
+    assert client.take(OpenSubscription("s", "x > 1")) == [Deliver(Begun("s", 1)), Send("b", subscribe())]
+    assert client.hear(receipt("subscribe", 1)) == [Deliver(Confirmed("s", receipt("subscribe", 1)))]
+
+
+def test_what_is_asked_for_without_a_broker_is_said_when_there_is_one() -> None:
+    client = Client()
+    assert client.take(OpenSubscription("s", "x > 1")) == [Deliver(Begun("s", 1))]
+    assert client.up() == [subscribe()]
+
+
+def test_numbers_ascend_and_are_not_used_twice() -> None:
+    client = attached()
+    for number in (1, 2):
+        assert items(client.take(OpenSubscription("s", "x > 1"))) == [Begun("s", number)]
+        client.take(CloseSubscription("c", number))
+        client.hear(receipt("unsubscribe", number))
+    assert items(client.take(OpenSubscription("s", "x > 1"))) == [Begun("s", 3)]
+
+
+def test_events_are_handed_out_with_their_subscription() -> None:
+    client = subscribed()
+    assert client.hear(delivery(1, 2)) == [Deliver(arrived(1, 2))]
+
+
+def test_a_batch_is_divided_among_the_subscriptions_that_match() -> None:
+    client = subscribed()
+    client.take(OpenSubscription("t", "x > 2"))
+    effects = client.hear(delivery(1, 2, 3, matched=((1,), (1, 2), (2,))))
+    assert effects == [Deliver(arrived(1, 2)), Deliver(arrived(2, 3, subscription=2))]
+
+
+def test_after_a_break_a_subscription_continues_behind_what_it_has() -> None:
+    client = subscribed()
+    client.hear(delivery(3, 4))
+    client.hear(delivery(7, publisher="q"))
+    assert client.down() == []
+    assert client.up("c", 1) == [subscribe(guarantee="reference", since=50.0, after=(("p", 4), ("q", 7)))]
+
+
+def test_an_unconfirmed_subscription_begins_anew_after_a_break() -> None:
+    client = attached()
+    client.take(OpenSubscription("s", "x > 1"))
+    client.down()
+    assert client.up() == [subscribe()]
+    assert items(client.hear(receipt("subscribe", 1))) == [Confirmed("s", receipt("subscribe", 1))]
+
+
+def test_the_first_receipt_is_the_mark_across_all_breaks() -> None:
+    client = subscribed()
+    for epoch in (2, 3):
+        client.down()
+        assert client.up("b", epoch) == [subscribe(guarantee="reference", since=50.0)]
+        assert client.hear(receipt("subscribe", 1, at=50.0 + epoch)) == []
+
+
+def test_a_reference_keeps_its_own_beginning() -> None:
+    client = subscribed(guarantee="reference", since=20.0, after=(("p", 3), ("r", 9)))
+    client.hear(delivery(5))
+    client.down()
+    assert client.up() == [subscribe(guarantee="reference", since=20.0, after=(("p", 5), ("r", 9)))]
+
+
+def test_a_reference_behind_positions_only_continues_since_its_receipt_for_others() -> None:
+    client = subscribed(guarantee="reference", after=(("p", 3),))
+    client.down()
+    assert client.up() == [subscribe(guarantee="reference", since=50.0, after=(("p", 3),))]
+
+
+def test_a_subscription_without_guarantee_starts_again_with_what_comes() -> None:
+    client = subscribed(guarantee="none")
+    client.hear(delivery(5))
+    client.down()
+    assert client.up() == [subscribe(guarantee="none")]
+
+
+def test_what_comes_twice_is_handed_out_once() -> None:
+    client = subscribed()
+    client.hear(delivery(1, 2, 3))
+    assert client.hear(delivery(2, 3, 4, 5)) == [Drop(delivery(2, 3, 4, 5), REPEATED), Deliver(arrived(4, 5))]
+    assert drops(client.hear(delivery(4, 5))) == [REPEATED]
+    assert items(client.hear(delivery(4, publisher="q"))) == [arrived(4, publisher="q")]
+
+
+def test_numbers_in_no_order_are_handed_out_ascending_or_not_at_all() -> None:
+    client = subscribed()
+    assert items(client.hear(delivery(2, 1, 2, 4, 4))) == [arrived(2, 4)]
+
+
+def test_the_broker_is_told_in_steps_of_half_a_window_what_was_taken() -> None:
+    client = subscribed(window=10)
+    client.hear(delivery(*range(1, 11)))
+    assert client.take(Took(1, 4)) == []
+    assert client.take(Took(1, 1)) == [Send("b", Taken(1, 5))]
+    assert client.take(Took(1, 5)) == [Send("b", Taken(1, 5))]
+
+
+def test_repetitions_count_as_taken_so_that_the_window_does_not_close() -> None:
+    client = subscribed(window=4)
+    client.hear(delivery(1, 2))
+    client.take(Took(1, 2))
+    effects = client.hear(delivery(1, 2))
+    assert messages(effects) == [Taken(1, 2)]
+
+
+def test_what_came_over_an_earlier_link_is_not_reported_as_taken() -> None:
+    client = subscribed(window=4)
+    client.hear(delivery(1, 2, 3))
+    client.down()
+    client.up()
+    client.hear(delivery(4, 5, 6, 7))
+    assert client.take(Took(1, 3)) == []
+    assert client.take(Took(1, 2)) == [Send("b", Taken(1, 2))]
+
+
+def test_while_a_window_is_held_the_subscription_is_not_made_again() -> None:
+    client = subscribed(window=2)
+    client.hear(delivery(1, 2))
+    client.down()
+    assert client.up() == []
+    (again,) = messages(client.take(Took(1, 1)))
+    assert again == subscribe(window=2, guarantee="reference", since=50.0, after=(("p", 2),))
+    assert items(client.hear(delivery(3, 4))) == [arrived(3, 4)]
+
+
+def test_a_broker_that_ignores_the_window_is_left() -> None:
+    client = subscribed(window=2)
+    effects = client.hear(delivery(1, 2, 3))
+    assert effects == [Drop(delivery(1, 2, 3), WINDOW_IGNORED), Disconnect("b", WINDOW_IGNORED)]
+
+
+def test_unsubscribing_ends_the_events_at_once_and_is_confirmed() -> None:
+    client = subscribed()
+    assert client.take(CloseSubscription("u", 1)) == [Send("b", Unsubscribe(1))]
+    assert drops(client.hear(delivery(1))) == [UNKNOWN_SUBSCRIPTION]
+    assert items(client.hear(receipt("unsubscribe", 1))) == [Confirmed("u", receipt("unsubscribe", 1))]
+    assert items(client.take(CloseSubscription("v", 1))) == [Failed("v", NO_SUCH)]
+
+
+def test_a_broker_that_knows_no_such_subscription_ends_it_as_well() -> None:
+    client = subscribed()
+    client.take(CloseSubscription("u", 1))
+    assert items(client.hear(Refusal("unsubscribe", 1, "no such", False))) == [Confirmed("u", None)]
+
+
+def test_a_break_ends_a_subscription_that_is_being_closed() -> None:
+    client = subscribed()
+    client.take(CloseSubscription("u", 1))
+    assert client.down() == [Deliver(Confirmed("u", None))]
+    assert client.up() == []
+
+
+def test_closing_without_a_broker_needs_no_answer() -> None:
+    client = subscribed()
+    client.down()
+    assert client.take(CloseSubscription("u", 1)) == [Deliver(Confirmed("u", None))]
+
+
+def test_closing_before_the_receipt_tells_both_who_wait() -> None:
+    client = attached()
+    client.take(OpenSubscription("s", "x > 1"))
+    assert client.take(CloseSubscription("u", 1)) == [Deliver(Failed("s", CLOSED)), Send("b", Unsubscribe(1))]
+    assert drops(client.hear(receipt("subscribe", 1))) == [NOT_ASKED]
+
+
+def test_a_refusal_for_good_is_told_and_forgets_the_request() -> None:
+    client = attached()
+    client.take(OpenSubscription("s", "x > 1"))
+    assert client.hear(Refusal("subscribe", 1, "no", False)) == [Deliver(Failed("s", "no", False))]
+    client.down()
+    assert client.up() == []
+
+
+def test_a_refusal_that_may_pass_is_retried_with_growing_waits_and_a_bound() -> None:
+    client = attached(retry_first=1.0, retry_max=4.0, retries_max=3)
+    client.take(OpenSubscription("s", "x > 1"))
+    for longest in (1.0, 2.0, 4.0):
+        (timer,) = client.hear(Refusal("subscribe", 1, "busy", True))
+        assert isinstance(timer, SetTimer)
+        assert timer.key == ("retry", "subscribe", 1)
+        assert longest / 2 < timer.at - client.now <= longest
+        client.now = timer.at
+        assert client.take(Fired(timer.key)) == [Send("b", subscribe())]
+    assert client.hear(Refusal("subscribe", 1, "busy", True))[-1] == Deliver(Failed("s", "busy", True))
+
+
+def test_a_break_makes_a_retry_superfluous() -> None:
+    client = attached()
+    client.take(OpenSubscription("s", "x > 1"))
+    client.hear(Refusal("subscribe", 1, "busy", True))
+    assert client.down() == [CancelTimer(("retry", "subscribe", 1))]
+    assert client.take(Fired(("retry", "subscribe", 1))) == []
+
+
+def test_a_subscription_that_a_new_broker_refuses_has_ended() -> None:
+    client = subscribed()
+    client.down()
+    client.up()
+    effects = client.hear(Refusal("subscribe", 1, "not permitted", False))
+    assert effects == [Deliver(Ended("subscribe", 1, "not permitted"))]
+
+
+def test_what_the_broker_could_not_give_is_told() -> None:
+    client = subscribed()
+    missed = Missed(1, "p", 3, "queue full")
+    assert client.hear(missed) == [Deliver(missed)]
+    assert drops(client.hear(Missed(9, "p", 3, "queue full"))) == [UNKNOWN_SUBSCRIPTION]
+
+
+def test_a_subscription_that_wants_it_so_ends_when_it_is_too_slow() -> None:
+    client = subscribed(policy="disconnect")
+    effects = client.hear(Missed(1, "p", 3, "queue full"))
+    assert items(effects) == [Missed(1, "p", 3, "queue full"), Ended("subscribe", 1, "too slow: queue full")]
+    client.down()
+    assert client.up() == []
+
+
+def test_more_subscriptions_than_allowed_are_refused_here() -> None:
+    client = attached(subscriptions_max=1)
+    client.take(OpenSubscription("s", "x > 1"))
+    assert client.take(OpenSubscription("t", "x > 1")) == [Deliver(Failed("t", TOO_MANY))]
+
+
+# Advertisements and publications.
+
+
+def test_publications_are_numbered_kept_until_accepted_and_sent_again() -> None:
+    client = advertised()
+    assert messages(client.take(publish(b"1", b"2"))) == [Publish(1, 1, False, (b"h", b"h"), (b"1", b"2"))]
+    assert messages(client.take(publish(b"3"))) == [Publish(1, 3, False, (b"h",), (b"3",))]
+    assert client.hear(Accepted(1)) == [Deliver(Accepted(1))]
+    client.down()
+    again = [Publish(1, 2, False, (b"h",), (b"2",)), Publish(1, 3, False, (b"h",), (b"3",))]
+    assert client.up() == [Advertise(1, "TRUE"), *again]
+    client.hear(Accepted(3))
+    client.down()
+    assert client.up() == [Advertise(1, "TRUE")]
+
+
+def test_publications_begin_with_the_number_that_was_given() -> None:
+    client = advertised(first_publication=1000)
+    assert messages(client.take(publish(b"1"))) == [Publish(1, 1000, False, (b"h",), (b"1",))]
+    assert client.hear(Accepted(1000)) == [Deliver(Accepted(1000))]
+
+
+@pytest.mark.parametrize("through", [0, 5])
+def test_accepting_what_was_not_sent_or_was_accepted_is_dropped(through: int) -> None:
+    client = advertised()
+    client.take(publish(b"1"))
+    assert drops(client.hear(Accepted(through))) == [NOT_ASKED]
+
+
+def test_advertisements_come_first_then_publications_then_subscriptions() -> None:
+    client = Client()
+    client.take(OpenSubscription("s", "x > 1"))
+    client.take(OpenAdvertisement("a", "TRUE"))
+    client.take(publish(b"1"))
+    assert client.up() == [Advertise(1, "TRUE"), Publish(1, 1, False, (b"h",), (b"1",)), subscribe()]
+
+
+def test_a_full_window_refuses_more_until_some_is_accepted() -> None:
+    client = advertised(window_publications=2)
+    client.take(publish(b"1", b"2"))
+    assert not client.session.publishing.has_room(1, 1)
+    effects = client.take(publish(b"3", ticket="t"))
+    assert (drops(effects), items(effects)) == ([WINDOW_FULL], [Failed("t", WINDOW_FULL)])
+    client.hear(Accepted(1))
+    assert client.session.publishing.has_room(1, 1)
+
+
+def test_the_window_counts_bytes_but_one_publication_always_fits_alone() -> None:
+    client = advertised(window_bytes=10)
+    assert client.session.publishing.has_room(1, 1000)
+    client.take(publish(b"x" * 100))
+    assert not client.session.publishing.has_room(1, 1)
+
+
+def test_many_publications_leave_in_messages_of_bounded_length() -> None:
+    client = advertised(window_publications=10_000)
+    sent = messages(client.take(publish(*[b""] * (PUBLICATIONS_MAX + 1), ticket="t")))
+    assert [(it.first, len(it.heads)) for it in sent] == [(1, PUBLICATIONS_MAX), (PUBLICATIONS_MAX + 1, 1)]
+    assert client.hear(receipt("publish", PUBLICATIONS_MAX + 1)) == []
+    assert items(client.hear(receipt("publish", PUBLICATIONS_MAX))) == [
+        Confirmed("t", receipt("publish", PUBLICATIONS_MAX))
+    ]
+
+
+def test_a_receipt_for_publications_finds_who_asked() -> None:
+    client = advertised()
+    effects = client.take(publish(b"1", b"2", ticket="t"))
+    assert effects == [Deliver(Begun("t", 1)), Send("b", Publish(1, 1, True, (b"h", b"h"), (b"1", b"2")))]
+    assert client.hear(receipt("publish", 2)) == [Deliver(Confirmed("t", receipt("publish", 2)))]
+    assert drops(client.hear(receipt("publish", 2))) == [NOT_ASKED]
+
+
+def test_a_receipt_that_a_break_swallowed_is_told_as_unknown() -> None:
+    client = advertised()
+    client.take(publish(b"1", ticket="t"))
+    client.take(publish(b"2", ticket="u"))
+    client.hear(Accepted(1))
+    assert client.down() == [Deliver(Failed("t", RECEIPT_LOST))]
+    assert client.up() == [Advertise(1, "TRUE"), Publish(1, 2, True, (b"h",), (b"2",))]
+    assert items(client.hear(receipt("publish", 2))) == [Confirmed("u", receipt("publish", 2))]
+
+
+def test_a_refused_receipt_and_declined_publications_are_told() -> None:
+    client = advertised()
+    client.take(publish(b"1", ticket="t"))
+    assert client.hear(Declined((1,), "outside")) == [Deliver(Declined((1,), "outside"))]
+    assert items(client.hear(Refusal("publish", 1, "outside", False))) == [Failed("t", "outside", False)]
+    assert drops(client.hear(Refusal("publish", 1, "outside", False))) == [NOT_ASKED]
+
+
+def test_publishing_under_no_advertisement_is_given_up() -> None:
+    client = attached()
+    assert drops(client.take(publish(b"1"))) == [NO_SUCH]
+
+
+def test_an_advertisement_is_withdrawn_behind_its_publications_also_after_a_break() -> None:
+    client = advertised()
+    client.take(publish(b"1"))
+    assert client.take(CloseAdvertisement("w", 1)) == [Send("b", Unadvertise(1))]
+    assert drops(client.take(publish(b"2"))) == [NO_SUCH]
+    client.down()
+    assert client.up() == [Advertise(1, "TRUE"), Publish(1, 1, False, (b"h",), (b"1",)), Unadvertise(1)]
+    client.hear(Accepted(1))
+    client.down()
+    assert client.up() == [Unadvertise(1)]
+    assert items(client.hear(receipt("unadvertise", 1))) == [Confirmed("w", receipt("unadvertise", 1))]
+
+
+def test_an_advertisement_refused_for_now_is_retried() -> None:
+    client = attached()
+    client.take(OpenAdvertisement("a", "TRUE"))
+    (timer,) = client.hear(Refusal("advertise", 1, "busy", True))
+    assert client.take(Fired(timer.key)) == [Send("b", Advertise(1, "TRUE"))]
+    assert items(client.hear(Refusal("advertise", 1, "no", False))) == [Failed("a", "no", False)]
+
+
+# The broker.
+
+
+def test_what_anybody_else_says_is_dropped() -> None:
+    client = subscribed()
+    assert drops(client.hear(delivery(1), sender="x")) == [NOT_OUR_BROKER]
+    client.down()
+    assert drops(client.hear(delivery(1))) == [NOT_OUR_BROKER]
+
+
+def test_the_application_hears_that_it_was_turned_away() -> None:
+    assert Client().take(TurnedAway("b", "who are you")) == [Deliver(TurnedAway("b", "who are you"))]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(receipt(kind, 9) for kind in ("subscribe", "unsubscribe", "advertise", "unadvertise", "publish")),
+        *(Refusal(kind, 9, "no", True) for kind in ("subscribe", "unsubscribe", "advertise", "unadvertise", "publish")),
+    ],
+)
+def test_answers_that_were_not_asked_for_are_dropped(answer: Any) -> None:
+    assert drops(subscribed().hear(answer)) == [NOT_ASKED]
+
+
+def test_a_session_that_starts_again_waits_for_a_broker() -> None:
+    client = subscribed()
+    client.hear(delivery(1))
+    client.session.start(9.0)
+    client.session.check()
+    assert client.up() == [subscribe(guarantee="reference", since=50.0, after=(("p", 1),))]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"window_bytes": 0}, {"retry_first": 0.0}, {"retry_max": 0.1}, {"retries_max": -1}, {"retry_max": float("nan")}],
+)
+def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        SessionParams(**wrong)
+
+
+class PlainBroker:
+    """Keeps what is published and gives it, behind the positions, to whoever subscribes: the model in the property."""
+
+    def __init__(self) -> None:
+        self.published: list[bytes] = []
+        self.through = 0
+        self.sent: int | None = None
+        """The position of the subscriber; None while there is none."""
+
+    def hear(self, message: Any) -> list[Any]:
+        match message:
+            case Publish(_, first, _, _, payloads):
+                for number, payload in enumerate(payloads, first):
+                    if number > self.through:
+                        self.through = number
+                        self.published.append(payload)
+                return [Accepted(self.through)]
+            case Subscribe(number, _, _, _, after):
+                self.sent = dict(after).get("p", 0)
+                return [receipt("subscribe", number)]
+            case Advertise(number):
+                return [receipt("advertise", number)]
+        return []
+
+    def deliver(self, count: int, overlap: int) -> list[Any]:
+        if self.sent is None:
+            return []
+        begin = max(0, self.sent - overlap)
+        chosen = self.published[begin : self.sent + count]
+        self.sent = begin + len(chosen)
+        numbers = tuple(range(begin + 1, begin + 1 + len(chosen)))
+        return [Delivery("p", 60.0, numbers, (b"h",) * len(chosen), tuple(chosen), ((1,),))] if chosen else []
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("publish"), st.integers(1, 4)),
+        st.tuples(st.just("to broker"), st.integers(0, 5)),
+        st.tuples(st.just("to client"), st.integers(0, 5)),
+        st.tuples(st.just("deliver"), st.integers(1, 5), st.integers(0, 2)),
+        st.tuples(st.just("break")),
+        st.tuples(st.just("take"), st.integers(1, 5)),
+    ),
+    max_size=60,
+)
+
+
+@given(steps)
+def test_whatever_breaks_everything_published_arrives_once_and_in_order(script: list[Any]) -> None:
+    client, broker = Client(), PlainBroker()
+    out: list[Any] = []
+    back: list[Any] = []
+    received: list[bytes] = []
+    held = published = 0
+
+    def take(input: Any) -> None:
+        nonlocal held
+        for effect in client.take(input):
+            if isinstance(effect, Send):
+                out.append(effect.message)
+            elif isinstance(effect, Deliver) and isinstance(effect.item, Arrived):
+                received.extend(effect.item.payloads)
+                held += len(effect.item.payloads)
+
+    def run(step: Any) -> None:
+        nonlocal published, held
+        match step:
+            case ("publish", count):
+                take(publish(*[str(published + place).encode() for place in range(count)]))
+                published += count
+            case ("to broker", count):
+                for message in out[:count]:
+                    back.extend(broker.hear(message))
+                del out[:count]
+            case ("to client", count):
+                arriving = back[:count]
+                del back[:count]
+                for message in arriving:
+                    take(Received("b", message))
+            case ("deliver", count, overlap):
+                back.extend(broker.deliver(count, overlap))
+            case ("break",):
+                take(PeerDown("b", 1, "broken"))
+                out.clear()
+                back.clear()
+                broker.sent = None
+                take(PeerUp("b", 1))
+            case ("take", count):
+                count = min(count, held)
+                held -= count
+                take(Took(1, count))
+
+    take(PeerUp("b", 1))
+    take(OpenAdvertisement("a", "TRUE"))
+    take(OpenSubscription("s", "TRUE", window=1000))
+    run(("to broker", 2))
+    run(("to client", 2))
+    for step in script:
+        run(step)
+    for step in (("break",), ("to broker", 1000), ("to client", 1000), ("deliver", 1000, 0), ("to client", 1000)):
+        run(step)
+    assert received == [str(number).encode() for number in range(published)]

@@ -1,0 +1,387 @@
+"""The spanning tree, input by input, and in the simulator together with access."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
+from tidings.machine.inputs import Fired, Received
+from tidings.machine.node import Node
+from tidings.machine.signals import NeighbourDown, NeighbourReplaced, NeighbourUp, PeerDown, PeerUp
+from tidings.machine.streams import random_stream
+from tidings.model.errors import UsageError
+from tidings.protocols.access.access import Access
+from tidings.protocols.access.judging import open_judge
+from tidings.protocols.access.params import AccessParams
+from tidings.protocols.overlay import spanning_tree as tree
+from tidings.protocols.overlay.capabilities import Overlay, Strategy, check
+from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
+from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
+from tidings.sim.network.latency import Constant
+from tidings.sim.network.rule import Fates, Rule, Wrapper
+from tidings.sim.node import Draws
+from tidings.sim.simulator import Simulator
+
+
+def alone(name: str = "m", **params: Any) -> SpanningTree:
+    machine = SpanningTree(name, SpanningTreeParams(**params))
+    assert machine.start(0.0) == []
+    return machine
+
+
+def run(machine: SpanningTree, *inputs: Any) -> list[Effect]:
+    """The effects of the last of these inputs."""
+    effects: list[Effect] = []
+    for input in inputs:
+        effects = machine.handle(1.0, input)
+        machine.check()
+    return effects
+
+
+def offers(peer: str, root: str, distance: int, sequence: int = 0) -> Received:
+    return Received(peer, TreeOffer(root, sequence, distance))
+
+
+def below(parent: str, name: str = "m", **params: Any) -> SpanningTree:
+    """A broker that is below `parent`, the root."""
+    machine = alone(name, **params)
+    run(machine, PeerUp(parent, 1), offers(parent, parent, 0), Received(parent, Joined()))
+    assert machine.neighbours == [parent]
+    return machine
+
+
+def test_a_new_peer_is_told_what_we_offer() -> None:
+    assert run(alone(), PeerUp("a", 1)) == [Send("a", TreeOffer("m", 0, 0))]
+
+
+def test_a_broker_goes_below_a_lower_root_and_tells_all() -> None:
+    machine = alone()
+    assert run(machine, PeerUp("a", 1), PeerUp("z", 1), offers("a", "a", 0)) == [
+        Send("a", TreeOffer("a", 0, 1)),
+        Send("z", TreeOffer("a", 0, 1)),
+        Send("a", Join()),
+    ]
+    assert run(machine, Received("a", Joined())) == [NeighbourUp("a", 1)]
+
+
+def test_who_joins_is_a_neighbour_and_hears_the_answer_before_anything_else() -> None:
+    assert run(alone(), PeerUp("z", 1), Received("z", Join())) == [Send("z", Joined()), NeighbourUp("z", 1)]
+
+
+def test_who_offers_a_higher_root_is_left_alone() -> None:
+    assert run(alone(), PeerUp("z", 1), offers("z", "z", 0)) == []
+
+
+@pytest.mark.spec("D-6")
+def test_a_better_root_elsewhere_is_joined_only_after_the_old_link_went_down() -> None:
+    machine = below("b")
+    run(machine, PeerUp("c", 1))
+    assert run(machine, offers("c", "a", 3)) == [
+        Send("b", TreeOffer("a", 0, 4)),
+        Send("c", TreeOffer("a", 0, 4)),
+        Send("b", Leave()),
+    ]
+    assert run(machine, Received("b", Left())) == [NeighbourDown("b", 1, tree.LEFT), Send("c", Join())]
+    assert run(machine, Received("c", Joined())) == [NeighbourUp("c", 2)]
+
+
+def test_a_lost_link_is_replaced_by_another_way_to_the_same_root() -> None:
+    machine = alone()
+    run(machine, PeerUp("b", 1), offers("b", "a", 3), Received("b", Joined()))
+    run(machine, PeerUp("c", 1), offers("c", "a", 3))
+    assert run(machine, PeerDown("b", 1, "gone")) == [NeighbourDown("b", 1, "gone"), Send("c", Join())]
+
+
+def test_a_shorter_way_is_taken_only_if_it_saves_enough() -> None:
+    machine = alone()
+    run(machine, PeerUp("b", 1), offers("b", "a", 3), Received("b", Joined()), PeerUp("c", 1))
+    assert run(machine, offers("c", "a", 2)) == []
+    assert run(machine, offers("c", "a", 1))[-1] == Send("b", Leave())
+
+
+def test_an_offer_that_may_be_our_own_is_not_taken_and_the_root_is_asked_to_renew() -> None:
+    machine = below("a")
+    run(machine, PeerUp("z", 1), offers("z", "a", 2))
+    effects = run(machine, PeerDown("a", 1, "gone"))
+    assert machine.root == "m"
+    assert effects == [
+        NeighbourDown("a", 1, "gone"),
+        Send("z", TreeOffer("m", 0, 0)),
+        Send("z", RenewTree("a", 1)),
+        SetTimer("renew", 1.5),
+    ]
+    assert run(machine, offers("z", "a", 2, sequence=1)) == [
+        Send("z", TreeOffer("a", 1, 3)),
+        CancelTimer("renew"),
+        Send("z", Join()),
+    ]
+
+
+def test_while_nobody_answers_the_root_is_asked_again_by_another_way() -> None:
+    machine = below("a")
+    run(machine, PeerUp("y", 1), offers("y", "a", 5), PeerUp("z", 1), offers("z", "a", 2))
+    run(machine, PeerDown("a", 1, "gone"))
+    assert run(machine, Fired("renew")) == [Send("y", RenewTree("a", 1)), SetTimer("renew", 1.5)]
+    assert run(machine, Fired("renew")) == [Send("z", RenewTree("a", 1)), SetTimer("renew", 1.5)]
+    assert run(machine, PeerDown("y", 1), offers("z", "z", 0)) == [CancelTimer("renew")]
+
+
+def test_a_request_to_renew_goes_up_to_the_root_which_raises_its_sequence_once() -> None:
+    machine = below("a")
+    assert run(machine, Received("a", RenewTree("a", 1))) == [Send("a", RenewTree("a", 1))]
+    root = alone("a")
+    run(root, PeerUp("m", 1), PeerUp("n", 1))
+    assert run(root, Received("m", RenewTree("a", 1))) == [
+        Send("m", TreeOffer("a", 1, 0)),
+        Send("n", TreeOffer("a", 1, 0)),
+    ]
+    for sequence in (0, 1, 2 + tree.SEQUENCE_STEP_MAX):
+        assert run(root, Received("n", RenewTree("a", sequence))) == []
+    assert run(root, Received("n", RenewTree("b", 9))) == []
+
+
+def test_when_the_way_to_the_root_turns_round_the_link_stays_up() -> None:
+    """m is the root and z below it; then z hears of a, and m wants to be below z."""
+    machine = alone()
+    run(machine, PeerUp("z", 1), Received("z", Join()))
+    assert run(machine, offers("z", "a", 1)) == [Send("z", TreeOffer("a", 0, 2)), Send("z", Join())]
+    assert run(machine, Received("z", Leave())) == []
+    assert run(machine, Received("z", Joined())) == [Send("z", Left())]
+    assert machine.neighbours == ["z"]
+
+
+def test_who_leaves_for_a_root_that_is_worse_is_asked_to_stay_once() -> None:
+    machine = below("a")
+    run(machine, PeerUp("z", 1), offers("z", "b", 1), Received("z", Join()))
+    assert run(machine, Received("z", Leave())) == [Send("z", Stay())]
+    assert run(machine, Received("z", Leave())) == [NeighbourDown("z", 2, tree.LEFT), Send("z", Left())]
+
+
+def test_who_is_asked_to_stay_keeps_its_claim() -> None:
+    machine = below("b")
+    run(machine, PeerUp("c", 1), offers("c", "a", 3))
+    assert run(machine, offers("b", "a", 1), Received("b", Stay())) == []
+    assert machine.neighbours == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        (TreeOffer("z", 0, 1), tree.BAD_OFFER),
+        (TreeOffer("b", 0, 0), tree.BAD_OFFER),
+        (TreeOffer("y", 0, 3), tree.BAD_OFFER),
+        (TreeOffer("b", 0, 10_000), tree.BAD_OFFER),
+        (Joined(), tree.NOT_ASKED),
+        (Left(), tree.NOT_ASKED),
+        (Stay(), tree.NOT_ASKED),
+        (Leave(), tree.NOT_JOINED),
+    ],
+)
+def test_what_makes_no_sense_is_dropped_with_a_reason(message: Any, reason: str) -> None:
+    assert run(alone(), PeerUp("y", 1), Received("y", message)) == [Drop(message, reason)]
+    assert run(alone(), Received("y", message)) == [Drop(message, tree.NOT_A_PEER)]
+
+
+def test_joining_twice_is_dropped() -> None:
+    machine = alone()
+    run(machine, PeerUp("y", 1), Received("y", Join()))
+    assert run(machine, Received("y", Join())) == [Drop(Join(), tree.JOINED_ALREADY)]
+
+
+def test_a_root_too_far_away_is_not_joined() -> None:
+    machine = alone(distance_max=3)
+    assert run(machine, PeerUp("z", 1), offers("z", "a", 3)) == []
+    assert run(machine, offers("z", "a", 2))[-1] == Send("z", Join())
+
+
+def test_only_so_many_roots_are_remembered() -> None:
+    machine = alone(roots_max=2)
+    run(machine, PeerUp("z", 1), *(offers("z", root, 1) for root in "lkjihg"))
+    assert list(machine.told) == ["h", "g"]
+
+
+def test_a_restart_with_its_state_takes_the_neighbours_down() -> None:
+    machine = below("a")
+    assert machine.start(9.0) == [NeighbourDown("a", 1, tree.STARTED_AGAIN)]
+    machine.check()
+
+
+@pytest.mark.parametrize("name", ["distance_max", "gain_min", "renew_after", "roots_max"])
+def test_parameters_that_make_no_sense_are_refused_by_name(name: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name}:"):
+        SpanningTreeParams(**{name: 0})
+
+
+# What the overlay tells, and to whom that is enough.
+
+
+@pytest.mark.spec("D-7")
+@pytest.mark.parametrize(
+    ("strategy", "overlay"),
+    [
+        *[(Strategy.PATH, overlay) for overlay in Overlay if overlay is not Overlay.SCRIPTED],
+        *[(strategy, Overlay.DHTREE) for strategy in (Strategy.NOTIFIED, Strategy.INFORMED)],
+        *[(strategy, Overlay.SPANNING_TREE) for strategy in (Strategy.NOTIFIED, Strategy.INFORMED)],
+    ],
+)
+def test_a_strategy_that_needs_more_than_the_overlay_tells_is_refused(strategy: Strategy, overlay: Overlay) -> None:
+    with pytest.raises(UsageError, match=f"{strategy.title}.*{overlay.title}.*use one of: STRAWMAN"):
+        check(strategy, overlay)
+
+
+@pytest.mark.spec("D-7")
+def test_the_other_pairs_fit() -> None:
+    for overlay in Overlay:
+        check(Strategy.STRAWMAN, overlay)
+        check(Strategy.TIMED, overlay)
+    for overlay in (Overlay.LSTREE, Overlay.WITREE, Overlay.SCRIPTED):
+        check(Strategy.NOTIFIED, overlay)
+        check(Strategy.INFORMED, overlay)
+    check(Strategy.PATH, Overlay.SCRIPTED)
+
+
+# With access, in the simulator.
+
+
+class Partition(Wrapper):
+    """Nothing passes between two sides while it lasts."""
+
+    def __init__(self, inner: Rule) -> None:
+        super().__init__(inner)
+        self.side: set[str] = set()
+
+    def fate(self, now: float, sender: str, to: str, size_bytes: int, transport: Any) -> Fates:
+        if (sender in self.side) != (to in self.side):
+            return ()
+        return self.inner.fate(now, sender, to, size_bytes, transport)
+
+
+class Listener:
+    """Writes down what the overlay tells, and when."""
+
+    messages: tuple[type, ...] = ()
+
+    def __init__(self) -> None:
+        self.up: dict[str, int] = {}
+        self.changed_at = 0.0
+        self.told: list[type] = []
+
+    def start(self, now: float) -> list[Effect]:
+        return []
+
+    def handle(self, now: float, input: Any) -> list[Effect]:
+        match input:
+            case NeighbourUp(neighbour, epoch):
+                assert neighbour not in self.up
+                self.up[neighbour] = epoch
+            case NeighbourDown(neighbour, epoch):
+                assert self.up.pop(neighbour) == epoch
+            case _:
+                return []
+        self.changed_at = now
+        self.told.append(type(input))
+        return []
+
+    def check(self) -> None:
+        pass
+
+
+class World:
+    def __init__(self, names: list[str], edges: list[tuple[str, str]], seed: int) -> None:
+        self.names, self.edges = names, edges
+        self.network = Partition(Constant(0.02))
+        self.simulator = Simulator(seed, self.network, checking=True)
+        for name in names:
+            links = tuple(other for one, other in edges if one == name)
+            self.simulator.add(name, partial(self.broker, name, links))
+
+    def broker(self, name: str, links: tuple[str, ...], draws: Draws) -> Node:
+        access = Access(name, AccessParams(links=links), open_judge, draws("access"))
+        return Node({"access": access, "overlay": SpanningTree(name, SpanningTreeParams()), "routing": Listener()})
+
+    def listener(self, name: str) -> Listener:
+        machine = self.simulator.nodes[name].machine
+        assert isinstance(machine, Node)
+        routing = machine.parts["routing"]
+        assert isinstance(routing, Listener)
+        return routing
+
+    def judge(self, names: list[str] | None = None) -> None:
+        """A spanning tree of these nodes, which are connected."""
+        alive = names or self.names
+        up = {name: sorted(self.listener(name).up) for name in alive}
+        assert all(name in up[other] for name in alive for other in up[name]), "one end only"
+        assert sum(map(len, up.values())) == 2 * (len(alive) - 1)
+        reached, ahead = {alive[0]}, [alive[0]]
+        while ahead:
+            new = [other for other in up[ahead.pop()] if other not in reached]
+            reached.update(new)
+            ahead += new
+        assert reached == set(alive)
+
+    def partition(self, side: set[str]) -> None:
+        self.network.side = side
+        for one, other in self.edges:
+            if (one in side) != (other in side):
+                self.simulator.break_link(one, other)
+
+
+def shape(kind: str, size: int) -> tuple[list[str], list[tuple[str, str]]]:
+    names = [f"b{number:02}" for number in range(size)]
+    random_stream(size).shuffle(names)
+    if kind == "ring":
+        return names, [(name, names[(place + 1) % size]) for place, name in enumerate(names)]
+    return names, [(one, other) for one in names for other in names if one < other]
+
+
+@pytest.mark.spec("D-3")
+@pytest.mark.parametrize(("kind", "size"), [("ring", 12), ("clique", 8)])
+@pytest.mark.parametrize("seed", range(3))
+def test_rings_and_cliques_are_trees_again_five_seconds_after_a_partition_heals(
+    kind: str, size: int, seed: int
+) -> None:
+    world = World(*shape(kind, size), seed)
+    world.simulator.run(5.0)
+    world.judge()
+    half = set(world.names[: size // 2])
+    world.partition(half)
+    world.simulator.run(35.0)
+    world.judge([name for name in world.names if name in half])
+    world.judge([name for name in world.names if name not in half])
+    world.partition(set())
+    world.simulator.run(40.0)
+    world.judge()
+    world.simulator.run(60.0)
+    assert max(world.listener(name).changed_at for name in world.names) <= 40.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_death_and_return_of_the_root_leave_a_tree(seed: int) -> None:
+    world = World(*shape("clique", 8), seed)
+    world.simulator.run(5.0)
+    root = min(world.names)
+    world.simulator.crash(root)
+    world.simulator.run(10.0)
+    world.judge([name for name in world.names if name != root])
+    world.simulator.restart(root, keep_state=False)
+    world.simulator.run(15.0)
+    world.judge()
+
+
+def test_a_network_in_which_nothing_happens_is_silent() -> None:
+    world = World(*shape("ring", 6), seed=1)
+    world.simulator.run(5.0)
+    sent = world.simulator.counters().sent
+    world.simulator.run(100.0)
+    assert world.simulator.counters().sent == sent
+
+
+@pytest.mark.spec("D-2")
+def test_routing_hears_of_links_through_neighbour_signals_only() -> None:
+    world = World(*shape("ring", 6), seed=1)
+    world.simulator.run(5.0)
+    told = {kind for name in world.names for kind in world.listener(name).told}
+    assert told <= {NeighbourUp, NeighbourDown, NeighbourReplaced}
+    assert len(world.simulator.links.live) == 6
+    assert sum(len(world.listener(name).up) for name in world.names) == 2 * 5
