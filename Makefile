@@ -13,7 +13,7 @@ READY_FOR_DOCS := $(VENV)/ready-for-docs
 TYPED := src tests tools $(if $(wildcard bench/*.py),bench)
 
 .PHONY: help setup demo test test-long format check check-format check-lint check-types check-imports check-licences \
-	bench bench-simulator sim spec-report docs clean
+	bench bench-simulator bench-sockets bench-brokers sim spec-report docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -30,7 +30,7 @@ $(READY_FOR_DOCS): $(READY)
 	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,dev,docs
 	@touch $@
 
-demo: $(READY)  ## real flights against a few hundred filters, live, for about 20 seconds
+demo: $(READY)  ## a network of brokers, real flights, one broker killed; for about 30 seconds
 	@$(BIN)/tidings demo
 
 test: $(READY)  ## the quick tests
@@ -66,6 +66,12 @@ bench: $(READY)  ## measure matching and write docs/benchmarks.md
 
 bench-simulator: $(READY)  ## measure the simulator beside simpy and a bare heap
 	@$(BIN)/python -m bench.simulator
+
+bench-sockets: $(READY)  ## measure two hosts beside bare asyncio streams
+	@$(BIN)/python -m bench.sockets
+
+bench-brokers: $(READY)  ## measure a broker beside NATS, Mosquitto, Redis and zenoh, those that are installed
+	@$(BIN)/python -m bench.brokers
 
 sim: $(READY)  ## look for trouble in SEEDS=200 simulated runs
 	@$(BIN)/tidings sim hunt gossip-chaos --seeds $(SEEDS)

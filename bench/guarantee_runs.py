@@ -54,7 +54,7 @@ HOMES = ("us-e", "de-c", "ch-e")
 
 CLIENT_LATENCY = 0.001
 PUBLISHERS, RATE, CLASSES = 10, 10, 5
-INITIAL, JOINING_FOR, JOIN_AT = 20, 30.0, 10.0
+INITIAL, JOIN_AT = 20, 10.0
 BEGIN = 3.0
 """When publishing begins."""
 RECEIPT_SHARE = 0.1
@@ -66,6 +66,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     system: System
     kind: Literal["installed", "reference", "mixed"]
     seconds: float = 300.0
+    joining: float = 30.0
+    """Seconds for which subscribers join."""
     joins: int = 5
     """Subscribers that join in a second."""
     timeout: float = 1.0
@@ -128,15 +130,12 @@ class Experiment:
         self.subscribers: list[Joined] = []
         self.published: dict[tuple[str, int], tuple[float, bytes]] = {}
         self.counts: Counter[str] = Counter()
-        self.in_memory: list[int] = []
 
     def run(self) -> Outcome:
         self.add_brokers()
         self.add_publishers()
         self.add_subscribers()
         end = BEGIN + self.setting.seconds
-        for second in range(int(BEGIN) + 1, int(end)):
-            self.simulator.call_at(second + 0.5, self.sample)
         now = 0.0
         while now < end:
             # Publications are scheduled second by second, or the queue of the simulator would hold all of them.
@@ -168,7 +167,7 @@ class Experiment:
             self.simulator.inject(BEGIN - 1.5, name, OpenAdvertisement("advertise", f"class = {number % CLASSES}"))
 
     def add_subscribers(self) -> None:
-        count = INITIAL + int(self.setting.joins * JOINING_FOR)
+        count = INITIAL + int(self.setting.joins * self.setting.joining)
         weights = [1 / rank for rank in range(1, CLASSES + 1)]
         for number in range(count):
             at = BEGIN - 1.0 if number < INITIAL else BEGIN + JOIN_AT + (number - INITIAL) / self.setting.joins
@@ -227,12 +226,6 @@ class Experiment:
         ticket = ("receipt", number) if self.draw.random() < RECEIPT_SHARE else None
         self.simulator.inject(at, publisher, PublishBatch(1, (head,), (b"",), ticket))
 
-    def sample(self) -> None:
-        for number in range(PUBLISHERS):
-            machine: Any = self.simulator.nodes[f"p{number}"].machine
-            session = machine.parts["delivery"]
-            self.in_memory.append(len(session.kept if self.setting.system == "plain" else session.awaited))
-
     # What came of it.
 
     def outcome(self) -> Outcome:
@@ -245,27 +238,32 @@ class Experiment:
                         receipt = item if isinstance(item, Receipt) else item.receipt
                         assert receipt is not None
                         subscriber.installed_at = receipt.at
+        spans = self.unacknowledged()
+        seconds = [BEGIN + 1.5 + second for second in range(int(self.setting.seconds) - 2)]
         return Outcome(
             setting=self.setting,
             subscribers=self.subscribers,
             published=self.published,
-            ack_times=self.ack_times(),
-            in_memory=self.in_memory,
+            ack_times=[until - begun for mine in spans for begun, until in mine],
+            in_memory=[sum(begun <= at < until for begun, until in mine) for mine in spans for at in seconds],
             sent=CountingProcess.sent_by_brokers,
             brokers=len(self.regions),
         )
 
-    def ack_times(self) -> list[float]:
-        times = []
+    def unacknowledged(self) -> list[list[tuple[float, float]]]:
+        """For each publisher from when to when each publication with a receipt was outstanding."""
+        spans = []
         for number in range(PUBLISHERS):
             begun: dict[Any, float] = {}
+            mine = []
             for at, item in self.simulator.delivered(f"p{number}"):
                 match item:
                     case Begun(("receipt", _) as ticket):
                         begun[ticket] = at
                     case Confirmed(("receipt", _) as ticket):
-                        times.append(at - begun[ticket])
-        return times
+                        mine.append((begun[ticket], at))
+            spans.append(mine)
+        return spans
 
 
 def make_broker(name: NodeId, params: BrokerParams, draws: Draws) -> Machine:

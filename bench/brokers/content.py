@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from random import Random
 
 from tidings.machine.publications import encode_head
+from tidings.matching import Index
+from tidings.matching.index.answers import Key
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
@@ -35,7 +37,7 @@ class Sample:
 class Content:
     samples: list[Sample]
     filters: list[str]
-    wanted: list[list[int]]
+    wanted: list[list[Key]]
     """For each sample the subscribers that want it."""
 
 
@@ -76,11 +78,10 @@ def sample_of(attributes: dict[str, Value]) -> Sample:
 def make_content(samples: int, subscribers: int, seed: int = 1) -> Content:
     random = Random(seed)
     texts = filters_of(random, subscribers)
-    filters = [parse(text) for text in texts]
+    index = Index()
+    index.add_many((place, parse(text)) for place, text in enumerate(texts))
     events = [attributes_of(random) for _ in range(samples)]
-    wanted = [
-        [place for place, filter in enumerate(filters) if filter.matches(Event(attributes))] for attributes in events
-    ]
+    wanted = [list(found) for found in index.match_batch([Event(attributes) for attributes in events])]
     return Content([sample_of(attributes) for attributes in events], texts, wanted)
 
 

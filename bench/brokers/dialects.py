@@ -35,6 +35,9 @@ class Dialect(Protocol):
     def taken(self, count: int) -> bytes:
         """What a subscriber says when it took so many; empty if nothing."""
 
+    def sign_of_life(self) -> bytes:
+        """What every client says once a second; empty if nothing."""
+
 
 def connect(port: int) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), TIMEOUT_SECONDS)
@@ -81,6 +84,9 @@ class Nats:
     def taken(self, count: int) -> bytes:
         return b""
 
+    def sign_of_life(self) -> bytes:
+        return b""
+
 
 class Mqtt:
     def packet(self, kind: int, body: bytes) -> bytes:
@@ -121,6 +127,9 @@ class Mqtt:
     def taken(self, count: int) -> bytes:
         return b""
 
+    def sign_of_life(self) -> bytes:
+        return b""
+
 
 class Redis:
     def command(self, *words: bytes) -> bytes:
@@ -147,6 +156,9 @@ class Redis:
     def taken(self, count: int) -> bytes:
         return b""
 
+    def sign_of_life(self) -> bytes:
+        return b""
+
 
 class Tidings:
     """Our own wire format. A publish frame holds the number of its first publication as eight bytes, which are the only
@@ -158,8 +170,9 @@ class Tidings:
         connection = connect(port)
         connection.sendall(frame(encode(hello(name, capabilities=("link",)))))
         reader = FrameReader()
+        # The end with the smaller name takes the connection with its first heartbeat: that is the broker.
         self.wait_for(connection, reader, Heartbeat)
-        connection.sendall(frame(encode(Heartbeat())) + frame(encode(Attach("client", b""))))
+        connection.sendall(frame(encode(Attach("client", b""))))
         self.wait_for(connection, reader, Attached)
         return connection
 
@@ -200,6 +213,9 @@ class Tidings:
 
     def taken(self, count: int) -> bytes:
         return frame(encode(Taken(1, count)))
+
+    def sign_of_life(self) -> bytes:
+        return frame(encode(Heartbeat()))
 
 
 DIALECTS: dict[str, Dialect] = {TIDINGS: Tidings(), NATS: Nats(), MOSQUITTO: Mqtt(), REDIS: Redis()}

@@ -76,19 +76,23 @@ class Subscriber:
         return count
 
     def tell(self) -> None:
-        words = self.dialect.taken(self.not_told)
-        if words:
-            self.connection.setblocking(True)
-            self.connection.sendall(words)
-            self.connection.setblocking(False)
+        say(self.connection, self.dialect.taken(self.not_told))
         self.not_told = 0
+
+
+def say(connection: socket.socket, words: bytes) -> None:
+    if words:
+        connection.setblocking(True)
+        connection.sendall(words)
+        connection.setblocking(False)
 
 
 class Blast:
     """Sends and counts for as long as it is told."""
 
     def __init__(self, dialect: Dialect, publisher: socket.socket, subscribers: Sequence[socket.socket]) -> None:
-        self.publisher = publisher
+        self.dialect, self.publisher = dialect, publisher
+        self.alive_at = time.perf_counter()
         self.subscribers = [Subscriber(connection, dialect) for connection in subscribers]
         self.sent = self.expected = self.received = self.next_chunk = 0
         self.pending: Any = b""
@@ -120,6 +124,13 @@ class Blast:
             elif mask & selectors.EVENT_READ:
                 self.hear()
         self.write(load)
+        if time.perf_counter() > self.alive_at + 1.0:
+            self.show_life()
+
+    def show_life(self) -> None:
+        self.alive_at = time.perf_counter()
+        for subscriber in self.subscribers:
+            say(subscriber.connection, self.dialect.sign_of_life())
 
     def hear(self) -> None:
         """What is said to the publisher is of no interest, but it has to be read."""

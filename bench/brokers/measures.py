@@ -9,9 +9,10 @@ from bench.brokers.dialects import DIALECTS, EVERYTHING
 from bench.brokers.load import Blast, Load, Rates, latencies
 from bench.brokers.servers import Server
 
-CHUNK_EVENTS = 256
+CHUNK_EVENTS = 1024
 FORWARDED_SAMPLES = 2048
-FILTERED_SAMPLES = 8192
+FILTERED_SAMPLES = 131_072
+"""More than a broker remembers, so that each event of the filtered run is new to it."""
 
 
 @dataclass(frozen=True)

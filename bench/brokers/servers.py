@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,7 +34,8 @@ def program(name: str) -> str:
 
 def command_of(broker: str, port: int, folder: Path) -> list[str]:
     if broker == TIDINGS:
-        return [sys.executable, "-m", "tidings", "broker", "--listen", f"127.0.0.1:{port}", "--log", "error"]
+        listen = ["--listen", f"127.0.0.1:{port}", "--log", "error"]
+        return [sys.executable, "-m", "tidings", "broker", "--name", "broker", *listen]
     if broker == NATS:
         return [program("nats-server"), "-a", "127.0.0.1", "-p", str(port)]
     if broker == MOSQUITTO:
@@ -69,7 +69,9 @@ class Server:
 
     def __enter__(self) -> Self:
         with (self.folder / "log").open("wb") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+            # A broker that is meant to be quick runs on uvloop, where that is installed.
+            settings = {"TIDINGS_BROKER_UVLOOP": "true"} if find_spec("uvloop") else {}
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env={**os.environ, **settings})
         try:
             self.wait()
         except BaseException:
@@ -107,6 +109,3 @@ def free_port() -> int:
         listening.bind(("127.0.0.1", 0))
         port: int = listening.getsockname()[1]
         return port
-
-
-Clock = Callable[[], float]

@@ -16,8 +16,13 @@ def main() -> int:
         )
         return USAGE
 
-    from tidings.cli.program import run
+    from tidings.model.errors import UsageError
 
+    try:
+        from tidings.cli.program import run
+    except UsageError as missing:
+        print(f"tidings: {missing}", file=sys.stderr)
+        return USAGE
     return run(sys.argv[1:])
 
 

@@ -126,10 +126,16 @@ class BrokerWorld:
         if isinstance(chosen, str):
             self.tell(chosen, self.news[chosen].popleft())
         else:
-            sender, to = chosen
-            data = self.queues[chosen].popleft()
-            self.tell(to, Received(sender, decode(data), len(data)))
+            self.arrive(*chosen)
         return True
+
+    def arrive(self, sender: str, to: str) -> None:
+        """The next message on this link, for those who choose the order themselves."""
+        data = self.queues[sender, to].popleft()
+        self.tell(to, Received(sender, decode(data), len(data)))
+
+    def under_way(self, sender: str, to: str) -> list[Any]:
+        return [decode(data) for data in self.queues[sender, to]]
 
     def run(self, steps: int) -> None:
         for _ in range(steps):

@@ -13,6 +13,7 @@ from tidings.model.values import Value
 from tidings.protocols.delivery.edge import Edge
 from tidings.protocols.delivery.messages import Advertise, Delivery, History, Publish, Reference, Subscribe, Taken
 from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.publishers import publisher_of
 
 C1 = (("c", 1),)
 C2 = (("c", 2),)
@@ -69,14 +70,15 @@ class Desk:
 
     def know(self, advertisement: str, filter: str = "x >= 0", hop: str | None = "b") -> list[Effect]:
         """Routing knows the advertisement, from now on or again."""
+        id = named(advertisement, "a" if hop is None else "z")
         if hop is not None:
-            self.ways.hops[advertisement] = hop
-        publisher = advertisement.rpartition("/")[0]
-        return self.step(Known(advertisement, publisher, parse(filter), hop))
+            self.ways.hops[id] = hop
+        return self.step(Known(id, publisher_of(id), parse(filter), hop))
 
     def forget(self, advertisement: str) -> list[Effect]:
-        self.ways.hops.pop(advertisement, None)
-        return self.step(Forgotten(advertisement))
+        id = named(advertisement)
+        self.ways.hops.pop(id, None)
+        return self.step(Forgotten(id))
 
     def fire(self, key: Any, at: float) -> list[Effect]:
         self.now = at
@@ -121,6 +123,11 @@ class Desk:
         return self.say(client, Taken(number, count))
 
 
+def named(advertisement: str, broker: str = "z") -> str:
+    """With the broker that offers it: z, far away, unless it is said."""
+    return advertisement if "@" in advertisement else f"{advertisement}@{broker}"
+
+
 def head(value: Value) -> bytes:
     return encode_head({"x": value})
 
@@ -128,7 +135,7 @@ def head(value: Value) -> bytes:
 def batch(publisher: str, numbers: Sequence[int], at: float = 0.0, size: int = 0) -> Publications:
     heads = tuple(head(number) for number in numbers)
     payloads = tuple(b"p" * size for _ in numbers)
-    return Publications(publisher, f"{publisher}/1", at, 0, tuple(numbers), heads, payloads)
+    return Publications(publisher, named(f"{publisher}/1"), at, 0, tuple(numbers), heads, payloads)
 
 
 def subscription(number: int = 1, filter: str = "x >= 0", **options: Any) -> Subscribe:
@@ -175,7 +182,7 @@ def received(effects: Iterable[Effect], client: str, number: int = 1) -> list[in
 def asked(effects: list[Any]) -> list[tuple[str, tuple[tuple[str, int | None], ...], float | None]]:
     """The questions that leave: to whom, for what, since when."""
     return [
-        (effect.to, effect.message.wanted, effect.message.since)
+        (effect.to, tuple((id.removesuffix("@z"), after) for id, after in effect.message.wanted), effect.message.since)
         for effect in effects
         if isinstance(effect, Send) and isinstance(effect.message, Reference)
     ]
@@ -188,7 +195,7 @@ def answer(desk: Desk, publisher: str, *numbers: int, at: float = 0.0, **fields:
         "client": "c",
         "subscription": 1,
         "round": subscription.streams[publisher].round,
-        "advertisement": f"{publisher}/1",
+        "advertisement": named(f"{publisher}/1"),
         "publisher": publisher,
         "group_at": None,
         "is_truncated": False,

@@ -11,7 +11,7 @@ from tidings.protocols.teaching.gossip import Repair
 from tidings.wire import REGISTRY
 
 LENGTH_MAX = 6
-"""Tuples, texts and bytes are drawn no longer than this, or than they may be; bounds have tests of their own."""
+"""Tuples, texts and bytes are drawn no longer than this, unless they must be longer; bounds have tests of their own."""
 
 names = st.from_regex(r"[a-z_][a-z0-9_.]{0,6}", fullmatch=True).filter(lambda name: name != "time")
 values = st.one_of(
@@ -57,13 +57,15 @@ def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return st.tuples(*[of_type(member) for member in members])
         case inspect.VarTupleType(member):
             return st.lists(of_type(member), min_size=kind.min_length or 0, max_size=length(kind)).map(tuple)
+        case inspect.StructType(cls) if issubclass(cls, Message):
+            return of_message(cls)
         case inspect.StructType(cls, fields):
             return st.builds(cls, *[of_type(field.type) for field in fields])
     raise AssertionError(f"no strategy for {kind}")
 
 
 def length(kind: Any) -> int:
-    return min(int(kind.max_length), LENGTH_MAX)
+    return max(min(int(kind.max_length), LENGTH_MAX), kind.min_length or 0)
 
 
 def of_message(kind: type) -> st.SearchStrategy[Message]:

@@ -8,18 +8,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.broker_world import BrokerWorld
+from tests.properties.message_strategies import of_message
+from tidings.machine.effects import Send
+from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.machine.node import Node
-from tidings.machine.signals import Offer, Unoffer, Unwant, Want
+from tidings.machine.signals import (
+    ClientDown,
+    ClientUp,
+    NeighbourDown,
+    NeighbourUp,
+    Offer,
+    PeerDown,
+    PeerUp,
+    Unoffer,
+    Unwant,
+    Want,
+)
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.inspection import diagnosis
 from tidings.protocols.inspection.diagnosis import diagnose
-from tidings.protocols.inspection.inspection import Inspection
+from tidings.protocols.inspection.inspection import Inspection, InspectionParams
+from tidings.protocols.inspection.messages import Inspect, Whereabouts
 from tidings.protocols.inspection.network import Network, Reported
-from tidings.protocols.inspection.rows import BrokerRow, RouteRow
+from tidings.protocols.inspection.rows import BrokerRow, CounterRow, RouteRow
 from tidings.protocols.inspection.way import trace_event
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.wire import decode, encode
 
 WANTED = ("a > 1", "a > 2", "a > 1 AND b < 5", "b = 3", "a = 1 OR b > 7", "s LIKE 'x%'", "LENGTH(s) > 2", "TRUE")
 OFFERED = ("a > 0", "a < 0", "b > 4", "EXISTS s", "TRUE", "a = 1 AND b = 1")
@@ -55,7 +71,10 @@ class Brokers:
 
     def report(self, name: str) -> Reported:
         inspection, router = self.inspections[name], self.routers[name]
-        tables = {table: tuple(inspection.views[table]("")) for table in ("links", "subscriptions", "advertisements")}
+        tables = {
+            table: tuple(row() if callable(row) else row for row in inspection.views[table](""))
+            for table in ("links", "subscriptions", "advertisements")
+        }
         routes = [
             RouteRow(neighbour=neighbour, is_ours=is_ours, filter=text)
             for neighbour, link in router.links.items()
@@ -151,3 +170,47 @@ def test_an_entry_that_nobody_stands_for_is_found(strategy: str) -> None:
     stale = network.brokers["b2"]
     network.brokers["b2"] = msgspec.structs.replace(stale, subscriptions=())
     assert {finding.kind for finding in diagnose(network)} == {diagnosis.TOO_MUCH}
+
+
+ASKERS = ("ann", "root", "b1", "eve")
+
+
+@st.composite
+def happenings(draw: st.DrawFn) -> object:
+    name = draw(st.sampled_from(ASKERS))
+    match draw(st.integers(0, 7)):
+        case 0:
+            return ClientUp(name, name, roles=draw(st.sampled_from([(), ("admin",)])))
+        case 1:
+            return ClientDown(name)
+        case 2:
+            return PeerUp(name, 1)
+        case 3:
+            return PeerDown(name, 1)
+        case 4:
+            return draw(st.sampled_from([NeighbourUp(name, 1), NeighbourDown(name, 1)]))
+        case 5:
+            return draw(
+                st.sampled_from([LinkUp(name, 1, "@h:1"), LinkDown(name, 1, "gone"), LinkDown("@h:1", 0, "no")])
+            )
+        case 6:
+            return Received(name, draw(of_message(Whereabouts)))
+        case _:
+            table = draw(st.sampled_from(["broker", "links", "clients", "counters", "nonsense"]))
+            return Received(name, Inspect(1, table, draw(st.text(max_size=9)), draw(st.sampled_from([0, 0, 1, 2**60]))))
+
+
+@given(st.lists(happenings(), max_size=40))
+def test_whatever_anybody_asks_is_answered_with_at_most_one_report_and_nothing_raises(inputs: list[object]) -> None:
+    many = [CounterRow(name="x" * 3000, value=number) for number in range(200)]
+    params = InspectionParams(looks_max=1, brokers_max=2)
+    views = {"counters": lambda argument: many}
+    inspection = Inspection(lambda: BrokerRow(broker="a"), ["@h:1", "b1"], views=views, params=params)
+    inspection.start(0.0)
+    for now, input in enumerate(inputs):
+        effects = inspection.handle(float(now), input)
+        inspection.check()
+        assert len(effects) <= 1
+        for effect in effects:
+            if isinstance(effect, Send):
+                assert decode(encode(effect.message)) == effect.message

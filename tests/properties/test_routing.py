@@ -15,11 +15,12 @@ REDUCTIONS: tuple[ReductionName, ...] = ("plain", "covering", "merging")
 combinations = pytest.mark.parametrize(("strategy", "reduction"), list(product(STRATEGIES, REDUCTIONS)))
 
 SEEDS_MIN = 8
+TESTS = 3
 
 
 def seeds(examples: int) -> range:
-    """The examples asked for are shared among the combinations."""
-    return range(max(SEEDS_MIN, examples // (len(STRATEGIES) * len(REDUCTIONS))))
+    """The examples asked for are shared among the combinations and the three tests that try all of them."""
+    return range(max(SEEDS_MIN, -(-examples // (len(STRATEGIES) * len(REDUCTIONS) * TESTS))))
 
 
 def act(model: RoutingModel, rng: Random) -> None:

@@ -15,7 +15,7 @@ import msgspec
 
 from tests.scenarios.sockets import QUICK, QUIET
 from tidings.model.identity import at
-from tidings.net import Address, Host
+from tidings.net import Address, Host, Tls
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.judging import Judge, open_judge
 from tidings.protocols.access.params import AccessParams
@@ -46,6 +46,7 @@ class Broker(Host):
         listen: Address = ANYWHERE,
         storage: Path | None = None,
         judge: Judge = open_judge,
+        tls: Tls | None = None,
         **delivery: Any,
     ) -> None:
         offset = time.time() - time.monotonic()
@@ -55,7 +56,7 @@ class Broker(Host):
             delivery=EdgeParams(clock_offset=offset, is_durable=storage is not None, **delivery),
         )
         self.node = BrokerNode(name, params, SystemRandom(), judge)
-        super().__init__(name, self.node, listen=listen, peers=peers, params=QUICK, storage=storage, log=QUIET)
+        super().__init__(name, self.node, listen=listen, peers=peers, params=QUICK, storage=storage, tls=tls, log=QUIET)
 
     @property
     def url(self) -> str:
@@ -155,6 +156,12 @@ class Relay:
             return False
         self.seen += 1
         return self.seen == cut.nth
+
+    def break_all(self) -> None:
+        """Break every connection, whatever is on its way."""
+        for writer in self.writers:
+            writer.transport.abort()
+        self.writers.clear()
 
     async def break_off(self, both: Iterable[asyncio.StreamWriter]) -> None:
         self.has_cut.set()

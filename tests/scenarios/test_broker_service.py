@@ -12,7 +12,7 @@ from tests.scenarios.sockets import play, until
 from tests.unit.test_health import exchange, get
 from tidings.net.addresses import address_text
 from tidings.net.connecting import connect
-from tidings.net.errors import NotPermitted
+from tidings.net.errors import HostError, NotPermitted
 from tidings.net.inspecting import Access, Inspector, NotInspected, crawl
 from tidings.net.keys import new_key, signer, token_of_text, write_token
 from tidings.protocols.access.tokens import Claims, make_token
@@ -109,6 +109,7 @@ def test_metrics_show_clients_stores_bounds_and_readiness() -> None:
                 assert 'tidings_subscriptions{node="a"} 1.0' in shown
                 assert 'tidings_setting{name="delivery.subscriptions_max",node="a"} 1000.0' in shown
                 assert 'tidings_setting{name="host.handshake_timeout",node="a"} 5.0' in shown
+                assert 'tidings_setting{name="fixed.attributes_max",node="a"} 128.0' in shown
                 assert any(line.startswith("tidings_handle_seconds_sum") for line in shown)
                 async with Inspector(address_text(a.address)) as inspector:
                     rows = await inspector.table("counters", CounterRow)
@@ -199,6 +200,28 @@ def test_two_brokers_that_are_both_told_to_link_have_one_link() -> None:
     play(scenario())
 
 
+def test_a_ring_of_brokers_routes_over_a_tree_and_the_spare_link_takes_over() -> None:
+    async def scenario() -> None:
+        async with chain("a", "b") as brokers:
+            a, b = brokers["a"], brokers["b"]
+            async with make_service("c", a, b) as c:
+                await until(lambda: sum(len(each.node.routing.links) for each in (a, b, c)) == 4)
+                network = await crawl([address_text(a.address)])
+                assert diagnose(network) == []
+                assert all(sum(link.is_up for link in each.links) == 2 for each in network.brokers.values())
+                async with connect(f"tidings://{address_text(c.address)}") as client:
+                    subscription = await client.subscribe("n > 0")
+                    async with connect(f"tidings://{address_text(b.address)}") as publisher:
+                        await publisher.publish({"n": 1}, receipt=True)
+                        assert [event.attributes["n"] for event in await subscription.take()] == [1]
+                        await a.stop()
+                        await until(lambda: "c" in b.node.routing.links and b.node.is_synchronised("c"))
+                        await publisher.publish({"n": 2})
+                        assert [event.attributes["n"] for event in await subscription.take()] == [2]
+
+    play(scenario())
+
+
 def test_a_slow_client_is_seen_in_the_queues() -> None:
     async def scenario() -> None:
         async with make_service("a") as a, connect(f"tidings://{address_text(a.address)}", name="slow") as slow:
@@ -211,6 +234,31 @@ def test_a_slow_client_is_seen_in_the_queues() -> None:
             assert (queue.waiting, queue.waiting_max, queue.under_way) == (5, 5, 1)
             assert sum(queue.dropped.values()) == 14
             assert (await subscription.take(1))[0].attributes == {"n": 0}
+
+    play(scenario())
+
+
+def test_an_address_that_cannot_be_called_is_told_of_and_the_crawl_goes_on() -> None:
+    async def scenario() -> None:
+        async with make_service("a") as a, make_service("b", a, public="192.0.2.1:7"):
+            await until(lambda: a.node.inspection.others.links["b"].address)
+            network = await crawl([address_text(a.address)])
+            assert list(network.brokers) == ["a"]
+            (unreached,) = network.unreached
+            assert (unreached.broker, unreached.told_by) == ("b", "a")
+            assert "without TLS" in unreached.problem
+
+    play(scenario())
+
+
+def test_a_health_port_that_is_taken_leaves_no_broker_behind() -> None:
+    async def scenario() -> None:
+        async with make_service("a", http="127.0.0.1:0") as a:
+            assert a.http_address is not None
+            b = make_service("b", http=address_text(a.http_address))
+            with pytest.raises(HostError, match="another program uses that port"):
+                await b.start()
+            assert not b.host.is_running
 
     play(scenario())
 

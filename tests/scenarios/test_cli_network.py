@@ -14,7 +14,8 @@ pytest.importorskip("pydantic_settings", reason="these commands need the extra '
 from tests.scenarios.processes import broker, is_alive, play, tidings
 from tests.scenarios.services import chain, command, make_service, where
 from tests.scenarios.sockets import until
-from tidings.cli.exits import NO, NOT_PERMITTED, OK
+from tests.unit.test_net_tls import Authority
+from tidings.cli.exits import NO, NOT_PERMITTED, NOT_REACHABLE, OK
 from tidings.net.addresses import address_text
 from tidings.net.connecting import connect
 
@@ -277,6 +278,38 @@ def test_without_a_token_one_is_turned_away_and_with_one_held_to_its_bounds(
             assert await command("pub", "n=1", *as_ann) == OK
             assert await command("pub", "n=7", "--advertise", "n < 5", *as_ann) in (NO, NOT_PERMITTED)
             assert await command("doctor", "--token", "root.token", *where(a)) == OK
+
+    play(scenario())
+
+
+def test_over_tls_the_certificate_says_who_we_are(capsys: Captured, tmp_path: Path) -> None:
+    office = Authority(tmp_path, "office")
+
+    def files(name: str) -> dict[str, str]:
+        certificate, key = office.files(name)
+        return {"tls_certificate": str(certificate), "tls_key": str(key), "tls_authority": str(office.file)}
+
+    def options(name: str) -> list[str]:
+        return [word for key, value in files(name).items() for word in (f"--{key.replace('_', '-')}", value)]
+
+    principals = tmp_path / "principals.toml"
+    principals.write_text(
+        "[[principal]]\nname = 'a'\nroles = ['broker']\n[[principal]]\nname = 'b'\nroles = ['broker']\n"
+        "[[principal]]\nname = 'ann'\nsubscribe = 'n < 5'\n"
+        "[[principal]]\nname = 'root'\nroles = ['client', 'admin']\n"
+    )
+
+    async def scenario() -> None:
+        first = make_service("a", **files("a"), principals=principals)
+        async with first as a, make_service("b", a, **files("b"), principals=principals) as b:
+            assert list(b.node.routing.links) == ["a"]
+            assert await command("doctor", *where(b), *options("root")) == OK
+            assert "asked a, b" in capsys.readouterr().out
+            assert await command("doctor", *where(b), *options("ann")) == NOT_PERMITTED
+            assert await command("sub", "n > 1", "--timeout", "0.1", *where(b), *options("ann")) == OK
+            assert "narrowed to what you may have" in capsys.readouterr().err
+            assert await command("sub", "n > 1", *where(b), *options("eve")) == NOT_PERMITTED
+            assert await command("sub", "n > 1", "--wait", "0.3", *where(b)) == NOT_REACHABLE
 
     play(scenario())
 

@@ -126,6 +126,7 @@ def test_many_wait_for_the_same_subscription_and_share_its_events() -> None:
 # Guarantees.
 
 
+@pytest.mark.spec("S-99")
 def test_an_installed_subscription_gets_nothing_from_before_and_everything_after() -> None:
     async def scenario() -> None:
         async with Broker() as broker, connect(broker.url) as client:
@@ -182,6 +183,7 @@ def test_without_a_guarantee_events_come_once_the_subscription_is_there() -> Non
     play_long(scenario())
 
 
+@pytest.mark.spec("S-107")
 def test_members_of_a_group_get_the_same_events() -> None:
     async def scenario() -> None:
         async with Broker() as broker, connect(broker.url) as one, connect(broker.url) as other:
@@ -298,7 +300,7 @@ def test_what_is_no_event_is_refused_by_name() -> None:
                     await client.publish(wrong)  # type: ignore[arg-type]
             with pytest.raises(UsageError, match="in pieces"):
                 await client.publish({"x": 1}, bytes(1024 * 1024))
-            assert broker.node.edge.acceptance.publishers[client.name].through == 0
+            assert broker.node.edge.publishers.all[client.name].through == 0
 
     play_long(scenario())
 
@@ -395,6 +397,28 @@ def test_a_token_lets_in_as_text_as_bytes_and_as_a_file(tmp_path: Path) -> None:
                     assert (await client.subscribe("TRUE")).receipt.is_narrowed
             with pytest.raises(NotPermitted):
                 await connect(broker.url)
+
+    play_long(scenario())
+
+
+def test_over_tls_a_client_is_known_by_its_certificate(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="certificates are made with cryptography, of the extra 'net'")
+    from tests.unit.test_net_tls import Authority
+
+    authority = Authority(tmp_path, "authority")
+
+    async def scenario() -> None:
+        async with Broker("b", tls=authority.tls("b")) as broker:
+            url, tls = broker.url.replace("tidings:", "tidingss:"), authority.tls("ann")
+            for name in ("ann", "ann+laptop"):
+                async with connect(url, name=name, tls=tls) as client:
+                    subscription = await client.subscribe("number >= 0")
+                    await client.publish({"number": 1})
+                    assert await take(subscription, 1) == [1]
+            with pytest.raises(NotReachable, match="certificate is for ann"):
+                await connect(url, name="bob", tls=tls, timeout=0.5)
+            with pytest.raises(UsageError, match="give name="):
+                connect(url, tls=tls)
 
     play_long(scenario())
 

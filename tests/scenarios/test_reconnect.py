@@ -6,7 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -119,6 +121,32 @@ def test_a_broker_that_crashes_here_and_comes_back_with_its_data_costs_nothing(c
     play_long(scenario())
 
 
+@pytest.mark.parametrize("cut", STEPS, ids=str)
+def test_a_client_that_dies_here_leaves_nothing_behind(cut: Cut) -> None:
+    async def scenario() -> None:
+        async with Broker(history_age=0.2, sweep_period=0.1) as broker, Relay(lambda: broker.address, cut) as relay:
+            edge, access = broker.node.edge, broker.node.access
+
+            async def die() -> None:
+                relay.server.close()
+
+            async def live_and_die() -> None:
+                async with connect(url_of(relay.address)) as client, connect(broker.url) as other:
+                    await live(client, other)
+
+            relay.on_cut = die
+            life = asyncio.create_task(live_and_die())
+            await relay.has_cut.wait()
+            await until(lambda: len(access.entrants) <= 1 and len(edge.clients) <= 1 and not edge.subscriptions.all)
+            life.cancel()
+            await asyncio.gather(life, return_exceptions=True)
+            await until(lambda: not access.entrants and not edge.clients and not edge.publishers.all)
+            assert not edge.publishers.offered
+            broker.node.check()
+
+    play_long(scenario())
+
+
 class BrokerProcess:
     """A durable broker that can be killed."""
 
@@ -204,8 +232,8 @@ def test_a_client_that_is_killed_leaves_nothing_behind() -> None:
             assert not edge.subscriptions.all
             assert not edge.subscriptions.of_client
             # What it published may be fetched for as long as that was promised, and is gone then.
-            await until(lambda: not edge.acceptance.publishers)
-            assert not edge.acceptance.offered
+            await until(lambda: not edge.publishers.all)
+            assert not edge.publishers.offered
             broker.node.check()
 
     play_long(scenario())
@@ -232,6 +260,7 @@ def test_the_next_broker_of_the_list_takes_over() -> None:
     play_long(scenario())
 
 
+@pytest.mark.spec("S-99")
 def test_a_thousand_races_between_a_receipt_and_a_publisher_elsewhere_lose_and_repeat_nothing() -> None:
     """Subscribe at one broker, wait for the receipt, publish at another one at once."""
 
@@ -260,3 +289,45 @@ def test_a_thousand_races_between_a_receipt_and_a_publisher_elsewhere_lose_and_r
                 assert lanes == [(0, 0)] * 4
 
     play_long(scenario())
+
+
+def is_back(client: Client, connections: int) -> bool:
+    """Whether it is connected again after it had so many connections."""
+    return client.host.counts.streams_opened > connections and client.broker is not None
+
+
+def test_a_subscriber_that_breaks_and_moves_again_and_again_gets_everything_once(examples: int) -> None:
+    """Connections break at random moments, and the subscriber goes to another broker each time."""
+
+    async def scenario(seed: int) -> None:
+        rng = Random(seed)
+        async with Broker("a") as a, Broker("b", [a.address]) as b, Broker("c", [b.address]) as c:
+            await until(lambda: len(b.node.routing.links) == 2 and not b.node.why_not_ready())
+            relays = [Relay(lambda: a.address), Relay(lambda: b.address), Relay(lambda: c.address)]
+            async with relays[0], relays[1], relays[2]:
+                publisher = await connect(url_of(relays[0].address))
+                subscriber = await connect(url_of(*(relay.address for relay in reversed(relays))))
+                subscription = await subscriber.subscribe("number >= 0", window=64)
+                received: list[Any] = []
+                published = 0
+                for _ in range(15):
+                    unlucky = rng.choice([publisher, subscriber])
+                    connections = unlucky.host.counts.streams_opened
+                    breaking = rng.randint(0, 40)
+                    for place in range(60):
+                        if place == breaking:
+                            relays["abc".index(unlucky.broker or "a")].break_all()
+                        await publisher.publish({"number": published})
+                        published += 1
+                        if rng.random() < 0.1:
+                            await asyncio.sleep(0)
+                    received += [event.attributes["number"] for event in subscription.take_now()]
+                    await until(partial(is_back, unlucky, connections))
+                while len(received) < published:
+                    received += [event.attributes["number"] for event in await subscription.take()]
+                assert received == list(range(published))
+                await publisher.close()
+                await subscriber.close()
+
+    for seed in range(max(1, examples // 60)):
+        play_long(scenario(seed))

@@ -59,6 +59,8 @@ def test_every_bound_on_what_others_send_can_be_set_and_seen(capsys: Captured) -
     assert shown["host.handshake_timeout"] == 5.0
     assert shown["host.address_connections_max"] == 512
     assert shown["access.clients_max"] == 10_000
+    assert (shown["fixed.frame_bytes_max"], shown["fixed.attributes_max"]) == (1024 * 1024, 128)
+    assert shown["fixed.filter_text_bytes_max"] == 4096
 
 
 def test_a_wrong_setting_ends_with_two(capsys: Captured, tmp_path: Path) -> None:

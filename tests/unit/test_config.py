@@ -27,7 +27,7 @@ def test_without_anything_there_are_defaults() -> None:
     assert config.listen == ("127.0.0.1", 7411)
     assert config.name.endswith("-7411")
     assert (config.is_open, config.is_local, config.tls, config.storage, config.http) == (True, True, None, None, None)
-    assert {origin for _, origin in origins(config).values()} == {"default"}
+    assert {origin for _, origin in origins(config).values()} == {"default", "fixed"}
 
 
 def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +127,7 @@ def test_what_others_are_told_is_an_address_they_can_use() -> None:
         ("localhost", ("localhost", 7411)),
         ("localhost:1", ("localhost", 1)),
         ("tidings://localhost:1/", ("localhost", 1)),
+        ("tidingss://localhost:1", ("localhost", 1)),
         ("[::1]:5", ("::1", 5)),
         ("[::1]", ("::1", 7411)),
         (":5", ("", 5)),

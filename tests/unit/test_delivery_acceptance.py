@@ -6,9 +6,10 @@ import pytest
 from tests.properties.delivery_desk import Desk, dropped, forwarded, head, sent, signalled
 from tidings.machine.effects import Deliver, Disconnect, Load, Save, SetTimer
 from tidings.machine.inputs import Loaded, Saved
+from tidings.machine.publications import PUBLICATION_BYTES_MAX
 from tidings.machine.signals import Forward, Offer, Unoffer
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.acceptance import NO_ADVERTISEMENT, NOT_SAVED, UNREADABLE
+from tidings.protocols.delivery.acceptance import NO_ADVERTISEMENT
 from tidings.protocols.delivery.edge import CLOSING, NOT_A_CLIENT, Close, Closed
 from tidings.protocols.delivery.messages import (
     Accepted,
@@ -21,6 +22,7 @@ from tidings.protocols.delivery.messages import (
     Unadvertise,
 )
 from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.publishers import NOT_SAVED, UNREADABLE
 
 
 def publishing(params: EdgeParams | None = None, filter: str = "x >= 0") -> Desk:
@@ -34,7 +36,7 @@ def test_an_advertisement_is_offered_and_acknowledged_when_the_network_has_it() 
     desk = Desk()
     desk.up("p")
     (offer,) = signalled(desk.say("p", Advertise(1, "x >= 0")), Offer)
-    assert (offer.advertisement, offer.publisher, offer.filter) == ("p/1", "p", parse("x >= 0"))
+    assert (offer.advertisement, offer.publisher, offer.filter) == ("p/1@a", "p", parse("x >= 0"))
     desk.now = 3.0
     assert sent(desk.settle(), Receipt) == [Receipt("advertise", 1, ("a", "b"), 2, 3.0, "x >= 0")]
     assert not desk.edge.requests.waiting
@@ -47,7 +49,7 @@ def test_a_request_that_the_network_did_not_carry_out_is_refused_and_may_be_repe
     (refusal,) = sent(desk.settle(problem="b did not answer in time"), Refusal)
     assert refusal.may_retry and "b did not answer in time" in refusal.reason
     (offer,) = signalled(desk.say("p", Advertise(1, "x >= 0")), Offer)
-    assert offer.advertisement == "p/1"
+    assert offer.advertisement == "p/1@a"
 
 
 def test_publications_are_accepted_forwarded_and_stored_under_the_numbers_of_their_publisher() -> None:
@@ -56,8 +58,8 @@ def test_publications_are_accepted_forwarded_and_stored_under_the_numbers_of_the
     effects = desk.publish("p", 1, 10, 20)
     assert forwarded(effects) == [(1, 2)]
     assert sent(effects, Accepted) == [Accepted(2)]
-    (stored,) = desk.edge.acceptance.publishers["p"].history.batches
-    assert (stored.publisher, stored.advertisement, stored.accepted_at) == ("p", "p/1", 7.0)
+    (stored,) = desk.edge.publishers.all["p"].history.batches
+    assert (stored.publisher, stored.advertisement, stored.accepted_at) == ("p", "p/1@a", 7.0)
     assert stored.heads == (head(10), head(20))
 
 
@@ -111,7 +113,7 @@ def test_times_of_acceptance_ascend_for_each_publisher_whatever_the_clock_does()
 def test_a_publication_after_unadvertising_is_declined_at_once() -> None:
     desk = publishing()
     effects = desk.say("p", Unadvertise(1))
-    assert [unoffer.advertisement for unoffer in signalled(effects, Unoffer)] == ["p/1"]
+    assert [unoffer.advertisement for unoffer in signalled(effects, Unoffer)] == ["p/1@a"]
     effects = desk.publish("p", 1, 10)
     assert forwarded(effects) == []
     assert sent(effects, Declined) == [Declined((1,), NO_ADVERTISEMENT)]
@@ -170,6 +172,33 @@ def test_a_head_that_is_no_event_is_declined() -> None:
     assert forwarded(effects) == []
 
 
+def test_heads_that_passed_are_remembered_up_to_a_bound() -> None:
+    desk = publishing(EdgeParams(heads_max=2))
+    within = desk.edge.publishers.offered["p/1@a"].within
+    desk.publish("p", 1, 1, 1, 2)
+    assert within == {head(1), head(2)}
+    desk.publish("p", 4, 3)
+    assert within == {head(3)}
+
+
+def test_a_frame_that_holds_more_than_a_batch_becomes_several() -> None:
+    desk = publishing()
+    large, small = b"y" * (PUBLICATION_BYTES_MAX // 2), b"z" * 40_000
+    effects = desk.say("p", Publish(1, 1, True, (head(1),) * 3, (large, large, small)))
+    assert forwarded(effects) == [(1,), (2, 3)]
+    assert [forward.ticket is None for forward in signalled(effects, Forward)] == [True, False]
+
+
+def test_a_publication_that_is_too_large_is_declined() -> None:
+    desk = publishing()
+    payload = b"y" * PUBLICATION_BYTES_MAX
+    effects = desk.say("p", Publish(1, 1, False, (head(1), head(2)), (payload, b"")))
+    assert sent(effects, Declined)[0].numbers == (1,)
+    assert forwarded(effects) == [(2,)]
+    effects = desk.say("p", Publish(1, 3, True, (head(1),), (payload,)))
+    assert sent(effects, Refusal)[0].number == 3
+
+
 def test_more_advertisements_than_allowed_are_refused() -> None:
     desk = Desk(EdgeParams(advertisements_max=1))
     desk.up("p")
@@ -191,8 +220,8 @@ def test_a_publisher_that_left_is_forgotten_with_its_history() -> None:
     desk.publish("p", 1, 10)
     desk.down("p")
     assert signalled(desk.fire("sweep", 5.0), Unoffer) == []
-    assert [each.advertisement for each in signalled(desk.fire("sweep", 10.0), Unoffer)] == ["p/1"]
-    assert desk.edge.acceptance.publishers == {}
+    assert [each.advertisement for each in signalled(desk.fire("sweep", 10.0), Unoffer)] == ["p/1@a"]
+    assert desk.edge.publishers.all == {}
     assert SetTimer("sweep", 15.0) not in desk.effects
 
 
@@ -200,7 +229,7 @@ def test_without_history_a_publisher_that_leaves_is_forgotten_at_once() -> None:
     desk = publishing(EdgeParams(history_age=0.0))
     desk.publish("p", 1, 10)
     assert signalled(desk.down("p"), Unoffer) != []
-    assert desk.edge.acceptance.publishers == {}
+    assert desk.edge.publishers.all == {}
 
 
 def test_strangers_are_not_served() -> None:
@@ -270,9 +299,9 @@ def test_after_a_restart_the_history_is_there_again_and_repetitions_are_recognis
     again.up("p")
     assert again.effects == []
     effects = again.step(Loaded("", tuple(sorted(disk.items()))))
-    assert [offer.advertisement for offer in signalled(effects, Offer)] == ["p/1"]
+    assert [offer.advertisement for offer in signalled(effects, Offer)] == ["p/1@a"]
     assert sent(effects, Accepted) == [Accepted(3)]
-    assert [batch.numbers for batch in again.edge.acceptance.publishers["p"].history.batches] == [(1, 2), (3,)]
+    assert [batch.numbers for batch in again.edge.publishers.all["p"].history.batches] == [(1, 2), (3,)]
     effects = again.publish("p", 3, 30, 40)
     assert forwarded(effects) == [(4,)]
 
@@ -287,7 +316,7 @@ def test_what_was_forgotten_before_a_restart_is_still_known_to_be_missing() -> N
     assert len([name for name in disk if name.startswith("publication/")]) == 1
     again = Desk(EdgeParams(is_durable=True, history_count_max=1))
     again.step(Loaded("", tuple(sorted(disk.items()))))
-    history = again.edge.acceptance.publishers["p"].history
+    history = again.edge.publishers.all["p"].history
     assert history.lacks_behind(1)
     assert not history.lacks_behind(2)
 
@@ -298,14 +327,14 @@ def test_what_cannot_be_read_any_more_is_dropped_and_the_rest_is_used() -> None:
         Loaded(
             "",
             (
-                ("advertisement/p/1", msgspec.msgpack.encode(("p", 1, "x >= 0"))),
-                ("advertisement/q/1", msgspec.msgpack.encode(("q", 1, "x ="))),
+                ("advertisement/p/1@a", msgspec.msgpack.encode(("p", 1, "x >= 0"))),
+                ("advertisement/q/1@a", msgspec.msgpack.encode(("q", 1, "x ="))),
                 ("publication/p/1", b"nonsense"),
             ),
         )
     )
     assert dropped(effects) == [UNREADABLE, UNREADABLE]
-    assert [offer.advertisement for offer in signalled(effects, Offer)] == ["p/1"]
+    assert [offer.advertisement for offer in signalled(effects, Offer)] == ["p/1@a"]
 
 
 def test_too_much_while_the_store_is_read_is_turned_away() -> None:

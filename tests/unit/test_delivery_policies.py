@@ -5,9 +5,10 @@ import pytest
 from tests.properties.delivery_desk import C1, C2, Desk, answer, asked, dropped, received, sent, served, signalled
 from tidings.machine.effects import Disconnect
 from tidings.machine.publications import BATCH_BYTES_MAX
+from tidings.protocols.delivery.admission import NOT_ACTIVE, QUEUE_FULL
 from tidings.protocols.delivery.messages import Missed, Reference, Taken
 from tidings.protocols.delivery.params import EdgeParams
-from tidings.protocols.delivery.subscriptions import NO_SUBSCRIPTION, NOT_ACTIVE, NOT_UNDER_WAY, QUEUE_FULL
+from tidings.protocols.delivery.subscriptions import NO_SUBSCRIPTION, NOT_UNDER_WAY
 
 
 def slow(policy: str, window: int = 2, queue_max: int = 2, params: EdgeParams | None = None) -> Desk:
@@ -58,7 +59,7 @@ def test_a_subscription_that_waits_stops_when_it_is_full_and_fetches_the_rest_wh
     effects = desk.take("c", 1)
     assert received(effects, "c") == [4]
     (question,) = sent(effects, Reference)
-    assert question.wanted == (("p/1", 4),)
+    assert question.wanted == (("p/1@z", 4),)
     assert question.limit == 2
     assert received(answer(desk, "p", 5, 6, has_more=True, through=6), "c") == []
     effects = desk.take("c", 2)

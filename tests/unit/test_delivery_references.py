@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from tests.properties.delivery_desk import Desk, batch, dropped, head, sent, signalled
+from tests.properties.delivery_desk import Desk, batch, dropped, head, named, sent, signalled
 from tidings.machine.effects import Send
-from tidings.machine.publications import BATCH_BYTES_MAX, encode_head
+from tidings.machine.publications import BATCH_BYTES_MAX, Publications, encode_head
 from tidings.machine.signals import NeighbourDown
+from tidings.protocols.delivery.batches import size_bytes
 from tidings.protocols.delivery.history import PublisherHistory, Store
 from tidings.protocols.delivery.messages import History, Publish, Reference
 from tidings.protocols.delivery.params import EdgeParams
@@ -22,7 +23,7 @@ def question(*wanted: tuple[str, int | None], **fields: Any) -> Reference:
         "subscription": 1,
         "round": 3,
         "filter": "x >= 0",
-        "wanted": wanted or (("p/1", None),),
+        "wanted": tuple((named(id, "a"), after) for id, after in wanted or (("p/1", None),)),
         "since": 0.0,
         "group": "",
         "limit": 1000,
@@ -183,10 +184,10 @@ def test_no_more_groups_are_remembered_than_allowed() -> None:
 @pytest.mark.spec("S-103")
 def test_a_question_goes_on_toward_each_publisher_and_writes_down_its_way() -> None:
     desk = storing()
-    desk.ways.hops |= {"q/1": "d", "r/1": "d"}
-    effects = desk.say("b", question(("q/1", 7), ("p/1", 4), ("r/1", None)))
+    desk.ways.hops |= {"q/1@z": "d", "r/1@z": "d"}
+    effects = desk.say("b", question(("q/1@z", 7), ("p/1", 4), ("r/1@z", None)))
     (further,) = sent(effects, Reference, "d")
-    assert further.wanted == (("q/1", 7), ("r/1", None))
+    assert further.wanted == (("q/1@z", 7), ("r/1@z", None))
     assert further.path == ("z", "b", "a")
     assert [history.numbers for history in sent(effects, History, "b")] == [(5,)]
 
@@ -202,11 +203,11 @@ def test_an_answer_for_another_broker_is_passed_back_on_the_exact_way() -> None:
 
 def test_where_no_way_is_known_the_asker_is_told() -> None:
     desk = storing()
-    (history,) = sent(desk.say("b", question(("q/1", 7))), History)
+    (history,) = sent(desk.say("b", question(("q/1@z", 7))), History)
     assert (history.publisher, history.is_last) == ("q", True)
     assert "a" in history.problem
-    desk.ways.hops["q/1"] = "b"
-    assert sent(desk.say("b", question(("q/1", 7))), History)[0].problem != "", "not back to where it came from"
+    desk.ways.hops["q/1@z"] = "b"
+    assert sent(desk.say("b", question(("q/1@z", 7))), History)[0].problem != "", "not back to where it came from"
 
 
 @pytest.mark.parametrize(
@@ -265,15 +266,19 @@ def test_history_is_bounded_by_age() -> None:
     assert (history.numbers, history.is_truncated) == ((5,), True)
 
 
+def store_batch(history: PublisherHistory, publications: Publications) -> list[Publications]:
+    return history.append(publications, size_bytes(publications))
+
+
 @pytest.mark.spec("S-114")
 def test_history_is_bounded_by_bytes_for_each_publisher_and_for_all() -> None:
     params = EdgeParams(history_bytes_max=100, history_bytes_total_max=150)
     store = Store(params)
     one, other = PublisherHistory(store), PublisherHistory(store)
     for number in (1, 2, 3):
-        one.append(batch("p", [number], number, size=40))
+        store_batch(one, batch("p", [number], number, size=40))
     assert [each.numbers for each in one.batches] == [(2,), (3,)]
-    forgotten = other.append(batch("q", [1, 2], 4.0, size=40))
+    forgotten = store_batch(other, batch("q", [1, 2], 4.0, size=40))
     assert [each.numbers for each in forgotten] == [(1, 2)]
     assert other.lacks_behind(0) and other.lacks_since(4.0)
     assert store.size_bytes == one.size_bytes

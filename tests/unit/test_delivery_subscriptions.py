@@ -19,7 +19,9 @@ from tests.properties.delivery_desk import (
 from tidings.machine.effects import Send, SetTimer
 from tidings.machine.signals import Matched, Settled, Unwant, Want
 from tidings.model.language.parser import parse
+from tidings.protocols.delivery.admission import NOT_ACTIVE, REPEATED
 from tidings.protocols.delivery.edge import CLIENT_LEFT
+from tidings.protocols.delivery.fetching import FORGOTTEN, OLD_ANSWER, TOO_LONG
 from tidings.protocols.delivery.messages import (
     Delivery,
     Missed,
@@ -30,7 +32,7 @@ from tidings.protocols.delivery.messages import (
     Unsubscribe,
 )
 from tidings.protocols.delivery.params import EdgeParams
-from tidings.protocols.delivery.subscriptions import FORGOTTEN, NO_SUBSCRIPTION, NOT_ACTIVE, OLD_ANSWER, REPEATED
+from tidings.protocols.delivery.subscriptions import NO_SUBSCRIPTION
 
 # Installed.
 
@@ -212,12 +214,72 @@ def test_the_time_of_the_group_takes_the_place_of_the_members_own() -> None:
     assert received(desk.arrive("p", [3], C1, at=12.5), "c") == [3]
 
 
+def test_a_publisher_that_moved_is_asked_for_at_both_brokers_and_its_order_is_kept() -> None:
+    desk = served()
+    desk.installed("c")
+    desk.arrive("p", [1], C1)
+    assert asked(desk.know("p/1@y", hop="b"))[0][1] == (("p/1", 1), ("p/1@y", 1))
+    effects = answer(desk, "p", 4, 5, 6, advertisement="p/1@y", is_truncated=True)
+    assert received(effects, "c") == []
+    effects = answer(desk, "p", 2, 3, 4)
+    assert received(effects, "c") == [2, 3, 4, 5, 6]
+    assert sent(effects, Missed) == []
+    assert received(desk.arrive("p", [7], C1), "c") == [7]
+
+
+def test_what_comes_behind_the_answer_of_one_broker_waits_for_that_of_another() -> None:
+    desk = served()
+    desk.installed("c")
+    desk.know("p/1@y", hop="b")
+    answer(desk, "p", 1, 2)
+    effects = desk.arrive("p", [5, 6], C1)
+    assert received(effects, "c") == [] == dropped(effects)
+    assert received(answer(desk, "p", 3, 4, advertisement="p/1@y"), "c") == [1, 2, 3, 4, 5, 6]
+
+
+def test_more_than_there_is_room_for_behind_an_answer_is_asked_for_again() -> None:
+    desk = served()
+    desk.installed("c", window=2, queue_max=0)
+    desk.know("p/1@y", hop="b")
+    answer(desk, "p", 1)
+    for number in (3, 4, 5):
+        desk.arrive("p", [number], C1)
+    assert received(answer(desk, "p", 2, advertisement="p/1@y"), "c") == [1, 2]
+    assert asked(desk.take("c", 2))[0][1] == (("p/1", 2), ("p/1@y", 2))
+
+
+def test_a_broker_that_is_gone_is_not_waited_for() -> None:
+    desk = served()
+    desk.installed("c")
+    desk.know("p/1@y", hop="b")
+    answer(desk, "p", 1, 2)
+    assert asked(desk.forget("p/1@y"))[0][1] == (("p/1", None),)
+    assert received(answer(desk, "p", 1, 2), "c") == [1, 2]
+
+
+def test_where_one_of_two_answers_had_to_stop_nothing_behind_it_is_passed_on() -> None:
+    desk = served()
+    desk.installed("c")
+    desk.know("p/1@y", hop="b")
+    answer(desk, "p", 8, 9, advertisement="p/1@y")
+    effects = answer(desk, "p", 2, 3, has_more=True, through=3)
+    assert received(effects, "c") == [2, 3]
+    assert asked(effects)[0][1] == (("p/1", 3), ("p/1@y", 3))
+
+
+def test_a_longer_answer_than_asked_for_is_dropped() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference", window=1, queue_max=0)
+    answer(desk, "p", 1, 2, is_last=False)
+    assert dropped(answer(desk, "p", 3)) == [TOO_LONG]
+
+
 def test_an_answer_in_several_messages_makes_active_with_the_last() -> None:
     desk = served()
     desk.subscribe("c", guarantee="reference")
-    assert received(answer(desk, "p", 1, is_last=False), "c") == [1]
+    assert received(answer(desk, "p", 1, is_last=False), "c") == []
     assert dropped(desk.arrive("p", [3], C1)) == [NOT_ACTIVE]
-    assert received(answer(desk, "p", 2, 3), "c") == [2, 3]
+    assert received(answer(desk, "p", 2, 3), "c") == [1, 2, 3]
     assert received(desk.arrive("p", [4], C1), "c") == [4]
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 CODE_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PAGES = (
     *("README.md", "docs/guide/getting-started.md", "docs/guide/tutorial.md", "docs/guide/running-a-node.md"),
-    *("docs/concepts/filters.md", "docs/concepts/matching.md"),
+    *("docs/guide/security.md", "docs/concepts/filters.md", "docs/concepts/matching.md", "docs/concepts/overlay.md"),
 )
 
 

@@ -175,10 +175,13 @@ def test_a_row_that_fits_no_report_is_left_out() -> None:
     assert rows(make(views={"counters": lambda argument: wide}), "counters", CounterRow) == wide[1:]
 
 
-def test_a_table_is_cut_at_its_bound() -> None:
-    many = [CounterRow(name="x", value=0)] * 10
+def test_a_table_beyond_its_bound_is_refused_and_not_cut() -> None:
+    many = [CounterRow(name="x", value=0)] * 4
     inspection = make(views={"counters": lambda argument: many}, params=InspectionParams(rows_max=3))
-    assert len(rows(inspection, "counters", CounterRow)) == 3
+    inspection.handle(1.0, ClientUp("ann", "ann"))
+    assert problem(inspection, "ann", "counters") == "the table has more than 3 rows; raise inspection.rows_max"
+    inspection.check()
+    assert len(rows(make(views={"counters": lambda argument: many}), "counters", CounterRow)) == 4
 
 
 def test_the_oldest_look_is_given_up_for_a_new_one_and_its_reader_is_told() -> None:

@@ -2,6 +2,7 @@
 
 import stat
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 
@@ -10,11 +11,14 @@ pytest.importorskip("cryptography", reason="signatures come from cryptography, o
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tests.scenarios.sockets import QUICK, QUIET, play, until
 from tidings.machine.effects import Send
 from tidings.machine.inputs import LinkUp, Received
+from tidings.machine.node import Node
 from tidings.machine.signals import ClientUp
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
+from tidings.net import Host
 from tidings.net.errors import HostError
 from tidings.net.keys import (
     new_key,
@@ -35,6 +39,7 @@ from tidings.protocols.access.judging import Verdict
 from tidings.protocols.access.messages import Attached
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.access.tokens import WRONG_SIGNATURE, Claims, TokenJudge, make_token
+from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
 
 
 @pytest.fixture
@@ -110,6 +115,52 @@ def test_a_guest_with_the_key_of_its_token_is_let_in_by_a_broker(tmp_path: Path,
     effects = broker.handle(0.0, Received("ann", said[0]))
     assert sends(effects) == [Attached("ann", "", "a = 1")]
     assert [effect.client for effect in effects if isinstance(effect, ClientUp)] == ["ann"]
+
+
+def test_on_sockets_brokers_prove_their_keys_to_each_other_and_a_thief_of_a_token_is_turned_away(
+    tmp_path: Path, office: Path
+) -> None:
+    tokens, keys = {}, {}
+    for name, role in (("a", "broker"), ("b", "broker"), ("ann", "client")):
+        keys[name], public = new_key(tmp_path / name)
+        made = Claims(name, (role,), "", "", 2.0**52, "office", read_public(public))  # type: ignore[arg-type]
+        tokens[name] = make_token(made, signer(office))
+    judge = TokenJudge(signature_check, read_authorities([tmp_path / "office.pub"]))
+
+    def broker(name: str, *links: str) -> Host:
+        params = AccessParams(links=links, credentials=tokens[name])
+        access = Access(name, params, judge, SystemRandom(), signature_check, signer(keys[name]))
+        overlay = SpanningTree(name, SpanningTreeParams())
+        return Host(name, Node({"access": access, "overlay": overlay}), params=QUICK, log=QUIET)
+
+    def client(name: str, token: str, key: str) -> tuple[Host, Guest]:
+        params = GuestParams(brokers=("b",), credentials=tokens[token])
+        guest = Guest(name, params, SystemRandom(), signer(keys[key]))
+        return Host(name, guest, params=QUICK, log=QUIET), guest
+
+    async def scenario() -> None:
+        a, b = broker("a", "b"), broker("b")
+        (honest, ann), (thief, mallory) = client("ann", "ann", "ann"), client("ann+evil", "ann", "a")
+        async with b:
+            async with a:
+                await a.learn("b", b.address)
+                await until(lambda: neighbours(a) == ["b"] and neighbours(b) == ["a"])
+                async with honest, thief:
+                    await honest.learn("b", b.address)
+                    await thief.learn("b", b.address)
+                    await until(lambda: ann.is_attached and not mallory.welcoming)
+                    assert not mallory.is_attached
+            await until(lambda: neighbours(b) == [])
+
+    play(scenario())
+
+
+def neighbours(host: Host) -> list[str]:
+    node = host.machine
+    assert isinstance(node, Node)
+    overlay = node.parts["overlay"]
+    assert isinstance(overlay, SpanningTree)
+    return overlay.neighbours
 
 
 def sends(effects: list[object]) -> list[object]:

@@ -13,6 +13,7 @@ from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import (
+    PUBLISHERS_MAX,
     Accepted,
     Advertise,
     Declined,
@@ -50,6 +51,8 @@ from tidings.protocols.delivery.session_items import (
 )
 from tidings.protocols.delivery.session_params import SessionParams
 from tidings.protocols.delivery.session_standing import CLOSED, NO_SUCH, NOT_ASKED, TOO_MANY
+from tidings.wire import encode
+from tidings.wire.frames import FRAME_BYTES_MAX
 
 
 class Client:
@@ -184,6 +187,20 @@ def test_after_a_break_a_subscription_continues_behind_what_it_has() -> None:
     client.hear(delivery(7, publisher="q"))
     assert client.down() == []
     assert client.up("c", 1) == [subscribe(guarantee="reference", since=50.0, after=(("p", 4), ("q", 7)))]
+
+
+def test_positions_that_do_not_fit_a_message_are_left_out_the_oldest_first() -> None:
+    client = subscribed(window=8192)
+    names = [f"{number:05d}" + "x" * 200 for number in range(PUBLISHERS_MAX + 10)]
+    for name in names:
+        client.hear(delivery(1, publisher=name))
+    client.take(Took(1, len(names)))
+    client.down()
+    (again,) = client.up()
+    named = [name for name, _ in again.after]
+    assert len(encode(again)) < FRAME_BYTES_MAX
+    assert 1000 < len(named) < PUBLISHERS_MAX
+    assert named == names[-len(named) :]
 
 
 def test_an_unconfirmed_subscription_begins_anew_after_a_break() -> None:
@@ -629,3 +646,50 @@ def test_whatever_breaks_everything_published_arrives_once_and_in_order(script: 
     for step in (("break",), ("to broker", 1000), ("to client", 1000), ("deliver", 1000, 0), ("to client", 1000)):
         run(step)
     assert received == [str(number).encode() for number in range(published)]
+
+
+small = st.integers(0, 4)
+kinds = st.sampled_from(["subscribe", "unsubscribe", "advertise", "unadvertise", "publish"])
+batches = st.lists(small, max_size=4).map(tuple)
+nonsense = st.one_of(
+    st.builds(receipt, kinds, small),
+    st.builds(Refusal, kinds, small, st.just("no"), st.booleans()),
+    st.builds(Accepted, small),
+    st.builds(Declined, batches, st.just("no")),
+    st.builds(lambda numbers, matched: delivery(*numbers, matched=(matched,)), batches, batches),
+    st.builds(Missed, small, st.just("p"), small, st.just("lost")),
+)
+tickets = st.one_of(st.none(), st.builds(object))
+requests = st.one_of(
+    st.builds(
+        OpenSubscription,
+        st.just("s"),
+        st.just("x > 1"),
+        window=st.integers(1, 4),
+        policy=st.sampled_from(["wait", "disconnect"]),
+    ),
+    st.builds(CloseSubscription, st.just("c"), small),
+    st.builds(OpenAdvertisement, st.just("a"), st.just("TRUE")),
+    st.builds(CloseAdvertisement, st.just("w"), small),
+    st.builds(lambda number, ticket: PublishBatch(number, (b"h",), (b"",), ticket), small, tickets),
+    st.builds(Took, small, small),
+    st.builds(PeerUp, st.just("b"), small),
+    st.builds(PeerDown, st.just("b"), small),
+    st.builds(Fired, st.tuples(st.just("retry"), st.sampled_from(["subscribe", "advertise"]), small)),
+)
+
+
+@given(st.lists(st.one_of(nonsense, requests), max_size=40))
+def test_whatever_a_broker_says_the_session_stays_whole_and_hands_out_nothing_twice(script: list[Any]) -> None:
+    client = Client(subscriptions_max=3, advertisements_max=3)
+    seen: set[tuple[int, str, int]] = set()
+    for step in script:
+        is_message = type(step) in Session.messages
+        if isinstance(step, PeerUp) and client.session.broker is not None:
+            continue
+        for item in items(client.take(Received("b", step) if is_message else step)):
+            if isinstance(item, Arrived):
+                arriving = [(item.subscription, item.publisher, number) for number in item.numbers]
+                assert len(set(arriving)) == len(arriving)
+                assert seen.isdisjoint(arriving)
+                seen.update(arriving)

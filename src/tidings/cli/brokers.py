@@ -1,6 +1,7 @@
 """`tidings broker` and `tidings config`: run one broker, and see with which settings."""
 
 import asyncio
+import gc
 import signal
 import sys
 from pathlib import Path
@@ -12,8 +13,11 @@ import typer
 from tidings.cli.output import Json, print_json, table_lines
 from tidings.net.addresses import address_text
 from tidings.net.broker_service import BrokerService
-from tidings.net.config import Config, load_config
+from tidings.net.config import DEFAULT, FIXED, Config, load_config
 from tidings.net.loop import run as run_loop
+
+COLLECTED_AFTER = 20_000
+"""Objects made beyond those given back, after which garbage is looked for. Messages leave none."""
 
 config_commands = typer.Typer(
     help="Look at the settings of a broker.",
@@ -95,7 +99,7 @@ def show_command(
     Example:
       tidings config show --origin --config broker.toml
     """
-    shown = [each for each in load_config(config).show() if not changed or each.origin != "default"]
+    shown = [each for each in load_config(config).show() if not changed or each.origin not in (DEFAULT, FIXED)]
     if json:
         print_json(shown)
         return
@@ -126,6 +130,10 @@ async def serve(config: Config, as_json: bool, until_eof: bool) -> None:
         # Whoever started us holds the other end, and cannot leave us behind whatever becomes of it.
         loop.add_reader(sys.stdin.fileno(), stopped.set)
     async with BrokerService(config) as service:
+        # What is loaded by now stays; to look through all of it for garbage again and again would stall the broker.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(COLLECTED_AFTER)
         announce(service, as_json)
         ended = loop.create_task(service.wait())
         asked = loop.create_task(stopped.wait())

@@ -5,7 +5,9 @@
 
 import functools
 import inspect
+import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +21,7 @@ from tidings.net.connecting import connect as net_connect
 from tidings.net.inspecting import Access
 from tidings.net.keys import read_token_file, signer
 from tidings.net.tls import Tls
+from tidings.protocols.access.judging import BEHIND_PRINCIPAL
 
 DEFAULT = f"127.0.0.1:{PORT_DEFAULT}"
 
@@ -64,6 +67,7 @@ def make_reach(
         token=read_token_file(token) if token else b"",
         sign=signer(token_key) if token_key else None,
         tls=Tls.from_files(*(file for file in files if file is not None)) if any(files) else None,
+        principal=name_in_certificate(tls_certificate) if tls_certificate else "",
         insecure=insecure,
     )
     return Reach(broker, access, token, token_key, wait)
@@ -75,6 +79,9 @@ def connect(reach: Reach, name: str | None = None) -> Connecting:
         url = reach.broker
     else:
         url = f"{SECURE if reach.access.tls else PLAIN}{reach.broker}"
+    principal = reach.access.principal
+    if name is None and principal and not reach.access.token:
+        name = f"{principal}{BEHIND_PRINCIPAL}{secrets.token_hex(6)}"
     return net_connect(
         url,
         name=name,
@@ -84,6 +91,21 @@ def connect(reach: Reach, name: str | None = None) -> Connecting:
         insecure=reach.access.insecure,
         timeout=reach.wait,
     )
+
+
+def name_in_certificate(file: Path) -> str:
+    """Whom the certificate is for: its first DNS name, or its common name."""
+    from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName, load_pem_x509_certificate
+    from cryptography.x509.oid import NameOID
+
+    try:
+        certificate = load_pem_x509_certificate(file.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"--tls-certificate {file}: no certificate as PEM: {problem}") from None
+    with suppress(ExtensionNotFound):
+        names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+        return names.get_values_for_type(DNSName)[0]
+    return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:

@@ -23,13 +23,15 @@ from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
 
 SIGNALS_MAX = 1000
-"""Signals that one input may set off inside a node; more is a loop between two protocols."""
+"""Signals in a row, each answering the one before, that one input may set off inside a node; more is a loop between two
+protocols. How many there are side by side is not bounded: a lost link may make thousands of things known at once."""
 
 NO_RECEIVER = "no protocol of this node receives it"
 
 
 class Part(Machine, Protocol):
-    """A protocol that can be part of a node: it names the messages it receives."""
+    """A protocol that can be part of a node: it names the messages it receives. It may also name the `signals` that it
+    hears; others are then not offered to it."""
 
     messages: tuple[type, ...]
 
@@ -49,6 +51,7 @@ class Node:
                     raise UsageError(f"{message.__name__} is received by both {other!r} and {name!r}")
                 self.receivers[message] = name, part
         self.messages = tuple(self.receivers)
+        self.hearers: dict[type, tuple[tuple[str, Part], ...]] = {}
 
     def start(self, now: float) -> list[Effect]:
         started = [(name, part.start(now)) for name, part in self.parts.items()]
@@ -92,23 +95,31 @@ class Node:
 
     def settle_signals(self, now: float, name: str, effects: list[Effect]) -> list[Effect]:
         outgoing: list[Effect] = []
-        pending = deque((name, effect) for effect in effects)
-        signals = 0
+        pending = deque((name, effect, 1) for effect in effects)
         while pending:
-            source, effect = pending.popleft()
-            if Signal not in type(effect).__mro__:
+            source, effect, depth = pending.popleft()
+            kind = type(effect)
+            if kind is Send:
+                outgoing.append(effect)
+                continue
+            if Signal not in kind.__mro__:
                 outgoing += self.settle(now, source, [effect])
                 continue
-            signals += 1
-            assert signals <= SIGNALS_MAX, f"protocols of one node keep signalling each other: {effect}"
+            assert depth <= SIGNALS_MAX, f"protocols of one node keep signalling each other: {effect}"
             answers = [
-                (other, answer)
-                for other, part in self.parts.items()
+                (other, answer, depth + 1)
+                for other, part in self.hearers.get(kind) or self.hearers_of(kind)
                 if other != source
                 for answer in part.handle(now, effect)
             ]
             pending.extendleft(reversed(answers))
         return outgoing
+
+    def hearers_of(self, kind: type) -> tuple[tuple[str, Part], ...]:
+        """The parts to which a signal is offered: all but those that say which ones they hear, and this is none."""
+        hearing = [(name, part) for name, part in self.parts.items() if kind in getattr(part, "signals", (kind,))]
+        self.hearers[kind] = tuple(hearing)
+        return self.hearers[kind]
 
     def check(self) -> None:
         for part in self.parts.values():

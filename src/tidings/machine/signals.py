@@ -15,7 +15,8 @@ A request that can be waited for carries a `ticket`. When the whole network has 
 answers with `Settled(ticket, ...)`, exactly once. A ticket of None asks for no answer.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import overload
 
 from tidings.machine.inputs import Signal
 from tidings.machine.publications import Publications
@@ -26,7 +27,8 @@ SubscriptionKey = tuple[NodeId, int]
 """A client of this broker, and the number it gave its subscription."""
 
 AdvertisementId = str
-"""Unique in the network: the name of the publisher, a slash, and the publisher's number for it."""
+"""Unique in the network: the name of the publisher, a slash, its number for it, an at sign, and the name of the broker
+that offers it: a publisher that moves is offered by both brokers for a while, each for what it stores."""
 
 Ticket = Hashable
 
@@ -122,6 +124,40 @@ class Forgotten(Signal, frozen=True):
     """The advertisement was withdrawn, or the way to its publisher broke."""
 
     advertisement: AdvertisementId
+
+
+class Wants(Sequence[tuple[SubscriptionKey, ...]]):
+    """Who wants each publication of a batch, kept the other way round: for each subscription the places of what it
+    wants, ascending. As a sequence it is like any other."""
+
+    __slots__ = ("length", "places")
+
+    def __init__(self, length: int, places: Mapping[SubscriptionKey, list[int]]) -> None:
+        self.length, self.places = length, places
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[SubscriptionKey, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[SubscriptionKey, ...]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[SubscriptionKey, ...] | list[tuple[SubscriptionKey, ...]]:
+        wanting: list[list[SubscriptionKey]] = [[] for _ in range(self.length)]
+        for key, places in self.places.items():
+            for place in places:
+                wanting[place].append(key)
+        answers = [tuple(keys) for keys in wanting]
+        return answers[index]
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    def __iter__(self) -> Iterator[tuple[SubscriptionKey, ...]]:
+        return iter(self[:])
+
+    def __repr__(self) -> str:
+        return f"Wants({self.length}, {self.places})"
 
 
 class Matched(Signal, frozen=True):

@@ -5,12 +5,14 @@ from tidings.net.tls import Address
 
 PORT_DEFAULT = 7411
 PORT_MAX = 65535
-SCHEME = "tidings://"
+SCHEMES = ("tidings://", "tidingss://")
 
 
 def parse_address(text: str, setting: str) -> Address:
     """host:port, [host]:port for IPv6, or host alone with the usual port."""
-    text = text.strip().removeprefix(SCHEME).rstrip("/")
+    text = text.strip().rstrip("/")
+    for scheme in SCHEMES:
+        text = text.removeprefix(scheme)
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, port = text, str(PORT_DEFAULT)

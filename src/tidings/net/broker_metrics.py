@@ -15,7 +15,7 @@ class BrokerCollector:
         self.node, self.config, self.why_not_ready = node, config, why_not_ready
 
     def collect(self) -> Iterator[Any]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+        from prometheus_client.core import GaugeMetricFamily
 
         broker = [self.node.node_id]
         for name, meaning, value in self.gauges():
@@ -29,8 +29,11 @@ class BrokerCollector:
             routes.add_metric([*broker, neighbour, "out"], len(link.filters))
             routes.add_metric([*broker, neighbour, "in"], len(self.node.routing.tables.texts[neighbour]))
         yield routes
-        lost = CounterMetricFamily(
-            "tidings_subscription_drops_total", "publications given up for present clients", labels=["node", "reason"]
+        # No counter: what was given up for a client that left is counted in tidings_drops_total only.
+        lost = GaugeMetricFamily(
+            "tidings_dropped_publications",
+            "given up for clients that are present, by reason",
+            labels=["node", "reason"],
         )
         for reason, number in sorted(self.drops().items()):
             lost.add_metric([*broker, reason], number)
@@ -43,15 +46,15 @@ class BrokerCollector:
 
     def gauges(self) -> Iterator[tuple[str, str, float]]:
         node = self.node
-        acceptance, subscriptions = node.edge.acceptance, node.edge.subscriptions.all.values()
+        publishers, subscriptions = node.edge.publishers, node.edge.subscriptions.all.values()
         yield "ready", "1 if the broker may be sent traffic", not self.why_not_ready()
         yield "clients", "clients that are attached", len(node.edge.clients)
         yield "links", "brokers that are linked", sum(link.is_up for link in node.inspection.others.links.values())
         yield "neighbours", "brokers over which events are routed", len(node.routing.links)
         yield "subscriptions", "subscriptions of clients here", len(subscriptions)
         yield "advertisements", "advertisements that are known", len(node.routing.tables.offers)
-        yield "publishers", "publishers here, those included that left", len(acceptance.publishers)
-        yield "stored_bytes", "history of publishers here", acceptance.store.size_bytes
+        yield "publishers", "publishers here, those included that left", len(publishers.all)
+        yield "stored_bytes", "history of publishers here", publishers.store.size_bytes
         waiting = sum(each.outlet.waiting for each in subscriptions)
         yield "waiting_publications", "publications in the queues of slow clients", waiting
         pending_bytes = sum(client.pending_bytes for client in node.edge.clients.values())

@@ -61,7 +61,7 @@ class BrokerService:
                 credentials=read_token_file(settings.token) if settings.token else b"",
                 clock_offset=offset,
             ),
-            overlay=config.build("overlay"),
+            overlay=config.build("overlay", clock_offset=offset),
             routing=config.build("routing"),
             delivery=config.build("delivery", clock_offset=offset, is_durable=settings.data is not None),
             inspection=config.build("inspection"),
@@ -97,8 +97,8 @@ class BrokerService:
     # Beginning and end.
 
     async def start(self) -> None:
-        await self.host.start()
         try:
+            await self.host.start()
             if self.health is not None:
                 await self.health.start()
             async with asyncio.timeout(READY_TIMEOUT):
@@ -107,19 +107,23 @@ class BrokerService:
         except TimeoutError:
             self.host.log.warning("serving although not ready", reason=self.why_not_ready())
         except BaseException:
-            await self.host.stop()
+            await self.leave()
             raise
 
     async def stop(self) -> None:
         """Finish what was begun, then leave."""
-        if self.host.is_running:
-            try:
+        try:
+            if self.host.is_running:
                 async with asyncio.timeout(self.host.params.drain_timeout):
                     self.host.inject(Close())
                     while not isinstance(await self.host.items.get(), Closed):
                         pass
-            except TimeoutError:
-                self.host.log.warning("requests were still under way when we left")
+        except TimeoutError:
+            self.host.log.warning("requests were still under way when we left")
+        finally:
+            await self.leave()
+
+    async def leave(self) -> None:
         await self.host.stop()
         if self.health is not None:
             await self.health.stop()

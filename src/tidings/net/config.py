@@ -26,17 +26,34 @@ from typing import Any
 
 import msgspec
 
+from tidings.machine.publications import PUBLICATION_BYTES_MAX
+from tidings.model import bounds
 from tidings.model.errors import UsageError
 from tidings.net.addresses import address_text, parse_address
 from tidings.net.errors import HostError
 from tidings.net.settings import NESTED, PREFIX, SECTIONS, BrokerSettings, Settings, leaves
 from tidings.net.tls import Address, Tls, is_loopback
+from tidings.wire.frames import FRAME_BYTES_MAX
 
 try:
     from pydantic import BaseModel, ValidationError
     from pydantic_settings import EnvSettingsSource
 except ImportError as problem:
     raise HostError("settings need the package pydantic-settings: pip install 'tidings[net]'") from problem
+
+DEFAULT, FIXED = "default", "fixed"
+"""Where a value comes from that nobody has given."""
+
+FIXED_BOUNDS = {
+    "frame_bytes_max": FRAME_BYTES_MAX,
+    "publication_bytes_max": PUBLICATION_BYTES_MAX,
+    "attributes_max": bounds.ATTRIBUTES_MAX,
+    "attribute_name_chars_max": bounds.NAME_CHARS_MAX,
+    "string_bytes_max": bounds.STRING_BYTES_MAX,
+    "filter_text_bytes_max": bounds.FILTER_TEXT_BYTES_MAX,
+    "filter_constraints_max": bounds.CONSTRAINTS_MAX,
+}
+"""They hold in the whole network, and two nodes must not differ in them: shown, and not to be set."""
 
 FILE_BYTES_MAX = 1024 * 1024
 STORAGE_NAME = "broker.sqlite"
@@ -112,8 +129,9 @@ class Config:
         return is_loopback(self.listen[0])
 
     def show(self) -> list[Setting]:
-        """Every setting, in the order of the documentation."""
-        return [Setting(name, plain(value), self.origins.get(name, "default")) for name, value in leaves(self.settings)]
+        """Every setting, in the order of the documentation, and the bounds that are the same everywhere."""
+        chosen = [Setting(name, plain(value), self.origins.get(name, DEFAULT)) for name, value in leaves(self.settings)]
+        return [*chosen, *(Setting(f"fixed.{name}", value, FIXED) for name, value in FIXED_BOUNDS.items())]
 
 
 def load_config(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Config:

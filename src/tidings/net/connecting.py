@@ -44,6 +44,10 @@ FIRST_WAIT, LONGEST_WAIT = 0.01, 0.05
 """Seconds between two calls of the same broker by the host. The waits that count are those of access, which knows all
 brokers."""
 
+QUEUE_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes that wait to be sent. After a break all is said again at once: publications that were not accepted,
+subscriptions with their positions."""
+
 NAME_SYNTAX = re.compile(r"[^@,/\s]+")
 
 Brokers = dict[NodeId, Address]
@@ -94,6 +98,8 @@ class Connecting:
         )
         self.credentials, principal = read_credentials(token)
         self.sign = read_signer(key)
+        if tls is not None and name is None and not principal:
+            raise UsageError("connect: over TLS a client is called as its certificate says; give name=")
         self.is_named = name is not None
         self.name = name or f"{principal or 'client'}+{secrets.token_hex(6)}"
         self.brokers = {} if url.startswith(MEMORY) else parse_brokers(url, tls)
@@ -131,7 +137,7 @@ class Connecting:
             machine,
             listen=None,
             peers=self.brokers,
-            params=HostParams(backoff_first=FIRST_WAIT, backoff_max=LONGEST_WAIT),
+            params=HostParams(backoff_first=FIRST_WAIT, backoff_max=LONGEST_WAIT, queue_bytes_max=QUEUE_BYTES_MAX),
             tls=self.tls,
             insecure=self.insecure,
             rng=rng,

@@ -33,7 +33,7 @@ from tidings.wire.frames import OPENING_BYTES_MAX, FrameReader, frame
 from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import decode, encode
 
-READ_BYTES = 64 * 1024
+READ_BYTES = 256 * 1024
 """Bytes read at once, into a buffer that each connection keeps: a new one for each read costs more than the read."""
 
 HEARTBEAT = frame(encode(Heartbeat()))

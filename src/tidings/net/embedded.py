@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import threading
 import time
+from contextlib import suppress
 from random import SystemRandom
 
 from tidings.net.host import Host
@@ -17,6 +18,7 @@ from tidings.net.tls import Address
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.routing.params import RoutingParams
 
 lock = threading.Lock()
 shared: dict[str, "Embedded"] = {}
@@ -51,7 +53,12 @@ class Embedded:
 
     async def serve(self, started: threading.Event) -> None:
         offset = time.time() - time.monotonic()
-        params = BrokerParams(access=AccessParams(clock_offset=offset), delivery=EdgeParams(clock_offset=offset))
+        params = BrokerParams(
+            access=AccessParams(clock_offset=offset),
+            delivery=EdgeParams(clock_offset=offset),
+            # For the few subscriptions of one process it is fast enough, and there is nothing to compile first.
+            routing=RoutingParams(engine="plain"),
+        )
         node_id = f"{self.name or 'embedded'}-{secrets.token_hex(4)}"
         log = make_logger(node_id, "error")
         async with Host(node_id, BrokerNode(node_id, params, SystemRandom()), log=log) as host:
@@ -67,7 +74,9 @@ class Embedded:
                 return
             if shared.get(self.name) is self:
                 del shared[self.name]
-        self.loop.call_soon_threadsafe(self.ending.set)
+        # A broker that failed has closed its loop already.
+        with suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(self.ending.set)
         self.thread.join()
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from tidings.machine.node import Node
 from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
+from tidings.model.errors import UsageError
 from tidings.model.identity import at
 from tidings.net.addresses import parse_address
 from tidings.net.errors import ClientError
@@ -85,6 +86,8 @@ class Access(msgspec.Struct, frozen=True):
     sign: Callable[[bytes], bytes] | None = None
     """With the key to which the token is bound."""
     tls: Tls | None = None
+    principal: str = ""
+    """Whose certificate that is; our name begins with it."""
     insecure: bool = False
 
 
@@ -95,8 +98,8 @@ class Inspector:
         access = access or Access()
         self.address, place = address, parse_address(address, "broker")
         peer = at(*place)
-        # Whoever shows a token is named after its principal.
-        principal = principal_of_token(access.token) if access.token else "inspector"
+        # Whoever shows a token or a certificate is named after its principal.
+        principal = principal_of_token(access.token) if access.token else access.principal or "inspector"
         name = f"{principal}{BEHIND_PRINCIPAL}{secrets.token_hex(4)}"
         guest = Guest(name, GuestParams(brokers=(peer,), credentials=access.token), SystemRandom(), access.sign)
         self.host = Host(
@@ -191,6 +194,12 @@ class Crawl:
                 reported = await inspector.report(self.tables)
         except NotInspected as problem:
             self.unreached.append(Unreached(address, problem.reason, broker, told_by, problem.is_refused))
+            return None
+        except UsageError as problem:
+            # An address that a broker told us, and that we cannot or may not call.
+            if not told_by:
+                raise
+            self.unreached.append(Unreached(address, str(problem), broker, told_by))
             return None
         if reported.broker.broker in self.reported:
             return None

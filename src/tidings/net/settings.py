@@ -31,7 +31,7 @@ PREFIX, NESTED = "TIDINGS_BROKER_", "__"
 SECTIONS: dict[str, tuple[type[msgspec.Struct], tuple[str, ...]]] = {
     "host": (HostParams, ()),
     "access": (AccessParams, ("links", "credentials", "clock_offset")),
-    "overlay": (SpanningTreeParams, ()),
+    "overlay": (SpanningTreeParams, ("clock_offset",)),
     "routing": (RoutingParams, ()),
     "delivery": (EdgeParams, ("clock_offset", "is_durable")),
     "inspection": (InspectionParams, ()),

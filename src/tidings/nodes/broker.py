@@ -77,11 +77,14 @@ class BrokerNode(Node):
         return link is not None and link.is_told
 
     def why_not_ready(self) -> str:
-        """Empty when the broker may be sent traffic: it has read its store, and all neighbours told their tables."""
+        """Empty when the broker may be sent traffic: it has read its store, knows its place in the tree, and all
+        neighbours told their tables."""
         if self.edge.is_loading:
             return "the store is being read"
         if self.edge.is_closing:
             return "shutting down"
+        if unsettled := self.overlay.why_unsettled():
+            return unsettled
         waiting = [name for name in self.routing.links if not self.is_synchronised(name)]
         return f"waiting for the tables of {', '.join(waiting)}" if waiting else ""
 

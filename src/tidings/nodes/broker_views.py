@@ -62,7 +62,7 @@ def queue_rows(edge: Edge) -> Iterator[Row]:
 
 
 def publisher_rows(edge: Edge) -> Iterator[Row]:
-    for publisher in edge.acceptance.publishers.values():
+    for publisher in edge.publishers.all.values():
         history = publisher.history
         yield PublisherRow(
             publisher=publisher.name,
@@ -77,7 +77,7 @@ def publisher_rows(edge: Edge) -> Iterator[Row]:
 def event_rows(edge: Edge, name: str) -> Iterable[Row]:
     """The stored publication of this name: its publisher, a slash, its number."""
     publisher, _, number = name.rpartition("/")
-    known = edge.acceptance.publishers.get(publisher)
+    known = edge.publishers.all.get(publisher)
     if known is None or not number.isdecimal() or len(number) > len(str(2**63)):
         return
     wanted = int(number)

@@ -30,6 +30,23 @@ class Addition(NamedTuple):
     link: int
 
 
+class Finding(NamedTuple):
+    """The other way round, for many events at once: where those stand that match a key (or go to a link), ascending;
+    and where those stand that are no events."""
+
+    places: dict[Any, list[int]]
+    bad: list[int]
+
+
+def found_in(answers: Sequence[tuple[Hashable, ...] | None]) -> Finding:
+    """The finding that says the same as these answers."""
+    places: dict[Any, list[int]] = {}
+    for place, members in enumerate(answers):
+        for member in members or ():
+            places.setdefault(member, []).append(place)
+    return Finding(places, [place for place, members in enumerate(answers) if members is None])
+
+
 class Alone(dict[int, tuple[Hashable, ...]]):
     """The tuple of one member for each number, made by `member` when it is first asked for: the most frequent answers.
     NOBODY stands for the empty one."""

@@ -9,13 +9,26 @@ records filed in worse places than now known; they are renewed a few at a time, 
 """
 
 from array import array
+from bisect import insort
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from tidings.matching.index.answers import NO_LINK, NOBODY, Addition, Alone, Events, Key, Link, Matches, is_columnar
+from tidings.matching.index.answers import (
+    NO_LINK,
+    NOBODY,
+    Addition,
+    Alone,
+    Events,
+    Finding,
+    Key,
+    Link,
+    Matches,
+    found_in,
+    is_columnar,
+)
 from tidings.matching.index.encoding import encode_events
 from tidings.matching.index.heads import Heads
 from tidings.matching.index.kernels import filing, layout, renewal, search
@@ -40,6 +53,9 @@ CHUNK_COST = 64
 RELEASED_MAX = 1 << 14
 """Atoms named by all records of one filter; 64 records of 255 at the most."""
 
+CROWDS_MAX, CROWD_SLOTS_MAX = 4096, 8
+"""Answers with several members that are remembered, and how many members those may have."""
+
 FEW_EVENTS = 8
 """Fewer are answered one by one: a loop is then cheaper than operations on arrays."""
 
@@ -59,6 +75,7 @@ class FastEngine:
         self.vocabulary, self.params = vocabulary, params
         self.memory = Memory(params)
         self.keys_alone = Alone(lambda slot: self.memory.keys[slot : slot + 1].tolist()[0])
+        self.crowds: dict[tuple[int, ...], tuple[Key, ...]] = {}
         self.reader = HeadReader(vocabulary, params.memo_strings)
         self.released: Any = np.empty(RELEASED_MAX, np.int32)
         self.doubtful: dict[int, Filter] = {}
@@ -72,6 +89,7 @@ class FastEngine:
 
     def insert(self, additions: Iterable[Addition]) -> None:
         additions = list(additions)
+        self.crowds.clear()
         memory = self.memory
         memory.make_room_for_vocabulary(self.vocabulary)
         memory.make_room_for_slots(max([addition.slot for addition in additions]) + 1)
@@ -251,8 +269,49 @@ class FastEngine:
             answers[row] = None if event is None else several(self.match_links((event,))[0])
         return answers
 
+    def find_heads(self, heads: Heads) -> Finding:
+        batch, odd = self.reader.read(heads.heads)
+        places = places_of(*self.find_slots(batch, heads))
+        found = {self.keys_alone[slot][0]: rows for slot, rows in places.items()}
+        return self.add_odd(heads, odd, found, self.match)
+
+    def find_heads_links(self, heads: Heads, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]) -> Finding:
+        if self.doubtful:
+            return found_in(self.match_heads_links(heads, alone, several))
+        batch, odd = self.reader.read(heads.heads)
+        places = places_of(*self.find_link_numbers(batch))
+        found = {alone[number][0]: rows for number, rows in places.items()}
+        return self.add_odd(heads, odd, found, lambda event: several(self.match_links((event,))[0]))
+
+    def add_odd(
+        self,
+        heads: Heads,
+        odd: list[int],
+        found: dict[Hashable, list[int]],
+        match: Callable[[Event], Iterable[Hashable]],
+    ) -> Finding:
+        """With the heads that had to be decoded."""
+        bad = []
+        for row in odd:
+            event = heads.event(row)
+            if event is None:
+                bad.append(row)
+            else:
+                for member in match(event):
+                    insort(found.setdefault(member, []), row)
+        return Finding(found, bad)
+
     def keys_of(self, slots: list[int]) -> tuple[Key, ...]:
-        return tuple(self.memory.keys[slots].tolist())
+        """Those that match the same event. The same slots give the same object, as they do for one alone."""
+        name = tuple(slots)
+        found = self.crowds.get(name)
+        if found is None:
+            if len(self.crowds) >= CROWDS_MAX:
+                self.crowds.clear()
+            found = tuple(self.memory.keys[slots].tolist())
+            if len(name) <= CROWD_SLOTS_MAX:
+                self.crowds[name] = found
+        return found
 
     def encode(self, events: Events) -> Batch:
         if is_columnar(events):
@@ -367,6 +426,17 @@ def tuples_of(
         for row, begin, end in zip(crowded.tolist(), begins, ends, strict=True):
             answers[row] = several(members[begin:end])
     return answers
+
+
+def places_of(found: Any, offsets: Any) -> dict[int, list[int]]:
+    """For each number that was found the events for which it was."""
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.argsort(found, kind="stable")
+    numbers, rows = found[order], rows[order].tolist()
+    begins = np.flatnonzero(np.diff(numbers, prepend=NOBODY))
+    bounds = [*begins.tolist(), len(rows)]
+    spans = zip(numbers[begins].tolist(), bounds, bounds[1:], strict=False)
+    return {number: rows[begin:end] for number, begin, end in spans}
 
 
 def event_in(events: Events, row: int) -> Event:

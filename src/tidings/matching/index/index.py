@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
-from tidings.matching.index.answers import NO_LINK, Addition, Alone, Events, Key, Link, Matches
+from tidings.matching.index.answers import NO_LINK, Addition, Alone, Events, Finding, Key, Link, Matches
 from tidings.matching.index.heads import Decode, Heads
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.plain import PlainEngine
@@ -135,6 +135,17 @@ class Index:
         if not heads:
             return []
         return self.engine.match_heads_links(self.events_of(heads), self.links.alone, self.links.several)
+
+    def find_heads(self, heads: Sequence[bytes]) -> Finding:
+        """The other way round: for each key that matches any of the heads, which of them. Quicker where many heads
+        match few keys each, because nothing is done for a single head."""
+        return self.engine.find_heads(self.events_of(heads)) if heads else Finding({}, [])
+
+    def find_heads_links(self, heads: Sequence[bytes]) -> Finding:
+        """The same for links."""
+        if not heads:
+            return Finding({}, [])
+        return self.engine.find_heads_links(self.events_of(heads), self.links.alone, self.links.several)
 
     def events_of(self, heads: Sequence[bytes]) -> Heads:
         if self.decode is None:

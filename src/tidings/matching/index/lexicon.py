@@ -107,8 +107,8 @@ class HeadReader:
     # -------------------------------------------------------------------------------------------------------- learning
 
     def learn(self, data: bytes, missing: int) -> None:
-        for kind, at, length in dict.fromkeys(map(tuple, self.missing[:missing].tolist())):
-            piece = data[at : at + length]
+        noted = self.missing[:missing].tolist()
+        for kind, piece in dict.fromkeys([(kind, data[at : at + length]) for kind, at, length in noted]):
             if kind == kernel.MISSING_NAME:
                 self.learn_name(piece)
             else:

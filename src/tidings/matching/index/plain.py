@@ -16,7 +16,18 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
-from tidings.matching.index.answers import NO_LINK, Addition, Alone, Events, Key, Link, Matches, event_list
+from tidings.matching.index.answers import (
+    NO_LINK,
+    Addition,
+    Alone,
+    Events,
+    Finding,
+    Key,
+    Link,
+    Matches,
+    event_list,
+    found_in,
+)
 from tidings.matching.index.heads import Heads
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.records import Record
@@ -310,6 +321,12 @@ class PlainEngine:
     ) -> list[tuple[Link, ...] | None]:
         events = [heads.event(row) for row in range(len(heads))]
         return [None if event is None else several(self.links_of(event)) for event in events]
+
+    def find_heads(self, heads: Heads) -> Finding:
+        return found_in(self.match_heads(heads))
+
+    def find_heads_links(self, heads: Heads, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]) -> Finding:
+        return found_in(self.match_heads_links(heads, alone, several))
 
     def match_links(self, events: Events) -> list[list[int]]:
         return [self.links_of(event) for event in event_list(events)]

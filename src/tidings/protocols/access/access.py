@@ -89,6 +89,7 @@ class Access:
     checks the proofs of others and `sign` makes ours; `rng` draws nonces, so on sockets it is the system's."""
 
     messages: tuple[type, ...] = (Attach, Attached, Rejected, Challenge, Proof)
+    signals: tuple[type, ...] = ()
 
     def __init__(
         self,

@@ -3,8 +3,9 @@
 The idea. Ask for a link to the first broker that is named; when it is there, say `Attach`, sign the nonce if there is a
 `Challenge`, and when `Attached` comes, tell the node `PeerUp`: the broker serves us. When the link breaks, or did not
 come, or the broker stays silent for `attach_timeout`, tell `PeerDown` with the reason, wait a little, and try the next
-broker in the list, round and round. A broker that turns us away is named by `TurnedAway`; then no further attempt is
-made with it, and when all have turned us away, none at all, until the node starts again.
+broker in the list, round and round; one that served us for `retry_max` or longer is tried once more before. A broker
+that turns us away is named by `TurnedAway`; then no further attempt is made with it, and when all have turned us away,
+none at all, until the node starts again.
 
 State. `broker`: the one we are with or trying now, and how far that came; `called`: what the list calls it, which may
 be its address. Timers. "attach": no answer. "connect": the next attempt.
@@ -43,6 +44,7 @@ class Guest:
         self.epoch: int | None = None
         """That of the link, when there is one."""
         self.is_attached = False
+        self.attached_at = 0.0
         self.failures = 0
 
     def start(self, now: float) -> list[Effect]:
@@ -84,7 +86,7 @@ class Guest:
     def hear(self, now: float, broker: NodeId, message: object) -> list[Effect]:
         match message:
             case Attached(_, publish_bound):
-                self.is_attached, self.failures = True, 0
+                self.is_attached, self.attached_at, self.failures = True, now, 0
                 return [CancelTimer("attach"), PeerUp(broker, self.epoch or 0, publish_bound)]
             case Challenge(nonce) if self.sign is not None:
                 return [Send(broker, Proof(self.sign(statement(nonce, self.node_id, broker))))]
@@ -102,10 +104,12 @@ class Guest:
         return [*self.link_lost(now, reason), Disconnect(broker, reason)]
 
     def link_lost(self, now: float, reason: str) -> list[Effect]:
-        """The broker we are with is gone, or was never there: the next one has its turn."""
+        """The broker we are with is gone, or was never there: the next one has its turn, unless this one served us for
+        a while. It has our history, and may be back at once."""
         assert self.broker is not None
+        has_served = self.is_attached and now - self.attached_at >= self.params.retry_max
         effects: list[Effect] = [CancelTimer("attach"), PeerDown(self.broker, self.epoch or 0, reason)]
-        if self.welcoming and self.welcoming[0] == self.called:
+        if self.welcoming and self.welcoming[0] == self.called and not has_served:
             self.welcoming.append(self.welcoming.pop(0))
         self.broker, self.called, self.epoch, self.is_attached = None, None, None, False
         if self.welcoming:

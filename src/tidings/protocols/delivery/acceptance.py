@@ -11,26 +11,17 @@ the publications are on disk; forwarding does not wait, because a publication th
 repeated by the client has the same number, and the brokers of subscribers recognise it.
 
 A publication must match the advertisement under which it is published; the advertisement was narrowed to what the
-client may publish, so that one test proves both. Heads that passed are remembered (`heads_max` for each advertisement)
-and not decoded again. What fails is declined with the reason and has used up its number.
+client may publish, so that one test proves both. Short heads that passed are remembered (`heads_max` of them) and not
+decoded again. What fails is declined with the reason and has used up its number.
 
-State. For each publisher: its advertisements, `through`, the time of the last batch, its history, what is being saved.
-A publisher that left stays known, with its advertisements, until its history is too old: its publications can be
-fetched for as long as they are promised.
-
-On disk. `publication/<publisher>/<number>` is a batch, `advertisement/<id>` an advertisement, `publisher/<name>` what
-was forgotten. After a restart the publishers are there again, as ones that left.
+State. What is known of each publisher, in memory and on disk, is in `publishers.py`.
 
 Guaranteed. What `Accepted` names is stored, up to the bounds of the history, and was handed to routing. No publication
 is taken twice. Not guaranteed, without durability: that a crash of this broker loses nothing that it had accepted.
 """
 
-from collections.abc import Sequence
-
-import msgspec
-
-from tidings.machine.effects import Drop, Effect, Save, Send, SetTimer
-from tidings.machine.message import NAME_CHARS_MAX, TEXT_CHARS_MAX
+from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.message import TEXT_CHARS_MAX
 from tidings.machine.publications import (
     BATCH_BYTES_MAX,
     PIECE_OVERHEAD_BYTES_MAX,
@@ -40,17 +31,16 @@ from tidings.machine.publications import (
     event_of,
     pieces,
 )
-from tidings.machine.signals import AdvertisementId, Forward, Offer, Ticket, Unoffer
+from tidings.machine.signals import Forward, Offer
 from tidings.model.bounds import INTEGER_MAX
-from tidings.model.errors import UsageError
-from tidings.model.filter import Filter
-from tidings.model.identity import NodeId
-from tidings.model.language.parser import parse
-from tidings.protocols.delivery.batches import pick
+from tidings.protocols.delivery.batches import cut, pick, size_bytes
 from tidings.protocols.delivery.clients import BadRequest, Client, Request, Requests, read_filter
-from tidings.protocols.delivery.history import NEVER, PublisherHistory, Store
 from tidings.protocols.delivery.messages import Accepted, Advertise, Declined, Publish, Refusal, Unadvertise
 from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.publishers import Advertised, Publisher, Publishers
+
+HEAD_BYTES_MAX = 512
+"""Longer heads are looked at each time."""
 
 TICK = 1e-6
 """By how much a batch is later than the one before it, if the clock did not advance."""
@@ -60,140 +50,41 @@ OUTSIDE = "not within the advertisement {filter}; advertise what you publish, wi
 TOO_LARGE = f"a publication takes at most {PUBLICATION_BYTES_MAX} bytes, head and payload; publish it in pieces"
 MALFORMED = "the head is no encoded event: {problem}"
 NO_NUMBERS = "publishes nothing, or under numbers that there are not"
-NOT_SAVED = "could not be saved; is saved again later"
-UNREADABLE = "was saved and cannot be read any more"
-
-encoder = msgspec.msgpack.Encoder()
-batch_decoder = msgspec.msgpack.Decoder(Publications)
-
-
-class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
-    publisher: str
-    number: int
-    filter: str
-
-
-class SavedPublisher(msgspec.Struct, frozen=True, array_like=True):
-    """What was forgotten: the number and the time of the last."""
-
-    publisher: str
-    through: int
-    at: float
-
-
-advertisement_decoder = msgspec.msgpack.Decoder(SavedAdvertisement)
-publisher_decoder = msgspec.msgpack.Decoder(SavedPublisher)
-
-
-class Advertised:
-    def __init__(self, publisher: "Publisher", number: int, filter: Filter) -> None:
-        self.id: AdvertisementId = f"{publisher.name}/{number}"
-        self.publisher, self.number, self.filter = publisher, number, filter
-        self.is_everything = filter.residual is None and () in filter.conjunctions
-        """Then only routing needs to decode a head, and it refuses what is malformed."""
-        self.within: set[bytes] = set()
-
-
-class Publisher:
-    def __init__(self, name: NodeId, store: Store) -> None:
-        self.name = name
-        self.history = PublisherHistory(store)
-        self.advertisements: dict[int, Advertised] = {}
-        self.client: Client | None = None
-        self.left_at = 0.0
-        self.through = 0
-        """Publications up to this number were taken or declined."""
-        self.accepted_at = float("-inf")
-        self.saving: dict[str, Publications] = {}
-        """What is on its way to the disk, in that order."""
-
-    @property
-    def saved_through(self) -> int:
-        first = next(iter(self.saving.values()), None)
-        return self.through if first is None else first.numbers[0] - 1
 
 
 class Acceptance:
-    def __init__(self, params: EdgeParams, requests: Requests) -> None:
-        self.params, self.requests = params, requests
-        self.store = Store(params)
-        self.publishers: dict[NodeId, Publisher] = {}
-        self.offered: dict[AdvertisementId, Advertised] = {}
-
-    # Who is there.
-
-    def arrive(self, client: Client) -> list[Effect]:
-        publisher = self.publishers.get(client.name)
-        if publisher is None:
-            return []
-        publisher.client = client
-        return [Send(client.name, Accepted(publisher.saved_through))] if publisher.saved_through else []
-
-    def leave(self, now: float, client: Client) -> list[Effect]:
-        publisher = self.publishers.get(client.name)
-        if publisher is None or publisher.client is not client:
-            return []
-        publisher.client, publisher.left_at = None, now
-        return self.sweep(now) if self.params.history_age == 0 else []
-
-    def publisher_of(self, client: Client) -> Publisher:
-        publisher = self.publishers.get(client.name)
-        if publisher is None:
-            if len(self.publishers) >= self.params.publishers_max:
-                raise BadRequest("this broker has as many publishers as it may have; publish at another one")
-            publisher = self.publishers[client.name] = Publisher(client.name, self.store)
-        publisher.client = client
-        return publisher
+    def __init__(self, params: EdgeParams, requests: Requests, publishers: Publishers) -> None:
+        self.params, self.requests, self.publishers = params, requests, publishers
+        self.remembered = 0
+        """Heads of which it is known that they lie within their advertisement."""
 
     # Advertisements.
 
     def advertise(self, client: Client, asked: Advertise) -> list[Effect]:
         filter = read_filter(asked.filter, client.publish_bound, "publish")
-        if len(f"{client.name}/{asked.number}") > NAME_CHARS_MAX:
-            raise BadRequest("the name of the client and the number are too long together; connect by a shorter name")
-        publisher = self.publisher_of(client)
-        known = publisher.advertisements.get(asked.number)
-        if known is None and len(publisher.advertisements) >= self.params.advertisements_max:
+        publisher = self.publishers.of(client)
+        is_new = asked.number not in publisher.advertisements
+        if is_new and len(publisher.advertisements) >= self.params.advertisements_max:
             raise BadRequest(f"a client has at most {self.params.advertisements_max} advertisements; withdraw one")
-        effects: list[Effect] = []
-        if known is None or known.filter != filter:
-            # One of an earlier life of the client, which began to number anew.
-            if known is not None:
-                effects.append(Unoffer(known.id))
-            known = publisher.advertisements[asked.number] = Advertised(publisher, asked.number, filter)
-            self.offered[known.id] = known
-            effects += self.save_advertisement(known)
-        request = Request("advertise", client, asked.number, filter.text())
-        return [*effects, Offer(known.id, publisher.name, filter, self.requests.add(request))]
+        known, effects = self.publishers.advertise(publisher, asked.number, filter)
+        ticket = self.requests.add(Request("advertise", client, asked.number, filter.text()))
+        return [*effects, Offer(known.id, publisher.name, filter, ticket)]
 
     def unadvertise(self, client: Client, asked: Unadvertise) -> list[Effect] | None:
         """None if there is nothing to withdraw."""
-        publisher = self.publishers.get(client.name)
+        publisher = self.publishers.all.get(client.name)
         known = None if publisher is None else publisher.advertisements.pop(asked.number, None)
         if known is None:
             return None
         ticket = self.requests.add(Request("unadvertise", client, asked.number))
-        return self.withdraw(known, ticket)
-
-    def withdraw(self, known: Advertised, ticket: Ticket | None = None) -> list[Effect]:
-        del self.offered[known.id]
-        effects: list[Effect] = [Unoffer(known.id, ticket)]
-        if self.params.is_durable:
-            effects.append(Save(f"advertisement/{known.id}", None))
-        return effects
-
-    def save_advertisement(self, known: Advertised) -> list[Effect]:
-        if not self.params.is_durable:
-            return []
-        record = SavedAdvertisement(known.publisher.name, known.number, known.filter.text())
-        return [Save(f"advertisement/{known.id}", encoder.encode(record))]
+        return self.publishers.withdraw(known, ticket)
 
     # Publications.
 
     def publish(self, now: float, client: Client, asked: Publish) -> list[Effect]:
         if not asked.heads or asked.first + len(asked.heads) > INTEGER_MAX:
             return [Drop(asked, NO_NUMBERS)]
-        publisher = self.publishers.get(client.name)
+        publisher = self.publishers.all.get(client.name)
         numbers = tuple(range(asked.first, asked.first + len(asked.heads)))
         advertised = None if publisher is None else publisher.advertisements.get(asked.advertisement)
         if publisher is None:
@@ -205,7 +96,8 @@ class Acceptance:
             asked, numbers, effects = self.set_aside_repeated(publisher, advertised, client, asked, numbers)
         if numbers:
             if publisher.through == 0 and asked.first > 1:
-                publisher.history.forget(asked.first - 1, NEVER)
+                # It has published elsewhere, or before a crash: nobody here knows when.
+                publisher.history.forget(asked.first - 1, self.time_of_day(now, publisher) - TICK)
             publisher.through = numbers[-1]
             if advertised is None:
                 effects += self.decline(client, asked, numbers, NO_ADVERTISEMENT)
@@ -259,9 +151,9 @@ class Acceptance:
                     return effects
                 batch = pick(batch, kept)
         parts = self.parts_of(client, batch, asked, effects)
-        for part in parts:
-            effects += self.keep(publisher, part)
-            is_final = part is parts[-1]
+        for part, size in parts:
+            effects += self.publishers.keep(publisher, part, size)
+            is_final = part is parts[-1][0]
             ticket = self.requests.add(Request("publish", client, numbers[-1])) if asked.receipt and is_final else None
             effects.append(Forward(part, ticket))
         return effects
@@ -293,16 +185,21 @@ class Acceptance:
 
     def judge(self, advertised: Advertised, asked: Publish) -> list[str]:
         """For each publication why it is refused; empty where it is not."""
-        within = advertised.within
-        if len(within) > self.params.heads_max:
-            within.clear()
-        verdicts = []
+        within, verdicts = advertised.within, []
         for head in asked.heads:
             verdict = "" if head in within or advertised.is_everything else self.verdict(advertised, head)
-            if not verdict:
-                within.add(head)
+            if not verdict and len(head) <= HEAD_BYTES_MAX and head not in within:
+                self.remember(advertised, head)
             verdicts.append(verdict)
         return verdicts
+
+    def remember(self, advertised: Advertised, head: bytes) -> None:
+        self.remembered += 1
+        if self.remembered > self.params.heads_max:
+            self.remembered = 1
+            for each in self.publishers.offered.values():
+                each.within.clear()
+        advertised.within.add(head)
 
     def verdict(self, advertised: Advertised, head: bytes) -> str:
         try:
@@ -314,11 +211,11 @@ class Acceptance:
 
     def parts_of(
         self, client: Client, batch: Publications, asked: Publish, effects: list[Effect]
-    ) -> list[Publications]:
-        """One batch, or several where the frame of a client held more than one between brokers may."""
-        total = sum(map(len, batch.heads)) + sum(map(len, batch.payloads))
+    ) -> list[tuple[Publications, int]]:
+        """One batch with its size, or several where the frame of a client held more than one between brokers may."""
+        total = size_bytes(batch)
         if total + PIECE_OVERHEAD_BYTES_MAX * len(batch.numbers) <= BATCH_BYTES_MAX:
-            return [batch]
+            return [(batch, total)]
         sizes = [len(head) + len(payload) for head, payload in zip(batch.heads, batch.payloads, strict=True)]
         too_large = tuple(
             number for number, size in zip(batch.numbers, sizes, strict=True) if size > PUBLICATION_BYTES_MAX
@@ -330,26 +227,7 @@ class Acceptance:
                 effects += self.refuse_receipt(client, asked, batch.numbers, TOO_LARGE)
                 return []
             batch, sizes = pick(batch, places), [sizes[place] for place in places]
-        return [pick(batch, range(*part.indices(len(sizes)))) for part in pieces(sizes)]
-
-    def keep(self, publisher: Publisher, batch: Publications) -> list[Effect]:
-        if self.params.history_age == 0:
-            publisher.history.forget(batch.numbers[-1], batch.accepted_at)
-            return []
-        forgotten = publisher.history.append(batch)
-        if not self.params.is_durable:
-            return []
-        name = batch_name(batch)
-        publisher.saving[name] = batch
-        return [Save(name, encoder.encode(batch)), *self.save_forgotten(publisher, forgotten)]
-
-    def save_forgotten(self, publisher: Publisher, forgotten: Sequence[Publications]) -> list[Effect]:
-        if not forgotten or not self.params.is_durable:
-            return []
-        history = publisher.history
-        record = SavedPublisher(publisher.name, history.forgotten_through, history.forgotten_at)
-        removals = [Save(batch_name(batch), None) for batch in forgotten]
-        return [Save(f"publisher/{publisher.name}", encoder.encode(record)), *removals]
+        return [(cut(batch, part.start, part.stop), sum(sizes[part])) for part in pieces(sizes)]
 
     def decline(self, client: Client, asked: Publish, numbers: tuple[int, ...], reason: str) -> list[Effect]:
         return [Send(client.name, Declined(numbers, reason)), *self.refuse_receipt(client, asked, numbers, reason)]
@@ -358,105 +236,3 @@ class Acceptance:
         if not asked.receipt:
             return []
         return [Send(client.name, Refusal("publish", numbers[-1], reason, may_retry=False))]
-
-    # Disk and age.
-
-    def saved(self, now: float, name: str, error: str | None) -> list[Effect]:
-        publisher = self.publishers.get(name.partition("/")[2].rpartition("/")[0])
-        batch = None if publisher is None else publisher.saving.get(name)
-        if publisher is None or batch is None:
-            return [] if error is None else [Drop(name, NOT_SAVED)]
-        if error is not None:
-            return [Drop(name, NOT_SAVED), SetTimer(("save", name), now + self.params.save_again_after)]
-        before = publisher.saved_through
-        del publisher.saving[name]
-        if publisher.client is None or publisher.saved_through == before:
-            return []
-        return [Send(publisher.client.name, Accepted(publisher.saved_through))]
-
-    def save_again(self, name: str) -> list[Effect]:
-        publisher = self.publishers.get(name.partition("/")[2].rpartition("/")[0])
-        batch = None if publisher is None else publisher.saving.get(name)
-        return [] if batch is None else [Save(name, encoder.encode(batch))]
-
-    def load(self, now: float, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
-        """What was there before a restart. The advertisements are offered again."""
-        effects: list[Effect] = []
-        for name, data in entries:
-            try:
-                self.restore(now, name, data)
-            except (msgspec.MsgspecError, UsageError, ValueError):
-                effects.append(Drop(name, UNREADABLE))
-        for publisher in self.publishers.values():
-            publisher.left_at = now
-            forgotten = publisher.history.trim(now + self.params.clock_offset)
-            effects += self.save_forgotten(publisher, forgotten)
-        return effects + [Offer(each.id, each.publisher.name, each.filter) for each in self.offered.values()]
-
-    def restore(self, now: float, name: str, data: bytes) -> None:
-        # Sorted by name: advertisements, then publications in the order of their numbers, then publishers.
-        match name.partition("/")[0]:
-            case "advertisement":
-                record = advertisement_decoder.decode(data)
-                publisher = self.restored(record.publisher)
-                advertised = Advertised(publisher, record.number, parse(record.filter))
-                publisher.advertisements[record.number] = self.offered[advertised.id] = advertised
-            case "publication":
-                batch = batch_decoder.decode(data)
-                publisher = self.restored(batch.publisher)
-                if not batch.numbers or batch.numbers[0] <= publisher.through:
-                    raise ValueError("the order of publications is broken")
-                publisher.history.append(batch)
-                publisher.through, publisher.accepted_at = batch.numbers[-1], batch.accepted_at
-            case "publisher":
-                marks = publisher_decoder.decode(data)
-                publisher = self.restored(marks.publisher)
-                publisher.through = max(publisher.through, marks.through)
-                publisher.accepted_at = max(publisher.accepted_at, marks.at)
-                publisher.history.forget(marks.through, marks.at)
-
-    def forget_all(self) -> None:
-        """What is in memory is read from disk again."""
-        self.publishers.clear()
-        self.offered.clear()
-        self.store.size_bytes = 0
-
-    def restored(self, name: NodeId) -> Publisher:
-        if name not in self.publishers:
-            self.publishers[name] = Publisher(name, self.store)
-        return self.publishers[name]
-
-    def sweep(self, now: float) -> list[Effect]:
-        """Forget what became too old, and with it the publishers that left before."""
-        effects: list[Effect] = []
-        for publisher in list(self.publishers.values()):
-            forgotten = publisher.history.trim(now + self.params.clock_offset)
-            effects += self.save_forgotten(publisher, forgotten)
-            is_over = publisher.client is None and now - publisher.left_at >= self.params.history_age
-            if is_over and not publisher.saving:
-                effects += self.remove(publisher)
-        return effects
-
-    def remove(self, publisher: Publisher) -> list[Effect]:
-        forgotten = publisher.history.clear()
-        effects = self.save_forgotten(publisher, forgotten)
-        for known in publisher.advertisements.values():
-            effects += self.withdraw(known)
-        del self.publishers[publisher.name]
-        if self.params.is_durable:
-            effects.append(Save(f"publisher/{publisher.name}", None))
-        return effects
-
-    def check(self) -> None:
-        for publisher in self.publishers.values():
-            publisher.history.check()
-            stored = publisher.history.batches
-            assert not stored or stored[-1].numbers[-1] <= publisher.through, "stored but not taken"
-            assert all(self.offered.get(each.id) is each for each in publisher.advertisements.values())
-        held = sum(publisher.history.size_bytes for publisher in self.publishers.values())
-        assert held == self.store.size_bytes <= self.params.history_bytes_total_max, "the store is miscounted"
-
-
-def batch_name(batch: Publications) -> str:
-    """Sorted names are in the order of numbers."""
-    return f"publication/{batch.publisher}/{batch.numbers[0]:019d}"

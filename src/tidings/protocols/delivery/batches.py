@@ -1,6 +1,7 @@
 """Batches of publications, cut and measured without being decoded."""
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from tidings.machine.publications import Publications
 
@@ -11,17 +12,15 @@ def size_bytes(batch: Publications) -> int:
 
 
 def pick(batch: Publications, places: Sequence[int]) -> Publications:
-    """Those at the given places, in that order."""
+    """Those at the given places, in that order; at least one."""
     numbers, heads, payloads = batch.numbers, batch.heads, batch.payloads
-    return Publications(
-        batch.publisher,
-        batch.advertisement,
-        batch.accepted_at,
-        0,
-        tuple([numbers[place] for place in places]),
-        tuple([heads[place] for place in places]),
-        tuple([payloads[place] for place in places]),
-    )
+    if len(places) == 1:
+        place = places[0]
+        numbers, heads, payloads = (numbers[place],), (heads[place],), (payloads[place],)
+    else:
+        get = itemgetter(*places)
+        numbers, heads, payloads = get(numbers), get(heads), get(payloads)
+    return Publications(batch.publisher, batch.advertisement, batch.accepted_at, 0, numbers, heads, payloads)
 
 
 def cut(batch: Publications, begin: int, end: int | None = None) -> Publications:

@@ -1,5 +1,7 @@
 """The clients of a broker as its delivery knows them, and what is outstanding for them."""
 
+from typing import TYPE_CHECKING
+
 from tidings.machine.message import TEXT_CHARS_MAX
 from tidings.machine.signals import ClientUp, Ticket
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
@@ -8,6 +10,9 @@ from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.messages import Kind
+
+if TYPE_CHECKING:
+    from tidings.protocols.delivery.streams import Subscription
 
 
 class Client:
@@ -19,7 +24,7 @@ class Client:
         self.life = life
         self.pending_bytes = 0
         """Publications in its queues and on the way to it."""
-        self.lagging: dict[int, None] = {}
+        self.lagging: dict[int, Subscription] = {}
         """Its subscriptions that wait for room before they ask for more."""
         self.is_turned_out = False
 

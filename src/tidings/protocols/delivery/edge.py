@@ -5,11 +5,14 @@ then to rely on it: what it publishes reaches whoever asked, and what it asked f
 and without holes.
 
 The idea. The edge stands between clients and routing. Routing carries filters and publications through the network and
-says when a change is in place everywhere; the edge turns that into receipts and guarantees (PSDG). It has three parts:
+says when a change is in place everywhere; the edge turns that into receipts and guarantees (PSDG). Its parts:
 
-    acceptance.py      publishers here: numbers, repetitions, advertisements, what is stored
-    subscriptions.py   subscribers here: from which publication on each gets what, slow clients
-    references.py      history between brokers: who is asked, what is answered
+    acceptance.py      what publishers here say: numbers, repetitions, advertisements
+    publishers.py      what is known of each, and stored (`history.py`)
+    references.py      history for others: questions on their way, answers
+    subscriptions.py   what subscribers here say, and what arrives for them
+    fetching.py        history for us: whom to ask, what to do with the answers
+    admission.py       what gets through to a subscription, and what happens when its client is slow (`outlet.py`)
 
 This module receives, hands on to the parts, and answers clients. A request waits for routing under a ticket; when it is
 settled the client gets its `Receipt`, or a `Refusal` that says whether to try again. Unsubscribing and unadvertising
@@ -47,8 +50,10 @@ from tidings.machine.signals import (
 )
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.acceptance import Acceptance
+from tidings.protocols.delivery.admission import Admission
 from tidings.protocols.delivery.batches import size_bytes as batch_bytes
 from tidings.protocols.delivery.clients import BadRequest, Client, Requests
+from tidings.protocols.delivery.fetching import Fetching
 from tidings.protocols.delivery.messages import (
     BROKERS_NAMED_MAX,
     Advertise,
@@ -64,6 +69,7 @@ from tidings.protocols.delivery.messages import (
     Unsubscribe,
 )
 from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.publishers import Publishers
 from tidings.protocols.delivery.references import NOT_A_NEIGHBOUR, References, Routes
 from tidings.protocols.delivery.streams import Subscription
 from tidings.protocols.delivery.subscriptions import Subscriptions
@@ -94,9 +100,12 @@ class Edge:
         self.node_id, self.params = node_id, params
         self.clients: dict[NodeId, Client] = {}
         self.requests = Requests()
-        self.acceptance = Acceptance(params, self.requests)
-        self.references = References(node_id, params, routes, self.acceptance)
-        self.subscriptions = Subscriptions(node_id, params, self.requests, self.references)
+        self.publishers = Publishers(node_id, params)
+        self.acceptance = Acceptance(params, self.requests, self.publishers)
+        self.references = References(node_id, params, routes, self.publishers)
+        admission = Admission(params)
+        self.fetching = Fetching(node_id, params, self.references, admission)
+        self.subscriptions = Subscriptions(params, self.requests, admission, self.fetching)
         self.lives = 0
         self.is_loading = self.is_closing = self.is_closed = self.is_sweeping = False
         self.deferred: list[Input] = []
@@ -132,10 +141,10 @@ class Edge:
         self.references.neighbours.clear()
         self.is_closing = self.is_closed = self.is_sweeping = False
         if self.params.is_durable:
-            self.acceptance.forget_all()
+            self.publishers.forget_all()
             self.is_loading = True
             return [*effects, Load("")]
-        offered = self.acceptance.offered.values()
+        offered = self.publishers.offered.values()
         effects += [Offer(each.id, each.publisher.name, each.filter) for each in offered]
         return effects + self.arm_sweep(now)
 
@@ -157,7 +166,7 @@ class Edge:
             effects: list[Effect] = []
             if input.error is not None:
                 effects.append(Note("history not read", {"error": input.error}))
-            effects += [*self.acceptance.load(now, input.entries), *self.arm_sweep(now)]
+            effects += [*self.publishers.load(now, input.entries), *self.arm_sweep(now)]
             deferred, self.deferred = self.deferred, []
             return effects + [effect for each in deferred for effect in self.handle(now, each)]
         if type(input) not in self.handlers:
@@ -178,7 +187,7 @@ class Edge:
             return [*effects, Disconnect(up.client, CLOSING)]
         self.lives += 1
         client = self.clients[up.client] = Client(up, self.lives)
-        return effects + self.acceptance.arrive(client)
+        return effects + self.publishers.arrive(client)
 
     def client_down(self, now: float, down: ClientDown) -> list[Effect]:
         client = self.clients.get(down.client)
@@ -186,7 +195,7 @@ class Edge:
 
     def part_with(self, now: float, client: Client) -> list[Effect]:
         del self.clients[client.name]
-        return [*self.subscriptions.leave(client), *self.acceptance.leave(now, client)]
+        return [*self.subscriptions.leave(client), *self.publishers.leave(now, client)]
 
     def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
         self.references.neighbours[up.neighbour] = None
@@ -197,8 +206,7 @@ class Edge:
         return []
 
     def forgotten(self, now: float, forgotten: Forgotten) -> list[Effect]:
-        self.subscriptions.unlearn(forgotten.advertisement)
-        return []
+        return self.fetching.unlearn(now, forgotten.advertisement)
 
     # What others say.
 
@@ -277,22 +285,22 @@ class Edge:
     # Timers, disk, the end.
 
     def saved(self, now: float, saved: Saved) -> list[Effect]:
-        return self.acceptance.saved(now, saved.name, saved.error)
+        return self.publishers.saved(now, saved.name, saved.error)
 
     def fire(self, now: float, fired: Fired) -> list[Effect]:
         match fired.key:
             case "sweep":
                 self.is_sweeping = False
                 self.references.sweep(now)
-                return [*self.acceptance.sweep(now), *self.arm_sweep(now)]
+                return [*self.publishers.sweep(now), *self.arm_sweep(now)]
             case "ask":
-                return self.subscriptions.ask_again(now)
+                return self.fetching.ask_again(now)
             case ("save", str(name)):
-                return self.acceptance.save_again(name)
+                return self.publishers.save_again(name)
         return []
 
     def arm_sweep(self, now: float) -> list[Effect]:
-        if self.is_sweeping or not (self.acceptance.publishers or self.references.groups):
+        if self.is_sweeping or not (self.publishers.all or self.references.groups):
             return []
         self.is_sweeping = True
         return [SetTimer("sweep", now + self.params.sweep_period)]
@@ -302,16 +310,17 @@ class Edge:
         return []
 
     def finish_closing(self) -> list[Effect]:
-        is_saving = any(publisher.saving for publisher in self.acceptance.publishers.values())
+        is_saving = any(publisher.saving for publisher in self.publishers.all.values())
         if self.requests.waiting or is_saving:
             return []
         self.is_closed = True
         return [Deliver(Closed())]
 
     def check(self) -> None:
-        self.acceptance.check()
+        self.publishers.check()
         self.references.check()
         self.subscriptions.check()
+        self.fetching.check()
         assert len(self.deferred) <= self.params.deferred_max, "more waits than deferred_max allows"
         assert self.is_loading or not self.deferred, "something waits for nothing"
         for client in self.clients.values():

@@ -40,9 +40,8 @@ class PublisherHistory:
         self.forgotten_through = 0
         self.forgotten_at = NEVER
 
-    def append(self, batch: Publications) -> list[Publications]:
-        """Store; answers with what had to go for it."""
-        size = size_bytes(batch)
+    def append(self, batch: Publications, size: int) -> list[Publications]:
+        """Store a batch of this size; answers with what had to go for it."""
         self.batches.append(batch)
         self.sizes_bytes.append(size)
         self.count += len(batch.numbers)

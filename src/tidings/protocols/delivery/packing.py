@@ -11,14 +11,21 @@ MIXED_PUBLICATIONS_MAX, MIXED_ENTRIES_MAX = 1000, 4000
 the frame beside a whole batch."""
 
 
-def batches_of(history: History) -> list[Publications]:
-    """Those that were accepted at the same time are a batch."""
-    times, made = history.accepted_at, []
-    for at, run in groupby(range(len(times)), key=times.__getitem__):
-        places = list(run)
-        part = slice(places[0], places[-1] + 1)
-        columns = history.numbers[part], history.heads[part], history.payloads[part]
-        made.append(Publications(history.publisher, history.advertisement, at, 0, *columns))
+def merged(answers: list[History], early: list[Publications], through: int) -> list[Publications]:
+    """What is stored of a publisher at one or several brokers, and what came behind that, in the order of numbers and
+    each once, up to a number. Those that were accepted at the same time are a batch."""
+    found: dict[int, tuple[float, bytes, bytes]] = {}
+    for each in answers:
+        columns = zip(each.numbers, each.accepted_at, each.heads, each.payloads, strict=True)
+        found |= {number: (at, head, payload) for number, at, head, payload in columns if number <= through}
+    for batch in early:
+        rows = zip(batch.numbers, batch.heads, batch.payloads, strict=True)
+        found |= {number: (batch.accepted_at, head, payload) for number, head, payload in rows if number <= through}
+    made = []
+    for at, run in groupby(sorted(found), key=lambda number: found[number][0]):
+        numbers = tuple(run)
+        _, heads, payloads = zip(*[found[number] for number in numbers], strict=True)
+        made.append(Publications(answers[0].publisher, answers[0].advertisement, at, 0, numbers, heads, payloads))
     return made
 
 

@@ -68,8 +68,9 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
     queue_max: int = 100_000
     """Publications in the queue of one subscription; a longer queue that a client asks for is cut."""
 
-    heads_max: int = 10_000
-    """Heads of which is remembered, for each advertisement, that they lie within it."""
+    heads_max: int = 65_536
+    """Heads of which it is remembered that they lie within their advertisement; when there are more, all are
+    forgotten."""
 
     streams_max: int = PUBLISHERS_MAX
     """Publishers whose position is remembered for one subscription; beyond it those are forgotten that are gone."""

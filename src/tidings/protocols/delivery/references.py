@@ -31,9 +31,9 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.acceptance import Acceptance, Publisher
 from tidings.protocols.delivery.messages import History, Reference
 from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.publishers import Publisher, Publishers, publisher_of
 
 PATH_MAX = 100
 """Brokers on the way of a question, so that the answer with its path fits a frame."""
@@ -57,8 +57,8 @@ class Routes(Protocol):
 
 
 class References:
-    def __init__(self, node_id: NodeId, params: EdgeParams, routes: Routes, acceptance: Acceptance) -> None:
-        self.node_id, self.params, self.routes, self.acceptance = node_id, params, routes, acceptance
+    def __init__(self, node_id: NodeId, params: EdgeParams, routes: Routes, publishers: Publishers) -> None:
+        self.node_id, self.params, self.routes, self.publishers = node_id, params, routes, publishers
         self.neighbours: dict[NodeId, None] = {}
         self.groups: dict[tuple[str, NodeId], tuple[float, float]] = {}
         """For each group and publisher since when its members get publications, and when a member last asked."""
@@ -69,7 +69,7 @@ class References:
             return [Drop(asked, NOT_A_NEIGHBOUR)]
         if len(asked.path) >= PATH_MAX or asked.path[-1:] != (sender,) or self.node_id in asked.path:
             return [Drop(asked, WRONG_PATH)]
-        here = tuple(each for each in asked.wanted if each[0] in self.acceptance.offered)
+        here = tuple(each for each in asked.wanted if each[0] in self.publishers.offered)
         back = asked.path[:-1]
         effects: list[Effect] = []
         if here:
@@ -93,7 +93,7 @@ class References:
         """What is wanted of publishers elsewhere, by the neighbour to ask; None where there is none."""
         hops: dict[NodeId | None, list[tuple[AdvertisementId, int | None]]] = {}
         for each in asked.wanted:
-            if each[0] not in self.acceptance.offered:
+            if each[0] not in self.publishers.offered:
                 hop = self.routes.hop_toward(each[0])
                 hops.setdefault(hop if hop in self.neighbours and hop != sender else None, []).append(each)
         return hops
@@ -115,12 +115,12 @@ class References:
         """What is stored here, publisher by publisher."""
         of_publisher: dict[NodeId, dict[AdvertisementId, int | None]] = {}
         for advertisement, after in here:
-            publisher = self.acceptance.offered[advertisement].publisher
+            publisher = self.publishers.offered[advertisement].publisher
             of_publisher.setdefault(publisher.name, {})[advertisement] = after
         return [
             history
             for name, wanted in of_publisher.items()
-            for history in self.answer_for(now, asked, filter, self.acceptance.publishers[name], wanted)
+            for history in self.answer_for(now, asked, filter, self.publishers.all[name], wanted)
         ]
 
     def answer_for(
@@ -248,6 +248,6 @@ def histories(
 
 def lack(asked: Reference, advertisement: AdvertisementId, problem: str) -> History:
     """There is no answer."""
-    publisher = advertisement.rpartition("/")[0] or advertisement
+    publisher = publisher_of(advertisement)
     key = (asked.client, asked.subscription, asked.round, advertisement, publisher)
     return History(*key, None, False, True, False, 0, problem, (), (), (), (), ())

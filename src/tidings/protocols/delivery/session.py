@@ -12,8 +12,8 @@ So brokers need no memory of clients that left, and it makes no difference which
 
 State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`session_standing.py`); for
 each subscription its positions and what the application has not taken (`session_receiving.py`); `publishing`, the
-window of publications that are not accepted (`session_publishing.py`); `awaited`, the receipts of publications that are
-still to come.
+window of publications that are not accepted, and `receipts`, those of publications that are still to come
+(`session_publishing.py`).
 
 Messages. Those of `messages.py` between client and broker. What the application took is told with `Taken` in steps of
 half a window, not for each event. Timer ("retry", kind, number): a request that was refused for now is made again,
@@ -59,11 +59,10 @@ from tidings.protocols.delivery.session_items import (
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
-    Ticket,
     Took,
 )
 from tidings.protocols.delivery.session_params import SessionParams
-from tidings.protocols.delivery.session_publishing import Publishing
+from tidings.protocols.delivery.session_publishing import Publishing, Receipts
 from tidings.protocols.delivery.session_receiving import Receiving
 from tidings.protocols.delivery.session_standing import NO_SUCH, NOT_ASKED, Standing, Standings
 
@@ -91,8 +90,7 @@ class Session:
         self.receiving: dict[int, Receiving] = {}
         """The subscriptions that are open, by number."""
         self.publishing = Publishing(params.window_publications, params.window_bytes, first_publication)
-        self.awaited: dict[int, Ticket] = {}
-        """By the number of the last publication that a receipt is for."""
+        self.receipts = Receipts()
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
             Fired: self.retry,
             PeerUp: self.served,
@@ -165,8 +163,9 @@ class Session:
         effects += self.advertisements.link_lost() + self.subscriptions.link_lost()
         # A broker forgets the subscriptions of a client whose link is gone; its advertisements it keeps for a while.
         effects += self.subscriptions.forget_leaving()
-        lost = [number for number in self.awaited if number <= self.publishing.through]
-        return effects + [Deliver(Failed(self.awaited.pop(number), RECEIPT_LOST)) for number in lost]
+        lost = self.receipts.behind(self.publishing.through)
+        self.receipts.give_up(lost)
+        return effects + [Deliver(Failed(ticket, RECEIPT_LOST)) for ticket in lost]
 
     # What the application asks for.
 
@@ -201,7 +200,7 @@ class Session:
         effects: list[Effect] = []
         if request.ticket is not None and made:
             effects.append(Deliver(Begun(request.ticket, first)))
-            self.awaited |= {sent.last: request.ticket for sent in made}
+            self.receipts.wait_for(request.ticket, made)
         return effects + self.send(*(sent.message for sent in made))
 
     def give_up(self, request: PublishBatch, reason: str) -> list[Effect]:
@@ -242,13 +241,10 @@ class Session:
         return self.subscriptions.confirmed(receipt)
 
     def reached(self, receipt: Receipt) -> list[Effect]:
-        ticket = self.awaited.pop(receipt.number, None)
+        ticket = self.receipts.awaited.get(receipt.number)
         if ticket is None:
             return [Drop(receipt, NOT_ASKED)]
-        if ticket in self.awaited.values():
-            # A request that took several messages is confirmed by the last answer.
-            return []
-        return [Deliver(Confirmed(ticket, receipt))]
+        return [Deliver(Confirmed(ticket, receipt))] if self.receipts.came(receipt.number) else []
 
     def refused(self, now: float, refusal: Refusal) -> list[Effect]:
         if refusal.kind == "publish":
@@ -261,10 +257,10 @@ class Session:
         return effects
 
     def not_reached(self, refusal: Refusal) -> list[Effect]:
-        ticket = self.awaited.get(refusal.number)
+        ticket = self.receipts.awaited.get(refusal.number)
         if ticket is None:
             return [Drop(refusal, NOT_ASKED)]
-        self.awaited = {number: other for number, other in self.awaited.items() if other != ticket}
+        self.receipts.give_up({ticket: None})
         return [Deliver(Failed(ticket, refusal.reason, refusal.may_retry))]
 
     # Events.
@@ -326,7 +322,7 @@ class Session:
         self.publishing.check()
         open_ones = [number for number in self.subscriptions.all if self.subscriptions.is_open(number)]
         assert open_ones == list(self.receiving), "the open subscriptions are not those that receive"
-        assert all(number < self.publishing.next for number in self.awaited), "a receipt is awaited for nothing"
+        self.receipts.check(self.publishing.next)
         for receiving in self.receiving.values():
             receiving.check()
             assert self.broker is not None or not receiving.is_asked, "asked nobody"

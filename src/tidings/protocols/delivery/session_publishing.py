@@ -8,7 +8,8 @@ This is also the credit of the publisher: no more than `publications_max` of the
 are kept. A single publication always has room when nothing else is kept, however large it is.
 """
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Container, Sequence
 
 import msgspec
 
@@ -86,3 +87,37 @@ class Publishing:
             expected = sent.last + 1
         assert expected == self.next, "the last numbers are not kept"
         assert self.count <= max(1, self.publications_max), "more is kept than the window allows"
+
+
+class Receipts:
+    """Who waits for receipts of publications. A request that took several messages has as many receipts to wait for."""
+
+    def __init__(self) -> None:
+        self.awaited: dict[int, Ticket] = {}
+        """By the number of the last publication that a receipt is for."""
+        self.parts: dict[Ticket, int] = {}
+
+    def wait_for(self, ticket: Ticket, made: Sequence[Sent]) -> None:
+        self.awaited |= {sent.last: ticket for sent in made}
+        self.parts[ticket] = len(made)
+
+    def came(self, number: int) -> bool:
+        """A receipt is here; whether it is the last one of its request."""
+        ticket = self.awaited.pop(number)
+        self.parts[ticket] -= 1
+        if self.parts[ticket]:
+            return False
+        del self.parts[ticket]
+        return True
+
+    def behind(self, through: int) -> dict[Ticket, None]:
+        """Requests of which some publications, up to this number, have been accepted."""
+        return dict.fromkeys(ticket for number, ticket in self.awaited.items() if number <= through)
+
+    def give_up(self, tickets: Container[Ticket]) -> None:
+        self.awaited = {number: ticket for number, ticket in self.awaited.items() if ticket not in tickets}
+        self.parts = {ticket: count for ticket, count in self.parts.items() if ticket not in tickets}
+
+    def check(self, next: int) -> None:
+        assert all(number < next for number in self.awaited), "a receipt is awaited for nothing"
+        assert Counter(self.awaited.values()) == self.parts, "receipts are counted wrongly"

@@ -15,6 +15,12 @@ from operator import lt
 from tidings.protocols.delivery.messages import PUBLISHERS_MAX, Receipt, Subscribe
 from tidings.protocols.delivery.session_items import OpenSubscription
 
+POSITIONS_BYTES_MAX = 512 * 1024
+"""Positions that one message names: half a frame."""
+
+POSITION_BYTES = 2 + 3 + 9
+"""What a position takes besides its name: marks, lengths, the number."""
+
 
 class Receiving:
     def __init__(self, number: int, request: OpenSubscription) -> None:
@@ -67,7 +73,7 @@ class Receiving:
             asked.filter,
             guarantee,
             since,
-            tuple(after.items())[-PUBLISHERS_MAX:],
+            fitting(after),
             asked.group,
             asked.policy,
             asked.queue_max,
@@ -102,3 +108,16 @@ class Receiving:
         assert self.held_before <= 2 * self.request.window, "too much is held"
         assert self.is_asked or not (self.held or self.taken), "something came unasked"
         assert len(self.positions) <= PUBLISHERS_MAX, "too many positions"
+
+
+def fitting(positions: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    """As many of them, from the last backwards, as a message holds. From the other publishers everything since a time
+    comes again, and what we have of it is recognised."""
+    chosen: list[tuple[str, int]] = []
+    room = POSITIONS_BYTES_MAX
+    for publisher, number in reversed(positions.items()):
+        room -= len(publisher.encode()) + POSITION_BYTES
+        if room < 0 or len(chosen) == PUBLISHERS_MAX:
+            break
+        chosen.append((publisher, number))
+    return tuple(reversed(chosen))

@@ -1,5 +1,6 @@
 """What a subscription knows of one publisher, and the subscription itself: plain state, used by `subscriptions.py`."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 from tidings.machine.publications import Publications
@@ -8,7 +9,7 @@ from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.clients import Client
 from tidings.protocols.delivery.history import NEVER
-from tidings.protocols.delivery.messages import Guarantee, Policy, Subscribe
+from tidings.protocols.delivery.messages import Guarantee, History, Policy, Subscribe
 from tidings.protocols.delivery.outlet import Outlet
 from tidings.protocols.delivery.params import EdgeParams
 
@@ -20,7 +21,19 @@ lagging: there was no room; history is asked for when there is. silent: nothing 
 class Stream:
     """A publisher as seen by a subscription."""
 
-    __slots__ = ("asked_at", "effective_at", "position", "publisher", "round", "state")
+    __slots__ = (
+        "answers",
+        "asked_at",
+        "awaited",
+        "early",
+        "early_max",
+        "effective_at",
+        "origins",
+        "position",
+        "publisher",
+        "round",
+        "state",
+    )
 
     def __init__(self, publisher: NodeId, state: State, position: int | None, effective_at: float) -> None:
         self.publisher, self.state = publisher, state
@@ -31,6 +44,31 @@ class Stream:
         self.round = 0
         """Of the latest question."""
         self.asked_at = 0.0
+        self.awaited: dict[NodeId, None] = {}
+        """The brokers that store something of the publisher and have not answered."""
+        self.answers: list[History] = []
+        self.origins = 0
+        """How many brokers were asked."""
+        self.early: list[Publications] = []
+        """What came behind the answer of one broker before that of another."""
+        self.early_max: int | None = None
+        """The last of these that was kept, where there were too many."""
+
+    def ask(self, now: float, round: int, origins: Iterable[NodeId]) -> None:
+        self.state, self.round, self.asked_at = "asked", round, now
+        self.awaited, self.answers = dict.fromkeys(origins), []
+        self.origins = len(self.awaited)
+        self.early, self.early_max = [], None
+
+    def has_answered(self, origin: NodeId) -> bool:
+        """Whether this broker has, and others have not."""
+        return self.state == "asked" and bool(self.answers) and origin not in self.awaited
+
+    def keep_early(self, batch: Publications, count_max: int) -> None:
+        if self.early_max is None and sum(len(each.numbers) for each in self.early) >= count_max:
+            self.early_max = self.early[-1].numbers[-1]
+        if self.early_max is None:
+            self.early.append(batch)
 
 
 class Subscription:

@@ -132,19 +132,18 @@ def mirror(network: Network, near: str, far: str) -> Iterator[Finding]:
 
 
 def told(network: Network, near: str, far: str) -> Iterator[Finding]:
-    sent = network.told_to(near, far)
+    sent = dict.fromkeys(network.told_to(near, far))
     wanted = list(relevant(network, near, far))
-    filters = [network.filter(text) for text in sent]
     for owner, row in wanted:
-        mine = network.filter(row.filter)
-        if row.filter not in sent and not any(filter.covers(mine) for filter in filters):
+        if row.filter not in sent and not any(network.covers(text, row.filter) for text in sent):
             text = f"{far} does not know that {row.client} at {owner} wants: {row.filter}"
             advice = f"its events stop at {far}; subscribe again, or restart the link between {near} and {far}"
             yield Finding(MISSING, far, near, text, advice)
     if not is_whole(network, near, far):
         return
-    for text, filter in zip(sent, filters, strict=True):
-        if not any(row.filter == text or filter.covers(network.filter(row.filter)) for _, row in wanted):
+    needed = dict.fromkeys(row.filter for _, row in wanted)
+    for text in sent:
+        if text not in needed and not any(network.covers(text, each) for each in needed):
             advice = "events go where nobody wants them, which costs and does no other harm"
             yield Finding(TOO_MUCH, far, near, f"{far} has from {near} what nobody there wants: {text}", advice)
 
@@ -164,15 +163,12 @@ def relevant(network: Network, near: str, far: str) -> Iterator[tuple[str, Subsc
     strategy = network.brokers[near].broker.strategy
     if strategy == FLOODING or (strategy == HIERARCHICAL and network.brokers[near].broker.parent != far):
         return
-    offered = [
-        network.filter(row.filter)
-        for name in network.side(far, near)
-        for row in network.brokers[name].advertisements
-        if not row.hop
-    ]
+    offered = dict.fromkeys(
+        row.filter for name in network.side(far, near) for row in network.brokers[name].advertisements if not row.hop
+    )
     for name in network.side(near, far):
         for row in network.brokers[name].subscriptions:
-            if strategy != ADVERTISEMENT or any(network.filter(row.filter).overlaps(each) for each in offered):
+            if strategy != ADVERTISEMENT or any(network.overlaps(row.filter, each) for each in offered):
                 yield name, row
 
 

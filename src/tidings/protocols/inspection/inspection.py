@@ -21,6 +21,8 @@ Not guaranteed: that the tables of two brokers are of the same moment. Who compa
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -54,13 +56,17 @@ NO_SUCH_CLIENT = "inspected by somebody who is not attached"
 NOT_A_BROKER = "whereabouts of a node that is no broker"
 NOT_PERMITTED = "not permitted"
 
-View = Callable[[str], Iterable[Row]]
+Look = Row | Callable[[], Row]
+"""A row, or what makes it when its page goes out: the text of a filter is dear, and a table may have many."""
+
+View = Callable[[str], Iterable[Look]]
 """The rows of a table, given the argument of the question."""
 
 
 class InspectionParams(msgspec.Struct, frozen=True):
     rows_max: int = 100_000
-    """Rows of one look at a table; the rest is left out, and the last page says so."""
+    """Rows of one look at a table. A longer table is not shown at all: who compares tables must not take a part for
+    the whole."""
 
     looks_max: int = 8
     """Clients that read page by page at the same time; the oldest look is given up for a new one."""
@@ -94,13 +100,13 @@ class Inspection:
         self.clients: dict[NodeId, ClientUp] = {}
         self.wanted: dict[SubscriptionKey, Filter] = {}
         self.offered: dict[str, Known] = {}
-        self.looks: dict[NodeId, list[Row]] = {}
+        self.looks: dict[NodeId, list[Look]] = {}
         self.views: dict[str, View] = {
             "broker": lambda _: [self.own()],
             "links": lambda _: self.others.rows(),
             "clients": lambda _: map(client_row, self.clients.values()),
-            "subscriptions": lambda _: (subscription_row(key, filter) for key, filter in self.wanted.items()),
-            "advertisements": lambda _: map(advertisement_row, self.offered.values()),
+            "subscriptions": lambda _: (partial(subscription_row, *item) for item in self.wanted.items()),
+            "advertisements": lambda _: (partial(advertisement_row, known) for known in self.offered.values()),
             **(views or {}),
         }
 
@@ -171,7 +177,11 @@ class Inspection:
     def page(self, sender: NodeId, question: Inspect) -> Send:
         if question.row == 0:
             self.looks.pop(sender, None)
-            self.looks[sender] = self.look(question)
+            rows = list(islice(self.views[question.table](question.argument), self.params.rows_max + 1))
+            if len(rows) > self.params.rows_max:
+                problem = f"the table has more than {self.params.rows_max} rows; raise inspection.rows_max"
+                return refusal(sender, question, problem)
+            self.looks[sender] = rows
             if len(self.looks) > self.params.looks_max:
                 del self.looks[next(iter(self.looks))]
         elif sender not in self.looks:
@@ -182,14 +192,6 @@ class Inspection:
             del self.looks[sender]
             following = 0
         return Send(sender, Report(question.number, data, following, ""))
-
-    def look(self, question: Inspect) -> list[Row]:
-        rows: list[Row] = []
-        for row in self.views[question.table](question.argument):
-            if len(rows) == self.params.rows_max:
-                break
-            rows.append(row)
-        return rows
 
     def check(self) -> None:
         assert len(self.looks) <= self.params.looks_max, "more looks are kept than looks_max allows"
@@ -211,18 +213,20 @@ class Inspection:
         Known: known,
         Forgotten: forgotten,
     }
+    signals: tuple[type, ...] = tuple(ears)
 
 
 def refusal(sender: NodeId, question: Inspect, problem: str) -> Send:
     return Send(sender, Report(question.number, b"[]", 0, problem[:TEXT_CHARS_MAX]))
 
 
-def encode_rows(rows: list[Row], first: int) -> tuple[bytes, int]:
+def encode_rows(rows: list[Look], first: int) -> tuple[bytes, int]:
     """As many rows as fit one report, and the place of the next."""
     pieces: list[bytes] = []
     size_bytes, place = len(b"[]"), first
     while place < len(rows):
-        piece = msgspec.json.encode(rows[place])
+        row = rows[place]
+        piece = msgspec.json.encode(row if isinstance(row, Row) else row())
         size_bytes += len(piece) + 1
         if size_bytes > ROWS_BYTES_MAX and pieces:
             break

@@ -59,12 +59,27 @@ class Network:
         self.brokers = {each.broker.broker: each for each in reported}
         self.unreached = list(unreached or ())
         self.parsed: dict[str, Filter] = {}
+        self.covered: dict[tuple[str, str], bool] = {}
+        self.overlapped: dict[tuple[str, str], bool] = {}
 
     def filter(self, text: str) -> Filter:
         """Many brokers report the same filters."""
         if text not in self.parsed:
             self.parsed[text] = parse(text)
         return self.parsed[text]
+
+    def covers(self, wide: str, narrow: str) -> bool:
+        """The same pairs of filters meet at every link of the network; each is compared once."""
+        pair = wide, narrow
+        if pair not in self.covered:
+            self.covered[pair] = wide == narrow or self.filter(wide).covers(self.filter(narrow))
+        return self.covered[pair]
+
+    def overlaps(self, one: str, other: str) -> bool:
+        pair = one, other
+        if pair not in self.overlapped:
+            self.overlapped[pair] = self.filter(one).overlaps(self.filter(other))
+        return self.overlapped[pair]
 
     @cached_property
     def neighbours(self) -> dict[str, tuple[str, ...]]:

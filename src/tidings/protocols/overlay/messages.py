@@ -1,11 +1,13 @@
 """What brokers say to each other about the tree that they form."""
 
-from tidings.machine.message import Count, Message, Name
+from tidings.machine.message import Count, Message, Name, Real
 
 
 class TreeOffer(Message, frozen=True):
     """I am `distance` hops away from the root; come below me and you are one more."""
 
+    born_at: Real
+    """Time of day at which the root started. The oldest broker is the root; of equally old ones the first by name."""
     root: Name
     sequence: Count
     """The root's own count of how often it called for all paths to it to be found anew."""
@@ -15,6 +17,7 @@ class TreeOffer(Message, frozen=True):
 class RenewTree(Message, frozen=True):
     """Your offer cannot be told from my own, come back to me. Have the root raise its sequence to this."""
 
+    born_at: Real
     root: Name
     sequence: Count
 

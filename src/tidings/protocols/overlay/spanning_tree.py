@@ -6,14 +6,15 @@ and both ends of a link must agree whether it belongs to the tree, or routing ta
 
 The idea, in two halves.
 
-*Who is above me?* As bridges in a local network do: the broker with the lowest name is the root, everybody tells its
-peers how far the root is (`TreeOffer`), and goes below a peer that offers the lowest root. The danger in this is an
-offer that is, some hops back, our own: a root that has died would live on, passed round in a circle with growing
-distances. So an offer is taken only when it cannot be our own: when its distance is less than the least that we ever
-told ourselves for this root (the *feasibility condition*). A broker with no such offer stands alone, as its own root,
-and what it loses by caution it asks for: `RenewTree` travels up to the root, which raises its sequence and offers
-again; under a new sequence all distances are new. If the root is dead nobody answers, and those who believed in it hear
-so from the broker above them, one after the other. Nothing is counted to infinity.
+*Who is above me?* As bridges in a local network do: one broker is the root, everybody tells its peers how far away
+that is (`TreeOffer`), and goes below a peer that offers the best root. The best is the one that started first, among
+equals the first by name; so a broker that joins, or comes back, does not turn over the tree of those that are there.
+What is dangerous is an offer that is, some hops back, our own: a root that has died would live on, passed round in a
+circle with growing distances. So an offer is taken only when it cannot be our own: when its distance is less than the
+least that we ever told ourselves for this root (the *feasibility condition*). A broker with no such offer stands
+alone, as its own root, and what it loses by caution it asks for: `RenewTree` travels up to the root, which raises its
+sequence and offers again; under a new sequence all distances are new. If the root is dead nobody answers, and those
+who believed in it hear so from the broker above them, one after the other. Nothing is counted to infinity.
 
 *Is this link in the tree?* A broker claims the link to whom it is below: `Join`, answered by `Joined`. When it goes
 elsewhere it says `Leave`, answered by `Left`, and joins elsewhere only then. A link is a neighbour's (`NeighbourUp`)
@@ -25,6 +26,7 @@ its own `Joined` before it says `Left`. Nobody waits for ever, since the choices
 And whoever leaves for a root that is worse than ours has not heard of ours yet: it is asked to `Stay`, once.
 
 State. `peers`: who is linked, what each offers, whether it is below us. `root`, `sequence`, `distance`: what we offer.
+A root is known by the time it started and its name, so its next life is another root.
 `parent`: whom we have chosen; `claim`: the link we claim, and how far that came. `told`: for each root, the newest
 sequence and the least distance that we told.
 
@@ -54,12 +56,14 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
 
-SEQUENCE_STEP_MAX = 2**20
-"""How far a root raises its sequence at once. One that was started anew is behind by as much as it ever counted, and
-nobody shall make it count to the end of numbers in one message."""
+SEQUENCE_STEP_MAX = 1000
+"""How far a root raises its sequence at once, so that nobody makes it count to the end of numbers in one message."""
+
+Root = tuple[float, NodeId]
+"""When it started, and its name; the lower one is better."""
 
 NOT_A_PEER = "comes from a node that is no peer"
-BAD_OFFER = "no broker offers this: its root is below its own name, at a distance within bounds"
+BAD_OFFER = "no broker offers this: itself at no distance, or another within bounds"
 NOT_ASKED = "answers what was not asked"
 JOINED_ALREADY = "has joined already"
 NOT_JOINED = "has not joined"
@@ -76,6 +80,10 @@ class SpanningTreeParams(msgspec.Struct, frozen=True):
 
     renew_after: float = 0.5
     """Seconds until a root that did not answer is asked again, by another way; more than a round trip to it."""
+
+    clock_offset: float = 0.0
+    """Time of day less machine time: brokers on several machines compare their age by the time of day. Wrong clocks do
+    no harm but to make a younger broker the root."""
 
     roots_max: int = 4096
     """Roots for which we remember what we told; at least as many as there are brokers. With fewer, a root that is
@@ -116,22 +124,26 @@ class SpanningTree:
     """`SpanningTree("b", SpanningTreeParams())`: of all peers, those that are neighbours."""
 
     messages: tuple[type, ...] = (TreeOffer, RenewTree, Join, Joined, Leave, Left, Stay)
+    signals: tuple[type, ...] = (PeerUp, PeerDown)
 
     def __init__(self, node_id: NodeId, params: SpanningTreeParams) -> None:
         self.node_id, self.params = node_id, params
         self.peers: dict[NodeId, Peer] = {}
+        self.own: Root = (0.0, node_id)
         self.own_sequence = 0
-        self.root, self.sequence, self.distance = node_id, 0, 0
+        self.root, self.sequence, self.distance = self.own, 0, 0
         self.parent: NodeId | None = None
         self.claim: tuple[NodeId, Stage] | None = None
-        self.told: dict[NodeId, tuple[int, int]] = {}
-        self.asked: tuple[NodeId, int] | None = None
+        self.told: dict[Root, tuple[int, int]] = {}
+        self.asked: tuple[Root, int] | None = None
         """The root and the sequence that we asked for."""
         self.asked_count = 0
         self.epochs = 0
 
     def start(self, now: float) -> list[Effect]:
         effects = [effect for name in list(self.peers) for effect in self.lose(now, name, STARTED_AGAIN)]
+        self.own = now + self.params.clock_offset, self.node_id
+        self.choose()
         # What was sent to peers that are gone is of no use, and neither are their timers.
         return [effect for effect in effects if isinstance(effect, NeighbourDown)]
 
@@ -162,13 +174,13 @@ class SpanningTree:
 
     def hear(self, now: float, sender: NodeId, peer: Peer, message: object) -> list[Effect]:
         match message:
-            case TreeOffer(root, _, distance):
-                if root > sender or (root == sender) != (distance == 0) or distance > self.params.distance_max:
+            case TreeOffer(_, root, _, distance):
+                if (root == sender) != (distance == 0) or distance > self.params.distance_max:
                     return [Drop(message, BAD_OFFER)]
                 peer.offer = message
                 return self.review(now)
-            case RenewTree(root, sequence):
-                return self.renew(now, root, sequence)
+            case RenewTree(born_at, root, sequence):
+                return self.renew(now, (born_at, root), sequence)
             case Join() if not peer.is_below:
                 peer.is_below = True
                 return [Send(sender, Joined()), *self.tell(sender)]
@@ -197,21 +209,23 @@ class SpanningTree:
         """Something changed: choose anew, tell the peers if our own offer is another, claim the link."""
         before = self.offer()
         self.choose()
+        # Whoever hears from us that we have its root has heard before that we are below it, if we are.
+        joining = self.join()
         told: list[Effect] = []
         if self.offer() != before:
             told = [Send(name, self.offer()) for name in self.peers]
             for peer in self.peers.values():
                 peer.was_kept = False
-        return [*told, *self.ask_for_renewal(now), *self.pursue()]
+        return [*joining, *told, *self.ask_for_renewal(now), *self.pursue()]
 
     def choose(self) -> None:
         offers = {name: peer.offer for name, peer in self.peers.items() if peer.offer and self.may_take(peer.offer)}
         self.parent = self.best(offers)
         if self.parent is None:
-            self.root, self.sequence, self.distance = self.node_id, self.own_sequence, 0
+            self.root, self.sequence, self.distance = self.own, self.own_sequence, 0
             return
         offer = offers[self.parent]
-        self.root, self.sequence, self.distance = offer.root, offer.sequence, offer.distance + 1
+        self.root, self.sequence, self.distance = root_of(offer), offer.sequence, offer.distance + 1
         newest, least = self.told.pop(self.root, (-1, 0))
         if newest == self.sequence:
             self.told[self.root] = newest, min(least, self.distance)
@@ -222,19 +236,19 @@ class SpanningTree:
 
     def may_take(self, offer: TreeOffer) -> bool:
         """Is it better than standing alone, and certainly not our own?"""
-        if offer.root >= self.node_id or offer.distance >= self.params.distance_max:
+        if root_of(offer) >= self.own or offer.root == self.node_id or offer.distance >= self.params.distance_max:
             return False
-        newest, least = self.told.get(offer.root, (-1, 0))
+        newest, least = self.told.get(root_of(offer), (-1, 0))
         return offer.sequence > newest or (offer.sequence == newest and offer.distance < least)
 
     def best(self, offers: dict[NodeId, TreeOffer]) -> NodeId | None:
         if not offers:
             return None
-        root = min(offer.root for offer in offers.values())
-        ranked = sorted((offer.distance, name) for name, offer in offers.items() if offer.root == root)
+        root = min(root_of(offer) for offer in offers.values())
+        ranked = sorted((offer.distance, name) for name, offer in offers.items() if root_of(offer) == root)
         least, nearest = ranked[0]
         present = offers.get(self.parent) if self.parent is not None else None
-        if present is not None and present.root == root and present.distance < least + self.params.gain_min:
+        if present is not None and root_of(present) == root and present.distance < least + self.params.gain_min:
             return self.parent
         return nearest
 
@@ -252,40 +266,36 @@ class SpanningTree:
         self.asked = root, wanted
         _, _, name = offering[self.asked_count % len(offering)]
         self.asked_count += 1
-        return [Send(name, RenewTree(root, wanted)), SetTimer("renew", now + self.params.renew_after)]
+        return [Send(name, RenewTree(*root, wanted)), SetTimer("renew", now + self.params.renew_after)]
 
-    def better_root(self) -> list[tuple[NodeId, int, NodeId]]:
-        """Who offers the lowest root that is lower than ours, the nearest first: (root, distance, peer)."""
+    def better_root(self) -> list[tuple[Root, int, NodeId]]:
+        """Who offers the best root that is better than ours, the nearest first: (root, distance, peer)."""
         offers = [(peer.offer, name) for name, peer in self.peers.items() if peer.offer is not None]
         better = sorted(
-            (offer.root, offer.distance, name)
+            (root_of(offer), offer.distance, name)
             for offer, name in offers
-            if offer.root < self.root and offer.distance < self.params.distance_max
+            if root_of(offer) < self.root and offer.root != self.node_id and offer.distance < self.params.distance_max
         )
         return [entry for entry in better if entry[0] == better[0][0]]
 
-    def renew(self, now: float, root: NodeId, sequence: int) -> list[Effect]:
+    def renew(self, now: float, root: Root, sequence: int) -> list[Effect]:
         if root != self.root or not self.sequence < sequence <= self.sequence + SEQUENCE_STEP_MAX:
             # Otherwise a newer offer of ours is on its way to whoever asks.
             return []
         if self.parent is not None:
-            return [Send(self.parent, RenewTree(root, sequence))]
+            return [Send(self.parent, RenewTree(*root, sequence))]
         self.own_sequence = sequence
         return self.review(now)
 
     def offer(self) -> TreeOffer:
-        return TreeOffer(self.root, self.sequence, self.distance)
+        return TreeOffer(*self.root, self.sequence, self.distance)
 
     # Is this link in the tree?
 
     def pursue(self) -> list[Effect]:
         """Bring our claim, one step at a time, to where it should be, and let go who waits for no reason."""
-        target = self.target()
-        effects: list[Effect] = []
-        if self.claim is None and target is not None:
-            self.claim = target, Stage.JOINING
-            effects.append(Send(target, Join()))
-        elif self.claim is not None and self.claim[1] is Stage.HELD and self.claim[0] != target:
+        effects, target = self.join(), self.target()
+        if self.claim is not None and self.claim[1] is Stage.HELD and self.claim[0] != target:
             claimed, _ = self.claim
             self.claim = claimed, Stage.LEAVING
             effects.append(Send(claimed, Leave()))
@@ -293,6 +303,13 @@ class SpanningTree:
             if peer.has_to_wait and not self.is_about_to_join(name, target):
                 effects += self.keep(name, peer) if self.will_come_back(peer) else self.let_go(name, peer)
         return effects
+
+    def join(self) -> list[Effect]:
+        target = self.target()
+        if self.claim is not None or target is None:
+            return []
+        self.claim = target, Stage.JOINING
+        return [Send(target, Join())]
 
     def is_about_to_join(self, name: NodeId, target: NodeId | None) -> bool:
         """The way to the root turns round on this link: our claim is going to take over from theirs. But two that leave
@@ -305,14 +322,14 @@ class SpanningTree:
         """Below whom we want to be. While we wait for a renewal we keep what we have."""
         if self.asked is not None and self.claim is not None:
             offer = self.peers[self.claim[0]].offer
-            if offer is not None and offer.root == self.asked[0]:
+            if offer is not None and root_of(offer) == self.asked[0]:
                 return self.claim[0]
         return self.parent
 
     def will_come_back(self, peer: Peer) -> bool:
         """It leaves for a root that is worse than ours, because it has not heard of ours yet. Asked once to stay, it
         has heard by the time it answers; what it then does is meant."""
-        return not peer.was_kept and peer.offer is not None and peer.offer.root > self.root
+        return not peer.was_kept and peer.offer is not None and root_of(peer.offer) > self.root
 
     def keep(self, name: NodeId, peer: Peer) -> list[Effect]:
         peer.has_to_wait, peer.was_kept = False, True
@@ -334,13 +351,22 @@ class SpanningTree:
         peer.epoch = self.epochs
         return [NeighbourUp(name, self.epochs)]
 
+    def why_unsettled(self) -> str:
+        """What is still to be found out before our neighbours are those that we will have; empty when nothing is."""
+        waiting = [name for name, peer in self.peers.items() if peer.offer is None or root_of(peer.offer) != self.root]
+        if waiting:
+            return f"not yet in one tree with {', '.join(waiting)}"
+        if self.claim is not None and self.claim[1] is not Stage.HELD:
+            return f"{self.claim[1].value} {self.claim[0]}"
+        return ""
+
     @property
     def neighbours(self) -> list[NodeId]:
         return [name for name, peer in self.peers.items() if peer.epoch is not None]
 
     def check(self) -> None:
         assert len(self.told) <= self.params.roots_max, "more roots are remembered than roots_max allows"
-        assert self.root <= self.node_id and (self.root == self.node_id) == (self.parent is None), "a root from nowhere"
+        assert self.root <= self.own and (self.root == self.own) == (self.parent is None), "a root from nowhere"
         assert self.distance <= self.params.distance_max, "too far from the root"
         assert self.parent is None or self.parent in self.peers, "below a broker that is no peer"
         assert self.claim is None or self.claim[0] in self.peers, "a claim on a link that is gone"
@@ -353,3 +379,7 @@ class SpanningTree:
             assert not peer.has_to_wait or (peer.is_below and self.is_about_to_join(name, self.target())), (
                 "kept waiting for nothing"
             )
+
+
+def root_of(offer: TreeOffer) -> Root:
+    return offer.born_at, offer.root

@@ -65,7 +65,7 @@ class Link:
     def close(self) -> None:
         """Neither end knows anything of the other any more."""
         if self.reduction is not None:
-            self.reduction.change({}, list(self.reduction.candidates))
+            self.reduction.clear()
         self.reduction, self.is_heard, self.is_told, self.life_heard = None, False, False, 0
         self.filters, self.advertisements = {}, {}
         self.asker.is_gone = True
@@ -111,7 +111,7 @@ class Link:
         for announced in self.reduction.stand_ins(text):
             announcement = self.filters[announced]
             if self.is_current(announcement.acknowledged_version, text, filter):
-                request.count(announcement.brokers, announcement.brokers_count)
+                request.count(self.neighbour, announcement.brokers, announcement.brokers_count)
                 continue
             number = announcement.number
             if not number or not self.is_current(announcement.sent_version, text, filter):
@@ -164,7 +164,7 @@ class Link:
         if announcement is None:
             return
         if announcement.acknowledged_version >= 0:
-            request.count(announcement.brokers, announcement.brokers_count)
+            request.count(self.neighbour, announcement.brokers, announcement.brokers_count)
             return
         number = announcement.number or self.tell_advertisement(now, advertisement, announcement, effects)
         self.ledger.wait(request, self.neighbour, number)

@@ -11,17 +11,18 @@ answered so. A broker that passes it to nobody answers at once.
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
+from itertools import chain
 from operator import lt
 
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.publications import BadPublication, Publications, decode_head
-from tidings.machine.signals import Matched, Ticket
+from tidings.machine.signals import Matched, Ticket, Wants
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.announcing import Link
-from tidings.protocols.routing.forwarding import Finder, Picks, Route, cut
+from tidings.protocols.routing.forwarding import Finder, Picks, Route, cut, pick
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.requests import Ledger, Request, Unanswered
 from tidings.protocols.routing.strategies import Strategy
@@ -96,10 +97,13 @@ class Carrier:
             del passed[next(iter(passed))]
 
     def carry(self, now: float, source: Hop, batch: Publications, request: Request | None) -> list[Effect]:
-        routes = self.finder.find(source, batch.heads)
         if self.params.merge_share_max:
             self.remember(batch)
         effects: list[Effect] = []
+        if not self.finder.is_remembering:
+            self.carry_places(now, source, batch, request, effects)
+            return effects if request is None else effects + self.ledger.settle(request)
+        routes = self.finder.find(source, batch.heads)
         first = routes[0]
         if not first.is_bad and routes.count(first) == len(routes):
             self.carry_whole(now, source, batch, first, request, effects)
@@ -116,6 +120,25 @@ class Carrier:
             effects.append(Matched(batch, (route.keys,) * len(batch.numbers)))
         elif not route.links and source is not None and self.strategy.is_exact:
             effects.append(Drop(batch, UNWANTED))
+
+    def carry_places(
+        self, now: float, source: Hop, batch: Publications, request: Request | None, effects: list[Effect]
+    ) -> None:
+        """The same without routes."""
+        links, keys = self.finder.find_places(batch.heads)
+        parcels = [(link, pick(batch, places)) for link, places in links.places.items() if link != source]
+        self.pass_on(now, parcels, request, effects)
+        if keys.places:
+            effects.append(Matched(batch, Wants(len(batch.numbers), keys.places)))
+        bad = sorted({*links.bad, *keys.bad})
+        if bad:
+            effects.append(Drop(pick(batch, bad), BAD_HEAD))
+        if source is not None and self.strategy.is_exact:
+            elsewhere = [places for link, places in links.places.items() if link != source]
+            wanted = set(chain(bad, *elsewhere, *keys.places.values()))
+            unwanted = [place for place in range(len(batch.numbers)) if place not in wanted]
+            if unwanted:
+                effects.append(Drop(pick(batch, unwanted), UNWANTED))
 
     def carry_picks(
         self,

@@ -2,19 +2,23 @@
 
 The idea is to ask about an example first. Every filter has a *witness*: some event that it matches. A filter that
 covers it must match the witness too, and which filters match an event is what an index answers. The other way round, a
-filter can only cover those whose witness it matches; and if it asks for one of a few values of an attribute, only those
-whose witness has such a value are worth asking. Whoever passes is then asked for certain with `covers`. A filter for
-which no witness is found is rare, and is always asked.
+filter can only cover those whose witness it matches. So witnesses are kept by the values of their attributes: if the
+filter asks for one of a few values, or for numbers in a range, only those with such a value are worth asking. Whoever
+passes is then asked for certain with `covers`. A filter for which no witness is found is rare, and is always asked.
 
 All neighbours share one object, since what covers what does not depend on who is told.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Container, Iterable
+from operator import itemgetter
+from typing import cast
 
 from tidings.matching import Index
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.values import Value
+from tidings.model.sets.constraint import Constraint
+from tidings.model.values import Number, Value, number_of
 
 NOTHING = Filter(())
 
@@ -27,6 +31,8 @@ WITNESSES_MAX = 10_000
 MEMBERS_MAX = 16
 """Values of an attribute up to which narrower filters are looked for by value."""
 
+number_first = itemgetter(0)
+
 
 class Covers:
     """Filters by text, each kept as long as somebody who entered it has not left it."""
@@ -35,73 +41,47 @@ class Covers:
         self.index = Index("plain")
         self.filters: dict[str, Filter] = {}
         self.counts: dict[str, int] = {}
-        self.witnesses: dict[str, Event | None] = {}
-        self.unwitnessed: dict[str, None] = {}
-        self.by_value: dict[tuple[str, Value], dict[str, None]] = {}
+        self.witnesses = Witnesses()
         self.answers: dict[tuple[str, str], bool] = {}
+        self.asked_last: tuple[str, list[str]] = ("", [])
+        """A filter and those that may cover it; neighbours ask for the same one after the other."""
         self.witnesses_outside: dict[str, Event | None] = {}
 
     def enter(self, text: str, filter: Filter) -> None:
         self.counts[text] = self.counts.get(text, 0) + 1
-        if self.counts[text] > 1:
-            return
-        witness = self.witnesses[text] = self.witness_of(text, filter)
-        self.witnesses_outside.pop(text, None)
-        self.filters[text] = filter
-        self.index.add(text, filter)
-        if witness is None:
-            self.unwitnessed[text] = None
-            return
-        for item in witness.attributes.items():
-            self.by_value.setdefault(item, {})[text] = None
+        if self.counts[text] == 1:
+            if self.asked_last[0] != text:
+                self.asked_last = "", []
+            self.witnesses.add(text, self.witness_of(text, filter))
+            self.witnesses_outside.pop(text, None)
+            self.filters[text] = filter
+            self.index.add(text, filter)
 
     def leave(self, text: str) -> None:
         self.counts[text] -= 1
-        if self.counts[text]:
-            return
-        del self.counts[text], self.filters[text]
-        self.index.discard(text)
-        witness = self.witnesses.pop(text)
-        if witness is None:
-            del self.unwitnessed[text]
-            return
-        for item in witness.attributes.items():
-            del self.by_value[item][text]
-            if not self.by_value[item]:
-                del self.by_value[item]
+        if not self.counts[text]:
+            del self.counts[text], self.filters[text]
+            self.index.discard(text)
+            self.witnesses.remove(text)
 
     def find_cover(self, text: str, filter: Filter, among: Container[str]) -> str | None:
         """One of these that covers the filter."""
-        witness = self.witness_of(text, filter)
-        candidates = self.filters if witness is None else self.index.match(witness)
-        for wide in candidates:
-            if wide in among and wide != text and self.do_cover(wide, self.filters[wide], text, filter):  # type: ignore[arg-type,index]
-                return wide  # type: ignore[return-value]
+        if self.asked_last[0] != text:
+            witness = self.witness_of(text, filter)
+            matching = self.filters if witness is None else self.index.match(witness)
+            self.asked_last = text, cast(list[str], list(matching))
+        for wide in self.asked_last[1]:
+            if wide in among and wide != text and self.do_cover(wide, self.filters[wide], text, filter):
+                return wide
         return None
 
     def find_covered(self, text: str, filter: Filter, among: Container[str]) -> list[str]:
         """Those of these that the filter covers."""
         return [
             narrow
-            for narrow in self.may_be_covered(filter)
-            if narrow in among
-            and narrow != text
-            and ((witness := self.witnesses[narrow]) is None or filter.matches(witness))
-            and self.do_cover(text, filter, narrow, self.filters[narrow])
+            for narrow in self.witnesses.possibly_in(filter)
+            if narrow in among and narrow != text and self.do_cover(text, filter, narrow, self.filters[narrow])
         ]
-
-    def may_be_covered(self, filter: Filter) -> Iterable[str]:
-        if len(filter.conjunctions) != 1:
-            return list(self.filters)
-        fewest: list[str] | None = None
-        for constraint in filter.conjunctions[0]:
-            members = constraint.members()
-            if members is None or len(members) > MEMBERS_MAX:
-                continue
-            found = {text: None for value in members for text in self.by_value.get((constraint.name, value), ())}
-            if fewest is None or len(found) < len(fewest):
-                fewest = list(found)
-        return [*self.unwitnessed, *fewest] if fewest is not None else list(self.filters)
 
     def do_cover(self, wide: str, wide_filter: Filter, narrow: str, narrow_filter: Filter) -> bool:
         answer = self.answers.get((wide, narrow))
@@ -112,15 +92,96 @@ class Covers:
         return answer
 
     def witness_of(self, text: str, filter: Filter) -> Event | None:
-        for known in (self.witnesses, self.witnesses_outside):
+        for known in (self.witnesses.events, self.witnesses_outside):
             if text in known:
                 return known[text]
         if len(self.witnesses_outside) >= WITNESSES_MAX:
             self.witnesses_outside.clear()
-        witness = self.witnesses_outside[text] = NOTHING.counterexample(filter)
+        witness = self.witnesses_outside[text] = easy_witness(filter) or NOTHING.counterexample(filter)
         return witness
 
     def check(self) -> None:
-        assert self.counts.keys() == self.filters.keys() == self.witnesses.keys()
+        assert self.counts.keys() == self.filters.keys() == self.witnesses.events.keys()
         assert len(self.index) == len(self.filters)
         assert all(count > 0 for count in self.counts.values())
+
+
+class Witnesses:
+    """An event for each of many filters, found by the values of its attributes."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, Event | None] = {}
+        self.missing: dict[str, None] = {}
+        self.by_value: dict[tuple[str, Value], dict[str, None]] = {}
+        self.by_number: dict[str, list[tuple[Number, str]]] = {}
+
+    def add(self, text: str, event: Event | None) -> None:
+        self.events[text] = event
+        if event is None:
+            self.missing[text] = None
+            return
+        for name, value in event.attributes.items():
+            self.by_value.setdefault((name, value), {})[text] = None
+            number = number_of(value)
+            if number is not None:
+                insort(self.by_number.setdefault(name, []), (number, text))
+
+    def remove(self, text: str) -> None:
+        event = self.events.pop(text)
+        if event is None:
+            del self.missing[text]
+            return
+        for name, value in event.attributes.items():
+            texts = self.by_value[name, value]
+            del texts[text]
+            if not texts:
+                del self.by_value[name, value]
+            number = number_of(value)
+            if number is not None:
+                numbers = self.by_number[name]
+                del numbers[bisect_left(numbers, (number, text))]
+                if not numbers:
+                    del self.by_number[name]
+
+    def possibly_in(self, filter: Filter) -> list[str]:
+        """The filters whose witness this filter matches, and those without a witness."""
+        candidates: Iterable[str] = self.events
+        if len(filter.conjunctions) == 1:
+            fewest = len(self.events)
+            for constraint in filter.conjunctions[0]:
+                found = self.having(constraint, fewest)
+                if found is not None:
+                    candidates, fewest = found, len(found)
+        matching = [text for text in candidates if (event := self.events[text]) is not None and filter.matches(event)]
+        return [*self.missing, *matching]
+
+    def having(self, constraint: Constraint, fewer_than: int) -> list[str] | None:
+        """The filters whose witness may have a value that is asked for; None if they are not easily told or many."""
+        members = constraint.members()
+        if members is not None and len(members) <= MEMBERS_MAX:
+            return list({text: None for value in members for text in self.by_value.get((constraint.name, value), ())})
+        if constraint.number is None or not constraint.number.intervals:
+            return None
+        low, high = constraint.number.intervals[0][0], constraint.number.intervals[-1][1]
+        numbers = self.by_number.get(constraint.name, [])
+        begin, end = bisect_left(numbers, low, key=number_first), bisect_right(numbers, high, key=number_first)
+        return [text for _, text in numbers[begin:end]] if end - begin < fewer_than else None
+
+
+def easy_witness(filter: Filter) -> Event | None:
+    """An event that the filter matches, from one value of each attribute; None where it takes more of a search."""
+    if not filter.conjunctions:
+        return None
+    values = {each.name: easy_value(each) for each in filter.conjunctions[0]}
+    event = Event({name: value for name, value in values.items() if value is not None})
+    return event if filter.matches(event) else None
+
+
+def easy_value(constraint: Constraint) -> Value | None:
+    if not constraint.present:
+        return None
+    if constraint.truth is not None:
+        return constraint.truth
+    if constraint.number is not None:
+        return constraint.number.example() if constraint.number.intervals else None
+    return constraint.text.example() if constraint.text is not None else 1

@@ -5,6 +5,9 @@ even where they do not, a batch is matched in one pass. So there is a memo from 
 event goes on and the local subscriptions that want it. Equal routes are one object, and most batches have one route:
 then the batch is passed on as it is. Otherwise it is cut into picks, one for each set of destinations that occurs.
 
+Where heads hardly repeat, the memo costs more than it saves. Then it is left out for a while, and so are the routes:
+the indexes are asked which publications go to each destination.
+
 The memo is kept for each hop that events come from, since an event does not go back to where it came from. Everything
 is forgotten when a table changes.
 """
@@ -16,10 +19,18 @@ from typing import cast
 
 from tidings.machine.publications import Publications
 from tidings.machine.signals import SubscriptionKey
+from tidings.matching.index.answers import Finding
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.tables import Hop, Tables
 
 Keys = tuple[SubscriptionKey, ...]
+
+
+REPEATED_MIN = 1.25
+"""A memo that was filled up without having been asked so many times as often as it has heads is no use."""
+
+UNREMEMBERED = 16
+"""Then so many times as many events as it holds are matched without it, before it is tried again."""
 
 
 class Route:
@@ -39,18 +50,31 @@ class Finder:
         self.always: tuple[NodeId, ...] = ()
         """Neighbours that get every event."""
         self.memos: dict[Hop, dict[bytes, Route]] = {}
-        self.size = 0
+        self.size = self.asked = self.unremembered = 0
         self.routes: dict[tuple[tuple[NodeId, ...], Keys], Route] = {}
         self.bad = Route((), (), is_bad=True)
 
     def forget(self) -> None:
         """The tables changed."""
-        if self.size:
-            self.memos.clear()
-            self.routes.clear()
-            self.size = 0
+        self.memos.clear()
+        self.routes.clear()
+        self.size = self.asked = self.unremembered = 0
+
+    @property
+    def is_remembering(self) -> bool:
+        return self.unremembered <= 0 or bool(self.always)
+
+    def find_places(self, heads: Sequence[bytes]) -> tuple[Finding, Finding]:
+        """Which of these go where, on links and to clients, without the memo and without a route for each."""
+        self.unremembered -= len(heads)
+        link_index, local_index = self.tables.link_index, self.tables.local_index
+        nothing = Finding({}, [])
+        keys = local_index.find_heads(heads) if len(local_index) else nothing
+        links = nothing if len(local_index) and not len(link_index) else link_index.find_heads_links(heads)
+        return links, keys
 
     def find(self, source: Hop, heads: Sequence[bytes]) -> list[Route]:
+        self.asked += len(heads)
         memo = self.memos.get(source)
         if memo is None:
             memo = self.memos[source] = {}
@@ -63,27 +87,42 @@ class Finder:
         memo = self.memos[source]
         new = [head for head in dict.fromkeys(heads) if head not in memo]
         if self.size + len(new) > self.memo_max:
+            is_worth_it = self.asked > REPEATED_MIN * self.size
             self.forget()
+            if not is_worth_it:
+                self.unremembered = UNREMEMBERED * self.memo_max
             memo, new = self.memos.setdefault(source, {}), list(dict.fromkeys(heads))
-        for head, links, keys in zip(new, *self.match(new), strict=True):
-            if links is None or keys is None:
-                memo[head] = self.bad
-                continue
-            if self.always:
-                links = tuple(dict.fromkeys(self.always + links))
-            if source in links:
-                links = tuple(link for link in links if link != source)
-            route = self.routes.get((links, keys))
-            if route is None:
-                route = self.routes[links, keys] = Route(links, keys)
-            memo[head] = route
+            if len(new) > self.memo_max:
+                return self.routes_of(source, heads)
+        memo.update(zip(new, self.routes_of(source, new), strict=True))
         self.size += len(new)
         return list(map(memo.__getitem__, heads))
 
+    def routes_of(self, source: Hop, heads: Sequence[bytes]) -> list[Route]:
+        """Without the memo."""
+        if len(self.routes) > self.memo_max:
+            self.routes.clear()
+        return [self.route_of(source, *answer) for answer in zip(*self.match(heads), strict=True)]
+
+    def route_of(self, source: Hop, links: tuple[NodeId, ...] | None, keys: Keys | None) -> Route:
+        if links is None or keys is None:
+            return self.bad
+        if self.always:
+            links = tuple(dict.fromkeys(self.always + links))
+        if source in links:
+            links = tuple(link for link in links if link != source)
+        route = self.routes.get((links, keys))
+        if route is None:
+            route = self.routes[links, keys] = Route(links, keys)
+        return route
+
     def match(self, heads: Sequence[bytes]) -> tuple[list[tuple[NodeId, ...] | None], list[Keys | None]]:
         """The links and the local subscriptions that want each of these; None for one that is no head."""
-        links = self.tables.link_index.match_heads_links(heads)
-        keys = self.tables.local_index.match_heads(heads) if len(self.tables.local_index) else [()] * len(heads)
+        link_index, local_index = self.tables.link_index, self.tables.local_index
+        nobody = [()] * len(heads)
+        keys = local_index.match_heads(heads) if len(local_index) else nobody
+        # One of them always looks, because a head may be none.
+        links = nobody if len(local_index) and not len(link_index) else link_index.match_heads_links(heads)
         return cast(tuple[list[tuple[NodeId, ...] | None], list[Keys | None]], (links, keys))
 
 

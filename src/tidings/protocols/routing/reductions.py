@@ -49,6 +49,10 @@ class Reduction(Protocol):
         """The announced filters that together cover this candidate."""
         ...
 
+    def clear(self) -> None:
+        """There are no candidates any more, and nobody to tell it to."""
+        ...
+
     def check(self, announced: Iterable[str]) -> None: ...
 
 
@@ -65,6 +69,9 @@ class Plain:
 
     def stand_ins(self, text: str) -> list[str]:
         return [text]
+
+    def clear(self) -> None:
+        self.candidates.clear()
 
     def check(self, announced: Iterable[str]) -> None:
         assert set(announced) == self.candidates.keys(), "what is announced is not what should be"
@@ -83,8 +90,8 @@ class Covering:
         self.candidates.update(added)
         for text, filter in added.items():
             self.place(text, filter, before)
-        for text in removed:
-            self.remove(text, before)
+        for text in self.remove_all(removed, before):
+            self.place(text, self.candidates[text], before)
         told = {text: self.candidates[text] for text, was in before.items() if not was and text in self.hides}
         return told, [text for text, was in before.items() if was and text not in self.hides]
 
@@ -105,17 +112,32 @@ class Covering:
             self.covers.leave(narrow)
         self.covers.enter(text, filter)
 
-    def remove(self, text: str, before: dict[str, bool]) -> None:
-        del self.candidates[text]
-        cover = self.hidden_by.pop(text, None)
-        if cover is not None:
-            del self.hides[cover][text]
-            return
-        before.setdefault(text, True)
-        self.covers.leave(text)
-        for each in self.hides.pop(text):
-            del self.hidden_by[each]
-            self.place(each, self.candidates[each], before)
+    def remove_all(self, texts: Iterable[str], before: dict[str, bool]) -> list[str]:
+        """Take these away, and find who is hidden by nobody then. The hidden ones go first, and nobody is placed before
+        all are gone: many may go at once, and what is hidden by one of them must not be hidden by the next."""
+        roots = []
+        for text in texts:
+            del self.candidates[text]
+            cover = self.hidden_by.pop(text, None)
+            if cover is None:
+                roots.append(text)
+            else:
+                del self.hides[cover][text]
+        orphans: list[str] = []
+        for text in roots:
+            before.setdefault(text, True)
+            self.covers.leave(text)
+            orphans += self.hides.pop(text)
+        for text in orphans:
+            del self.hidden_by[text]
+        return orphans
+
+    def clear(self) -> None:
+        for text in self.hides:
+            self.covers.leave(text)
+        self.candidates.clear()
+        self.hides.clear()
+        self.hidden_by.clear()
 
     def stand_ins(self, text: str) -> list[str]:
         return [self.hidden_by.get(text, text)]
@@ -212,6 +234,13 @@ class Merging:
         whole = [each for each, wide in merged.items() if each == text or wide.covers(filter)][:1]
         parts = whole or [each for each, wide in merged.items() if wide.overlaps(filter)]
         return list(dict.fromkeys(self.covering.stand_ins(each)[0] for each in parts))
+
+    def clear(self) -> None:
+        self.covering.clear()
+        self.candidates.clear()
+        self.groups.clear()
+        self.group_of.clear()
+        self.counts.clear()
 
     def check(self, announced: Iterable[str]) -> None:
         self.covering.check(announced)

@@ -37,19 +37,20 @@ class Asker:
 class Request:
     """Asked by a neighbour under its number, or under a ticket of this node (None: nobody waits for the answer)."""
 
-    __slots__ = ("asker", "brokers", "brokers_count", "is_batch", "is_done", "name", "problem", "unanswered")
+    __slots__ = ("asker", "brokers", "counts", "is_batch", "is_done", "name", "problem", "unanswered")
 
     def __init__(self, asker: Asker | None, name: Hashable, is_batch: bool = False) -> None:
         self.asker, self.name, self.is_batch = asker, name, is_batch
         self.brokers: dict[NodeId, None] = {}
-        self.brokers_count = 0
+        self.counts: dict[NodeId, int] = {}
+        """How many brokers carried it out, by the neighbour that says so."""
         self.unanswered = 0
         self.problem = ""
         self.is_done = False
 
-    def count(self, brokers: Iterable[NodeId], brokers_count: int) -> None:
-        """These have carried it out."""
-        self.brokers_count += brokers_count
+    def count(self, neighbour: NodeId, brokers: Iterable[NodeId], brokers_count: int) -> None:
+        """These have carried it out. Several answers of one neighbour speak of the same brokers."""
+        self.counts[neighbour] = max(brokers_count, self.counts.get(neighbour, 0))
         for broker in brokers:
             if len(self.brokers) >= BROKERS_NAMED_MAX:
                 return
@@ -63,7 +64,7 @@ class Request:
                 return []
             if problem or self.is_batch:
                 return [Settled(self.name, problem=problem)]
-            return [Settled(self.name, tuple(self.brokers), self.brokers_count)]
+            return [Settled(self.name, tuple(self.brokers), self.brokers_count())]
         neighbour, number = self.asker.neighbour, self.name
         assert isinstance(number, int)
         if self.asker.is_gone:
@@ -72,7 +73,10 @@ class Request:
             return [Send(neighbour, NotReached(number, problem) if problem else Reached(number))]
         if problem:
             return [Send(neighbour, NotInstalled(number, problem))]
-        return [Send(neighbour, Installed(number, tuple(self.brokers), self.brokers_count))]
+        return [Send(neighbour, Installed(number, tuple(self.brokers), self.brokers_count()))]
+
+    def brokers_count(self) -> int:
+        return max(len(self.brokers), sum(self.counts.values()))
 
 
 class Announcement:
@@ -160,7 +164,7 @@ class Ledger:
         for request in entry.waiting:
             if request.is_done:
                 continue
-            request.count(brokers, brokers_count)
+            request.count(neighbour, brokers, brokers_count)
             request.unanswered -= 1
             if not request.unanswered:
                 effects += request.answer()

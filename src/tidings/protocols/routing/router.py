@@ -44,7 +44,16 @@ from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.message import Message
 from tidings.machine.publications import Publications
-from tidings.machine.signals import Forward, NeighbourDown, NeighbourUp, Offer, Unoffer, Unwant, Want
+from tidings.machine.signals import (
+    Forward,
+    NeighbourDown,
+    NeighbourReplaced,
+    NeighbourUp,
+    Offer,
+    Unoffer,
+    Unwant,
+    Want,
+)
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.advertisements import Advertisements
 from tidings.protocols.routing.announcing import Link
@@ -105,6 +114,7 @@ class Router:
             Unoffer: self.advertisements.unoffer,
             NeighbourUp: self.neighbour_up,
             NeighbourDown: self.neighbour_down,
+            NeighbourReplaced: self.neighbour_replaced,
         }
         self.on_message: dict[type, OnMessage] = {
             Publications: self.carrier.receive,
@@ -181,6 +191,11 @@ class Router:
         del self.links[down.neighbour]
         self.tables.remove_neighbour(down.neighbour)
         return effects
+
+    def neighbour_replaced(self, now: float, replaced: NeighbourReplaced) -> list[Effect]:
+        """The simplest strategy makes nothing of where the new link is; its ends hear of it by NeighbourUp."""
+        link = self.links.get(replaced.lost)
+        return [] if link is None else self.neighbour_down(now, NeighbourDown(replaced.lost, link.epoch))
 
     def withdraw(self, now: float, link: Link) -> list[Effect]:
         """It is as if the neighbour had taken back everything, and as if it had never been told anything."""

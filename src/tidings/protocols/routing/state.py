@@ -39,7 +39,7 @@ class State:
     def request(self, link: Link | None, name: Hashable) -> Request:
         """Something asked by a neighbour under a number, or here under a ticket; this broker carries it out itself."""
         request = Request(link.asker if link is not None else None, name)
-        request.count((self.node_id,), 1)
+        request.count(self.node_id, (self.node_id,), 1)
         return request
 
     def read(self, text: str) -> tuple[str, Filter] | None:

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from tidings.machine.publications import decode_head
 from tidings.machine.signals import AdvertisementId, SubscriptionKey
-from tidings.matching import Index
+from tidings.matching import Index, IndexParams
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 
@@ -33,6 +33,10 @@ OVERLAPS_MAX = 100_000
 """Pairs of filters of which it is remembered whether they overlap; when there are more, all are forgotten."""
 
 
+SMALL_CHUNKS = IndexParams(direct_records=4)
+"""A broker has few filters beside an index of a whole network: rows of bits then pay sooner."""
+
+
 class Offered(NamedTuple):
     """What one hop told about an advertisement. `version` grows with everything that is told here."""
 
@@ -45,7 +49,7 @@ class Offered(NamedTuple):
 
 class Tables:
     def __init__(self, engine: Literal["fast", "plain"] | None = None) -> None:
-        self.link_index, self.local_index = (Index(engine, decode=decode_head) for _ in range(2))
+        self.link_index, self.local_index = (Index(engine, SMALL_CHUNKS, decode_head) for _ in range(2))
         self.filters: dict[str, Filter] = {}
         self.hops: dict[str, dict[Hop, None]] = {}
         self.texts: dict[Hop, dict[str, None]] = {None: {}}

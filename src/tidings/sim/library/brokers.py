@@ -19,12 +19,14 @@ from tidings.machine.machine import Machine
 from tidings.machine.publications import encode_head, event_of
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
+from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
+from tidings.protocols.delivery.messages import Missed
 from tidings.protocols.delivery.params import EdgeParams
 from tidings.protocols.delivery.session_items import (
     Arrived,
@@ -72,6 +74,7 @@ def brokers(
     crashes: int = 0,
     pauses: int = 0,
     partitions: int = 0,
+    moving: bool = False,
 ) -> Scenario:
     """Subscribe, wait for the receipt, publish elsewhere: nothing is lost and nothing comes twice."""
     if rounds < 1 or not spacing > 0:
@@ -97,7 +100,7 @@ def brokers(
     return Scenario(
         name="brokers",
         topology=lambda seed: with_clients(make_topology(topology, nodes, seed)),
-        roles=cast_brokers,
+        roles=lambda made: cast_brokers(made, is_moving=moving),
         workload=lambda made, seed: [],
         network=network,
         faults=faults,
@@ -124,16 +127,20 @@ def with_clients(topology: Topology) -> Topology:
 def cast_brokers(
     topology: Topology,
     params: BrokerParams = BrokerParams(delivery=EdgeParams(is_durable=True)),  # noqa: B008 - a frozen value
+    is_moving: bool = False,
 ) -> Mapping[NodeId, Make]:
-    """A broker on every node, each with a client. What brokers accept is saved, so a crash loses none of it."""
+    """A broker on every node, each with a client. What brokers accept is saved, so a crash loses none of it. Clients
+    that move go to the next broker when theirs is gone, and come back to it when that one is."""
     links: dict[NodeId, list[NodeId]] = {broker: [] for broker in broker_names(topology)}
     for edge in topology.edges:
         links[edge.a].append(edge.b)
     roles: dict[NodeId, Make] = {}
-    for broker, others in links.items():
+    names = list(links)
+    for place, (broker, others) in enumerate(links.items()):
         access = msgspec.structs.replace(params.access, links=tuple(others))
         roles[broker] = partial(make_broker, broker, msgspec.structs.replace(params, access=access))
-        roles[client_of(broker)] = partial(make_client, client_of(broker), broker)
+        known = (broker, names[(place + 1) % len(names)]) if is_moving else (broker,)
+        roles[client_of(broker)] = partial(make_client, client_of(broker), known)
     return roles
 
 
@@ -141,8 +148,8 @@ def make_broker(name: NodeId, params: BrokerParams, draws: Draws) -> Machine:
     return BrokerNode(name, params, draws("access"))
 
 
-def make_client(name: NodeId, broker: NodeId, draws: Draws) -> Machine:
-    return ClientNode(name, GuestParams(brokers=(broker,)), SessionParams(), draws("access"))
+def make_client(name: NodeId, brokers: tuple[NodeId, ...], draws: Draws) -> Machine:
+    return ClientNode(name, GuestParams(brokers=brokers), SessionParams(), draws("access"))
 
 
 class Conductor(Checker):
@@ -222,12 +229,14 @@ class Watched(msgspec.Struct):
     filter: Filter
     confirmed_at: float | None = None
     closed_at: float | None = None
-    arrived: dict[bytes, int] = {}
+    arrived: dict[bytes, None] = {}
+    missed: dict[NodeId, float] = {}
+    """Publishers of whom something older was not stored any more, as the client was told, and when."""
 
 
 class ReceiptsHold(Checker):
-    """What is published after a subscription was confirmed, and matches, arrives once; nothing arrives that does not
-    match, nothing twice, and nothing before the receipt."""
+    """What is published after a subscription was confirmed, and matches, arrives once, unless the client was told that
+    something is missing; nothing arrives that does not match, nothing twice, and nothing before the receipt."""
 
     name = "receipts hold"
 
@@ -236,8 +245,8 @@ class ReceiptsHold(Checker):
         self.waiting: dict[tuple[NodeId, Any], Filter] = {}
         self.watched: dict[tuple[NodeId, int], Watched] = {}
         self.tickets: dict[tuple[NodeId, Any], int] = {}
-        self.published: dict[bytes, float] = {}
-        """Heads, each unique, with the time at which the application published."""
+        self.published: dict[bytes, tuple[float, NodeId, Event]] = {}
+        """Heads, each unique, with the time at which an application published, which, and the event."""
 
     def requested(self, now: float, node: SimulatedNode, input: Input) -> None:
         match input:
@@ -246,7 +255,7 @@ class ReceiptsHold(Checker):
             case CloseSubscription(_, number) if (node.id, number) in self.watched:
                 self.watched[node.id, number].closed_at = now
             case PublishBatch(_, heads):
-                self.published |= dict.fromkeys(heads, now)
+                self.published |= {head: (now, node.id, event_of(head, b"")) for head in heads}
 
     def delivered(self, now: float, node: SimulatedNode, item: Any) -> None:
         match item:
@@ -259,29 +268,33 @@ class ReceiptsHold(Checker):
                 for head in heads:
                     self.judge(now, node.id, self.watched[node.id, number], head)
 
+            case Missed(number, publisher) if (node.id, number) in self.watched:
+                self.watched[node.id, number].missed[publisher] = now
+
     def judge(self, now: float, node: NodeId, watched: Watched, head: bytes) -> None:
-        event = event_of(head, b"").attributes
         if head not in self.published:
-            raise self.fail(now, node, f"{event} arrives, which nobody published")
-        if not watched.filter.matches(event_of(head, b"")):
-            raise self.fail(now, node, f"{event} arrives, which {watched.filter.text()} does not match")
+            raise self.fail(now, node, f"{event_of(head, b'').attributes} arrives, which nobody published")
+        event = self.published[head][2]
+        if not watched.filter.matches(event):
+            raise self.fail(now, node, f"{event.attributes} arrives, which {watched.filter.text()} does not match")
         if watched.confirmed_at is None:
-            raise self.fail(now, node, f"{event} arrives before the receipt")
-        watched.arrived[head] = watched.arrived.get(head, 0) + 1
-        if watched.arrived[head] > 1:
-            raise self.fail(now, node, f"{event} arrives a second time")
+            raise self.fail(now, node, f"{event.attributes} arrives before the receipt")
+        if head in watched.arrived:
+            raise self.fail(now, node, f"{event.attributes} arrives a second time")
+        watched.arrived[head] = None
 
     def at_end(self, world: Simulator) -> list[Problem]:
         return [
-            Problem(self.name, f"{event_of(head, b'').attributes} is missing: published at {at:.3f}", node, world.now)
+            Problem(self.name, f"{event.attributes} is missing: published at {at:.3f}", node, world.now)
             for (node, _), watched in self.watched.items()
-            for head, at in self.published.items()
-            if self.is_owed(watched, head, at) and head not in watched.arrived
+            for head, (at, publisher, event) in self.published.items()
+            if head not in watched.arrived and self.is_owed(watched, at, publisher) and watched.filter.matches(event)
         ]
 
-    def is_owed(self, watched: Watched, head: bytes, at: float) -> bool:
+    def is_owed(self, watched: Watched, at: float, publisher: NodeId) -> bool:
+        """Whether what was published then was promised, if it matches."""
         if watched.confirmed_at is None or at < watched.confirmed_at:
             return False
         if watched.closed_at is not None and watched.closed_at < at + self.patience:
             return False
-        return watched.filter.matches(event_of(head, b""))
+        return at >= watched.missed.get(publisher, 0.0)
