@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from bench.brokers.report import section_of
 from bench.measures import FULL_PLAN, QUICK_PLAN, SECTIONS, Figure, Plan, warm_up
 from bench.report import document, grids, machine, print_grid, setting, shown, target_grid
 from bench.targets import targets
@@ -52,7 +53,8 @@ def main() -> int:
         console.print(machine())
     if not arguments.quick and sections == list(SECTIONS):
         PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(document(figures, goals), encoding="utf-8")
+        brokers = section_of(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else ""
+        PAGE.write_text(document(figures, goals) + brokers, encoding="utf-8")
     return 0
 
 

@@ -8,7 +8,7 @@ python -m bench.brokers --json               the figures and targets as JSON on 
 import argparse
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from bench.brokers import libraries, measures, report
 from bench.brokers.content import Content
 from bench.brokers.load import Rates
 from bench.brokers.measures import FULL_PLAN, QUICK_PLAN, Plan
-from bench.brokers.report import CONTENT, ONE, P50, P99, PER_CPU, PER_SECOND, RECEIVE, SUBJECTS, TEN, Figures
+from bench.brokers.report import CONTENT, ONE, P50, P99, PER_CPU, PER_SECOND, RECEIVE, SUBJECTS, TEN, Figures, at_once
 from bench.brokers.servers import BROKERS, NATS, TIDINGS, ZENOH, Missing, Server
 from bench.report import machine, print_grid, target_grid
 from bench.targets import Target
@@ -100,6 +100,11 @@ def measure_broker(broker: str, content: Content, plan: Plan, figures: Figures) 
         note(CONTENT, measures.filter_everything(broker, content, plan))
     if broker == NATS:
         note(SUBJECTS, measures.filter_by_subject(broker, content, plan))
+    if broker in (TIDINGS, NATS):
+        for size in plan.smaller_chunks:
+            smaller = replace(plan, chunk_events=size)
+            note(at_once(ONE, size), measures.forward(broker, 1, smaller))
+            note(at_once(CONTENT, size), measures.filter_everything(broker, content, smaller))
     if broker in LIBRARIES:
         measure_library(broker, plan, figures)
 

@@ -10,9 +10,11 @@ from typing import IO
 from bench.brokers.content import Sample, plain_samples
 from bench.brokers.dialects import DIALECTS, EVERYTHING
 from bench.brokers.load import Rates
-from bench.brokers.measures import CHUNK_EVENTS, FORWARDED_SAMPLES, Plan
+from bench.brokers.measures import FORWARDED_SAMPLES, Plan
 from bench.brokers.servers import ZENOH, Server
 from bench.brokers.zenoh_router import session
+
+CHUNK_EVENTS = 256
 
 WINDOW = 16 * CHUNK_EVENTS
 """Events on the way to the receiver."""

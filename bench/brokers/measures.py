@@ -9,7 +9,6 @@ from bench.brokers.dialects import DIALECTS, EVERYTHING
 from bench.brokers.load import Blast, Load, Rates, latencies
 from bench.brokers.servers import Server
 
-CHUNK_EVENTS = 1024
 FORWARDED_SAMPLES = 2048
 FILTERED_SAMPLES = 131_072
 """More than a broker remembers, so that each event of the filtered run is new to it."""
@@ -20,18 +19,24 @@ class Plan:
     """How long, how often, how many."""
 
     seconds: float = 2.0
-    warm_up: float = 1.0
+    warm_up: float = 1.5
     rounds: int = 3
     subscribers: int = 10
     filtering: int = 100
     """Subscribers of the filtered run."""
+    chunk_events: int = 1024
+    """Events that the publisher writes at once."""
+    smaller_chunks: tuple[int, ...] = (64, 256)
+    """Other sizes for which ours and NATS are compared."""
     single_events: int = 2000
     received: int = 200_000
     """Events that a client library receives."""
 
 
 FULL_PLAN = Plan()
-QUICK_PLAN = Plan(seconds=0.2, warm_up=0.1, rounds=1, subscribers=2, filtering=9, single_events=50, received=2000)
+QUICK_PLAN = Plan(
+    seconds=0.2, warm_up=0.1, rounds=1, subscribers=2, filtering=9, single_events=50, received=2000, smaller_chunks=()
+)
 
 
 @contextmanager
@@ -48,9 +53,11 @@ def blasting(broker: str, server: Server, topics: Sequence[str], filters: Sequen
         blast.close()
 
 
-def load_of(broker: str, samples: Sequence[Sample], topics: Sequence[str], fan_out: Sequence[int], window: int) -> Load:
-    dialect = DIALECTS[broker]
-    parts = [slice(begin, begin + CHUNK_EVENTS) for begin in range(0, len(samples), CHUNK_EVENTS)]
+def load_of(
+    broker: str, samples: Sequence[Sample], topics: Sequence[str], fan_out: Sequence[int], window: int, plan: Plan
+) -> Load:
+    dialect, size = DIALECTS[broker], plan.chunk_events
+    parts = [slice(begin, begin + size) for begin in range(0, len(samples), size)]
     return Load(
         [dialect.chunk(samples[part], topics[part]) for part in parts],
         [len(samples[part]) for part in parts],
@@ -62,7 +69,8 @@ def load_of(broker: str, samples: Sequence[Sample], topics: Sequence[str], fan_o
 def forward(broker: str, subscribers: int, plan: Plan) -> Rates:
     """Everybody wants everything."""
     samples = plain_samples(FORWARDED_SAMPLES)
-    load = load_of(broker, samples, [EVERYTHING] * len(samples), [subscribers] * len(samples), 16_384 * subscribers)
+    fan_out = [subscribers] * len(samples)
+    load = load_of(broker, samples, [EVERYTHING] * len(samples), fan_out, 16_384 * subscribers, plan)
     with (
         Server(broker) as server,
         blasting(broker, server, [EVERYTHING] * subscribers, ["type = 'reading'"] * subscribers) as blast,
@@ -80,7 +88,7 @@ def one_by_one(broker: str, plan: Plan) -> tuple[float, float]:
 
 
 def content_of(plan: Plan) -> Content:
-    return make_content(FILTERED_SAMPLES if plan.filtering >= SUBJECTS else CHUNK_EVENTS, plan.filtering)
+    return make_content(FILTERED_SAMPLES if plan.filtering >= SUBJECTS else plan.chunk_events, plan.filtering)
 
 
 def filter_everything(broker: str, content: Content, plan: Plan) -> Rates:
@@ -90,7 +98,7 @@ def filter_everything(broker: str, content: Content, plan: Plan) -> Rates:
     is_ours = broker == "tidings"
     fan_out = useful if is_ours else [subscribers] * len(samples)
     window = 16_384 if is_ours else 1024 * subscribers
-    load = load_of(broker, samples, [EVERYTHING] * len(samples), fan_out, window)
+    load = load_of(broker, samples, [EVERYTHING] * len(samples), fan_out, window, plan)
     with (
         Server(broker) as server,
         blasting(broker, server, [EVERYTHING] * subscribers, content.filters) as blast,
@@ -104,7 +112,7 @@ def filter_by_subject(broker: str, content: Content, plan: Plan) -> Rates:
     """One attribute was cut into as many subjects as there are subscribers, and each wants exactly one of them."""
     samples, subscribers = content.samples, len(content.filters)
     topics = [f"{EVERYTHING}.{sample.subject * subscribers // SUBJECTS}" for sample in samples]
-    load = load_of(broker, samples, topics, [1] * len(samples), 16_384)
+    load = load_of(broker, samples, topics, [1] * len(samples), 16_384, plan)
     wanted = [f"{EVERYTHING}.{place}" for place in range(subscribers)]
     with Server(broker) as server, blasting(broker, server, wanted, [""] * subscribers) as blast:
         return blast.run(load, server, plan.warm_up, plan.seconds)

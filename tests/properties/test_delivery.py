@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from tests.properties.broker_world import BrokerWorld, random_tree
 from tests.properties.delivery_desk import head
-from tidings.machine.inputs import Received
+from tests.properties.message_strategies import of_message
+from tidings.machine.effects import Send
+from tidings.machine.inputs import Loaded, Received
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
 from tidings.machine.publications import event_of
-from tidings.machine.signals import ClientUp
+from tidings.machine.signals import ClientUp, Forward, Known, Matched, NeighbourUp
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge import Edge
@@ -35,6 +37,7 @@ from tidings.protocols.delivery.messages import (
 from tidings.protocols.delivery.params import EdgeParams
 from tidings.protocols.routing.params import ReductionName, RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.wire import decode, encode
 
 seeds = st.integers(0, 2**48)
 FILTERS = ("x >= 0", "x >= 3", "x < 6", "x >= 3 AND x < 6", "x = 4", "x >= 7")
@@ -397,3 +400,40 @@ def test_a_slow_client_that_waits_gets_everything_in_the_end(seed: int, window: 
 
 def is_behind(edge: Edge) -> bool:
     return any(each.outlet.under_way or each.lagging for each in edge.subscriptions.all.values())
+
+
+edge_messages = st.one_of([of_message(kind) for kind in Edge.messages])
+
+
+class Nobody:
+    def hop_toward(self, advertisement: str) -> str | None:
+        return "b" if advertisement else None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["c", "p", "b", "stranger"]), st.one_of([of_message(kind) for kind in Edge.messages])
+        ),
+        max_size=20,
+    ),
+    st.booleans(),
+)
+def test_no_message_of_anybody_raises(messages: list[tuple[str, Any]], is_durable: bool) -> None:
+    edge = Edge("a", EdgeParams(is_durable=is_durable, subscriptions_max=3), Nobody())
+    edge.start(0.0)
+    if is_durable:
+        edge.handle(0.0, Loaded(""))
+    for input in (NeighbourUp("b", 1), ClientUp("c", "c"), ClientUp("p", "p", parse("x >= 0"), parse("x >= 0"))):
+        edge.handle(0.0, input)
+    edge.handle(0.0, Received("p", Advertise(1, "x >= 0")))
+    edge.handle(0.0, Known("p/1@a", "p", parse("x >= 0"), None))
+    for place, (sender, message) in enumerate(messages):
+        for effect in edge.handle(float(place), Received(sender, message)):
+            if isinstance(effect, Send):
+                decode(encode(effect.message))
+            if isinstance(effect, Forward):
+                encode(effect.batch)
+                wanted = tuple(edge.subscriptions.all)
+                edge.handle(float(place), Matched(effect.batch, [wanted] * len(effect.batch.numbers)))
+        edge.check()

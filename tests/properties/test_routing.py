@@ -159,3 +159,16 @@ def test_after_the_receipt_nothing_is_missed(strategy: StrategyName, reduction: 
             assert not missed, f"seed {seed}: {key} did not get {sorted(missed)}"
         assert all(not settled.problem for settled in model.settled.values())
         assert len(model.settled) >= len(model.wants)
+
+
+def test_imperfect_merging_tells_more_than_is_wanted_and_delivers_the_same(examples: int) -> None:
+    for seed in seeds(examples):
+        rng = Random(f"imperfect {seed}")
+        strategy: StrategyName = rng.choice(["subscription", "advertisement"])
+        model = RoutingModel(rng, strategy, "merging", rng.randint(2, 6), merge_share_max=0.3, merge_group_max=4)
+        for _ in range(30):
+            act(model, rng)
+            model.world.run(rng.choice([0, 1, 3, 30]))
+        model.world.rest()
+        model.check_rest()
+        model.check_deliveries()

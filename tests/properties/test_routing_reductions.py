@@ -16,14 +16,19 @@ from tidings.protocols.routing.reductions import make_reduction, tellable
 
 seeds = st.integers(0, 2**32)
 
+CONTEXT_TEXTS = (
+    *("time > 'a'", "time > '2026'", "time LIKE '2%'", "EXISTS time", "id = ''", "id != 'a'", "id = 'b'", "type = 5"),
+    *("EXISTS type", "type = 'quake'", "type = 'quake' AND time > '2026'", "source > 3", "source > 3 AND source < 4"),
+)
+"""Filters on attributes that may not have every value, so that an example is not easily found, or none exists."""
+
 
 @pytest.mark.spec("D-19")
 @given(seeds)
 def test_asking_witnesses_first_finds_every_cover_and_everything_covered(seed: int) -> None:
     rng = Random(seed)
-    made = [random_filter(rng, parts_max=rng.choice([1, 1, 2])) for _ in range(25)] + [
-        filter_of(text) for text in TEXTS
-    ]
+    made = [random_filter(rng, parts_max=rng.choice([1, 1, 2])) for _ in range(25)]
+    made += [filter_of(text) for text in (*TEXTS, *CONTEXT_TEXTS)]
     filters = {filter.text(): filter for filter in rng.sample(made, 20)}
     covers = Covers()
     for text, filter in filters.items():

@@ -15,6 +15,9 @@ WAIT_MAX = 90.0
 
 SOURCE = Path(__file__).parents[2] / "src"
 
+ENVIRONMENT = {"PYTHONPATH": str(SOURCE), "TIDINGS_BROKER_ROUTING__ENGINE": "plain"}
+"""Loading the compiled engine takes a second, and tests start many brokers."""
+
 Result = TypeVar("Result")
 
 
@@ -90,7 +93,7 @@ async def tidings(
         stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(SOURCE), **(variables or {})},
+        env={**os.environ, **ENVIRONMENT, **(variables or {})},
     )
     program = Program(process)
     try:

@@ -82,13 +82,6 @@ def test_a_repetition_for_which_a_receipt_is_wanted_goes_out_once_more() -> None
     assert sent(desk.settle(), Receipt)[0].number == 1
 
 
-def test_who_comes_back_hears_what_was_accepted_before() -> None:
-    desk = publishing()
-    desk.publish("p", 1, 10, 20)
-    desk.down("p")
-    assert sent(desk.up("p"), Accepted) == [Accepted(2)]
-
-
 @pytest.mark.spec("S-115")
 def test_the_receipt_of_a_publication_waits_for_the_brokers_of_all_who_want_it() -> None:
     desk = publishing()
@@ -300,7 +293,6 @@ def test_after_a_restart_the_history_is_there_again_and_repetitions_are_recognis
     assert again.effects == []
     effects = again.step(Loaded("", tuple(sorted(disk.items()))))
     assert [offer.advertisement for offer in signalled(effects, Offer)] == ["p/1@a"]
-    assert sent(effects, Accepted) == [Accepted(3)]
     assert [batch.numbers for batch in again.edge.publishers.all["p"].history.batches] == [(1, 2), (3,)]
     effects = again.publish("p", 3, 30, 40)
     assert forwarded(effects) == [(4,)]

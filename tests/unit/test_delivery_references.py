@@ -10,7 +10,7 @@ from tidings.machine.publications import BATCH_BYTES_MAX, Publications, encode_h
 from tidings.machine.signals import NeighbourDown
 from tidings.protocols.delivery.batches import size_bytes
 from tidings.protocols.delivery.history import PublisherHistory, Store
-from tidings.protocols.delivery.messages import History, Publish, Reference
+from tidings.protocols.delivery.messages import Advertise, History, Publish, Reference
 from tidings.protocols.delivery.params import EdgeParams
 from tidings.protocols.delivery.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
 from tidings.wire import encode
@@ -304,6 +304,17 @@ def test_a_publisher_that_published_elsewhere_before_is_not_taken_for_a_new_one(
     assert (history.numbers, history.is_truncated) == ((9,), True)
     (history,) = sent(desk.say("b", question(("p/1", 8))), History)
     assert not history.is_truncated
+
+
+def test_a_publisher_whose_numbers_begin_high_in_this_life_lacks_nothing() -> None:
+    desk = Desk()
+    desk.neighbours("b")
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0", 1000))
+    desk.publish("p", 1000, 9)
+    for asked in (question(since=-5.0), question(("p/1", 5))):
+        (history,) = sent(desk.say("b", asked), History)
+        assert (history.numbers, history.is_truncated) == ((1000,), False)
 
 
 def test_a_question_of_a_broker_that_is_no_neighbour_any_more_is_not_answered() -> None:

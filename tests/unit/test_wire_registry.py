@@ -113,7 +113,7 @@ EXAMPLES: list[tuple[Message, str]] = [
         "04009901a561203d2031a97265666572656e6365cb40040000000000009192a17007a167a477616974640a",
     ),
     (delivery.Unsubscribe(1), "04019101"),
-    (delivery.Advertise(1, "a = 1"), "04029201a561203d2031"),
+    (delivery.Advertise(1, "a = 1", 7), "04029301a561203d203107"),
     (delivery.Unadvertise(1), "04039101"),
     (delivery.Publish(1, 7, True, (b"\x80",), (b"x",)), "0404950107c391c4018091c40178"),
     (delivery.Taken(1, 3), "0405920103"),

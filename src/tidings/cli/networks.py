@@ -40,8 +40,8 @@ from tidings.net.errors import HostError
 from tidings.net.inspecting import Access, NotInspected
 from tidings.net.settings import NESTED, PREFIX
 
-READY_TIMEOUT = 30.0
-"""Seconds for a broker to say that it is ready."""
+READY_TIMEOUT = 180.0
+"""Seconds for a broker to say that it is ready; the first on a machine compiles its index before."""
 
 STOP_TIMEOUT = 15.0
 """Seconds for a broker to end when it is asked to, before it is ended."""

@@ -129,7 +129,10 @@ async def publish_lines(client: Client, receipt: bool, published: Published) -> 
     """With receipts, the events of a while share one wait."""
     waiting: set[asyncio.Future[None]] = set()
     async for event in read_lines():
-        if receipt:
+        if receipt and not published.events:
+            # Alone, so that what is advertised for it is known before others follow; they might overtake it.
+            await client.publish(event, receipt=True)
+        elif receipt:
             waiting.add(asyncio.ensure_future(client.publish(event, receipt=True)))
             done = {each for each in waiting if each.done()}
             for each in done:

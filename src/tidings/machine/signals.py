@@ -161,7 +161,8 @@ class Wants(Sequence[tuple[SubscriptionKey, ...]]):
 
 
 class Matched(Signal, frozen=True):
-    """Publications arrived that clients of this broker want: `wanted[i]` are the subscriptions that match the i-th."""
+    """Publications arrived that clients of this broker want: `wanted[i]` are the subscriptions that match the i-th,
+    none for one that came along with others."""
 
     batch: Publications
     wanted: Sequence[tuple[SubscriptionKey, ...]]

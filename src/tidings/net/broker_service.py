@@ -22,6 +22,7 @@ from typing import Any, Self
 import msgspec
 
 from tidings import __version__
+from tidings.matching.index.preparing import prepare
 from tidings.model.errors import UsageError
 from tidings.model.identity import at
 from tidings.net.addresses import address_text

@@ -24,17 +24,22 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol, cast
 
+from tidings.machine.publications import PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.net.counts import QUEUE_FULL
 from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
+from tidings.protocols.delivery.messages import Publish, joined
 from tidings.wire.errors import BadMessage
-from tidings.wire.frames import OPENING_BYTES_MAX, FrameReader, frame
+from tidings.wire.frames import HEAD_BYTES, OPENING_BYTES_MAX, FrameReader, frame
 from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import decode, encode
 
 READ_BYTES = 256 * 1024
 """Bytes read at once, into a buffer that each connection keeps: a new one for each read costs more than the read."""
+
+RUN_BYTES_MAX = 128 * 1024
+"""Publications of a client that have arrived are handled together up to about this size."""
 
 HEARTBEAT = frame(encode(Heartbeat()))
 CONTROL = (Hello, Heartbeat, Goodbye)
@@ -67,6 +72,9 @@ class Cause(Enum):
 
 class Owner(Protocol):
     """Who decides about connections and takes their messages."""
+
+    joins: bool
+    """Whether publications that have arrived together may be handed over as one message."""
 
     def opened(self, connection: "Connection") -> None: ...
 
@@ -109,6 +117,8 @@ class Connection(asyncio.BufferedProtocol):
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.reader = FrameReader(opening_bytes_max=OPENING_BYTES_MAX)
         self.unread: list[bytes] = []
+        self.run: list[Publish] = []
+        self.run_bytes = 0
         self.is_link = False
         """Whether an end asked for a link, so that machines hear of this stream, under the epoch below."""
         self.epoch = 0
@@ -166,25 +176,50 @@ class Connection(asyncio.BufferedProtocol):
     # What arrives.
 
     def take(self, bodies: list[bytes]) -> None:
-        received, peer = self.owner.received, self.peer
         for place, body in enumerate(bodies):
             if self.is_reading_paused:
-                self.unread += bodies[place:]
+                self.unread += bodies[place - len(self.run) :]
+                self.run.clear()
                 return
             try:
                 message = decode(body)
             except BadMessage as problem:
+                self.hand_over()
                 self.end(Cause.BAD_MESSAGE, problem.reason)
                 return
-            if self.stage is Stage.UP and type(message) not in CONTROL:
-                received(peer, message, len(body))
-            else:
+            if self.run and not self.goes_with_run(message):
+                self.hand_over()
+                if self.is_reading_paused and self.stage is not Stage.ENDED:
+                    self.unread += bodies[place:]
+                    return
+            if self.stage is Stage.UP and type(message) is Publish and self.owner.joins:
+                self.run.append(message)
+                self.run_bytes += HEAD_BYTES + len(body)
+            elif self.stage is Stage.UP and type(message) not in CONTROL:
+                self.owner.received(self.peer, message, len(body))
+            elif self.stage is not Stage.ENDED:
                 self.take_control(message)
-                peer = self.peer
             if self.stage is Stage.ENDED:
+                self.run.clear()
                 return
+        self.hand_over()
         if self.reader.problem is not None:
             self.end(Cause.BAD_FRAME, self.reader.problem)
+
+    def goes_with_run(self, message: Any) -> bool:
+        """Publications that a client sent one after the other are handled as one batch, which costs much less."""
+        return (
+            type(message) is Publish
+            and message.continues(self.run[-1])
+            and self.run_bytes < RUN_BYTES_MAX
+            and sum([len(each.heads) for each in self.run]) + len(message.heads) <= PUBLICATIONS_MAX
+        )
+
+    def hand_over(self) -> None:
+        if self.run:
+            message = self.run[0] if len(self.run) == 1 else joined(self.run)
+            size_bytes, self.run, self.run_bytes = self.run_bytes - HEAD_BYTES, [], 0
+            self.owner.received(self.peer, message, size_bytes)
 
     def take_control(self, message: Any) -> None:
         kind = type(message)

@@ -102,6 +102,7 @@ class Host:
         self.node_id, self.machine, self.listen, self.peers = node_id, machine, listen, dict(peers or {})
         self.params = params or HostParams()
         self.tls, self.insecure, self.storage_path = tls, insecure, storage
+        self.is_traced = trace is not None
         self.rng = rng or Random()
         self.log = log or make_logger(node_id)
         self.counts = Counts()

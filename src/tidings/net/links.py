@@ -39,6 +39,8 @@ class Links:
     def __init__(self, world: World, rng: Random, tls: Tls | None, capabilities: Iterable[str]) -> None:
         self.world, self.rng, self.tls, self.capabilities = world, rng, tls, tuple(capabilities)
         self.loop, self.params, self.counts, self.log = world.loop, world.params, world.counts, world.log
+        # A trace shows each message as it was sent.
+        self.joins = not world.is_traced
         self.up: dict[NodeId, Connection] = {}
         self.dials: dict[NodeId, Dial] = {}
         self.posting = Posting(world, self.up, self.dials, self.overfull)

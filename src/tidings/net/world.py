@@ -15,6 +15,7 @@ class World(Protocol):
     params: HostParams
     counts: Counts
     log: Any
+    is_traced: bool
 
     def clock(self) -> float: ...
 

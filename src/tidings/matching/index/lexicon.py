@@ -69,6 +69,9 @@ class HeadReader:
         self.missing: Any = np.empty((MISSING_MAX, kernel.MISSING_COLUMNS), np.int64)
         self.atoms: Any = np.empty(1 << 12, np.int32)
         self.lexicon: Lexicon
+        self.attributes: Any = None
+        """The table of attributes, line by line."""
+        self.places: int
         self.names_followed: int
         self.names_on_demand: int
         self.entries: int
@@ -139,7 +142,7 @@ class HeadReader:
         is_early = listed > CLOSED_AT_ONCE and listed > line.misses
         if line.stays_open or is_early or texts.beginnings or texts.endings or texts.grams or texts.scanned:
             return
-        if 2 * (self.entries + 2 * listed) > len(self.lexicon.values):
+        if 2 * (self.entries + 2 * listed) > self.places:
             self.entries_wanted = self.entries + 2 * listed
         elif self.put_values(line, [*texts.listed, *numbers]):
             line.listed = listed
@@ -180,7 +183,7 @@ class HeadReader:
         key = key_of(value)
         if key is None or (number is not None and float(number) != number):
             return True
-        if 2 * self.entries >= len(self.lexicon.values):
+        if 2 * self.entries >= self.places:
             return False
         self.entries += 1
         piece, word, length = key
@@ -188,7 +191,7 @@ class HeadReader:
         at, top = self.put_letters(piece), self.atoms_top
         self.lexicon.atoms[top : top + len(atoms)] = atoms
         self.atoms_top += len(atoms)
-        code = int(self.lexicon.attributes[self.numbers[line.attribute], kernel.CODE])
+        code = int(self.attributes[self.numbers[line.attribute], kernel.CODE])
         reading = math.nan if number is None else float(number)
         is_in: bool = kernel.put_value(self.lexicon, code, word, padded(piece), length, at, reading, top, len(atoms))
         return is_in
@@ -233,23 +236,24 @@ class HeadReader:
         self.listed -= max(line.listed, 0)
         line.listed, line.stays_open = -1, False
         number = self.numbers[line.attribute]
-        if number >= len(self.lexicon.attributes):
-            grown = np.zeros((2 * number + 1, kernel.ATTRIBUTE_COLUMNS), np.int64)
-            grown[:number] = self.lexicon.attributes
-            self.lexicon = self.lexicon._replace(attributes=grown)
-        self.lexicon.attributes[number, kernel.CODE] = self.next_code
+        if number >= len(self.attributes):
+            grown = np.zeros((2 * number + 1, kernel.COLUMNS), np.int64)
+            grown[:number] = self.attributes
+            self.attributes = grown
+            self.lexicon = self.lexicon._replace(attributes=grown.reshape(-1))
+        self.attributes[number, kernel.CODE] = self.next_code
         self.next_code += 1
         self.set_line(line)
 
     def set_line(self, line: Line) -> None:
         attribute = line.attribute
-        row = self.lexicon.attributes[self.numbers[attribute]]
+        row = self.attributes[self.numbers[attribute]]
         row[kernel.DIMENSION] = attribute.dimension
         row[kernel.EXISTS] = 0 if attribute.exists == ALWAYS else attribute.exists
         row[kernel.STRINGS], row[kernel.NUMBERS] = self.modes_now(line)
 
     def modes(self, line: Line) -> tuple[int, int]:
-        row = self.lexicon.attributes[self.numbers[line.attribute]]
+        row = self.attributes[self.numbers[line.attribute]]
         return int(row[kernel.STRINGS]), int(row[kernel.NUMBERS])
 
     def modes_now(self, line: Line) -> tuple[int, int]:
@@ -266,21 +270,20 @@ class HeadReader:
         names = self.names_followed + self.names_on_demand
         return (
             self.names_on_demand > NAMES_MAX
-            or 2 * names > len(self.lexicon.names)
+            or 2 * names * kernel.COLUMNS > len(self.lexicon.names)
             or self.entries > self.entries_on_demand + 2 * self.listed
             or self.entries_wanted > 0
         )
 
     def begin_anew(self) -> None:
         """Empty tables with room for what is closed now. Misses are still known, so that it soon is closed again."""
-        places = places_for(max(self.entries_on_demand + 2 * self.listed, self.entries_wanted))
+        self.places = places_for(max(self.entries_on_demand + 2 * self.listed, self.entries_wanted))
+        names_places = places_for(NAMES_MAX + 2 * len(self.vocabulary.attributes))
+        self.attributes = np.zeros((max(len(self.lines), 8), kernel.COLUMNS), np.int64)
         self.lexicon = Lexicon(
-            names=np.zeros(
-                (places_for(NAMES_MAX + 2 * len(self.vocabulary.attributes)), kernel.NAME_COLUMNS), np.int64
-            ),
-            attributes=np.zeros((max(len(self.lines), 8), kernel.ATTRIBUTE_COLUMNS), np.int64),
-            values=np.zeros((places, kernel.VALUE_COLUMNS), np.int64),
-            numbers=np.zeros(places),
+            names=np.zeros(names_places * kernel.COLUMNS, np.int64),
+            attributes=self.attributes.reshape(-1),
+            values=np.zeros(self.places * kernel.COLUMNS, np.int64),
             letters=np.zeros(1 << 12, np.uint8),
             atoms=np.empty(1 << 10, np.int32),
         )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice, product
 from math import isfinite
 
+from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.sets.conjunction import Conjunction, constraint_on
 from tidings.model.sets.constraint import Constraint, values_spelled
@@ -33,7 +34,10 @@ def find_witness(
         names = sorted({constraint.name for each in (conjunction, *outside) for constraint in each})
         choices = [telling_values(name, conjunction, outside) for name in names]
         for values in islice(product(*choices), COMBINATIONS_MAX):
-            event = Event({name: value for name, value in zip(names, values, strict=True) if value is not None})
+            try:
+                event = Event({name: value for name, value in zip(names, values, strict=True) if value is not None})
+            except UsageError:  # a context attribute, such as `time`, may not have every value
+                continue
             if is_witness(event):
                 return event
     return None

@@ -66,6 +66,7 @@ class Acceptance:
         is_new = asked.number not in publisher.advertisements
         if is_new and len(publisher.advertisements) >= self.params.advertisements_max:
             raise BadRequest(f"a client has at most {self.params.advertisements_max} advertisements; withdraw one")
+        publisher.first = asked.first
         known, effects = self.publishers.advertise(publisher, asked.number, filter)
         ticket = self.requests.add(Request("advertise", client, asked.number, filter.text()))
         return [*effects, Offer(known.id, publisher.name, filter, ticket)]
@@ -95,7 +96,7 @@ class Acceptance:
         if first <= publisher.through:
             asked, numbers, effects = self.set_aside_repeated(publisher, advertised, client, asked, numbers)
         if numbers:
-            if publisher.through == 0 and asked.first > 1:
+            if publisher.through == 0 and asked.first > publisher.first:
                 # It has published elsewhere, or before a crash: nobody here knows when.
                 publisher.history.forget(asked.first - 1, self.time_of_day(now, publisher) - TICK)
             publisher.through = numbers[-1]

@@ -187,7 +187,8 @@ class Edge:
             return [*effects, Disconnect(up.client, CLOSING)]
         self.lives += 1
         client = self.clients[up.client] = Client(up, self.lives)
-        return effects + self.publishers.arrive(client)
+        self.publishers.arrive(client)
+        return effects
 
     def client_down(self, now: float, down: ClientDown) -> list[Effect]:
         client = self.clients.get(down.client)

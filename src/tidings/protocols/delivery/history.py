@@ -5,8 +5,8 @@ in. Three bounds hold: how many, how many bytes, how old. Whatever goes over one
 
 What left is remembered as two marks: the number up to which publications were forgotten, and the time at which the last
 of these was accepted. So a question that reaches back too far is answered with what there is *and* with the word that
-something older is missing; nobody takes a shortened history for a whole one. A publisher that we meet with a number
-above 1 has published elsewhere, or before a crash that lost its history: that counts as forgotten too.
+something older is missing; nobody takes a shortened history for a whole one. A publisher whose first publication here
+is not the first of its life has published elsewhere, or before a crash that lost its history: that is forgotten too.
 
 Source: StoredPubs of PSDG (spec 3.6.3, 3.6.7); the flag is repair G-47.
 """

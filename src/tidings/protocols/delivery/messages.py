@@ -9,6 +9,8 @@ of its hands, and the broker never has more than `window` of them on the way. Wh
 bounded queue, and the policy of the subscription says what happens when that is full.
 """
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -76,6 +78,9 @@ class Unsubscribe(Message, frozen=True):
 class Advertise(Message, frozen=True):
     number: Count
     filter: FilterText
+    first: Count = 1
+    """The number of the first publication of this life of the client. One that begins with a higher number at a broker
+    has published elsewhere before."""
 
 
 class Unadvertise(Message, frozen=True):
@@ -95,6 +100,21 @@ class Publish(Message, frozen=True):
 
     def __post_init__(self) -> None:
         check_lengths(self.heads, self.payloads)
+
+    def continues(self, earlier: "Publish") -> bool:
+        """Would both in one message mean the same?"""
+        return (
+            self.advertisement == earlier.advertisement
+            and self.first == earlier.first + len(earlier.heads)
+            and not (self.receipt or earlier.receipt)
+        )
+
+
+def joined(run: Sequence[Publish]) -> Publish:
+    """One message for several of which each continues the one before."""
+    heads = tuple(chain.from_iterable([each.heads for each in run]))
+    payloads = tuple(chain.from_iterable([each.payloads for each in run]))
+    return Publish(run[0].advertisement, run[0].first, False, heads, payloads)
 
 
 class Taken(Message, frozen=True):

@@ -80,6 +80,8 @@ class Publisher:
         self.advertisements: dict[int, Advertised] = {}
         self.client: Client | None = None
         self.left_at = 0.0
+        self.first = 1
+        """With this number the present life of the publisher began."""
         self.through = 0
         """Publications up to this number were taken or declined."""
         self.accepted_at = NEVER
@@ -101,12 +103,10 @@ class Publishers:
 
     # Who is there.
 
-    def arrive(self, client: Client) -> list[Effect]:
+    def arrive(self, client: Client) -> None:
         publisher = self.all.get(client.name)
-        if publisher is None:
-            return []
-        publisher.client = client
-        return [Send(client.name, Accepted(publisher.saved_through))] if publisher.saved_through else []
+        if publisher is not None:
+            publisher.client = client
 
     def leave(self, now: float, client: Client) -> list[Effect]:
         publisher = self.all.get(client.name)

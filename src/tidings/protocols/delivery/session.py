@@ -89,6 +89,7 @@ class Session:
         self.subscriptions = Standings("subscribe", "unsubscribe", params.subscriptions_max, params, rng, self.send)
         self.receiving: dict[int, Receiving] = {}
         """The subscriptions that are open, by number."""
+        self.first_publication = first_publication
         self.publishing = Publishing(params.window_publications, params.window_bytes, first_publication)
         self.receipts = Receipts()
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
@@ -186,7 +187,7 @@ class Session:
 
     def open_advertisement(self, now: float, request: OpenAdvertisement) -> list[Effect]:
         number = self.advertisements.next
-        message = Advertise(number, request.filter)
+        message = Advertise(number, request.filter, self.first_publication)
         return self.advertisements.open(Standing(number, request.ticket, lambda: message, Unadvertise(number)))
 
     def publish(self, now: float, request: PublishBatch) -> list[Effect]:

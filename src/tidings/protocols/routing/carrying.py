@@ -126,16 +126,16 @@ class Carrier:
     ) -> None:
         """The same without routes."""
         links, keys = self.finder.find_places(batch.heads)
-        parcels = [(link, pick(batch, places)) for link, places in links.places.items() if link != source]
-        self.pass_on(now, parcels, request, effects)
+        choices = {link: tuple(places) for link, places in links.places.items() if link != source}
+        picks = {places: pick(batch, places) for places in dict.fromkeys(choices.values())}
+        self.pass_on(now, [(link, picks[places]) for link, places in choices.items()], request, effects)
         if keys.places:
             effects.append(Matched(batch, Wants(len(batch.numbers), keys.places)))
         bad = sorted({*links.bad, *keys.bad})
         if bad:
             effects.append(Drop(pick(batch, bad), BAD_HEAD))
         if source is not None and self.strategy.is_exact:
-            elsewhere = [places for link, places in links.places.items() if link != source]
-            wanted = set(chain(bad, *elsewhere, *keys.places.values()))
+            wanted = set(chain(bad, *picks, *keys.places.values()))
             unwanted = [place for place in range(len(batch.numbers)) if place not in wanted]
             if unwanted:
                 effects.append(Drop(pick(batch, unwanted), UNWANTED))

@@ -15,10 +15,11 @@ from operator import itemgetter
 from typing import cast
 
 from tidings.matching import Index
-from tidings.model.event import Event
+from tidings.model.errors import UsageError
+from tidings.model.event import CONTEXT_NAMES, Event
 from tidings.model.filter import Filter
 from tidings.model.sets.constraint import Constraint
-from tidings.model.values import Number, Value, number_of
+from tidings.model.values import Number, Value, number_of, text_of
 
 NOTHING = Filter(())
 
@@ -30,6 +31,9 @@ WITNESSES_MAX = 10_000
 
 MEMBERS_MAX = 16
 """Values of an attribute up to which narrower filters are looked for by value."""
+
+ANY_VALUE = "2026-11-15T20:45:00Z"
+"""A value that every attribute may have, `time` too."""
 
 number_first = itemgetter(0)
 
@@ -173,15 +177,21 @@ def easy_witness(filter: Filter) -> Event | None:
     if not filter.conjunctions:
         return None
     values = {each.name: easy_value(each) for each in filter.conjunctions[0]}
-    event = Event({name: value for name, value in values.items() if value is not None})
+    try:
+        event = Event({name: value for name, value in values.items() if value is not None})
+    except UsageError:  # a context attribute, such as `time`, may not have every value
+        return None
     return event if filter.matches(event) else None
 
 
 def easy_value(constraint: Constraint) -> Value | None:
+    value: Value | None = ANY_VALUE
     if not constraint.present:
         return None
     if constraint.truth is not None:
-        return constraint.truth
-    if constraint.number is not None:
-        return constraint.number.example() if constraint.number.intervals else None
-    return constraint.text.example() if constraint.text is not None else 1
+        value = constraint.truth
+    elif constraint.number is not None and constraint.number.intervals:
+        value = constraint.number.example()
+    elif constraint.text is not None and not constraint.accepts(ANY_VALUE):
+        value = constraint.text.example()
+    return text_of(value) if constraint.name in CONTEXT_NAMES and value is not None else value

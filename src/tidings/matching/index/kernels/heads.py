@@ -24,7 +24,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from tidings.matching.index.kernels.layout import Array, Integer, Truth, compiled, inner, integer
+from tidings.matching.index.kernels.layout import Array, Integer, Truth, compiled, inner, integer, load
 from tidings.matching.index.vocabulary import ALWAYS
 
 PADDING = 8
@@ -32,21 +32,24 @@ PADDING = 8
 
 PROBES_MAX = 32
 
+COLUMNS = 8
+"""Words of a line in each of the three tables: a cache line."""
+
 READY, ASKED, MISSING = 0, 1, 2
 """What became of a head."""
 
 # Columns of `names`; a length of 0 is a free place. MARK is the head in which the name stood last.
-NAME_LENGTH, NAME_WORD, NAME_AT, NAME_ATTRIBUTE, NAME_CONTEXT, NAME_MARK, NAME_COLUMNS = range(7)
+NAME_LENGTH, NAME_WORD, NAME_AT, NAME_ATTRIBUTE, NAME_CONTEXT, NAME_MARK = range(6)
 NO_ATTRIBUTE = -1
 ANY_VALUE, TEXT_VALUE, TIME_VALUE = 0, 1, 2
 
 # Columns of `attributes`, and how strings and numbers are read: not at all, by looking up where a value that is not
 # listed satisfies nothing, or by looking up where it may satisfy something.
-CODE, DIMENSION, EXISTS, STRINGS, NUMBERS, ATTRIBUTE_COLUMNS = range(6)
+CODE, DIMENSION, EXISTS, STRINGS, NUMBERS = range(5)
 UNREAD, CLOSED, OPEN = 0, 1, 2
 
 # Columns of `values`; a code of 0 is a free place.
-VALUE_CODE, VALUE_LENGTH, VALUE_WORD, VALUE_AT, VALUE_ATOMS_AT, VALUE_ATOMS, VALUE_COLUMNS = range(7)
+VALUE_CODE, VALUE_LENGTH, VALUE_WORD, VALUE_AT, VALUE_ATOMS_AT, VALUE_ATOMS, VALUE_NUMBER = range(7)
 
 # Columns of what is missing: MISSING_NAME or the number of an attribute, and which bytes of the buffer.
 MISSING_KIND, MISSING_AT, MISSING_LENGTH, MISSING_COLUMNS = range(4)
@@ -67,11 +70,11 @@ HIGH_BITS = -9187201950435737472
 
 
 class Lexicon(NamedTuple):
+    """The tables as flat arrays of words."""
+
     names: Any
     attributes: Any
     values: Any
-    numbers: Any
-    """The number of each value, NaN where it has none."""
     letters: Any
     """The bytes of all names and strings, one after the other."""
     atoms: Any
@@ -136,6 +139,11 @@ bits_of: Any = intrinsic(generate_bits)
 
 
 @inner
+def byte_at(data: Array, at: Integer) -> Any:
+    return integer(load(data, at))
+
+
+@inner
 def first_word(data: Array, at: Integer, length: Integer) -> Any:
     """The first eight bytes of a string, zeros behind its end."""
     word = word_at(data, at)
@@ -165,37 +173,37 @@ def find_name(lexicon: Lexicon, data: Array, at: Integer, length: Integer) -> An
     """The place of a name, or of the free place where it belongs as ~place; ~(all places) if there is none near."""
     names = lexicon.names
     word = first_word(data, at, length)
-    place = place_of(data, at, length, word, integer(0), names.shape[0])
+    place = place_of(data, at, length, word, integer(0), (names.size // COLUMNS))
     for _ in range(PROBES_MAX):
-        if names[place, NAME_LENGTH] == 0:
+        if load(names, place * COLUMNS + NAME_LENGTH) == 0:
             return ~place
         if (
-            names[place, NAME_LENGTH] == length
-            and names[place, NAME_WORD] == word
-            and same_rest(data, at, lexicon.letters, names[place, NAME_AT], length)
+            load(names, place * COLUMNS + NAME_LENGTH) == length
+            and load(names, place * COLUMNS + NAME_WORD) == word
+            and same_rest(data, at, lexicon.letters, load(names, place * COLUMNS + NAME_AT), length)
         ):
             return place
-        place = (place + 1) & (names.shape[0] - 1)
-    return ~names.shape[0]
+        place = (place + 1) & ((names.size // COLUMNS) - 1)
+    return ~(names.size // COLUMNS)
 
 
 @inner
 def find_value(lexicon: Lexicon, code: Integer, word: Integer, data: Array, at: Integer, length: Integer) -> Any:
     """The same for a value of the attribute with this code."""
     values = lexicon.values
-    place = place_of(data, at, length, word, code, values.shape[0])
+    place = place_of(data, at, length, word, code, (values.size // COLUMNS))
     for _ in range(PROBES_MAX):
-        if values[place, VALUE_CODE] == 0:
+        if load(values, place * COLUMNS + VALUE_CODE) == 0:
             return ~place
         if (
-            values[place, VALUE_CODE] == code
-            and values[place, VALUE_LENGTH] == length
-            and values[place, VALUE_WORD] == word
-            and same_rest(data, at, lexicon.letters, values[place, VALUE_AT], length)
+            load(values, place * COLUMNS + VALUE_CODE) == code
+            and load(values, place * COLUMNS + VALUE_LENGTH) == length
+            and load(values, place * COLUMNS + VALUE_WORD) == word
+            and same_rest(data, at, lexicon.letters, load(values, place * COLUMNS + VALUE_AT), length)
         ):
             return place
-        place = (place + 1) & (values.shape[0] - 1)
-    return ~values.shape[0]
+        place = (place + 1) & ((values.size // COLUMNS) - 1)
+    return ~(values.size // COLUMNS)
 
 
 @compiled
@@ -206,14 +214,14 @@ def put_name(
     place = find_name(lexicon, data, integer(0), length)
     if place < 0:
         place = ~place
-        if place == lexicon.names.shape[0]:
+        if place == (lexicon.names.size // COLUMNS):
             return False
-    lexicon.names[place, NAME_LENGTH] = length
-    lexicon.names[place, NAME_WORD] = first_word(data, integer(0), length)
-    lexicon.names[place, NAME_AT] = letters_at
-    lexicon.names[place, NAME_ATTRIBUTE] = attribute
-    lexicon.names[place, NAME_CONTEXT] = context
-    lexicon.names[place, NAME_MARK] = -1
+    lexicon.names[place * COLUMNS + NAME_LENGTH] = length
+    lexicon.names[place * COLUMNS + NAME_WORD] = first_word(data, integer(0), length)
+    lexicon.names[place * COLUMNS + NAME_AT] = letters_at
+    lexicon.names[place * COLUMNS + NAME_ATTRIBUTE] = attribute
+    lexicon.names[place * COLUMNS + NAME_CONTEXT] = context
+    lexicon.names[place * COLUMNS + NAME_MARK] = -1
     return True
 
 
@@ -235,15 +243,15 @@ def put_value(
     place = find_value(lexicon, code, word, data, integer(0), length)
     if place < 0:
         place = ~place
-        if place == lexicon.values.shape[0]:
+        if place == (lexicon.values.size // COLUMNS):
             return False
-        lexicon.values[place, VALUE_AT] = letters_at
-    lexicon.values[place, VALUE_CODE] = code
-    lexicon.values[place, VALUE_LENGTH] = length
-    lexicon.values[place, VALUE_WORD] = word
-    lexicon.values[place, VALUE_ATOMS_AT] = atoms_at
-    lexicon.values[place, VALUE_ATOMS] = atoms
-    lexicon.numbers[place] = number
+        lexicon.values[place * COLUMNS + VALUE_AT] = letters_at
+    lexicon.values[place * COLUMNS + VALUE_CODE] = code
+    lexicon.values[place * COLUMNS + VALUE_LENGTH] = length
+    lexicon.values[place * COLUMNS + VALUE_WORD] = word
+    lexicon.values[place * COLUMNS + VALUE_ATOMS_AT] = atoms_at
+    lexicon.values[place * COLUMNS + VALUE_ATOMS] = atoms
+    lexicon.values[place * COLUMNS + VALUE_NUMBER] = bits_of(number)
     return True
 
 
@@ -262,7 +270,7 @@ def open_string(data: Array, at: Integer, end: Integer) -> Any:
     """Where the bytes of a string begin and how many they are; -1 of them if it is no (short) string or cut off."""
     if at >= end:
         return at, integer(-1)
-    mark = integer(data[at])
+    mark = byte_at(data, at)
     if 0xA0 <= mark < 0xC0:
         begin, length = at + 1, mark - 0xA0
     elif mark == 0xD9:
@@ -279,7 +287,7 @@ def open_map(data: Array, at: Integer, end: Integer) -> Any:
     """Where the first name begins, and how many there are; -1 if this is no map."""
     if at >= end:
         return at, integer(-1)
-    mark = integer(data[at])
+    mark = byte_at(data, at)
     if 0x80 <= mark < 0x90:
         return at + 1, mark - 0x80
     if mark == 0xDE and at + 3 <= end:
@@ -290,7 +298,7 @@ def open_map(data: Array, at: Integer, end: Integer) -> Any:
 @inner
 def read_number(data: Array, at: Integer, end: Integer) -> Any:
     """The number at `at` and where it ends; it ends nowhere (-1) if it is none, or none that a double holds exactly."""
-    mark = integer(data[at])
+    mark = byte_at(data, at)
     if mark == 0xCB:
         if at + 9 > end:
             return 0.0, integer(-1)
@@ -337,7 +345,7 @@ def is_continued(data: Array, at: Integer, end: Integer, count: Integer) -> Trut
         return False
     wrong = integer(0)
     for i in range(at, at + count):
-        wrong |= (integer(data[i]) & 0xC0) ^ 0x80
+        wrong |= (byte_at(data, i) & 0xC0) ^ 0x80
     return wrong == 0
 
 
@@ -348,11 +356,11 @@ def is_text(data: Array, at: Integer, length: Integer) -> Truth:
         return True
     end = at + length
     while at < end:
-        lead = integer(data[at])
+        lead = byte_at(data, at)
         if lead < 0x80:
             at += 1
             continue
-        second = integer(data[at + 1])
+        second = byte_at(data, at + 1)
         if 0xC2 <= lead < 0xE0:
             more = integer(1)
         elif 0xE0 <= lead < 0xF0:
@@ -374,7 +382,7 @@ def is_text(data: Array, at: Integer, length: Integer) -> Truth:
 @inner
 def two_digits(data: Array, at: Integer) -> Any:
     """The number written at `at` in two digits; 100 if it is none."""
-    tens, ones = integer(data[at]) - 48, integer(data[at + 1]) - 48
+    tens, ones = byte_at(data, at) - 48, byte_at(data, at + 1) - 48
     return 10 * tens + ones if 0 <= tens <= 9 and 0 <= ones <= 9 else integer(100)
 
 
@@ -383,9 +391,9 @@ def is_usual_time(data: Array, at: Integer, length: Integer) -> Truth:
     """`2026-11-15T20:45:00Z`, with or without a fraction, on a day that every month has: the usual form of a time."""
     if length < 20 or two_digits(data, at) == 100 or two_digits(data, at + 2) == 100:
         return False
-    if integer(data[at + 4]) != 45 or integer(data[at + 7]) != 45 or integer(data[at + 10]) != 84:
+    if byte_at(data, at + 4) != 45 or byte_at(data, at + 7) != 45 or byte_at(data, at + 10) != 84:
         return False
-    if integer(data[at + 13]) != 58 or integer(data[at + 16]) != 58 or integer(data[at + length - 1]) != 90:
+    if byte_at(data, at + 13) != 58 or byte_at(data, at + 16) != 58 or byte_at(data, at + length - 1) != 90:
         return False
     if not (1 <= two_digits(data, at + 5) <= 12 and 1 <= two_digits(data, at + 8) <= 28):
         return False
@@ -393,11 +401,11 @@ def is_usual_time(data: Array, at: Integer, length: Integer) -> Truth:
         return False
     if length == 20:
         return True
-    if integer(data[at + 19]) != 46 or length == 21:
+    if byte_at(data, at + 19) != 46 or length == 21:
         return False
     digits = True
     for i in range(at + 20, at + length - 1):
-        digits &= 48 <= integer(data[i]) <= 57
+        digits &= 48 <= byte_at(data, i) <= 57
     return digits
 
 
@@ -406,7 +414,7 @@ def may_read_otherwise(data: Array, at: Integer, length: Integer) -> Truth:
     """May a string that is not listed read as a number or as a truth? Decided by its first letter."""
     if length == 0:
         return False
-    first = integer(data[at])
+    first = byte_at(data, at)
     return 43 <= first <= 57 or first in (70, 84, 102, 116)
 
 
@@ -439,10 +447,13 @@ def take_value(
     lexicon: Lexicon, reader: Reader, row: Integer, attribute: Integer, place: Integer, used: Integer
 ) -> Any:
     """What a value found in the lexicon reads as."""
-    dimension = lexicon.attributes[attribute, DIMENSION]
+    dimension = load(lexicon.attributes, attribute * COLUMNS + DIMENSION)
     if dimension >= 0:
-        reader.lows[row, dimension] = lexicon.numbers[place]
-    begin, count = lexicon.values[place, VALUE_ATOMS_AT], lexicon.values[place, VALUE_ATOMS]
+        reader.lows[row, dimension] = double_of(load(lexicon.values, place * COLUMNS + VALUE_NUMBER))
+    begin, count = (
+        load(lexicon.values, place * COLUMNS + VALUE_ATOMS_AT),
+        load(lexicon.values, place * COLUMNS + VALUE_ATOMS),
+    )
     if used + count < reader.atoms.size:
         for i in range(count):
             reader.atoms[used + i] = lexicon.atoms[begin + i]
@@ -452,7 +463,7 @@ def take_value(
 @inner
 def take_exists(lexicon: Lexicon, reader: Reader, attribute: Integer, used: Integer) -> Any:
     """A value that satisfies nothing but that there is one."""
-    atom = lexicon.attributes[attribute, EXISTS]
+    atom = load(lexicon.attributes, attribute * COLUMNS + EXISTS)
     if atom != 0:
         if used < reader.atoms.size:
             reader.atoms[used] = atom
@@ -481,10 +492,15 @@ def read_name(
     if name < 0:
         missing = note_missing(reader, row, missing, integer(MISSING_NAME), begin, length)
         return begin + length, nothing, integer(ANY_VALUE), missing
-    if lexicon.names[name, NAME_MARK] == mark:
+    if load(lexicon.names, name * COLUMNS + NAME_MARK) == mark:
         return integer(-1), nothing, integer(ANY_VALUE), missing
-    lexicon.names[name, NAME_MARK] = mark
-    return begin + length, lexicon.names[name, NAME_ATTRIBUTE], lexicon.names[name, NAME_CONTEXT], missing
+    lexicon.names[name * COLUMNS + NAME_MARK] = mark
+    return (
+        begin + length,
+        load(lexicon.names, name * COLUMNS + NAME_ATTRIBUTE),
+        load(lexicon.names, name * COLUMNS + NAME_CONTEXT),
+        missing,
+    )
 
 
 @inner
@@ -507,11 +523,11 @@ def read_string(
         return integer(-1), used, missing
     if context == TIME_VALUE and not is_usual_time(data, begin, length):
         return integer(-1), used, missing
-    strings = lexicon.attributes[attribute, STRINGS] if attribute >= 0 else integer(UNREAD)
+    strings = load(lexicon.attributes, attribute * COLUMNS + STRINGS) if attribute >= 0 else integer(UNREAD)
     if strings != UNREAD:
         if length <= STRING_BYTES_MAX:
             word = first_word(data, begin, length)
-            place = find_value(lexicon, lexicon.attributes[attribute, CODE], word, data, begin, length)
+            place = find_value(lexicon, load(lexicon.attributes, attribute * COLUMNS + CODE), word, data, begin, length)
             if place >= 0:
                 return begin + length, take_value(lexicon, reader, row, attribute, place, used), missing
         if strings == OPEN or length > STRING_BYTES_MAX or may_read_otherwise(data, begin, length):
@@ -537,7 +553,7 @@ def read_truth(
 ) -> Any:
     """The same for TRUE and FALSE, without the end."""
     if attribute >= 0:
-        truth, code = integer(data[at]) - FALSE_MARK, lexicon.attributes[attribute, CODE]
+        truth, code = byte_at(data, at) - FALSE_MARK, load(lexicon.attributes, attribute * COLUMNS + CODE)
         place = find_value(lexicon, code, truth, data, at, integer(TRUTH_BYTES))
         if place >= 0:
             return take_value(lexicon, reader, row, attribute, place, used), missing
@@ -561,9 +577,12 @@ def take_number(
     """The same for a number that was read."""
     if attribute < 0:
         return used, missing
-    numbers, dimension = lexicon.attributes[attribute, NUMBERS], lexicon.attributes[attribute, DIMENSION]
+    numbers, dimension = (
+        load(lexicon.attributes, attribute * COLUMNS + NUMBERS),
+        load(lexicon.attributes, attribute * COLUMNS + DIMENSION),
+    )
     if numbers != UNREAD:
-        code = lexicon.attributes[attribute, CODE]
+        code = load(lexicon.attributes, attribute * COLUMNS + CODE)
         place = find_value(lexicon, code, bits_of(number + 0.0), data, at, integer(NUMBER_BYTES))
         if place >= 0:
             return take_value(lexicon, reader, row, attribute, place, used), missing
@@ -600,7 +619,7 @@ def read_head(
             )
         elif context != ANY_VALUE:
             at = integer(-1)
-        elif integer(data[at]) == FALSE_MARK or integer(data[at]) == FALSE_MARK + 1:
+        elif byte_at(data, at) == FALSE_MARK or byte_at(data, at) == FALSE_MARK + 1:
             used, missing = read_truth(lexicon, data, at, attribute, reader, row, used, missing)
             at += 1
         else:
