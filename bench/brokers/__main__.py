@@ -101,10 +101,10 @@ def measure_broker(broker: str, content: Content, plan: Plan, figures: Figures) 
     if broker == NATS:
         note(SUBJECTS, measures.filter_by_subject(broker, content, plan))
     if broker in (TIDINGS, NATS):
-        for size in plan.smaller_chunks:
-            smaller = replace(plan, chunk_events=size)
-            note(at_once(ONE, size), measures.forward(broker, 1, smaller))
-            note(at_once(CONTENT, size), measures.filter_everything(broker, content, smaller))
+        for size in plan.other_chunks:
+            other = replace(plan, chunk_events=size)
+            note(at_once(ONE, size), measures.forward(broker, 1, other))
+            note(at_once(CONTENT, size), measures.filter_everything(broker, content, other))
     if broker in LIBRARIES:
         measure_library(broker, plan, figures)
 

@@ -24,9 +24,9 @@ class Plan:
     subscribers: int = 10
     filtering: int = 100
     """Subscribers of the filtered run."""
-    chunk_events: int = 1024
+    chunk_events: int = 256
     """Events that the publisher writes at once."""
-    smaller_chunks: tuple[int, ...] = (64, 256)
+    other_chunks: tuple[int, ...] = (64, 1024)
     """Other sizes for which ours and NATS are compared."""
     single_events: int = 2000
     received: int = 200_000
@@ -35,7 +35,7 @@ class Plan:
 
 FULL_PLAN = Plan()
 QUICK_PLAN = Plan(
-    seconds=0.2, warm_up=0.1, rounds=1, subscribers=2, filtering=9, single_events=50, received=2000, smaller_chunks=()
+    seconds=0.2, warm_up=0.1, rounds=1, subscribers=2, filtering=9, single_events=50, received=2000, other_chunks=()
 )
 
 

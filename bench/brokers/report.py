@@ -16,11 +16,11 @@ P50, P99, RECEIVE = "p50 us", "p99 us", "CPU us an event received"
 
 CAPTION = """\
 Written by `python -m bench.brokers`. One publisher, 140-byte events, loopback, every broker in a process of its own and
-under the same light load generator, which writes 1,024 events at a time; interleaved rounds; the median, and in
+under the same light load generator, which writes 256 events at a time; interleaved rounds; the median, and in
 brackets the least and the most. Deliveries per *broker CPU second* are the figure to compare, since on a small machine
 the wall rate tells how the cores were shared. In plain forwarding the attributes repeat (16 different heads), in
-*content* no two events have the same. Ours works in batches and gains from large writes more than others do: the last
-table says how it fares when fewer events are written at once.
+*content* no two events have the same. Ours works in batches, so the last table says how it fares when fewer or more
+events are written at once.
 
 *1 to 1* and *1 to 10*: plain forwarding, everybody wants everything. *content*: a hundred subscribers want 1 % of the
 events each, by ranges of several attributes; **useful** deliveries count. A topic broker has to send every event to all

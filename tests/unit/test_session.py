@@ -260,6 +260,15 @@ def test_the_broker_is_told_in_steps_of_half_a_window_what_was_taken() -> None:
     assert client.take(Took(1, 5)) == [Send("b", Taken(1, 5))]
 
 
+def test_the_broker_is_told_when_much_was_taken_and_nothing_is_left() -> None:
+    client = subscribed(window=1000)
+    client.hear(Delivery("p", 1.0, (1, 2), (b"\x80", b"\x80"), (bytes(50_000), bytes(50_000)), ((1,),)))
+    assert client.take(Took(1, 1)) == []
+    assert client.take(Took(1, 1)) == [Send("b", Taken(1, 2))]
+    client.hear(delivery(3))
+    assert client.take(Took(1, 1)) == []
+
+
 def test_repetitions_count_as_taken_so_that_the_window_does_not_close() -> None:
     client = subscribed(window=4)
     client.hear(delivery(1, 2))

@@ -16,8 +16,8 @@ window of publications that are not accepted, and `receipts`, those of publicati
 (`session_publishing.py`).
 
 Messages. Those of `messages.py` between client and broker. What the application took is told with `Taken` in steps of
-half a window, not for each event. Timer ("retry", kind, number): a request that was refused for now is made again,
-`retries_max` times, with waits that double.
+half a window, or when much was taken and nothing is left, not for each event. Timer ("retry", kind, number): a request
+that was refused for now is made again, `retries_max` times, with waits that double.
 
 Guaranteed, for what the broker's histories still hold: an installed subscription gets everything that is accepted
 anywhere after its receipt, once, across any number of breaks; a publication that `PublishBatch` was taken for reaches a
@@ -218,9 +218,9 @@ class Session:
         return self.tell_taken(receiving)
 
     def tell_taken(self, receiving: Receiving) -> list[Effect]:
-        if receiving.taken < receiving.step:
+        if not receiving.is_due:
             return []
-        taken, receiving.taken = receiving.taken, 0
+        taken, receiving.taken, receiving.bytes_untold = receiving.taken, 0, 0
         return self.send(Taken(receiving.number, taken))
 
     # What the broker answers.
@@ -294,6 +294,7 @@ class Session:
         if receiving.held + receiving.taken + len(numbers) > receiving.request.window:
             assert self.broker is not None
             return [Drop(message, WINDOW_IGNORED), Disconnect(self.broker, WINDOW_IGNORED)]
+        receiving.bytes_untold += sum(map(len, heads)) + sum(map(len, payloads))
         fresh = receiving.admit(message.publisher, numbers)
         effects: list[Effect] = []
         if fresh is not None:

@@ -18,6 +18,10 @@ from tidings.protocols.delivery.session_items import OpenSubscription
 POSITIONS_BYTES_MAX = 512 * 1024
 """Positions that one message names: half a frame."""
 
+UNTOLD_BYTES_MAX = 8 * 1024
+"""Taken by the application without the broker knowing; for all subscriptions of a client together that stays below what
+the broker lets be under way."""
+
 POSITION_BYTES = 2 + 3 + 9
 """What a position takes besides its name: marks, lengths, the number."""
 
@@ -36,6 +40,8 @@ class Receiving:
         """The same of earlier links; it is taken first."""
         self.taken = 0
         """Taken by the application, and the broker does not know it yet."""
+        self.bytes_untold = 0
+        """What came since the broker was last told."""
 
     @property
     def step(self) -> int:
@@ -43,12 +49,18 @@ class Receiving:
         return max(1, self.request.window // 2)
 
     @property
+    def is_due(self) -> bool:
+        """Whether the broker should be told. Few large publications may be all that it lets be under way at a time, so
+        it is also told when everything was taken and that was much."""
+        return self.taken >= self.step or (self.taken > 0 and not self.held and self.bytes_untold >= UNTOLD_BYTES_MAX)
+
+    @property
     def may_ask(self) -> bool:
         return self.held_before < self.request.window
 
     def link_lost(self) -> None:
         self.held_before += self.held
-        self.held = self.taken = 0
+        self.held = self.taken = self.bytes_untold = 0
         self.is_asked = False
 
     def take(self, count: int) -> None:
@@ -102,7 +114,7 @@ class Receiving:
             del self.positions[next(iter(self.positions))]
 
     def check(self) -> None:
-        assert 0 <= self.taken < self.step, "the broker should have been told what was taken"
+        assert self.taken >= 0 and not self.is_due, "the broker should have been told what was taken"
         assert self.held >= 0 and self.held_before >= 0, "more was taken than there was"
         assert self.held + self.taken <= self.request.window, "the window does not hold"
         assert self.held_before <= 2 * self.request.window, "too much is held"
