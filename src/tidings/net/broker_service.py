@@ -98,6 +98,8 @@ class BrokerService:
     # Beginning and end.
 
     async def start(self) -> None:
+        self.host.log.info("preparing the index; the first time on a machine it is compiled, which takes a while")
+        await asyncio.to_thread(prepare, self.config.build("routing").engine)
         try:
             await self.host.start()
             if self.health is not None:

@@ -23,9 +23,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tidings.matching.index.kernels import heads as kernel
-from tidings.matching.index.kernels.heads import Lexicon, Reader
+from tidings.matching.index.kernels import tables
+from tidings.matching.index.kernels.heads import MISSING_COLUMNS, MISSING_NAME, STRING_BYTES_MAX, Reader, read_heads
 from tidings.matching.index.kernels.layout import Batch
+from tidings.matching.index.kernels.letters import PADDING as PADDING_BYTES
+from tidings.matching.index.kernels.tables import Lexicon
 from tidings.matching.index.vocabulary import ALWAYS, Attribute, Vocabulary
 from tidings.model.event import CONTEXT_NAMES
 from tidings.model.values import Number, Value, check_name, number_from_text
@@ -42,7 +44,7 @@ MISSING_MAX = 1 << 12
 CLOSED_AT_ONCE = 64
 """An attribute with no more listed values than this is closed when it is first seen."""
 
-PADDING = bytes(kernel.PADDING)
+PADDING = bytes(PADDING_BYTES)
 decode_value = msgspec.msgpack.Decoder(Value).decode
 
 
@@ -66,7 +68,7 @@ class HeadReader:
         self.numbers: dict[Attribute, int] = {}
         self.next_code = self.next_mark = 1
         self.listed = self.entries_wanted = 0
-        self.missing: Any = np.empty((MISSING_MAX, kernel.MISSING_COLUMNS), np.int64)
+        self.missing: Any = np.empty((MISSING_MAX, MISSING_COLUMNS), np.int64)
         self.atoms: Any = np.empty(1 << 12, np.int32)
         self.lexicon: Lexicon
         self.attributes: Any = None
@@ -101,7 +103,7 @@ class HeadReader:
         offsets, states = np.empty(count + 1, np.int64), np.empty(count, np.int8)
         while True:
             reader = Reader(lows, self.atoms, offsets, states, self.missing)
-            used, missing = kernel.read_heads(self.lexicon, data, ends, self.next_mark, reader)
+            used, missing = read_heads(self.lexicon, data, ends, self.next_mark, reader)
             self.next_mark += count
             if used <= len(self.atoms):
                 return Batch(lows, lows, self.atoms, offsets), states, missing
@@ -112,7 +114,7 @@ class HeadReader:
     def learn(self, data: bytes, missing: int) -> None:
         noted = self.missing[:missing].tolist()
         for kind, piece in dict.fromkeys([(kind, data[at : at + length]) for kind, at, length in noted]):
-            if kind == kernel.MISSING_NAME:
+            if kind == MISSING_NAME:
                 self.learn_name(piece)
             else:
                 self.learn_value(self.lines[kind], piece)
@@ -162,12 +164,12 @@ class HeadReader:
     def put_name(self, name: str) -> None:
         piece = name.encode()
         attribute = self.vocabulary.attributes.get(name)
-        number = kernel.NO_ATTRIBUTE if attribute is None else self.number_of(attribute)
-        context = kernel.ANY_VALUE
+        number = tables.NO_ATTRIBUTE if attribute is None else self.number_of(attribute)
+        context = tables.ANY_VALUE
         if name in CONTEXT_NAMES:
-            context = kernel.TIME_VALUE if name == "time" else kernel.TEXT_VALUE
+            context = tables.TIME_VALUE if name == "time" else tables.TEXT_VALUE
         at = self.put_letters(piece)
-        kernel.put_name(self.lexicon, padded(piece), len(piece), at, number, context)
+        tables.put_name(self.lexicon, padded(piece), len(piece), at, number, context)
 
     def number_of(self, attribute: Attribute) -> int:
         number = self.numbers.get(attribute)
@@ -191,15 +193,15 @@ class HeadReader:
         at, top = self.put_letters(piece), self.atoms_top
         self.lexicon.atoms[top : top + len(atoms)] = atoms
         self.atoms_top += len(atoms)
-        code = int(self.attributes[self.numbers[line.attribute], kernel.CODE])
+        code = int(self.attributes[self.numbers[line.attribute], tables.CODE])
         reading = math.nan if number is None else float(number)
-        is_in: bool = kernel.put_value(self.lexicon, code, word, padded(piece), length, at, reading, top, len(atoms))
+        is_in: bool = tables.put_value(self.lexicon, code, word, padded(piece), length, at, reading, top, len(atoms))
         return is_in
 
     def put_letters(self, piece: bytes) -> int:
         letters, at = self.lexicon.letters, self.letters_top
-        if at + len(piece) + kernel.PADDING > len(letters):
-            grown = np.zeros(2 * (at + len(piece) + kernel.PADDING), np.uint8)
+        if at + len(piece) + PADDING_BYTES > len(letters):
+            grown = np.zeros(2 * (at + len(piece) + PADDING_BYTES), np.uint8)
             grown[:at] = letters[:at]
             self.lexicon = self.lexicon._replace(letters=grown)
         self.lexicon.letters[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
@@ -237,40 +239,40 @@ class HeadReader:
         line.listed, line.stays_open = -1, False
         number = self.numbers[line.attribute]
         if number >= len(self.attributes):
-            grown = np.zeros((2 * number + 1, kernel.COLUMNS), np.int64)
+            grown = np.zeros((2 * number + 1, tables.COLUMNS), np.int64)
             grown[:number] = self.attributes
             self.attributes = grown
             self.lexicon = self.lexicon._replace(attributes=grown.reshape(-1))
-        self.attributes[number, kernel.CODE] = self.next_code
+        self.attributes[number, tables.CODE] = self.next_code
         self.next_code += 1
         self.set_line(line)
 
     def set_line(self, line: Line) -> None:
         attribute = line.attribute
         row = self.attributes[self.numbers[attribute]]
-        row[kernel.DIMENSION] = attribute.dimension
-        row[kernel.EXISTS] = 0 if attribute.exists == ALWAYS else attribute.exists
-        row[kernel.STRINGS], row[kernel.NUMBERS] = self.modes_now(line)
+        row[tables.DIMENSION] = attribute.dimension
+        row[tables.EXISTS] = 0 if attribute.exists == ALWAYS else attribute.exists
+        row[tables.STRINGS], row[tables.NUMBERS] = self.modes_now(line)
 
     def modes(self, line: Line) -> tuple[int, int]:
         row = self.attributes[self.numbers[line.attribute]]
-        return int(row[kernel.STRINGS]), int(row[kernel.NUMBERS])
+        return int(row[tables.STRINGS]), int(row[tables.NUMBERS])
 
     def modes_now(self, line: Line) -> tuple[int, int]:
         """How strings and how numbers of an attribute have to be read."""
         attribute = line.attribute
-        looked_up = kernel.OPEN if line.listed < 0 else kernel.CLOSED
+        looked_up = tables.OPEN if line.listed < 0 else tables.CLOSED
         has_texts = not attribute.texts.is_empty()
-        numbers = looked_up if attribute.numbers or has_texts else kernel.UNREAD
-        reads_strings = numbers != kernel.UNREAD or attribute.truths or attribute.dimension >= 0
-        return looked_up if reads_strings else kernel.UNREAD, numbers
+        numbers = looked_up if attribute.numbers or has_texts else tables.UNREAD
+        reads_strings = numbers != tables.UNREAD or attribute.truths or attribute.dimension >= 0
+        return looked_up if reads_strings else tables.UNREAD, numbers
 
     def is_full(self) -> bool:
         """Is most of it outdated, or was something left out for want of room?"""
         names = self.names_followed + self.names_on_demand
         return (
             self.names_on_demand > NAMES_MAX
-            or 2 * names * kernel.COLUMNS > len(self.lexicon.names)
+            or 2 * names * tables.COLUMNS > len(self.lexicon.names)
             or self.entries > self.entries_on_demand + 2 * self.listed
             or self.entries_wanted > 0
         )
@@ -279,11 +281,11 @@ class HeadReader:
         """Empty tables with room for what is closed now. Misses are still known, so that it soon is closed again."""
         self.places = places_for(max(self.entries_on_demand + 2 * self.listed, self.entries_wanted))
         names_places = places_for(NAMES_MAX + 2 * len(self.vocabulary.attributes))
-        self.attributes = np.zeros((max(len(self.lines), 8), kernel.COLUMNS), np.int64)
+        self.attributes = np.zeros((max(len(self.lines), 8), tables.COLUMNS), np.int64)
         self.lexicon = Lexicon(
-            names=np.zeros(names_places * kernel.COLUMNS, np.int64),
+            names=np.zeros(names_places * tables.COLUMNS, np.int64),
             attributes=self.attributes.reshape(-1),
-            values=np.zeros(self.places * kernel.COLUMNS, np.int64),
+            values=np.zeros(self.places * tables.COLUMNS, np.int64),
             letters=np.zeros(1 << 12, np.uint8),
             atoms=np.empty(1 << 10, np.int32),
         )
@@ -302,10 +304,10 @@ def key_of(value: Value) -> tuple[bytes, int, int] | None:
     """How a value is looked up: its letters, its word if it is no string, and its length. None if it never is."""
     if type(value) is str:
         piece = value.encode()
-        return (piece, 0, len(piece)) if len(piece) <= kernel.STRING_BYTES_MAX else None
+        return (piece, 0, len(piece)) if len(piece) <= STRING_BYTES_MAX else None
     if type(value) is bool:
-        return b"", int(value), kernel.TRUTH_BYTES
-    return (b"", bits_of(value), kernel.NUMBER_BYTES) if float(value) == value else None
+        return b"", int(value), tables.TRUTH_BYTES
+    return (b"", bits_of(value), tables.NUMBER_BYTES) if float(value) == value else None
 
 
 def padded(piece: bytes) -> Any:
