@@ -5,7 +5,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import IO
+from types import TracebackType
+from typing import IO, Self
 
 from bench.brokers.content import Sample, plain_samples
 from bench.brokers.dialects import DIALECTS, EVERYTHING
@@ -45,28 +46,36 @@ class Receiver:
     def finish(self) -> float:
         while not self.cpu_us:
             self.hear()
+        return self.cpu_us
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.process.kill()
         self.lines.close()
         self.process.wait()
-        return self.cpu_us
 
 
 def receiving(broker: str, plan: Plan) -> float:
     """CPU time of a client for an event received, in microseconds."""
-    with Server(broker) as server:
-        receiver = Receiver(broker, server.port, plan.received, 1)
+    with Server(broker) as server, Receiver(broker, server.port, plan.received, 1) as receiver:
         if broker == ZENOH:
             feed(receiver, plan.received, 1, zenoh_sender(server.port))
-        else:
-            with DIALECTS[broker].publisher(server.port) as publisher:
-                feed(receiver, plan.received, 1, raw_sender(broker, publisher))
-        return receiver.finish()
+            return receiver.finish()
+        with DIALECTS[broker].publisher(server.port) as publisher:
+            feed(receiver, plan.received, 1, raw_sender(broker, publisher))
+            # Not before: a connection that is closed with something unread takes with it what is on its way.
+            return receiver.finish()
 
 
 def forward_zenoh(subscribers: int, plan: Plan) -> Rates:
     """Through the router, with the library on both sides; only the router's CPU time counts."""
     count = plan.received // subscribers
-    with Server(ZENOH) as server:
-        receiver = Receiver(ZENOH, server.port, count, subscribers)
+    with Server(ZENOH) as server, Receiver(ZENOH, server.port, count, subscribers) as receiver:
         send = zenoh_sender(server.port)
         cpu, began = server.cpu_seconds(), time.perf_counter()
         feed(receiver, count, subscribers, send)

@@ -126,7 +126,7 @@ def section(figures: Figures, goals: Sequence[Target]) -> str:
     parts += [f"{broker} was not measured: {why}." for broker, why in figures.missing.items()]
     parts += ["### Targets of the brokers", markdown(target_grid(goals))]
     for grid in grids(figures):
-        parts += [f"### {grid.title.capitalize()}", markdown(grid)]
+        parts += [f"### {grid.title[0].upper()}{grid.title[1:]}", markdown(grid)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -19,6 +19,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 TIDINGS, NATS, MOSQUITTO, REDIS, ZENOH = "tidings", "NATS", "Mosquitto", "Redis", "zenoh"
 BROKERS = (TIDINGS, NATS, MOSQUITTO, REDIS, ZENOH)
+PROGRAMS = {NATS: "nats-server", MOSQUITTO: "mosquitto", REDIS: "redis-server"}
 
 
 class Missing(Exception):
@@ -32,12 +33,19 @@ def program(name: str) -> str:
     return found
 
 
+def check_installed(broker: str) -> None:
+    if broker in PROGRAMS:
+        program(PROGRAMS[broker])
+    elif broker == ZENOH and find_spec("zenoh") is None:
+        raise Missing("zenoh is not installed; with pip: pip install eclipse-zenoh")
+
+
 def command_of(broker: str, port: int, folder: Path) -> list[str]:
     if broker == TIDINGS:
         listen = ["--listen", f"127.0.0.1:{port}", "--log", "error"]
         return [sys.executable, "-m", "tidings", "broker", "--name", "broker", *listen]
     if broker == NATS:
-        return [program("nats-server"), "-a", "127.0.0.1", "-p", str(port)]
+        return [program(PROGRAMS[NATS]), "-a", "127.0.0.1", "-p", str(port)]
     if broker == MOSQUITTO:
         settings = folder / "mosquitto.conf"
         # Without these bounds Mosquitto drops what a subscriber has not read yet.
@@ -45,12 +53,10 @@ def command_of(broker: str, port: int, folder: Path) -> list[str]:
             f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 0\n"
             "log_type error\n"
         )
-        return [program("mosquitto"), "-c", str(settings)]
+        return [program(PROGRAMS[MOSQUITTO]), "-c", str(settings)]
     if broker == REDIS:
         unbounded = ["--client-output-buffer-limit", "pubsub", "0", "0", "0"]
-        return [program("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", "", *unbounded]
-    if find_spec("zenoh") is None:
-        raise Missing("zenoh is not installed; with pip: pip install eclipse-zenoh")
+        return [program(PROGRAMS[REDIS]), "--port", str(port), "--bind", "127.0.0.1", "--save", "", *unbounded]
     return [sys.executable, "-m", "bench.brokers.zenoh_router", str(port)]
 
 
@@ -59,19 +65,17 @@ class Server:
 
     def __init__(self, broker: str) -> None:
         self.broker, self.port = broker, free_port()
-        self.folder = Path(tempfile.mkdtemp(prefix="tidings-bench-"))
-        try:
-            self.command = command_of(broker, self.port, self.folder)
-        except Missing:
-            shutil.rmtree(self.folder)
-            raise
+        check_installed(broker)
+        self.folder: Path
         self.process: subprocess.Popen[bytes]
 
     def __enter__(self) -> Self:
+        self.folder = Path(tempfile.mkdtemp(prefix="tidings-bench-"))
+        command = command_of(self.broker, self.port, self.folder)
         with (self.folder / "log").open("wb") as log:
             # A broker that is meant to be quick runs on uvloop, where that is installed.
             settings = {"TIDINGS_BROKER_UVLOOP": "true"} if find_spec("uvloop") else {}
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, env={**os.environ, **settings})
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **settings})
         try:
             self.wait()
         except BaseException:

@@ -1,7 +1,7 @@
 """Reading bytes: words from anywhere, MessagePack's numbers, strings and maps, and what text has to look like.
 
-Strings are looked at eight bytes at a time. The buffer ends with PADDING more bytes, so that a word may be loaded at its
-last byte. What is not in its usual form is said to be none: whoever asks then decodes the bytes in Python.
+Strings are looked at eight bytes at a time. The buffer ends with PADDING more bytes, so that a word may be loaded at
+its last byte. What is not in its usual form is said to be none: whoever asks then decodes the bytes in Python.
 """
 
 from typing import Any
