@@ -17,9 +17,9 @@ from tidings.nodes.client import ClientNode
 from tidings.protocols.access.guest import Guest
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.delivery.baselines import PlainParams, PlainSession
+from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Receipt
-from tidings.protocols.delivery.params import EdgeParams
-from tidings.protocols.delivery.session_items import (
+from tidings.protocols.delivery.session.items import (
     Arrived,
     Begun,
     Confirmed,
@@ -27,7 +27,7 @@ from tidings.protocols.delivery.session_items import (
     OpenSubscription,
     PublishBatch,
 )
-from tidings.protocols.delivery.session_params import SessionParams
+from tidings.protocols.delivery.session.params import SessionParams
 from tidings.sim.network.latency import Matrix
 from tidings.sim.node import Draws
 from tidings.sim.process import Process

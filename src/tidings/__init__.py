@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from tidings.model.filter import Filter
     from tidings.model.language.builder import attr
     from tidings.model.language.parser import parse
-    from tidings.net.client import Client
-    from tidings.net.connecting import connect
+    from tidings.net.client.client import Client
+    from tidings.net.client.connecting import connect
+    from tidings.net.client.subscription import Delivered, Subscription
     from tidings.net.errors import (
         ClientError,
         Closed,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         Refused,
         TooSlow,
     )
-    from tidings.net.subscription import Delivered, Subscription
 
 __version__ = "0.1.0"
 __all__ = [
@@ -55,10 +55,10 @@ __all__ = [
 MODULES = ("blocking", "matching")
 
 HOMES = {
-    "Client": "tidings.net.client",
+    "Client": "tidings.net.client.client",
     "ClientError": "tidings.net.errors",
     "Closed": "tidings.net.errors",
-    "Delivered": "tidings.net.subscription",
+    "Delivered": "tidings.net.client.subscription",
     "Event": "tidings.model.event",
     "Filter": "tidings.model.filter",
     "FilterSyntaxError": "tidings.model.errors",
@@ -66,11 +66,11 @@ HOMES = {
     "NotPermitted": "tidings.net.errors",
     "NotReachable": "tidings.net.errors",
     "Refused": "tidings.net.errors",
-    "Subscription": "tidings.net.subscription",
+    "Subscription": "tidings.net.client.subscription",
     "TooSlow": "tidings.net.errors",
     "UsageError": "tidings.model.errors",
     "attr": "tidings.model.language.builder",
-    "connect": "tidings.net.connecting",
+    "connect": "tidings.net.client.connecting",
     "merge": "tidings.matching.merging",
     "parse": "tidings.model.language.parser",
 }

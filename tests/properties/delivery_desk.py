@@ -10,10 +10,10 @@ from tidings.machine.signals import ClientDown, ClientUp, Forgotten, Forward, Kn
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.delivery.edge import Edge
+from tidings.protocols.delivery.edge.edge import Edge
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.publishers import publisher_of
 from tidings.protocols.delivery.messages import Advertise, Delivery, History, Publish, Reference, Subscribe, Taken
-from tidings.protocols.delivery.params import EdgeParams
-from tidings.protocols.delivery.publishers import publisher_of
 
 C1 = (("c", 1),)
 C2 = (("c", 2),)

@@ -23,7 +23,8 @@ from tidings.machine.publications import event_of
 from tidings.machine.signals import ClientUp, Forward, Known, Matched, NeighbourUp
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.edge import Edge
+from tidings.protocols.delivery.edge.edge import Edge
+from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import (
     Advertise,
     Delivery,
@@ -34,7 +35,6 @@ from tidings.protocols.delivery.messages import (
     Taken,
     Unsubscribe,
 )
-from tidings.protocols.delivery.params import EdgeParams
 from tidings.protocols.routing.params import ReductionName, RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.wire import decode, encode

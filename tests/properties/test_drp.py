@@ -17,10 +17,10 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.drp import NO_ROUTE, DestinationRouter
-from tidings.protocols.routing.drp_messages import Directed, LinkState, Predicates
-from tidings.protocols.routing.drp_params import DestinationParams
-from tidings.protocols.routing.drp_queues import Queues
+from tidings.protocols.routing.drp.messages import Directed, LinkState, Predicates
+from tidings.protocols.routing.drp.params import DestinationParams
+from tidings.protocols.routing.drp.queues import Queues
+from tidings.protocols.routing.drp.router import NO_ROUTE, DestinationRouter
 from tidings.wire import decode, encode
 
 Edge = tuple[str, str]

@@ -19,7 +19,7 @@ from tidings.net import Address, Host, Tls
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.judging import Judge, open_judge
 from tidings.protocols.access.params import AccessParams
-from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.wire import FrameReader, decode, frame
 
 WAIT_MAX = 60.0

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.scenarios.sockets import QUIET
 from tidings.net.addresses import address_text
-from tidings.net.broker_service import BrokerService
-from tidings.net.config import load_config
+from tidings.net.broker.config import load_config
+from tidings.net.broker.service import BrokerService
 
 
 def make_service(name: str, *others: BrokerService | str, **settings: Any) -> BrokerService:

@@ -11,7 +11,7 @@ from tests.scenarios.services import chain, make_service
 from tests.scenarios.sockets import play, until
 from tests.unit.test_health import exchange, get
 from tidings.net.addresses import address_text
-from tidings.net.connecting import connect
+from tidings.net.client.connecting import connect
 from tidings.net.errors import HostError, NotPermitted
 from tidings.net.inspecting import Access, Inspector, NotInspected, crawl
 from tidings.net.keys import new_key, signer, token_of_text, write_token

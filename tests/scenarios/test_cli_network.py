@@ -17,7 +17,7 @@ from tests.scenarios.sockets import until
 from tests.unit.test_net_tls import Authority
 from tidings.cli.exits import NO, NOT_PERMITTED, NOT_REACHABLE, OK
 from tidings.net.addresses import address_text
-from tidings.net.connecting import connect
+from tidings.net.client.connecting import connect
 
 Captured = pytest.CaptureFixture[str]
 

@@ -26,7 +26,7 @@ from tidings import (
     parse,
 )
 from tidings.protocols.access.judging import Verdict
-from tidings.protocols.delivery.session_params import SessionParams
+from tidings.protocols.delivery.session.params import SessionParams
 
 
 def numbers(events: list[tidings.Delivered]) -> list[Any]:

@@ -21,9 +21,9 @@ from tidings.machine.inputs import Received
 from tidings.machine.signals import NeighbourUp
 from tidings.model.errors import UsageError
 from tidings.nodes.broker import BrokerParams
-from tidings.protocols.delivery.edge import Close, Closed
-from tidings.protocols.delivery.params import EdgeParams
-from tidings.protocols.delivery.session_items import (
+from tidings.protocols.delivery.edge.edge import Close, Closed
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.session.items import (
     Arrived,
     Begun,
     Confirmed,

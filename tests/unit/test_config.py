@@ -8,7 +8,7 @@ pytest.importorskip("pydantic_settings", reason="settings need pydantic-settings
 
 from tidings.model.errors import UsageError
 from tidings.net.addresses import address_text, parse_address
-from tidings.net.config import STORAGE_NAME, Config, load_config
+from tidings.net.broker.config import STORAGE_NAME, Config, load_config
 from tidings.net.params import InboxPolicy
 
 

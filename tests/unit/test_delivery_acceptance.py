@@ -9,8 +9,10 @@ from tidings.machine.inputs import Loaded, Saved
 from tidings.machine.publications import PUBLICATION_BYTES_MAX
 from tidings.machine.signals import Forward, Offer, Unoffer
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.acceptance import NO_ADVERTISEMENT
-from tidings.protocols.delivery.edge import CLOSING, NOT_A_CLIENT, Close, Closed
+from tidings.protocols.delivery.edge.acceptance import NO_ADVERTISEMENT
+from tidings.protocols.delivery.edge.edge import CLOSING, NOT_A_CLIENT, Close, Closed
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.publishers import NOT_SAVED, UNREADABLE
 from tidings.protocols.delivery.messages import (
     Accepted,
     Advertise,
@@ -21,8 +23,6 @@ from tidings.protocols.delivery.messages import (
     Subscribe,
     Unadvertise,
 )
-from tidings.protocols.delivery.params import EdgeParams
-from tidings.protocols.delivery.publishers import NOT_SAVED, UNREADABLE
 
 
 def publishing(params: EdgeParams | None = None, filter: str = "x >= 0") -> Desk:

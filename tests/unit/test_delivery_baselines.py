@@ -30,7 +30,7 @@ from tidings.protocols.delivery.messages import (
     Taken,
     Unsubscribe,
 )
-from tidings.protocols.delivery.session_items import (
+from tidings.protocols.delivery.session.items import (
     Arrived,
     Begun,
     CloseSubscription,

@@ -9,9 +9,9 @@ from tidings.machine.inputs import LinkUp, Loaded, Received
 from tidings.machine.signals import NeighbourUp
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.messages import Attach, Attached
-from tidings.protocols.delivery.edge import Close
+from tidings.protocols.delivery.edge.edge import Close
+from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Receipt
-from tidings.protocols.delivery.params import EdgeParams
 from tidings.protocols.inspection.rows import EventRow, PublisherRow, QueueRow
 from tidings.protocols.routing.params import RoutingParams
 

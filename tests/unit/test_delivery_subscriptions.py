@@ -19,9 +19,11 @@ from tests.properties.delivery_desk import (
 from tidings.machine.effects import Send, SetTimer
 from tidings.machine.signals import Matched, Settled, Unwant, Want
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.admission import NOT_ACTIVE, REPEATED
-from tidings.protocols.delivery.edge import CLIENT_LEFT
-from tidings.protocols.delivery.fetching import FORGOTTEN, OLD_ANSWER, TOO_LONG
+from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
+from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
+from tidings.protocols.delivery.edge.fetching import FORGOTTEN, OLD_ANSWER, TOO_LONG
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION
 from tidings.protocols.delivery.messages import (
     Delivery,
     Missed,
@@ -31,8 +33,6 @@ from tidings.protocols.delivery.messages import (
     Subscribe,
     Unsubscribe,
 )
-from tidings.protocols.delivery.params import EdgeParams
-from tidings.protocols.delivery.subscriptions import NO_SUBSCRIPTION
 
 # Installed.
 

@@ -31,11 +31,13 @@ from tidings.protocols.access.access import Access
 from tidings.protocols.access.judging import open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.overlay.all_peers import AllPeers
-from tidings.protocols.routing import drp, drp_knowledge, drp_queues
-from tidings.protocols.routing.drp import DestinationRouter
-from tidings.protocols.routing.drp_messages import DESTINATIONS_MAX, NEIGHBOURS_MAX, Directed, LinkState, Predicates
-from tidings.protocols.routing.drp_params import DestinationParams
-from tidings.protocols.routing.drp_predicates import EVERYTHING, rows_of
+from tidings.protocols.routing.drp import knowledge as drp_knowledge
+from tidings.protocols.routing.drp import queues as drp_queues
+from tidings.protocols.routing.drp import router as drp
+from tidings.protocols.routing.drp.messages import DESTINATIONS_MAX, NEIGHBOURS_MAX, Directed, LinkState, Predicates
+from tidings.protocols.routing.drp.params import DestinationParams
+from tidings.protocols.routing.drp.predicates import EVERYTHING, rows_of
+from tidings.protocols.routing.drp.router import DestinationRouter
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator

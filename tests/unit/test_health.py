@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.scenarios.sockets import play
-from tidings.net import health
+from tidings.net.broker import health
+from tidings.net.broker.health import HealthServer
 from tidings.net.errors import HostError
-from tidings.net.health import HealthServer
 
 exposition = pytest.importorskip("prometheus_client", reason="metrics need prometheus-client, of the extra 'net'")
 

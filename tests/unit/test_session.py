@@ -27,16 +27,7 @@ from tidings.protocols.delivery.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from tidings.protocols.delivery.session import (
-    NOT_OUR_BROKER,
-    RECEIPT_LOST,
-    REPEATED,
-    UNKNOWN_SUBSCRIPTION,
-    WINDOW_FULL,
-    WINDOW_IGNORED,
-    Session,
-)
-from tidings.protocols.delivery.session_items import (
+from tidings.protocols.delivery.session.items import (
     Arrived,
     Begun,
     CloseAdvertisement,
@@ -49,8 +40,17 @@ from tidings.protocols.delivery.session_items import (
     PublishBatch,
     Took,
 )
-from tidings.protocols.delivery.session_params import SessionParams
-from tidings.protocols.delivery.session_standing import CLOSED, NO_SUCH, NOT_ASKED, TOO_MANY
+from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.delivery.session.session import (
+    NOT_OUR_BROKER,
+    RECEIPT_LOST,
+    REPEATED,
+    UNKNOWN_SUBSCRIPTION,
+    WINDOW_FULL,
+    WINDOW_IGNORED,
+    Session,
+)
+from tidings.protocols.delivery.session.standing import CLOSED, NO_SUCH, NOT_ASKED, TOO_MANY
 from tidings.wire import encode
 from tidings.wire.frames import FRAME_BYTES_MAX
 

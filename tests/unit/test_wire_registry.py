@@ -17,8 +17,8 @@ from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
-from tidings.protocols.routing import drp_messages as drp
 from tidings.protocols.routing import messages as routing
+from tidings.protocols.routing.drp import messages as drp
 from tidings.protocols.teaching.gossip import Digest, Repair, Request
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.wire import REGISTRY, decode, encode

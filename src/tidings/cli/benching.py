@@ -16,8 +16,8 @@ import typer
 from tidings.cli.output import Json, print_json
 from tidings.cli.reaching import Reach, connect, reaching
 from tidings.model.event import Event
-from tidings.net.client import Client
-from tidings.net.subscription import Subscription
+from tidings.net.client.client import Client
+from tidings.net.client.subscription import Subscription
 
 TAKE_MAX = 1024
 

@@ -12,8 +12,8 @@ import typer
 
 from tidings.cli.output import Json, print_json, table_lines
 from tidings.net.addresses import address_text
-from tidings.net.broker_service import BrokerService
-from tidings.net.config import DEFAULT, FIXED, Config, load_config
+from tidings.net.broker.config import DEFAULT, FIXED, Config, load_config
+from tidings.net.broker.service import BrokerService
 from tidings.net.loop import run as run_loop
 
 COLLECTED_AFTER = 20_000

@@ -36,8 +36,8 @@ from tidings.cli.exits import NO, OK
 from tidings.cli.flights import flights_file, read_flights
 from tidings.cli.networks import Fleet, Planned, read_network
 from tidings.cli.output import print_json
-from tidings.net.client import Client
-from tidings.net.subscription import Subscription
+from tidings.net.client.client import Client
+from tidings.net.client.subscription import Subscription
 
 TOWERS = {"EWR": "ewr-tower", "JFK": "jfk-tower", "LGA": "lga-tower"}
 """For each airport the client that publishes its flights."""

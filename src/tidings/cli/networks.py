@@ -35,10 +35,10 @@ from tidings.cli.exits import NO
 from tidings.cli.output import JsonLines, json_line
 from tidings.cli.top import draw, measure, sample
 from tidings.net.addresses import PORT_DEFAULT
-from tidings.net.config import read_file
+from tidings.net.broker.config import read_file
+from tidings.net.broker.settings import NESTED, PREFIX
 from tidings.net.errors import HostError
 from tidings.net.inspecting import Access, NotInspected
-from tidings.net.settings import NESTED, PREFIX
 
 READY_TIMEOUT = 180.0
 """Seconds for a broker to say that it is ready; the first on a machine compiles its index before."""

@@ -14,7 +14,7 @@ from tidings.cli.output import Json, print_json
 from tidings.cli.reaching import Reach, connect, reaching
 from tidings.model.event import Event
 from tidings.model.values import Value
-from tidings.net.client import Client
+from tidings.net.client.client import Client
 
 LINE_BYTES_MAX = 2 * 1024 * 1024
 """One event as a line of JSON."""

@@ -19,8 +19,8 @@ from tidings import UsageError, parse
 from tidings.cli.output import JsonLines, json_line
 from tidings.cli.reaching import Reach, connect, reaching
 from tidings.cli.spans import read_instant
-from tidings.net.client import QUEUE_MAX, Client
-from tidings.net.subscription import Delivered, Subscription
+from tidings.net.client.client import QUEUE_MAX, Client
+from tidings.net.client.subscription import Delivered, Subscription
 from tidings.protocols.delivery.messages import Policy
 
 SHOWN_MAX = 20

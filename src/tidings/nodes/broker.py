@@ -16,8 +16,8 @@ from tidings.nodes.broker_views import broker_row, broker_views
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.judging import Judge, Signatures, open_judge
 from tidings.protocols.access.params import AccessParams
-from tidings.protocols.delivery.edge import Edge
-from tidings.protocols.delivery.params import EdgeParams
+from tidings.protocols.delivery.edge.edge import Edge
+from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams, View
 from tidings.protocols.inspection.rows import BrokerRow
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams

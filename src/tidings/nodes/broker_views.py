@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from tidings.machine.publications import BadPublication, decode_head
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.edge import Edge
+from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.inspection.inspection import View
 from tidings.protocols.inspection.rows import BrokerRow, EventRow, PublisherRow, QueueRow, RouteRow, Row
 from tidings.protocols.routing.params import RoutingParams

@@ -7,8 +7,8 @@ from tidings.machine.node import Node
 from tidings.model.identity import NodeId
 from tidings.protocols.access.guest import Guest
 from tidings.protocols.access.params import GuestParams
-from tidings.protocols.delivery.session import Session
-from tidings.protocols.delivery.session_params import SessionParams
+from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.delivery.session.session import Session
 
 
 class ClientNode(Node):

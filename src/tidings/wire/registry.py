@@ -10,8 +10,8 @@ from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
-from tidings.protocols.routing import drp_messages as drp
 from tidings.protocols.routing import messages as routing
+from tidings.protocols.routing.drp import messages as drp
 from tidings.protocols.teaching import gossip, ping
 from tidings.wire.codec import Registry
 from tidings.wire.frames import OPENING_BYTES_MAX

@@ -26,9 +26,9 @@ from tidings.model.language.parser import parse
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
+from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Missed
-from tidings.protocols.delivery.params import EdgeParams
-from tidings.protocols.delivery.session_items import (
+from tidings.protocols.delivery.session.items import (
     Arrived,
     Begun,
     CloseSubscription,
@@ -39,7 +39,7 @@ from tidings.protocols.delivery.session_items import (
     PublishBatch,
     Took,
 )
-from tidings.protocols.delivery.session_params import SessionParams
+from tidings.protocols.delivery.session.params import SessionParams
 from tidings.sim.checkers import Checker, Invariants, Problem
 from tidings.sim.drawing import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan

@@ -1,0 +1,1 @@
+"""A broker on real sockets as a service: configuration, metrics, health."""

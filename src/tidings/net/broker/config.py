@@ -1,0 +1,233 @@
+"""The settings of a broker: where each comes from, and what it may be.
+
+A setting can be given in three places. A flag of the command beats the environment, which beats a TOML file, which
+beats the default:
+
+    tidings broker --listen 127.0.0.1:7412                    a flag
+    TIDINGS_BROKER_LISTEN=127.0.0.1:7412                      the environment
+    listen = "127.0.0.1:7412"                                 a line in the file of --config
+
+What belongs to one part of the broker stands in a section of its own, and is simply the parameters of that part, under
+their names there; so every bound and every time-out can be set and is shown by `tidings config show`:
+
+    TIDINGS_BROKER_HOST__STREAMS_MAX=100                      in the file: [host], streams_max = 100
+
+A name that is not known is refused, wherever it stands: a bound that is misspelt is no bound.
+"""
+
+import difflib
+import os
+import socket
+import tomllib
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tidings.machine.publications import PUBLICATION_BYTES_MAX
+from tidings.model import bounds
+from tidings.model.errors import UsageError
+from tidings.net.addresses import address_text, parse_address
+from tidings.net.broker.settings import NESTED, PREFIX, SECTIONS, BrokerSettings, Settings, leaves
+from tidings.net.errors import HostError
+from tidings.net.tls import Address, Tls, is_loopback
+from tidings.wire.frames import FRAME_BYTES_MAX
+
+try:
+    from pydantic import BaseModel, ValidationError
+    from pydantic_settings import EnvSettingsSource
+except ImportError as problem:
+    raise HostError("settings need the package pydantic-settings: pip install 'tidings[net]'") from problem
+
+DEFAULT, FIXED = "default", "fixed"
+"""Where a value comes from that nobody has given."""
+
+FIXED_BOUNDS = {
+    "frame_bytes_max": FRAME_BYTES_MAX,
+    "publication_bytes_max": PUBLICATION_BYTES_MAX,
+    "attributes_max": bounds.ATTRIBUTES_MAX,
+    "attribute_name_chars_max": bounds.NAME_CHARS_MAX,
+    "string_bytes_max": bounds.STRING_BYTES_MAX,
+    "filter_text_bytes_max": bounds.FILTER_TEXT_BYTES_MAX,
+    "filter_constraints_max": bounds.CONSTRAINTS_MAX,
+}
+"""They hold in the whole network, and two nodes must not differ in them: shown, and not to be set."""
+
+FILE_BYTES_MAX = 1024 * 1024
+STORAGE_NAME = "broker.sqlite"
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One line of `tidings config show`."""
+
+    name: str
+    value: Any
+    origin: str
+
+
+class Config:
+    """Settings that were checked. `settings.links` and the like are as given; `params("host")` is a part's."""
+
+    def __init__(self, settings: Settings, origins: Mapping[str, str]) -> None:
+        self.settings, self.origins = settings, dict(origins)
+        self.listen = parse_address(settings.listen, "listen")
+        self.http = parse_address(settings.http, "http") if settings.http else None
+        self.links = tuple(parse_address(each, "links") for each in settings.links)
+        self.name = settings.name or default_name(self.listen)
+        self.built = {name: self.build(name) for name in SECTIONS}
+
+    def build(self, section: str, **more: Any) -> Any:
+        """The parameters of a part, with what follows from elsewhere."""
+        params, _ = SECTIONS[section]
+        chosen = {name: getattr(self.section(section), name) for name in type(self.section(section)).model_fields}
+        try:
+            return params(**chosen, **more)
+        except UsageError as problem:
+            raise UsageError(f"[{section}] {problem}") from None
+
+    def section(self, name: str) -> BaseModel:
+        section: BaseModel = getattr(self.settings, name)
+        return section
+
+    def public_for(self, listening: Address) -> str:
+        """The address that we tell to others, when we listen on this one."""
+        if self.settings.public:
+            return address_text(parse_address(self.settings.public, "public"))
+        host, port = listening
+        return address_text((socket.gethostname() if host in ("", "0.0.0.0", "::") else host, port))
+
+    @property
+    def tls(self) -> Tls | None:
+        files = [self.settings.tls_certificate, self.settings.tls_key, self.settings.tls_authority]
+        if not any(files):
+            return None
+        if not all(files):
+            raise UsageError("TLS needs tls_certificate, tls_key and tls_authority; give all three")
+        return Tls.from_files(*(file for file in files if file is not None))
+
+    @property
+    def storage(self) -> Path | None:
+        """The file in the data folder, which is made if it is not there."""
+        if self.settings.data is None:
+            return None
+        try:
+            self.settings.data.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            why = f"cannot make {self.settings.data}: {problem.strerror}"
+            raise HostError(f"data: {why}; name another folder") from None
+        return self.settings.data / STORAGE_NAME
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody is asked who he is."""
+        return not self.settings.authorities and self.settings.principals is None
+
+    @property
+    def is_local(self) -> bool:
+        return is_loopback(self.listen[0])
+
+    def show(self) -> list[Setting]:
+        """Every setting, in the order of the documentation, and the bounds that are the same everywhere."""
+        chosen = [Setting(name, plain(value), self.origins.get(name, DEFAULT)) for name, value in leaves(self.settings)]
+        return [*chosen, *(Setting(f"fixed.{name}", value, FIXED) for name, value in FIXED_BOUNDS.items())]
+
+
+def load_config(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Config:
+    """From a file, the environment, and flags (those that are None were not given)."""
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    sources = [
+        (f"file {file}", read_file(file) if file is not None else {}),
+        ("environment", read_environment()),
+        ("flag", given),
+    ]
+    merged: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for source, values in sources:
+        check_known(source, values)
+        for name, value in walk(values):
+            put(merged, name, value)
+            origins[name] = origin_text(source, name)
+    try:
+        settings = BrokerSettings(**merged)
+    except ValidationError as problem:
+        raise UsageError("; ".join(explain(error, origins) for error in problem.errors())) from None
+    return Config(settings, origins)
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+        if len(data) > FILE_BYTES_MAX:
+            raise UsageError(f"{path}: more than {FILE_BYTES_MAX} bytes; is it the right file?")
+        return tomllib.loads(data.decode())
+    except OSError as problem:
+        raise UsageError(f"cannot read {path}: {problem.strerror}; check the name and its rights") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        raise UsageError(f"{path} is no TOML: {problem}") from None
+
+
+def read_environment() -> dict[str, Any]:
+    """What begins with the prefix, as nested values. Files and folders of tests are named otherwise."""
+    values: dict[str, Any] = EnvSettingsSource(BrokerSettings)()
+    known = {f"{PREFIX}{name.replace('.', NESTED)}".upper() for name, _ in leaves(BrokerSettings())}
+    for variable in sorted(os.environ):
+        if variable.upper().startswith(PREFIX) and variable.upper() not in known:
+            raise UsageError(f"environment: there is no setting {variable}{did_you_mean(variable.upper(), known)}")
+    return values
+
+
+def check_known(source: str, values: Mapping[str, Any]) -> None:
+    known = {name for name, _ in leaves(BrokerSettings())}
+    for name, value in walk(values):
+        if name in SECTIONS and not isinstance(value, dict):
+            raise UsageError(f"{source}: {name} is a section; write [{name}] above its settings")
+        if name not in known:
+            raise UsageError(f"{source}: there is no setting {name!r}{did_you_mean(name, known)}")
+
+
+def did_you_mean(name: str, known: set[str]) -> str:
+    nearest = difflib.get_close_matches(name, sorted(known), 1)
+    return f"; did you mean {nearest[0]}?" if nearest else "; 'tidings config show' lists all"
+
+
+def walk(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and name in SECTIONS:
+            yield from ((f"{name}.{inner}", each) for inner, each in value.items())
+        else:
+            yield name, value
+
+
+def put(merged: dict[str, Any], name: str, value: Any) -> None:
+    section, dot, inner = name.partition(".")
+    if dot:
+        merged.setdefault(section, {})[inner] = value
+    else:
+        merged[name] = value
+
+
+def origin_text(source: str, name: str) -> str:
+    if source == "environment":
+        return f"environment {PREFIX}{name.replace('.', NESTED).upper()}"
+    return f"flag --{name.replace('_', '-')}" if source == "flag" else source
+
+
+def explain(error: Any, origins: Mapping[str, str]) -> str:
+    name = ".".join(str(each) for each in error["loc"] if isinstance(each, str))
+    return f"{origins.get(name, name)}: {name} = {error['input']!r}: {error['msg'].lower()}"
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple | list):
+        return [plain(each) for each in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def default_name(listen: Address) -> str:
+    """As long as there is one broker on a port, no two of one machine have the same name."""
+    return f"{socket.gethostname()}-{listen[1] or os.getpid()}"

@@ -1,0 +1,205 @@
+"""A broker as a service: its node on a host, with storage, metrics and a place for watchers, from one configuration.
+
+    async with BrokerService(load_config(None, {"listen": "127.0.0.1:0"})) as service:
+        print(service.address)
+        await service.wait()
+
+Inside `async with` it is ready: it has read its store, and every configured link is either up with all tables told, or
+was tried in vain once (it is tried again for ever). Leaving it is graceful: nobody new is served, what was begun is
+finished within `drain_timeout`, everybody hears goodbye.
+
+Who may come in follows from the configuration. With authorities, whoever shows a token that one of them signed; with
+principals and TLS, whoever the list names, since the certificate proves the name; with neither, everybody.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from random import SystemRandom
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from tidings import __version__
+from tidings.matching.index.preparing import prepare
+from tidings.model.errors import UsageError
+from tidings.model.identity import at
+from tidings.net.addresses import address_text
+from tidings.net.broker.config import Config, plain
+from tidings.net.broker.health import HealthServer
+from tidings.net.broker.metrics import BrokerCollector, counter_rows
+from tidings.net.host import Host
+from tidings.net.keys import read_authorities, read_principals_file, read_token_file, signature_check, signer
+from tidings.net.logs import make_logger
+from tidings.net.metrics import make_registry
+from tidings.net.tls import Address, Tls
+from tidings.nodes.broker import BrokerNode, BrokerParams
+from tidings.protocols.access.judging import Judge, NameJudge, Role, Verdict, closed_judge, open_judge
+from tidings.protocols.access.tokens import TokenJudge
+from tidings.protocols.delivery.edge.edge import Close, Closed
+from tidings.protocols.inspection.rows import BrokerRow, SettingRow
+
+READY_TIMEOUT = 10.0
+"""Seconds after which a broker serves although a link is up whose tables are not told: better than never."""
+
+LOOK_PERIOD = 0.01
+"""Seconds between two looks at whether it is ready."""
+
+
+class BrokerService:
+    """`address` is where it listens, `http_address` where it is watched, once it has started."""
+
+    def __init__(self, config: Config, log: Any = None) -> None:
+        self.config, self.tls = config, config.tls
+        settings = config.settings
+        peers = {at(*address): address for address in config.links}
+        offset = time.time() - time.monotonic()
+        params = BrokerParams(
+            access=config.build(
+                "access",
+                links=tuple(peers),
+                credentials=read_token_file(settings.token) if settings.token else b"",
+                clock_offset=offset,
+            ),
+            overlay=config.build("overlay", clock_offset=offset),
+            routing=config.build("routing"),
+            delivery=config.build("delivery", clock_offset=offset, is_durable=settings.data is not None),
+            inspection=config.build("inspection"),
+        )
+        self.node = BrokerNode(
+            config.name,
+            params,
+            SystemRandom(),
+            make_judge(config, self.tls),
+            signature_check,
+            signer(settings.token_key) if settings.token_key else None,
+            self.describe,
+            {"counters": lambda _: counter_rows(self.registry), "settings": lambda _: setting_rows(config)},
+        )
+        self.host = Host(
+            config.name,
+            self.node,
+            listen=config.listen,
+            peers=peers,
+            params=config.build("host"),
+            tls=self.tls,
+            insecure=settings.insecure,
+            storage=config.storage,
+            log=log or make_logger(config.name, settings.log),
+        )
+        self.registry = make_registry(self.host)
+        self.registry.register(BrokerCollector(self.node, config, self.why_not_ready))
+        self.health: HealthServer | None = None
+        if config.http is not None:
+            watched = self.why_not_healthy, self.why_not_ready
+            self.health = HealthServer(config.http, self.registry, *watched, insecure=settings.insecure)
+
+    # Beginning and end.
+
+    async def start(self) -> None:
+        self.host.log.info("preparing the index; the first time on a machine it is compiled, which takes a while")
+        await asyncio.to_thread(prepare, self.config.build("routing").engine)
+        try:
+            await self.host.start()
+            if self.health is not None:
+                await self.health.start()
+            async with asyncio.timeout(READY_TIMEOUT):
+                while self.why_not_ready() and self.host.is_running:
+                    await asyncio.sleep(LOOK_PERIOD)
+        except TimeoutError:
+            self.host.log.warning("serving although not ready", reason=self.why_not_ready())
+        except BaseException:
+            await self.leave()
+            raise
+
+    async def stop(self) -> None:
+        """Finish what was begun, then leave."""
+        try:
+            if self.host.is_running:
+                async with asyncio.timeout(self.host.params.drain_timeout):
+                    self.host.inject(Close())
+                    while not isinstance(await self.host.items.get(), Closed):
+                        pass
+        except TimeoutError:
+            self.host.log.warning("requests were still under way when we left")
+        finally:
+            await self.leave()
+
+    async def leave(self) -> None:
+        await self.host.stop()
+        if self.health is not None:
+            await self.health.stop()
+
+    async def wait(self) -> None:
+        """Return when it has stopped; raise what made it fail."""
+        await self.host.wait()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.stop()
+        if self.host.failure is not None and error is None:
+            raise self.host.failure
+
+    # What it says of itself.
+
+    @property
+    def address(self) -> Address:
+        return self.host.address
+
+    @property
+    def http_address(self) -> Address | None:
+        return self.health.address if self.health is not None else None
+
+    def why_not_healthy(self) -> str:
+        if self.host.failure is not None:
+            return f"the broker failed: {type(self.host.failure).__name__}"
+        return "" if self.host.is_running else "the broker does not run"
+
+    def why_not_ready(self) -> str:
+        undecided = self.node.inspection.others.undecided()
+        if undecided:
+            return f"waiting for a first answer of {', '.join(undecided)}"
+        return self.why_not_healthy() or self.node.why_not_ready()
+
+    def describe(self, row: BrokerRow) -> BrokerRow:
+        return msgspec.structs.replace(
+            row,
+            version=__version__,
+            listen=self.config.public_for(self.address),
+            http=address_text(self.http_address) if self.http_address else "",
+            not_ready=self.why_not_ready(),
+        )
+
+
+def make_judge(config: Config, tls: Tls | None) -> Judge:
+    """Who may come in."""
+    settings = config.settings
+    principals = read_principals_file(settings.principals) if settings.principals else None
+    if settings.authorities:
+        # A certificate proves a name too, so that brokers with one need no token.
+        by_name: Judge = NameJudge(principals) if tls is not None and principals is not None else closed_judge
+        return TokenJudge(signature_check, read_authorities(list(settings.authorities)), principals, by_name)
+    if principals is not None:
+        if tls is None:
+            raise UsageError(
+                "principals: without TLS or tokens anybody may take any name; give tls_certificate, tls_key and "
+                "tls_authority, or authorities"
+            )
+        return NameJudge(principals)
+    return open_judge if config.is_local else everybody
+
+
+def everybody(peer: str, role: Role, credentials: bytes, now: float) -> Verdict | str:
+    """As the open judge; but who comes from elsewhere is not shown the tables of the broker for that."""
+    return Verdict(peer)
+
+
+def setting_rows(config: Config) -> Iterator[SettingRow]:
+    for each in config.show():
+        yield SettingRow(name=each.name, value=str(plain(each.value)), origin=each.origin)

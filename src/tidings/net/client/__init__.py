@@ -1,0 +1,1 @@
+"""A client on real sockets, for asyncio and for programs without it."""

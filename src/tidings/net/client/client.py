@@ -1,0 +1,349 @@
+"""The client: subscribe, advertise, publish.
+
+    async with tidings.connect("tidings://localhost:7411") as client:
+        subscription = await client.subscribe("magnitude >= 4.5")
+        await client.publish({"type": "quake", "magnitude": 5.1}, b"...")
+        async for event in subscription:
+            ...
+
+A client is a host of its own (`net/host.py`) that calls a broker and listens nowhere; its machine is `nodes/client.py`. It
+runs on one loop. When the connection breaks it finds a broker again by itself, and everything continues: subscriptions
+where they were, publications that no broker had accepted under their old numbers. Requests that are under way wait for
+that; put `asyncio.timeout` around those that should not.
+
+Every request goes to the machine with a ticket; what the machine delivers for it finds the caller by the ticket. All of
+it happens within one step of the machine, so there is no task that pumps items from one queue into another.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
+from tidings.model.errors import UsageError
+from tidings.model.event import Event
+from tidings.model.filter import Filter
+from tidings.model.language.parser import parse
+from tidings.model.values import Value
+from tidings.net.client.advertising import Advertisement, Advertisements
+from tidings.net.client.items import Items
+from tidings.net.client.publishing import Batch, Outgoing, make_request
+from tidings.net.client.subscription import Subscription
+from tidings.net.client.tickets import Tickets, error_of
+from tidings.net.errors import ClientError, Closed, NotConfirmed, NotPermitted, NotReachable, TooSlow
+from tidings.net.host import Host
+from tidings.nodes.client import ClientNode
+from tidings.protocols.delivery.messages import Accepted, Declined, Guarantee, Missed, Policy, Receipt
+from tidings.protocols.delivery.session.items import (
+    Arrived,
+    Begun,
+    CloseSubscription,
+    Confirmed,
+    Ended,
+    Failed,
+    OpenSubscription,
+    Took,
+)
+from tidings.protocols.delivery.session.session import TOO_SLOW
+
+QUEUE_MAX = 10_000
+"""Events of a subscription that wait at the broker."""
+
+WINDOW = 1024
+"""Events of a subscription that are on the way to the client, or wait there."""
+
+CLOSE_TIMEOUT = 5.0
+"""Seconds that a client which is closed waits for its publications to be accepted."""
+
+
+class Client:
+    """Made by `connect`. `name` is what others see as the publisher of its events."""
+
+    def __init__(
+        self, host: Host, items: Items, machine: ClientNode, brokers: str, left: Callable[[], None] | None = None
+    ) -> None:
+        """`brokers` is where they are, for people; `left` is called, on another thread, when we have gone."""
+        self.host, self.machine, self.brokers, self.left, self.name = host, machine, brokers, left, host.node_id
+        self.broker: str | None = None
+        """The broker that serves us now."""
+        self.tickets = Tickets(host.inject)
+        self.subscriptions: dict[int, Subscription] = {}
+        self.error: Exception | None = None
+        self.reason = ""
+        """Why there is no connection, where there is none."""
+        self.is_served = asyncio.Event()
+        self.is_closing = False
+        self.outgoing = Outgoing(machine.session.publishing, asyncio.get_running_loop(), self.hand_over)
+        self.advertisements = Advertisements(self.ask, self.outgoing.leave)
+        items.stopped = self.host_stopped
+        items.handlers = {
+            Arrived: self.arrived,
+            Begun: self.tickets.begun,
+            Confirmed: self.tickets.confirmed,
+            Failed: self.tickets.failed,
+            Accepted: lambda item: self.outgoing.accepted(),
+            Declined: lambda item: self.outgoing.refused(item),
+            Missed: self.missed,
+            Ended: self.ended,
+            PeerUp: self.served,
+            PeerDown: self.left_alone,
+            TurnedAway: self.turned_away,
+        }
+
+    # Subscribing.
+
+    async def subscribe(
+        self,
+        filter: str | Filter,
+        *,
+        guarantee: Guarantee | None = None,
+        since: float | datetime | None = None,
+        after: Mapping[str, int] | None = None,
+        group: str | None = None,
+        policy: Policy = "wait",
+        queue_max: int = QUEUE_MAX,
+        window: int = WINDOW,
+    ) -> Subscription:
+        """Returns when the network has installed it. Everything that is published from then on arrives ("installed"),
+        or whatever happens to come ("none"); or everything since a time, or behind the positions of publishers
+        (`subscription.positions` of an earlier subscription). Members of a `group` all get the same events. The
+        policy says what the broker does when `queue_max` events wait there: wait for us (and fetch what was left out
+        later), drop the oldest or the newest, or end the subscription."""
+        asked = parse(filter) if isinstance(filter, str) else filter
+        if guarantee is None or guarantee == "installed":
+            guarantee = "installed" if since is None and after is None else "reference"
+        elif guarantee == "none" and (since is not None or after is not None):
+            raise UsageError("subscribe: guarantee='none' promises nothing, so since= and after= mean nothing; drop it")
+        if isinstance(since, datetime):
+            since = since.timestamp()
+        if window < 1 or queue_max < 1:
+            raise UsageError(f"subscribe: window={window}, queue_max={queue_max}; give at least 1 of each")
+        subscription = Subscription(asked.text(), window, self.took, self.unsubscribe)
+        positions = tuple((after or {}).items())
+
+        def begun(number: int) -> None:
+            subscription.number = number
+            self.subscriptions[number] = subscription
+
+        try:
+            receipt = await self.ask(
+                "subscribe",
+                lambda ticket: OpenSubscription(
+                    ticket, asked.text(), guarantee, since, positions, group or "", policy, queue_max, window
+                ),
+                begun,
+            )
+        except BaseException:
+            self.give_up_subscription(subscription)
+            raise
+        assert receipt is not None
+        subscription.confirmed(receipt, parse(receipt.filter) != asked)
+        return subscription
+
+    def give_up_subscription(self, subscription: Subscription) -> None:
+        """Nobody waits for it any more."""
+        if self.subscriptions.pop(subscription.number, None) is not None and self.host.is_running:
+            self.host.inject(CloseSubscription(None, subscription.number))
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """The same as `subscription.unsubscribe()`."""
+        if self.subscriptions.get(subscription.number) is not subscription:
+            raise Closed("unsubscribe: this subscription has ended already; take what is left of it")
+        try:
+            await self.ask("unsubscribe", lambda ticket: CloseSubscription(ticket, subscription.number))
+        finally:
+            self.subscriptions.pop(subscription.number, None)
+            subscription.end(None)
+
+    def took(self, subscription: Subscription, count: int) -> None:
+        if self.host.is_running:
+            self.host.inject(Took(subscription.number, count))
+
+    # Publishing.
+
+    async def advertise(self, filter: str | Filter) -> Advertisement:
+        """Say what is going to be published; returns when all brokers know, so that no subscriber's broker hears of the
+        events before it hears of the publisher."""
+        return await self.advertisements.advertise(filter)
+
+    async def publish(
+        self, attributes: dict[str, Value] | Event, payload: bytes = b"", *, receipt: bool = False
+    ) -> None:
+        """Waits only while as much as the window allows is not yet accepted by the broker; with `receipt`, until the
+        brokers of all who want the event have it. The first time, without an advertisement, everything that this
+        client may publish is advertised."""
+        if isinstance(attributes, Event):
+            payload, attributes = attributes.payload, attributes.attributes
+        if not self.advertisements.open:
+            await asyncio.shield(self.advertisements.begin_everything())
+        head, advertisement = self.advertisements.heads.find(attributes)
+        outgoing, size_bytes = self.outgoing, len(head) + len(payload)
+        if self.is_closing or self.error is not None or not outgoing.has_room(size_bytes):
+            self.check_open("publish")
+            await outgoing.wait_for_room(size_bytes)
+        batch, place = outgoing.put(advertisement, head, payload, receipt)
+        if receipt:
+            await batch.confirmed(place)
+        elif batch.is_large:
+            # Whoever publishes in a loop must let the events out of the process now and then.
+            await asyncio.sleep(0)
+
+    def try_publish(self, attributes: dict[str, Value] | Event, payload: bytes = b"") -> bool:
+        """Publish if that is possible at once. False while the window is full, or nothing is advertised yet."""
+        if isinstance(attributes, Event):
+            payload, attributes = attributes.payload, attributes.attributes
+        self.check_open("publish")
+        if not self.advertisements.open:
+            self.advertisements.begin_everything()
+            return False
+        head, advertisement = self.advertisements.heads.find(attributes)
+        if not self.outgoing.has_room(len(head) + len(payload)):
+            self.outgoing.leave()
+            return False
+        self.outgoing.put(advertisement, head, payload)
+        return True
+
+    async def flush(self) -> None:
+        """Returns when the broker has accepted everything that was published so far; Refused if it declined any."""
+        self.check_open("flush")
+        await self.outgoing.wait_until_accepted()
+        declined = self.outgoing.declined
+        if declined:
+            self.outgoing.declined = type(declined)()
+            reasons = "; ".join(f"{number} x {reason}" for reason, number in declined.items())
+            raise error_of("flush", f"the broker declined {declined.total()} events: {reasons}")
+
+    def hand_over(self, batch: Batch) -> None:
+        if not self.host.is_running:
+            return
+        if batch.receipt is None:
+            self.host.inject(make_request(batch, None))
+            return
+
+        def begun(number: int) -> None:
+            batch.first = number
+            self.outgoing.unconfirmed[number] = batch
+
+        batch.answer(self.tickets.ask("publish", lambda ticket: make_request(batch, ticket), begun))
+        batch.receipt.add_done_callback(lambda done: self.outgoing.unconfirmed.pop(batch.first, None))
+
+    # Beginning and end.
+
+    async def ask(
+        self, what: str, request: Callable[[int], Any], begun: Callable[[int], None] = lambda number: None
+    ) -> Receipt | None:
+        self.check_open(what)
+        return await self.tickets.ask(what, request, begun)
+
+    def check_open(self, what: str) -> None:
+        if self.error is not None:
+            raise self.error
+        if self.is_closing or not self.host.is_running:
+            raise Closed(f"{what}: this client is closed; connect() again")
+
+    async def begin(self, timeout: float) -> None:
+        """Return when a broker serves us."""
+        await self.host.start()
+        try:
+            async with asyncio.timeout(timeout):
+                await self.is_served.wait()
+            if self.error is not None:
+                raise self.error
+        except TimeoutError:
+            reason = self.reason or f"no answer within {timeout} s"
+            await self.host.stop()
+            raise NotReachable(
+                f"no broker at {self.brokers} ({reason}); is it running? start one with: tidings broker"
+            ) from None
+        except BaseException:
+            await self.host.stop()
+            raise
+
+    async def close(self) -> None:
+        """Wait (at most CLOSE_TIMEOUT) until what was published is accepted, and leave. Twice does no harm."""
+        if self.is_closing:
+            return
+        unaccepted = 0
+        if self.error is None and self.host.is_running:
+            with suppress(TimeoutError, ClientError):
+                async with asyncio.timeout(CLOSE_TIMEOUT):
+                    await self.outgoing.wait_until_accepted()
+            unaccepted = self.machine.session.publishing.count
+        await self.leave()
+        if unaccepted:
+            raise NotConfirmed(
+                f"close: {unaccepted} events were not accepted by a broker ({self.reason or 'no answer'}); publish "
+                "them again with another client"
+            )
+
+    async def leave(self) -> None:
+        self.is_closing = True
+        await self.host.stop()
+        left, self.left = self.left, None
+        if left is not None:
+            await asyncio.to_thread(left)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.close()
+        else:
+            await self.leave()
+
+    # What the machine tells us.
+
+    def arrived(self, item: Arrived) -> None:
+        subscription = self.subscriptions.get(item.subscription)
+        if subscription is not None:
+            subscription.arrived(item)
+
+    def missed(self, item: Missed) -> None:
+        subscription = self.subscriptions.get(item.subscription)
+        if subscription is not None:
+            subscription.missed(item)
+
+    def ended(self, item: Ended) -> None:
+        if item.kind == "advertise":
+            self.advertisements.forget(item.number)
+            return
+        subscription = self.subscriptions.pop(item.number, None)
+        if subscription is not None:
+            slow = item.reason.startswith(TOO_SLOW)
+            subscription.end(TooSlow(item.reason) if slow else error_of("subscription", item.reason))
+
+    def served(self, item: PeerUp) -> None:
+        self.broker, self.reason, self.advertisements.bound = item.broker, "", item.publish_bound
+        self.is_served.set()
+
+    def left_alone(self, item: PeerDown) -> None:
+        self.broker, self.reason = None, item.reason
+        self.is_served.clear()
+
+    def turned_away(self, item: TurnedAway) -> None:
+        if not self.machine.guest.welcoming:
+            self.fail(NotPermitted(f"{item.broker} does not let us in: {item.reason}"))
+
+    def host_stopped(self, failure: BaseException | None) -> None:
+        if isinstance(failure, Exception):
+            self.fail(failure)
+        self.is_closing = True
+        self.let_go(Closed("this client was closed meanwhile; connect() again"))
+
+    def fail(self, error: Exception) -> None:
+        """It is of no use any more: whoever waits for anything hears why."""
+        self.error = self.error or error
+        self.let_go(error)
+        self.is_served.set()
+
+    def let_go(self, error: Exception) -> None:
+        self.tickets.fail_all(error)
+        self.outgoing.fail(error)
+        for subscription in self.subscriptions.values():
+            subscription.end(self.error)

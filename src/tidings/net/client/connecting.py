@@ -1,0 +1,199 @@
+"""From a URL to a client.
+
+tidings://host:port                  a broker; the port is 7411 if none is given
+tidings://host:port,host:port        several: the first that answers, and the next one when it goes away
+tidings://name@host:port             the broker of this name, and no other that may answer there
+tidingss://host:port                 over TLS, with `tls=`
+memory:                              a broker of its own inside this process (`embedded.py`)
+memory:NAME                          the broker of this name inside this process, shared by all who name it
+"""
+
+import asyncio
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from random import SystemRandom
+from types import TracebackType
+from typing import Any
+
+from tidings.model.errors import UsageError
+from tidings.model.identity import NodeId, at
+from tidings.net.addresses import address_text, parse_address
+from tidings.net.client.client import Client
+from tidings.net.client.items import Items
+from tidings.net.host import Host
+from tidings.net.logs import make_logger
+from tidings.net.params import HostParams
+from tidings.net.tls import Address, Tls
+from tidings.nodes.client import ClientNode
+from tidings.protocols.access.params import GuestParams
+from tidings.protocols.delivery.session.params import SessionParams
+
+MEMORY = "memory:"
+PLAIN, SECURE = "tidings://", "tidingss://"
+BROKERS_MAX = 64
+"""Brokers that one URL names."""
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds in which a broker must have let us in."""
+
+FIRST_WAIT, LONGEST_WAIT = 0.01, 0.05
+"""Seconds between two calls of the same broker by the host. The waits that count are those of access, which knows all
+brokers."""
+
+QUEUE_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes that wait to be sent. After a break all is said again at once: publications that were not accepted,
+subscriptions with their positions."""
+
+NAME_SYNTAX = re.compile(r"[^@,/\s]+")
+
+Brokers = dict[NodeId, Address]
+
+
+def connect(
+    url: str = "tidings://localhost",
+    *,
+    name: str | None = None,
+    token: str | bytes | os.PathLike[str] | None = None,
+    key: str | os.PathLike[str] | None = None,
+    tls: Tls | None = None,
+    insecure: bool = False,
+    timeout: float = CONNECT_TIMEOUT,
+    params: SessionParams | None = None,
+    log: Any = None,
+) -> "Connecting":
+    """`async with connect(url) as client`, or `client = await connect(url)` and later `await client.close()`.
+
+    `name` is what others see as the publisher of our events; without one it is drawn at random. `token` is the text of
+    a token, its bytes, or the file it is in, and `key` the file of the private key that it names. Plain text beyond
+    this machine needs `insecure=True`. `timeout` bounds the time until a broker has let us in."""
+    return Connecting(url, name, token, key, tls, insecure, timeout, params or SessionParams(), log)
+
+
+class Connecting:
+    """What `connect` returns: something to wait for, or to enter."""
+
+    def __init__(
+        self,
+        url: str,
+        name: str | None,
+        token: str | bytes | os.PathLike[str] | None,
+        key: str | os.PathLike[str] | None,
+        tls: Tls | None,
+        insecure: bool,
+        timeout: float,
+        params: SessionParams,
+        log: Any,
+    ) -> None:
+        self.url, self.tls, self.insecure, self.timeout, self.params, self.log = (
+            url,
+            tls,
+            insecure,
+            timeout,
+            params,
+            log,
+        )
+        self.credentials, principal = read_credentials(token)
+        self.sign = read_signer(key)
+        if tls is not None and name is None and not principal:
+            raise UsageError("connect: over TLS a client is called as its certificate says; give name=")
+        self.is_named = name is not None
+        self.name = name or f"{principal or 'client'}+{secrets.token_hex(6)}"
+        self.brokers = {} if url.startswith(MEMORY) else parse_brokers(url, tls)
+        self.client: Client | None = None
+
+    def __await__(self) -> Generator[Any, None, Client]:
+        return self.open().__await__()
+
+    async def open(self) -> Client:
+        give_back: Callable[[], None] | None = None
+        if self.url.startswith(MEMORY):
+            # Only this needs all of a broker.
+            from tidings.net.client.embedded import borrow_broker
+
+            embedded = await asyncio.to_thread(borrow_broker, self.url.removeprefix(MEMORY))
+            self.brokers, give_back = {at(*embedded.address): embedded.address}, embedded.give_back
+        try:
+            self.client = self.make(give_back)
+            await self.client.begin(self.timeout)
+        except BaseException:
+            if give_back is not None:
+                await asyncio.to_thread(give_back)
+            raise
+        return self.client
+
+    def make(self, left: Callable[[], None] | None) -> Client:
+        rng = SystemRandom()
+        access = GuestParams(brokers=tuple(self.brokers), credentials=self.credentials)
+        # A later process of the same name has to continue above the numbers that were used before.
+        first = time.time_ns() // 1000 if self.is_named else 1
+        machine = ClientNode(self.name, access, self.params, rng, self.sign, first)
+        items = Items()
+        host = Host(
+            self.name,
+            machine,
+            listen=None,
+            peers=self.brokers,
+            params=HostParams(backoff_first=FIRST_WAIT, backoff_max=LONGEST_WAIT, queue_bytes_max=QUEUE_BYTES_MAX),
+            tls=self.tls,
+            insecure=self.insecure,
+            rng=rng,
+            inbox=items,
+            log=self.log or make_logger(self.name, "error"),
+        )
+        where = ", ".join(map(address_text, self.brokers.values()))
+        return Client(host, items, machine, where, left)
+
+    async def __aenter__(self) -> Client:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        assert self.client is not None
+        await self.client.__aexit__(kind, error, where)
+
+
+def parse_brokers(url: str, tls: Tls | None) -> Brokers:
+    if url.startswith(SECURE):
+        if tls is None:
+            raise UsageError(f"connect: {url} needs tls=Tls.from_files(certificate, key, authority)")
+    elif not url.startswith(PLAIN):
+        raise UsageError(f"connect: {url!r} is no URL of a broker; write tidings://host:port, or memory:")
+    brokers: Brokers = {}
+    for part in url.removeprefix(SECURE).removeprefix(PLAIN).rstrip("/").split(","):
+        name, mark, rest = part.rpartition("@")
+        if mark and not NAME_SYNTAX.fullmatch(name):
+            raise UsageError(f"connect: {name!r} is no name of a broker; write tidings://name@host:port")
+        address = parse_address(rest, "connect")
+        brokers[name if mark else at(*address)] = address
+    if len(brokers) > BROKERS_MAX:
+        raise UsageError(f"connect: {len(brokers)} brokers, at most {BROKERS_MAX} can be named")
+    return brokers
+
+
+def read_credentials(token: str | bytes | os.PathLike[str] | None) -> tuple[bytes, str]:
+    """The bytes of a token, and whose it is."""
+    if token is None:
+        return b"", ""
+    # Only those who have a token need the package for keys.
+    from tidings.net.keys import principal_of_token, read_token_file, token_of_text
+
+    if isinstance(token, bytes):
+        credentials = token
+    elif isinstance(token, os.PathLike) or Path(token).is_file():
+        credentials = read_token_file(Path(token))
+    else:
+        credentials = token_of_text(token)
+    return credentials, principal_of_token(credentials)
+
+
+def read_signer(key: str | os.PathLike[str] | None) -> Callable[[bytes], bytes] | None:
+    if key is None:
+        return None
+    from tidings.net.keys import signer
+
+    return signer(Path(key))

@@ -1,0 +1,239 @@
+"""A subscription in the hands of an application, and the events it gives.
+
+    async for event in subscription:              one at a time
+        ...
+    events = await subscription.take(100)         as many as are there, at least one, at most so many
+
+Events stay in the bytes and in the batches they came in until somebody looks: an event object is made when it is handed
+out, its attributes are decoded when they are asked for. Iterating over events that wait makes no future and does not
+give up the loop.
+
+What waits here is bounded by the window: the broker sends no more until the application has taken some. What does not
+fit waits at the broker, whose queue is bounded by `queue_max`, and the policy of the subscription says what happens
+when that is full. `counts` shows both: what was taken and what waits here, what was lost there and why.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from itertools import repeat
+from typing import Self
+
+import msgspec
+
+from tidings.machine.publications import event_of
+from tidings.model.event import Event
+from tidings.model.values import Value
+from tidings.protocols.delivery.messages import Missed, Receipt
+from tidings.protocols.delivery.session.items import Arrived
+
+
+class Delivered(msgspec.Struct, gc=False):
+    """An event as it came. `publisher` and `number` tell it from all others; `accepted_at` is the time of day at which
+    the network took it from its publisher."""
+
+    subscription: int
+    publisher: str
+    number: int
+    accepted_at: float
+    head: bytes
+    payload: bytes
+    decoded: Event | None = None
+
+    @property
+    def event(self) -> Event:
+        if self.decoded is None:
+            self.decoded = event_of(self.head, self.payload)
+        return self.decoded
+
+    @property
+    def attributes(self) -> dict[str, Value]:
+        return self.event.attributes
+
+    @property
+    def id(self) -> str:
+        return self.event.id or str(self.number)
+
+    @property
+    def source(self) -> str:
+        return self.event.source or self.publisher
+
+
+class SubscriptionReceipt(msgspec.Struct, frozen=True):
+    """What the network answered."""
+
+    brokers: tuple[str, ...]
+    """Who installed it, as far as they are named."""
+    brokers_count: int
+    at: float
+    """Time of day at the broker: from here on nothing is missed."""
+    filter: str
+    """What was installed."""
+    is_narrowed: bool
+    """Whether that is less than what was asked for, because the client may not have more."""
+
+
+class SubscriptionCounts(msgspec.Struct):
+    delivered: int = 0
+    """Events that came to this client."""
+    waiting: int = 0
+    """Those of them that the application has not taken."""
+    missed: Counter[str] = msgspec.field(default_factory=Counter)
+    """Events that did not come, by reason; one is counted where their number is not known."""
+
+
+class Subscription:
+    """`took(count)` is called in steps when the application has taken events, `close(subscription)` on unsubscribe."""
+
+    def __init__(
+        self,
+        filter: str,
+        window: int,
+        took: Callable[["Subscription", int], None],
+        close: Callable[["Subscription"], Awaitable[None]],
+    ) -> None:
+        self.filter, self.window, self.took, self.close = filter, window, took, close
+        self.number = 0
+        self.receipt: SubscriptionReceipt
+        self.counts = SubscriptionCounts()
+        self.step = max(1, window // 4)
+        self.chunks: deque[Arrived] = deque()
+        self.offset = 0
+        """How much of the first chunk has been unpacked."""
+        self.ready: deque[Delivered] = deque()
+        self.unpacked: tuple[int, ...] = ()
+        """The numbers of the events that were last made ready."""
+        self.last: dict[str, int] = {}
+        self.last_before: tuple[str, int | None] = ("", None)
+        self.untold = 0
+        self.waiters: deque[asyncio.Future[None]] = deque()
+        self.is_ended = False
+        self.error: Exception | None = None
+
+    # What the client tells us.
+
+    def confirmed(self, receipt: Receipt, is_narrowed: bool) -> None:
+        brokers, brokers_count = receipt.brokers, receipt.brokers_count
+        self.receipt = SubscriptionReceipt(brokers, brokers_count, receipt.at, receipt.filter, is_narrowed)
+
+    def arrived(self, chunk: Arrived) -> None:
+        self.chunks.append(chunk)
+        count = len(chunk.numbers)
+        self.counts.delivered += count
+        self.counts.waiting += count
+        self.wake_one()
+
+    def missed(self, message: Missed) -> None:
+        self.counts.missed[message.reason] += message.count or 1
+
+    def end(self, error: Exception | None) -> None:
+        """Nothing more comes; what is there can still be taken."""
+        if not self.is_ended:
+            self.is_ended, self.error = True, error
+            while self.waiters:
+                self.wake_one()
+
+    def wake_one(self) -> None:
+        while self.waiters:
+            waiter = self.waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    # What the application does.
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """For each publisher the number of its last event that was taken: `after=` for a subscription that continues
+        here, in another process if need be."""
+        positions = dict(self.last)
+        if self.ready:
+            taken = len(self.unpacked) - len(self.ready)
+            publisher, before = self.last_before
+            if taken:
+                positions[publisher] = self.unpacked[taken - 1]
+            elif before is None:
+                del positions[publisher]
+            else:
+                positions[publisher] = before
+        return positions
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivered:
+        while not self.ready:
+            if not self.chunks and not await self.wait():
+                raise StopAsyncIteration
+            if self.chunks:
+                self.ready.extend(self.unpack(self.step))
+        self.counts.waiting -= 1
+        return self.ready.popleft()
+
+    async def take(self, count_max: int | None = None) -> list[Delivered]:
+        """Wait until there is something, then take what there is, at most so many. Empty if nothing comes any more."""
+        while not self.counts.waiting:
+            if not await self.wait():
+                return []
+        return self.take_now(count_max)
+
+    def take_now(self, count_max: int | None = None) -> list[Delivered]:
+        """What is there, without waiting."""
+        room = self.counts.waiting if count_max is None else min(count_max, self.counts.waiting)
+        taken = [self.ready.popleft() for _ in range(min(room, len(self.ready)))]
+        while len(taken) < room:
+            taken += self.unpack(room - len(taken))
+        self.counts.waiting -= len(taken)
+        if self.untold >= self.step:
+            self.tell()
+        return taken
+
+    async def unsubscribe(self) -> None:
+        """End it, at all brokers. Events that came before can still be taken."""
+        await self.close(self)
+
+    def unpack(self, count_max: int) -> list[Delivered]:
+        """Event objects for the next publications that wait."""
+        if self.untold >= self.step:
+            self.tell()
+        chunk, begin = self.chunks[0], self.offset
+        end = min(begin + count_max, len(chunk.numbers))
+        numbers, heads, payloads = chunk.numbers, chunk.heads, chunk.payloads
+        if end - begin < len(numbers):
+            numbers, heads, payloads = numbers[begin:end], heads[begin:end], payloads[begin:end]
+        if end == len(chunk.numbers):
+            self.chunks.popleft()
+            self.offset = 0
+        else:
+            self.offset = end
+        publisher = chunk.publisher
+        self.unpacked, self.last_before = numbers, (publisher, self.last.get(publisher))
+        self.last[publisher] = numbers[-1]
+        self.untold += len(numbers)
+        same = repeat(self.number), repeat(publisher), numbers, repeat(chunk.accepted_at)
+        return list(map(Delivered, *same, heads, payloads))
+
+    def tell(self) -> None:
+        untold, self.untold = self.untold, 0
+        self.took(self, untold)
+
+    async def wait(self) -> bool:
+        """Until something is there; False if nothing comes any more."""
+        if self.untold:
+            self.tell()
+        while not self.chunks and not self.ready:
+            if self.is_ended:
+                if self.error is not None:
+                    raise self.error
+                return False
+            waiter = asyncio.get_running_loop().create_future()
+            self.waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter in self.waiters:
+                    self.waiters.remove(waiter)
+                else:
+                    self.wake_one()
+                raise
+        return True

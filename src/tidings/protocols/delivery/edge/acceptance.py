@@ -1,0 +1,239 @@
+"""The publisher's side of an edge: publications are checked, numbered, stored, and handed to routing.
+
+The problem. A client publishes, loses its connection, and does not know which of its publications the broker has. A
+subscriber far away comes too late, or its way was broken, and wants what it missed.
+
+The idea. The client numbers its publications and repeats what was not acknowledged; the broker remembers the highest
+number it has taken (`through`), so a repetition is recognised, whatever was lost. Each batch gets the time of day at
+which it was accepted; it ascends for each publisher even if the clock does not (G-54). Then it is stored (`history.py`)
+and forwarded. `Accepted(through)` tells the client what it may forget. Where the edge is durable, that word waits until
+the publications are on disk; forwarding does not wait, because a publication that is forwarded, lost in a crash and
+repeated by the client has the same number, and the brokers of subscribers recognise it.
+
+A publication must match the advertisement under which it is published; the advertisement was narrowed to what the
+client may publish, so that one test proves both. Short heads that passed are remembered (`heads_max` of them) and not
+decoded again. What fails is declined with the reason and has used up its number.
+
+State. What is known of each publisher, in memory and on disk, is in `publishers.py`.
+
+Guaranteed. What `Accepted` names is stored, up to the bounds of the history, and was handed to routing. No publication
+is taken twice. Not guaranteed, without durability: that a crash of this broker loses nothing that it had accepted.
+"""
+
+from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.machine.publications import (
+    BATCH_BYTES_MAX,
+    PIECE_OVERHEAD_BYTES_MAX,
+    PUBLICATION_BYTES_MAX,
+    BadPublication,
+    Publications,
+    event_of,
+    pieces,
+)
+from tidings.machine.signals import Forward, Offer
+from tidings.model.bounds import INTEGER_MAX
+from tidings.protocols.delivery.edge.batches import cut, pick, size_bytes
+from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request, Requests, read_filter
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
+from tidings.protocols.delivery.messages import Accepted, Advertise, Declined, Publish, Refusal, Unadvertise
+
+HEAD_BYTES_MAX = 512
+"""Longer heads are looked at each time."""
+
+TICK = 1e-6
+"""By how much a batch is later than the one before it, if the clock did not advance."""
+
+NO_ADVERTISEMENT = "advertise before you publish: this advertisement is not known here, or was withdrawn"
+OUTSIDE = "not within the advertisement {filter}; advertise what you publish, within what you may publish"
+TOO_LARGE = f"a publication takes at most {PUBLICATION_BYTES_MAX} bytes, head and payload; publish it in pieces"
+MALFORMED = "the head is no encoded event: {problem}"
+NO_NUMBERS = "publishes nothing, or under numbers that there are not"
+
+
+class Acceptance:
+    def __init__(self, params: EdgeParams, requests: Requests, publishers: Publishers) -> None:
+        self.params, self.requests, self.publishers = params, requests, publishers
+        self.remembered = 0
+        """Heads of which it is known that they lie within their advertisement."""
+
+    # Advertisements.
+
+    def advertise(self, client: Client, asked: Advertise) -> list[Effect]:
+        filter = read_filter(asked.filter, client.publish_bound, "publish")
+        publisher = self.publishers.of(client)
+        is_new = asked.number not in publisher.advertisements
+        if is_new and len(publisher.advertisements) >= self.params.advertisements_max:
+            raise BadRequest(f"a client has at most {self.params.advertisements_max} advertisements; withdraw one")
+        publisher.first = asked.first
+        known, effects = self.publishers.advertise(publisher, asked.number, filter)
+        ticket = self.requests.add(Request("advertise", client, asked.number, filter.text()))
+        return [*effects, Offer(known.id, publisher.name, filter, ticket)]
+
+    def unadvertise(self, client: Client, asked: Unadvertise) -> list[Effect] | None:
+        """None if there is nothing to withdraw."""
+        publisher = self.publishers.all.get(client.name)
+        known = None if publisher is None else publisher.advertisements.pop(asked.number, None)
+        if known is None:
+            return None
+        ticket = self.requests.add(Request("unadvertise", client, asked.number))
+        return self.publishers.withdraw(known, ticket)
+
+    # Publications.
+
+    def publish(self, now: float, client: Client, asked: Publish) -> list[Effect]:
+        if not asked.heads or asked.first + len(asked.heads) > INTEGER_MAX:
+            return [Drop(asked, NO_NUMBERS)]
+        publisher = self.publishers.all.get(client.name)
+        numbers = tuple(range(asked.first, asked.first + len(asked.heads)))
+        advertised = None if publisher is None else publisher.advertisements.get(asked.advertisement)
+        if publisher is None:
+            # Nothing is remembered of a client that never advertised; it is told the same again if it repeats.
+            return [*self.decline(client, asked, numbers, NO_ADVERTISEMENT), Send(client.name, Accepted(numbers[-1]))]
+        effects: list[Effect] = []
+        first = asked.first
+        if first <= publisher.through:
+            asked, numbers, effects = self.set_aside_repeated(publisher, advertised, client, asked, numbers)
+        if numbers:
+            if publisher.through == 0 and asked.first > publisher.first:
+                # It has published elsewhere, or before a crash: nobody here knows when.
+                publisher.history.forget(asked.first - 1, self.time_of_day(now, publisher) - TICK)
+            publisher.through = numbers[-1]
+            if advertised is None:
+                effects += self.decline(client, asked, numbers, NO_ADVERTISEMENT)
+            else:
+                effects += self.take(now, client, publisher, advertised, asked, numbers)
+        if publisher.saved_through >= first:
+            effects.append(Send(client.name, Accepted(publisher.saved_through)))
+        return effects
+
+    def set_aside_repeated(
+        self,
+        publisher: Publisher,
+        advertised: Advertised | None,
+        client: Client,
+        asked: Publish,
+        numbers: tuple[int, ...],
+    ) -> tuple[Publish, tuple[int, ...], list[Effect]]:
+        """What of it is new, and what a repetition makes necessary: if a receipt is wanted, the publications go out
+        once more, because only that tells whether they have arrived; whoever has them recognises the numbers."""
+        count = min(publisher.through - asked.first + 1, len(numbers))
+        first, heads, payloads = asked.first + count, asked.heads[count:], asked.payloads[count:]
+        new = Publish(asked.advertisement, first, asked.receipt, heads, payloads)
+        if count < len(numbers) or not asked.receipt or advertised is None:
+            return new, numbers[count:], []
+        verdicts = self.judge(advertised, asked)
+        places = [place for place, verdict in enumerate(verdicts) if not verdict]
+        if not places:
+            return new, (), self.refuse_receipt(client, asked, numbers, verdicts[0])
+        ticket = self.requests.add(Request("publish", client, numbers[-1]))
+        batch = Publications(
+            publisher.name, advertised.id, publisher.accepted_at, 0, numbers, asked.heads, asked.payloads
+        )
+        return new, (), [Forward(pick(batch, places), ticket)]
+
+    def take(
+        self,
+        now: float,
+        client: Client,
+        publisher: Publisher,
+        advertised: Advertised,
+        asked: Publish,
+        numbers: tuple[int, ...],
+    ) -> list[Effect]:
+        effects: list[Effect] = []
+        publisher.accepted_at = accepted_at = self.time_of_day(now, publisher)
+        batch = Publications(publisher.name, advertised.id, accepted_at, 0, numbers, asked.heads, asked.payloads)
+        if not (advertised.is_everything or advertised.within.issuperset(asked.heads)):
+            kept = self.permitted(client, advertised, asked, numbers, effects)
+            if kept is not None:
+                if not kept:
+                    return effects
+                batch = pick(batch, kept)
+        parts = self.parts_of(client, batch, asked, effects)
+        for part, size in parts:
+            effects += self.publishers.keep(publisher, part, size)
+            is_final = part is parts[-1][0]
+            ticket = self.requests.add(Request("publish", client, numbers[-1])) if asked.receipt and is_final else None
+            effects.append(Forward(part, ticket))
+        return effects
+
+    def time_of_day(self, now: float, publisher: Publisher) -> float:
+        return max(now + self.params.clock_offset, publisher.accepted_at + TICK)
+
+    def permitted(
+        self,
+        client: Client,
+        advertised: Advertised,
+        asked: Publish,
+        numbers: tuple[int, ...],
+        effects: list[Effect],
+    ) -> list[int] | None:
+        """The places of those that may be published; None for all. The others are declined."""
+        verdicts = self.judge(advertised, asked)
+        refused: dict[str, list[int]] = {}
+        for place, verdict in enumerate(verdicts):
+            if verdict:
+                refused.setdefault(verdict, []).append(numbers[place])
+        if not refused:
+            return None
+        effects += [Send(client.name, Declined(tuple(places), reason)) for reason, places in refused.items()]
+        kept = [place for place, verdict in enumerate(verdicts) if not verdict]
+        if not kept:
+            effects += self.refuse_receipt(client, asked, numbers, verdicts[0])
+        return kept
+
+    def judge(self, advertised: Advertised, asked: Publish) -> list[str]:
+        """For each publication why it is refused; empty where it is not."""
+        within, verdicts = advertised.within, []
+        for head in asked.heads:
+            verdict = "" if head in within or advertised.is_everything else self.verdict(advertised, head)
+            if not verdict and len(head) <= HEAD_BYTES_MAX and head not in within:
+                self.remember(advertised, head)
+            verdicts.append(verdict)
+        return verdicts
+
+    def remember(self, advertised: Advertised, head: bytes) -> None:
+        self.remembered += 1
+        if self.remembered > self.params.heads_max:
+            self.remembered = 1
+            for each in self.publishers.offered.values():
+                each.within.clear()
+        advertised.within.add(head)
+
+    def verdict(self, advertised: Advertised, head: bytes) -> str:
+        try:
+            if advertised.filter.matches(event_of(head, b"")):
+                return ""
+        except BadPublication as problem:
+            return MALFORMED.format(problem=problem)[:TEXT_CHARS_MAX]
+        return OUTSIDE.format(filter=advertised.filter.text())[:TEXT_CHARS_MAX]
+
+    def parts_of(
+        self, client: Client, batch: Publications, asked: Publish, effects: list[Effect]
+    ) -> list[tuple[Publications, int]]:
+        """One batch with its size, or several where the frame of a client held more than one between brokers may."""
+        total = size_bytes(batch)
+        if total + PIECE_OVERHEAD_BYTES_MAX * len(batch.numbers) <= BATCH_BYTES_MAX:
+            return [(batch, total)]
+        sizes = [len(head) + len(payload) for head, payload in zip(batch.heads, batch.payloads, strict=True)]
+        too_large = tuple(
+            number for number, size in zip(batch.numbers, sizes, strict=True) if size > PUBLICATION_BYTES_MAX
+        )
+        if too_large:
+            effects.append(Send(client.name, Declined(too_large, TOO_LARGE)))
+            places = [place for place, size in enumerate(sizes) if size <= PUBLICATION_BYTES_MAX]
+            if not places:
+                effects += self.refuse_receipt(client, asked, batch.numbers, TOO_LARGE)
+                return []
+            batch, sizes = pick(batch, places), [sizes[place] for place in places]
+        return [(cut(batch, part.start, part.stop), sum(sizes[part])) for part in pieces(sizes)]
+
+    def decline(self, client: Client, asked: Publish, numbers: tuple[int, ...], reason: str) -> list[Effect]:
+        return [Send(client.name, Declined(numbers, reason)), *self.refuse_receipt(client, asked, numbers, reason)]
+
+    def refuse_receipt(self, client: Client, asked: Publish, numbers: tuple[int, ...], reason: str) -> list[Effect]:
+        if not asked.receipt:
+            return []
+        return [Send(client.name, Refusal("publish", numbers[-1], reason, may_retry=False))]

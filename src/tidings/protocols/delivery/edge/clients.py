@@ -1,0 +1,80 @@
+"""The clients of a broker as its delivery knows them, and what is outstanding for them."""
+
+from typing import TYPE_CHECKING
+
+from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.machine.signals import ClientUp, Ticket
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+from tidings.model.errors import UsageError
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.model.language.parser import parse
+from tidings.protocols.delivery.messages import Kind
+
+if TYPE_CHECKING:
+    from tidings.protocols.delivery.edge.streams import Subscription
+
+
+class Client:
+    """One connection of a client. A client that comes back is a new one, with the same name."""
+
+    def __init__(self, up: ClientUp, life: int) -> None:
+        self.name: NodeId = up.client
+        self.publish_bound, self.subscribe_bound = up.publish_bound, up.subscribe_bound
+        self.life = life
+        self.pending_bytes = 0
+        """Publications in its queues and on the way to it."""
+        self.lagging: dict[int, Subscription] = {}
+        """Its subscriptions that wait for room before they ask for more."""
+        self.is_turned_out = False
+
+
+class Request:
+    """Something that the network carries out; the client is answered when it has."""
+
+    def __init__(self, kind: Kind, client: Client, number: int, filter_text: str = "", subject: object = None) -> None:
+        self.kind, self.client, self.number, self.filter_text = kind, client, number, filter_text
+        self.subject = subject
+        """What it is about, so that the answer to an earlier request under the same number is not mistaken."""
+
+
+class Requests:
+    """What is outstanding, by ticket. Every ticket comes back once."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[Ticket, Request] = {}
+        self.made = 0
+
+    def add(self, request: Request) -> Ticket:
+        self.made += 1
+        self.waiting[self.made] = request
+        return self.made
+
+    def take(self, ticket: Ticket) -> Request | None:
+        return self.waiting.pop(ticket, None)
+
+
+class BadRequest(Exception):
+    """A request cannot be carried out; `reason` says why and what to do."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason[:TEXT_CHARS_MAX]
+
+
+def read_filter(text: str, bound: Filter | None, purpose: str) -> Filter:
+    """What is asked for, narrowed to what the client may have; BadRequest if nothing is left."""
+    try:
+        asked = parse(text)
+    except UsageError as problem:
+        raise BadRequest(f"the filter is wrong: {problem}") from None
+    if bound is None or bound.covers(asked):
+        return asked
+    if not asked.overlaps(bound):
+        raise BadRequest(f"not permitted: you may {purpose} only {bound.text()}; ask for something within that")
+    narrowed = asked & bound
+    if not narrowed.conjunctions:
+        raise BadRequest(f"not permitted: you may {purpose} only {bound.text()}; ask for something within that")
+    if len(narrowed.text().encode()) > FILTER_TEXT_BYTES_MAX:
+        raise BadRequest(f"the filter and the bound on what you may {purpose} are too long together; use a shorter one")
+    return narrowed

@@ -1,0 +1,332 @@
+"""Edge: a broker's service to its clients.
+
+The problem. A client wants to say once what it offers and what it wants, to know when the network has taken note, and
+then to rely on it: what it publishes reaches whoever asked, and what it asked for reaches it, from a definite moment on
+and without holes.
+
+The idea. The edge stands between clients and routing. Routing carries filters and publications through the network and
+says when a change is in place everywhere; the edge turns that into receipts and guarantees (PSDG). Its parts:
+
+    acceptance.py      what publishers here say: numbers, repetitions, advertisements
+    publishers.py      what is known of each, and stored (`history.py`)
+    references.py      history for others: questions on their way, answers
+    subscriptions.py   what subscribers here say, and what arrives for them
+    fetching.py        history for us: whom to ask, what to do with the answers
+    admission.py       what gets through to a subscription, and what happens when its client is slow (`outlet.py`)
+
+This module receives, hands on to the parts, and answers clients. A request waits for routing under a ticket; when it is
+settled the client gets its `Receipt`, or a `Refusal` that says whether to try again. Unsubscribing and unadvertising
+take effect when they arrive here; the receipt tells that the network knows too.
+
+Signals. Hears of clients from access, of neighbours from the overlay, and `Settled`, `Known`, `Forgotten`, `Matched`
+from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
+Timers. "sweep": history may be too old. "ask": a question for history was not answered. ("save", name): once more.
+Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `Closed` is delivered.
+
+A durable edge reads its store when it starts. Until then everything that happens to it waits, in order, up to
+`deferred_max`.
+
+Source: PSDG, spec 3.6; graceful shutdown from 3.6 section 7.2 (S-121).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Load, Note, Send, SetTimer
+from tidings.machine.inputs import Fired, Input, Loaded, Received, Saved
+from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.machine.signals import (
+    ClientDown,
+    ClientUp,
+    Forgotten,
+    Known,
+    Matched,
+    NeighbourDown,
+    NeighbourUp,
+    Offer,
+    Settled,
+)
+from tidings.model.identity import NodeId
+from tidings.protocols.delivery.edge.acceptance import Acceptance
+from tidings.protocols.delivery.edge.admission import Admission
+from tidings.protocols.delivery.edge.batches import size_bytes as batch_bytes
+from tidings.protocols.delivery.edge.clients import BadRequest, Client, Requests
+from tidings.protocols.delivery.edge.fetching import Fetching
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.publishers import Publishers
+from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References, Routes
+from tidings.protocols.delivery.edge.streams import Subscription
+from tidings.protocols.delivery.edge.subscriptions import Subscriptions
+from tidings.protocols.delivery.messages import (
+    BROKERS_NAMED_MAX,
+    Advertise,
+    History,
+    Kind,
+    Publish,
+    Receipt,
+    Reference,
+    Refusal,
+    Subscribe,
+    Taken,
+    Unadvertise,
+    Unsubscribe,
+)
+
+NOT_A_CLIENT = "comes from a node that is no client of this broker"
+CLOSING = "this broker is shutting down; connect to another one"
+STARTING = "this broker is starting and has too much to do; connect again later"
+CLIENT_LEFT = "the client left before the answer"
+
+
+class Close(msgspec.Struct, frozen=True):
+    """Request: serve nobody new, and say when everything that was begun is done."""
+
+
+class Closed(msgspec.Struct, frozen=True):
+    """Nothing is outstanding any more: the broker can be stopped without breaking a promise."""
+
+
+class Edge:
+    """`Edge("a", EdgeParams(), routes)`; `routes` knows the way to publishers."""
+
+    messages: tuple[type, ...] = (
+        *(Subscribe, Unsubscribe, Advertise, Unadvertise, Publish, Taken),
+        *(Reference, History),
+    )
+
+    def __init__(self, node_id: NodeId, params: EdgeParams, routes: Routes) -> None:
+        self.node_id, self.params = node_id, params
+        self.clients: dict[NodeId, Client] = {}
+        self.requests = Requests()
+        self.publishers = Publishers(node_id, params)
+        self.acceptance = Acceptance(params, self.requests, self.publishers)
+        self.references = References(node_id, params, routes, self.publishers)
+        admission = Admission(params)
+        self.fetching = Fetching(node_id, params, self.references, admission)
+        self.subscriptions = Subscriptions(params, self.requests, admission, self.fetching)
+        self.lives = 0
+        self.is_loading = self.is_closing = self.is_closed = self.is_sweeping = False
+        self.deferred: list[Input] = []
+        self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
+            Received: self.receive,
+            Matched: self.subscriptions.pass_on,
+            Settled: self.settle,
+            Known: self.subscriptions.learn,
+            Forgotten: self.forgotten,
+            ClientUp: self.client_up,
+            ClientDown: self.client_down,
+            NeighbourUp: self.neighbour_up,
+            NeighbourDown: self.neighbour_down,
+            Saved: self.saved,
+            Fired: self.fire,
+            Close: self.close,
+        }
+        self.hearers: dict[type, Callable[[float, Client, Any], list[Effect]]] = {
+            Publish: self.publish,
+            Taken: self.subscriptions.take,
+            Subscribe: self.subscribe,
+            Unsubscribe: self.unsubscribe,
+            Advertise: self.advertise,
+            Unadvertise: self.unadvertise,
+        }
+
+    def start(self, now: float) -> list[Effect]:
+        """After a crash that kept the state nobody is connected, and what routing was asked is forgotten."""
+        effects: list[Effect] = []
+        for client in list(self.clients.values()):
+            effects += self.part_with(now, client)
+        self.requests.waiting.clear()
+        self.references.neighbours.clear()
+        self.is_closing = self.is_closed = self.is_sweeping = False
+        if self.params.is_durable:
+            self.publishers.forget_all()
+            self.is_loading = True
+            return [*effects, Load("")]
+        offered = self.publishers.offered.values()
+        effects += [Offer(each.id, each.publisher.name, each.filter) for each in offered]
+        return effects + self.arm_sweep(now)
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        if self.is_loading:
+            return self.handle_early(now, input)
+        handler = self.handlers.get(type(input))
+        if handler is None:
+            return []
+        effects = handler(now, input)
+        if self.is_closing and not self.is_closed:
+            return effects + self.finish_closing()
+        return effects
+
+    def handle_early(self, now: float, input: Input) -> list[Effect]:
+        """Everything waits until the store is read."""
+        if type(input) is Loaded:
+            self.is_loading = False
+            effects: list[Effect] = []
+            if input.error is not None:
+                effects.append(Note("history not read", {"error": input.error}))
+            effects += [*self.publishers.load(now, input.entries), *self.arm_sweep(now)]
+            deferred, self.deferred = self.deferred, []
+            return effects + [effect for each in deferred for effect in self.handle(now, each)]
+        if type(input) not in self.handlers:
+            return []
+        if len(self.deferred) < self.params.deferred_max:
+            self.deferred.append(input)
+            return []
+        leaving = [Disconnect(input.sender, STARTING)] if type(input) is Received else []
+        return [Drop(input, STARTING), *leaving]
+
+    # Who is there.
+
+    def client_up(self, now: float, up: ClientUp) -> list[Effect]:
+        effects: list[Effect] = []
+        if up.client in self.clients:
+            effects += self.part_with(now, self.clients[up.client])
+        if self.is_closing:
+            return [*effects, Disconnect(up.client, CLOSING)]
+        self.lives += 1
+        client = self.clients[up.client] = Client(up, self.lives)
+        self.publishers.arrive(client)
+        return effects
+
+    def client_down(self, now: float, down: ClientDown) -> list[Effect]:
+        client = self.clients.get(down.client)
+        return [] if client is None else self.part_with(now, client)
+
+    def part_with(self, now: float, client: Client) -> list[Effect]:
+        del self.clients[client.name]
+        return [*self.subscriptions.leave(client), *self.publishers.leave(now, client)]
+
+    def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
+        self.references.neighbours[up.neighbour] = None
+        return []
+
+    def neighbour_down(self, now: float, down: NeighbourDown) -> list[Effect]:
+        self.references.neighbours.pop(down.neighbour, None)
+        return []
+
+    def forgotten(self, now: float, forgotten: Forgotten) -> list[Effect]:
+        return self.fetching.unlearn(now, forgotten.advertisement)
+
+    # What others say.
+
+    def receive(self, now: float, received: Received) -> list[Effect]:
+        message = received.message
+        hear = self.hearers.get(type(message))
+        if hear is None:
+            return self.receive_from_broker(now, received.sender, message)
+        client = self.clients.get(received.sender)
+        return [Drop(message, NOT_A_CLIENT)] if client is None else hear(now, client, message)
+
+    def receive_from_broker(self, now: float, sender: NodeId, message: Any) -> list[Effect]:
+        if type(message) is Reference:
+            return self.references.pass_on(now, sender, message)
+        if type(message) is not History:
+            return []
+        if message.path:
+            return self.references.come_back(sender, message)
+        if sender not in self.references.neighbours:
+            return [Drop(message, NOT_A_NEIGHBOUR)]
+        return self.subscriptions.hear(now, message)
+
+    def publish(self, now: float, client: Client, asked: Publish) -> list[Effect]:
+        if self.is_closing:
+            # Not declined: the client keeps it and publishes it elsewhere.
+            return [Drop(asked, CLOSING)]
+        return self.acceptance.publish(now, client, asked)
+
+    def subscribe(self, now: float, client: Client, asked: Subscribe) -> list[Effect]:
+        return self.attempt(client, "subscribe", asked.number, lambda: self.subscriptions.subscribe(now, client, asked))
+
+    def advertise(self, now: float, client: Client, asked: Advertise) -> list[Effect]:
+        effects = self.attempt(client, "advertise", asked.number, lambda: self.acceptance.advertise(client, asked))
+        return [*self.arm_sweep(now), *effects]
+
+    def attempt(self, client: Client, kind: Kind, number: int, carry_out: Callable[[], list[Effect]]) -> list[Effect]:
+        if self.is_closing:
+            return [Send(client.name, Refusal(kind, number, CLOSING, may_retry=True))]
+        try:
+            return carry_out()
+        except BadRequest as problem:
+            return [Send(client.name, Refusal(kind, number, problem.reason, may_retry=False))]
+
+    def unsubscribe(self, now: float, client: Client, asked: Unsubscribe) -> list[Effect]:
+        effects = self.subscriptions.unsubscribe(client, asked)
+        return self.nothing_to_end(now, client, "unsubscribe", asked.number) if effects is None else effects
+
+    def unadvertise(self, now: float, client: Client, asked: Unadvertise) -> list[Effect]:
+        effects = self.acceptance.unadvertise(client, asked)
+        return self.nothing_to_end(now, client, "unadvertise", asked.number) if effects is None else effects
+
+    def nothing_to_end(self, now: float, client: Client, kind: Kind, number: int) -> list[Effect]:
+        """What is not there is ended already: a client that repeats its request gets its receipt."""
+        receipt = Receipt(kind, number, (self.node_id,), 1, now + self.params.clock_offset, "")
+        return [Send(client.name, receipt)]
+
+    def settle(self, now: float, settled: Settled) -> list[Effect]:
+        request = self.requests.take(settled.ticket)
+        if request is None:
+            return []
+        client = request.client
+        subscription = request.subject if isinstance(request.subject, Subscription) else None
+        is_superseded = request.kind == "subscribe" and not self.subscriptions.is_current(subscription)
+        if self.clients.get(client.name) is not client or is_superseded:
+            return [Drop(settled, CLIENT_LEFT)]
+        if settled.problem:
+            reason = f"the network did not carry it out: {settled.problem}; try again"[:TEXT_CHARS_MAX]
+            return [Send(client.name, Refusal(request.kind, request.number, reason, may_retry=True))]
+        at = now + self.params.clock_offset
+        brokers = settled.brokers[:BROKERS_NAMED_MAX]
+        count = max(settled.brokers_count, len(settled.brokers))
+        receipt = Receipt(request.kind, request.number, brokers, count, at, request.filter_text)
+        effects: list[Effect] = [Send(client.name, receipt)]
+        return effects if subscription is None else effects + self.subscriptions.settled(now, subscription, at)
+
+    # Timers, disk, the end.
+
+    def saved(self, now: float, saved: Saved) -> list[Effect]:
+        return self.publishers.saved(now, saved.name, saved.error)
+
+    def fire(self, now: float, fired: Fired) -> list[Effect]:
+        match fired.key:
+            case "sweep":
+                self.is_sweeping = False
+                self.references.sweep(now)
+                return [*self.publishers.sweep(now), *self.arm_sweep(now)]
+            case "ask":
+                return self.fetching.ask_again(now)
+            case ("save", str(name)):
+                return self.publishers.save_again(name)
+        return []
+
+    def arm_sweep(self, now: float) -> list[Effect]:
+        if self.is_sweeping or not (self.publishers.all or self.references.groups):
+            return []
+        self.is_sweeping = True
+        return [SetTimer("sweep", now + self.params.sweep_period)]
+
+    def close(self, now: float, close: Close) -> list[Effect]:
+        self.is_closing = True
+        return []
+
+    def finish_closing(self) -> list[Effect]:
+        is_saving = any(publisher.saving for publisher in self.publishers.all.values())
+        if self.requests.waiting or is_saving:
+            return []
+        self.is_closed = True
+        return [Deliver(Closed())]
+
+    def check(self) -> None:
+        self.publishers.check()
+        self.references.check()
+        self.subscriptions.check()
+        self.fetching.check()
+        assert len(self.deferred) <= self.params.deferred_max, "more waits than deferred_max allows"
+        assert self.is_loading or not self.deferred, "something waits for nothing"
+        for client in self.clients.values():
+            mine = self.subscriptions.of_client.get(client.name, {}).values()
+            pending = sum(
+                sum(size for _, size in each.outlet.ledger) + sum(map(batch_bytes, each.outlet.queue)) for each in mine
+            )
+            assert pending == client.pending_bytes <= self.params.pending_bytes_max, "pending bytes are miscounted"

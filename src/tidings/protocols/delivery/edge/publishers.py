@@ -1,0 +1,277 @@
+"""The publishers at this broker: what each has advertised and published, in memory and on disk.
+
+A publisher that left stays known, with its advertisements, until its history is too old: its publications can be
+fetched for as long as they are promised. If it went to another broker, both offer its advertisements for a while, each
+for the part that it stores; so the name of an advertisement ends with that of the broker.
+
+On disk. `publication/<publisher>/<number>` is a batch, `advertisement/<id>` an advertisement, `publisher/<name>` what
+was forgotten. After a restart the publishers are there again, as ones that left.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tidings.machine.effects import Drop, Effect, Save, Send, SetTimer
+from tidings.machine.message import NAME_CHARS_MAX
+from tidings.machine.publications import Publications
+from tidings.machine.signals import AdvertisementId, Offer, Ticket, Unoffer
+from tidings.model.errors import UsageError
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.model.language.parser import parse
+from tidings.protocols.delivery.edge.batches import size_bytes
+from tidings.protocols.delivery.edge.clients import BadRequest, Client
+from tidings.protocols.delivery.edge.history import NEVER, PublisherHistory, Store
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.messages import Accepted
+
+NOT_SAVED = "could not be saved; is saved again later"
+UNREADABLE = "was saved and cannot be read any more"
+
+encoder = msgspec.msgpack.Encoder()
+
+
+class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
+    publisher: str
+    number: int
+    filter: str
+
+
+class SavedPublisher(msgspec.Struct, frozen=True, array_like=True):
+    """What was forgotten: the number and the time of the last."""
+
+    publisher: str
+    through: int
+    at: float
+
+
+batch_decoder = msgspec.msgpack.Decoder(Publications)
+advertisement_decoder = msgspec.msgpack.Decoder(SavedAdvertisement)
+publisher_decoder = msgspec.msgpack.Decoder(SavedPublisher)
+
+
+def advertisement_id(publisher: NodeId, number: int, broker: NodeId) -> AdvertisementId:
+    return f"{publisher}/{number}@{broker}"
+
+
+def origin_of(advertisement: AdvertisementId) -> NodeId:
+    """The broker that offers it."""
+    return advertisement.rpartition("@")[2]
+
+
+def publisher_of(advertisement: AdvertisementId) -> NodeId:
+    return advertisement.rpartition("@")[0].rpartition("/")[0] or advertisement
+
+
+class Advertised:
+    def __init__(self, id: AdvertisementId, publisher: "Publisher", number: int, filter: Filter) -> None:
+        self.id, self.publisher, self.number, self.filter = id, publisher, number, filter
+        self.is_everything = filter.residual is None and () in filter.conjunctions
+        """Then only routing needs to decode a head, and it refuses what is malformed."""
+        self.within: set[bytes] = set()
+        """Heads that are known to match."""
+
+
+class Publisher:
+    def __init__(self, name: NodeId, store: Store) -> None:
+        self.name = name
+        self.history = PublisherHistory(store)
+        self.advertisements: dict[int, Advertised] = {}
+        self.client: Client | None = None
+        self.left_at = 0.0
+        self.first = 1
+        """With this number the present life of the publisher began."""
+        self.through = 0
+        """Publications up to this number were taken or declined."""
+        self.accepted_at = NEVER
+        self.saving: dict[str, Publications] = {}
+        """What is on its way to the disk, in that order."""
+
+    @property
+    def saved_through(self) -> int:
+        first = next(iter(self.saving.values()), None)
+        return self.through if first is None else first.numbers[0] - 1
+
+
+class Publishers:
+    def __init__(self, node_id: NodeId, params: EdgeParams) -> None:
+        self.node_id, self.params = node_id, params
+        self.store = Store(params)
+        self.all: dict[NodeId, Publisher] = {}
+        self.offered: dict[AdvertisementId, Advertised] = {}
+
+    # Who is there.
+
+    def arrive(self, client: Client) -> None:
+        publisher = self.all.get(client.name)
+        if publisher is not None:
+            publisher.client = client
+
+    def leave(self, now: float, client: Client) -> list[Effect]:
+        publisher = self.all.get(client.name)
+        if publisher is None or publisher.client is not client:
+            return []
+        publisher.client, publisher.left_at = None, now
+        return self.sweep(now) if self.params.history_age == 0 else []
+
+    def of(self, client: Client) -> Publisher:
+        """The client as a publisher, from now on if not before."""
+        publisher = self.all.get(client.name)
+        if publisher is None:
+            if len(self.all) >= self.params.publishers_max:
+                raise BadRequest("this broker has as many publishers as it may have; publish at another one")
+            publisher = self.all[client.name] = Publisher(client.name, self.store)
+        publisher.client = client
+        return publisher
+
+    # Advertisements.
+
+    def advertise(self, publisher: Publisher, number: int, filter: Filter) -> tuple[Advertised, list[Effect]]:
+        """The advertisement under this number. One of an earlier life of the client, which began to number anew, is
+        withdrawn if it has another filter."""
+        known = publisher.advertisements.get(number)
+        if known is not None and known.filter == filter:
+            return known, []
+        id = advertisement_id(publisher.name, number, self.node_id)
+        if len(id) > NAME_CHARS_MAX:
+            raise BadRequest("the names of client and broker are too long together; connect by a shorter name")
+        effects: list[Effect] = [] if known is None else [Unoffer(known.id)]
+        known = publisher.advertisements[number] = self.offered[id] = Advertised(id, publisher, number, filter)
+        if self.params.is_durable:
+            record = SavedAdvertisement(publisher.name, number, filter.text())
+            effects.append(Save(f"advertisement/{id}", encoder.encode(record)))
+        return known, effects
+
+    def withdraw(self, known: Advertised, ticket: Ticket | None = None) -> list[Effect]:
+        del self.offered[known.id]
+        effects: list[Effect] = [Unoffer(known.id, ticket)]
+        if self.params.is_durable:
+            effects.append(Save(f"advertisement/{known.id}", None))
+        return effects
+
+    # Publications.
+
+    def keep(self, publisher: Publisher, batch: Publications, size: int) -> list[Effect]:
+        """Store a batch that was accepted."""
+        if self.params.history_age == 0:
+            publisher.history.forget(batch.numbers[-1], batch.accepted_at)
+            return []
+        forgotten = publisher.history.append(batch, size)
+        if not self.params.is_durable:
+            return []
+        name = batch_name(batch)
+        publisher.saving[name] = batch
+        return [Save(name, encoder.encode(batch)), *self.save_forgotten(publisher, forgotten)]
+
+    def save_forgotten(self, publisher: Publisher, forgotten: Sequence[Publications]) -> list[Effect]:
+        if not forgotten or not self.params.is_durable:
+            return []
+        history = publisher.history
+        record = SavedPublisher(publisher.name, history.forgotten_through, history.forgotten_at)
+        removals = [Save(batch_name(batch), None) for batch in forgotten]
+        return [Save(f"publisher/{publisher.name}", encoder.encode(record)), *removals]
+
+    def being_saved(self, name: str) -> tuple[Publisher, Publications] | None:
+        publisher = self.all.get(name.partition("/")[2].rpartition("/")[0])
+        batch = None if publisher is None else publisher.saving.get(name)
+        return None if publisher is None or batch is None else (publisher, batch)
+
+    def saved(self, now: float, name: str, error: str | None) -> list[Effect]:
+        found = self.being_saved(name)
+        if found is None:
+            return [] if error is None else [Drop(name, NOT_SAVED)]
+        if error is not None:
+            return [Drop(name, NOT_SAVED), SetTimer(("save", name), now + self.params.save_again_after)]
+        publisher = found[0]
+        before = publisher.saved_through
+        del publisher.saving[name]
+        if publisher.client is None or publisher.saved_through == before:
+            return []
+        return [Send(publisher.client.name, Accepted(publisher.saved_through))]
+
+    def save_again(self, name: str) -> list[Effect]:
+        found = self.being_saved(name)
+        return [] if found is None else [Save(name, encoder.encode(found[1]))]
+
+    # A restart, and age.
+
+    def forget_all(self) -> None:
+        """What is in memory is going to be read from disk."""
+        self.all.clear()
+        self.offered.clear()
+        self.store.size_bytes = 0
+
+    def load(self, now: float, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
+        """What was there before a restart. The advertisements are offered again."""
+        effects: list[Effect] = []
+        for name, data in entries:
+            try:
+                self.restore(name, data)
+            except (msgspec.MsgspecError, UsageError, ValueError):
+                effects.append(Drop(name, UNREADABLE))
+        for publisher in self.all.values():
+            publisher.left_at = now
+            forgotten = publisher.history.trim(now + self.params.clock_offset)
+            effects += self.save_forgotten(publisher, forgotten)
+        return effects + [Offer(each.id, each.publisher.name, each.filter) for each in self.offered.values()]
+
+    def restore(self, name: str, data: bytes) -> None:
+        # Sorted by name: advertisements, then publications in the order of their numbers, then publishers.
+        match name.partition("/")[0]:
+            case "advertisement":
+                record = advertisement_decoder.decode(data)
+                publisher = self.restored(record.publisher)
+                self.advertise(publisher, record.number, parse(record.filter))
+            case "publication":
+                batch = batch_decoder.decode(data)
+                publisher = self.restored(batch.publisher)
+                if not batch.numbers or batch.numbers[0] <= publisher.through:
+                    raise ValueError("the order of publications is broken")
+                publisher.history.append(batch, size_bytes(batch))
+                publisher.through, publisher.accepted_at = batch.numbers[-1], batch.accepted_at
+            case "publisher":
+                marks = publisher_decoder.decode(data)
+                publisher = self.restored(marks.publisher)
+                publisher.through = max(publisher.through, marks.through)
+                publisher.accepted_at = max(publisher.accepted_at, marks.at)
+                publisher.history.forget(marks.through, marks.at)
+
+    def restored(self, name: NodeId) -> Publisher:
+        if name not in self.all:
+            self.all[name] = Publisher(name, self.store)
+        return self.all[name]
+
+    def sweep(self, now: float) -> list[Effect]:
+        """Forget what became too old, and with it the publishers that left before."""
+        effects: list[Effect] = []
+        for publisher in list(self.all.values()):
+            forgotten = publisher.history.trim(now + self.params.clock_offset)
+            effects += self.save_forgotten(publisher, forgotten)
+            is_over = publisher.client is None and now - publisher.left_at >= self.params.history_age
+            if is_over and not publisher.saving:
+                effects += self.remove(publisher)
+        return effects
+
+    def remove(self, publisher: Publisher) -> list[Effect]:
+        effects = self.save_forgotten(publisher, publisher.history.clear())
+        for known in publisher.advertisements.values():
+            effects += self.withdraw(known)
+        del self.all[publisher.name]
+        if self.params.is_durable:
+            effects.append(Save(f"publisher/{publisher.name}", None))
+        return effects
+
+    def check(self) -> None:
+        for publisher in self.all.values():
+            publisher.history.check()
+            stored = publisher.history.batches
+            assert not stored or stored[-1].numbers[-1] <= publisher.through, "stored but not taken"
+            assert all(self.offered.get(each.id) is each for each in publisher.advertisements.values())
+        held = sum(publisher.history.size_bytes for publisher in self.all.values())
+        assert held == self.store.size_bytes <= self.params.history_bytes_total_max, "the store is miscounted"
+
+
+def batch_name(batch: Publications) -> str:
+    """Sorted names are in the order of numbers."""
+    return f"publication/{batch.publisher}/{batch.numbers[0]:019d}"

@@ -1,0 +1,236 @@
+"""The subscriber's side of an edge: which publications each client gets, from which one on, and what happens when it
+is slow.
+
+The problem. While a subscription spreads through the network, publications of some publishers reach us already and
+those of others do not: what a subscriber gets in that time is a matter of luck. Later, links break and publications are
+lost with them. A subscription shall have a definite beginning, and no holes behind it.
+
+The idea. For each subscription and publisher there is a *stream* with a state and a position, the number up to which
+everything was passed on. Only an active stream passes on what arrives; anything else is dropped here, because it will
+come in another way:
+
+    none        streams are active at once.
+    installed   active when routing says that the subscription is in place everywhere (`Settled`); then the receipt
+                goes out. Nothing comes before it.
+    reference   history is asked for at once, behind the position or since a time; its answer makes the stream active.
+
+An advertisement that becomes known later, or again after a break, makes its publisher's stream ask for history: behind
+its position, or if it has none since the beginning of the subscription. Since the subscription goes ahead of the
+question and new publications come behind the answer, there is no gap, and since numbers ascend, no repetition. All
+advertisements of a publisher share one stream, so that its order is kept among them.
+
+Slow clients. A subscription has an *outlet*: a window and a queue. When there is no room, the policy decides:
+
+    wait          the stream lags: it stops where it is, and when the client has taken enough it asks for history.
+    drop oldest   the front of the queue makes room.
+    drop newest   what just came is given up.
+    disconnect    the client is turned out.
+
+History is asked for as far as there is room, whatever the policy. What is given up is counted by reason, and the client
+is told with `Missed` when it next takes something; if history was forgotten before it was asked for, at once.
+
+Guaranteed. Per publisher, ascending numbers without repetition. With "installed" and "reference": everything that
+matches from the beginning on, as long as histories hold it and the policy is wait; otherwise `Missed`. Not guaranteed:
+order between publishers (G-57).
+
+Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract), G-46, G-48, G-49, G-51, G-55.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.publications import Publications
+from tidings.machine.signals import Known, Matched, SubscriptionKey, Unwant, Want, Wants
+from tidings.model.identity import NodeId
+from tidings.protocols.delivery.edge.admission import Admission, deliver, tell_missed
+from tidings.protocols.delivery.edge.batches import pick
+from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request, Requests, read_filter
+from tidings.protocols.delivery.edge.fetching import Fetching
+from tidings.protocols.delivery.edge.packing import joined
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.streams import Subscription
+from tidings.protocols.delivery.messages import History, Subscribe, Taken, Unsubscribe
+
+NO_SUBSCRIPTION = "for a subscription that is not there"
+NOT_UNDER_WAY = "takes what was not on the way"
+
+
+class Subscriptions:
+    def __init__(self, params: EdgeParams, requests: Requests, admission: Admission, fetching: Fetching) -> None:
+        self.params, self.requests, self.admission, self.fetching = params, requests, admission, fetching
+        self.all: dict[SubscriptionKey, Subscription] = {}
+        self.of_client: dict[NodeId, dict[int, Subscription]] = {}
+
+    # Coming and going.
+
+    def subscribe(self, now: float, client: Client, asked: Subscribe) -> list[Effect]:
+        filter = read_filter(asked.filter, client.subscribe_bound, "subscribe to")
+        mine = self.of_client.setdefault(client.name, {})
+        earlier = mine.get(asked.number)
+        if earlier is None and len(mine) >= self.params.subscriptions_max:
+            raise BadRequest(f"a client has at most {self.params.subscriptions_max} subscriptions; unsubscribe one")
+        if earlier is not None and earlier.filter != filter:
+            raise BadRequest(f"subscription {asked.number} has another filter; unsubscribe it, or take the next number")
+        if asked.window < 1:
+            raise BadRequest("window: 0 lets nothing through; ask for at least 1")
+        if earlier is not None:
+            self.forget(earlier)
+        subscription = Subscription(client, asked, filter, self.params)
+        mine[asked.number] = self.all[subscription.key] = subscription
+        subscription.known_before = self.fetching.news
+        request = Request("subscribe", client, asked.number, subscription.filter_text, subscription)
+        ticket = self.requests.add(request)
+        # The subscription leaves ahead of the question for history, on every link.
+        effects: list[Effect] = [Want(subscription.key, filter, ticket)]
+        if asked.guarantee != "installed":
+            arrived_at = now + self.params.clock_offset
+            is_from_installation = asked.after and asked.since is None and self.params.unlisted == "installation"
+            since = arrived_at if asked.since is None else asked.since
+            subscription.since = None if is_from_installation else since
+        if asked.guarantee == "reference":
+            effects += self.fetching.ask(now, subscription, self.fetching.publishers_for(filter))
+        return effects
+
+    def unsubscribe(self, client: Client, asked: Unsubscribe) -> list[Effect] | None:
+        """None if there is nothing to end."""
+        subscription = self.of_client.get(client.name, {}).get(asked.number)
+        if subscription is None:
+            return None
+        ticket = self.requests.add(Request("unsubscribe", client, asked.number))
+        self.forget(subscription)
+        return [*tell_missed(subscription), Unwant(subscription.key, ticket)]
+
+    def leave(self, client: Client) -> list[Effect]:
+        mine = list(self.of_client.pop(client.name, {}).values())
+        for subscription in mine:
+            self.forget(subscription)
+        return [Unwant(subscription.key) for subscription in mine]
+
+    def forget(self, subscription: Subscription) -> None:
+        del self.all[subscription.key]
+        self.of_client.get(subscription.client.name, {}).pop(subscription.number, None)
+        self.fetching.forget(subscription)
+        subscription.outlet.close()
+
+    def is_current(self, subscription: Subscription | None) -> bool:
+        """Whether it was not ended, or made again, meanwhile."""
+        return subscription is not None and self.all.get(subscription.key) is subscription
+
+    def settled(self, now: float, subscription: Subscription, at: float) -> list[Effect]:
+        """The subscription is in place everywhere: the receipt has just gone out."""
+        subscription.is_settled = True
+        if subscription.guarantee != "installed":
+            return []
+        subscription.since = at - 2 * self.params.clock_error
+        # What was advertised meanwhile may not have been waited for.
+        late = self.fetching.publishers_for(subscription.filter, subscription.known_before)
+        return self.fetching.ask(now, subscription, late)
+
+    # Advertisements.
+
+    def learn(self, now: float, known: Known) -> list[Effect]:
+        """An advertisement became known, or is known again: whoever must not miss anything asks for history."""
+        self.fetching.learn(known)
+        effects: list[Effect] = []
+        for subscription in list(self.all.values()):
+            is_complete = subscription.guarantee == "reference" or (
+                subscription.guarantee == "installed" and subscription.is_settled
+            )
+            if is_complete and known.filter.overlaps(subscription.filter):
+                effects += self.fetching.ask(now, subscription, [known.publisher])
+        return effects
+
+    def hear(self, now: float, history: History) -> list[Effect]:
+        return self.fetching.hear(now, self.all.get((history.client, history.subscription)), history)
+
+    # Publications.
+
+    def pass_on(self, now: float, matched: Matched) -> list[Effect]:
+        """Publications arrived."""
+        batch, wanted = matched.batch, matched.wanted
+        effects: list[Effect] = []
+        if type(wanted) is Wants:
+            shares = self.shares(batch, wanted.places, effects)
+        elif not wanted:
+            return []
+        elif len(wanted[0]) == 1 and wanted.count(wanted[0]) == len(wanted):
+            # The usual case: one subscription wants all of them.
+            shares = self.shares(batch, {wanted[0][0]: None}, effects)
+        else:
+            shares = self.shares(batch, places_of(wanted), effects)
+        leaving: dict[NodeId, list[tuple[Subscription, Publications]]] = {}
+        for subscription, part in shares:
+            stream = subscription.streams.get(batch.publisher) or self.fetching.stream(subscription, batch.publisher)
+            ready = self.admission.admit(subscription, stream, part, effects)
+            if ready is not None:
+                leaving.setdefault(subscription.client.name, []).append((subscription, ready))
+        for client, mine in leaving.items():
+            if len(mine) == 1:
+                effects.append(deliver(*mine[0]))
+            else:
+                effects += [Send(client, delivery) for delivery in joined(mine)]
+        return effects
+
+    def shares(
+        self, batch: Publications, places_of: Mapping[SubscriptionKey, list[int] | None], effects: list[Effect]
+    ) -> list[tuple[Subscription, Publications]]:
+        """For each subscription what of the batch it wants. Those that want the same get the same object."""
+        parts: dict[int, Publications] = {}
+        made = []
+        for key, places in places_of.items():
+            part = batch
+            if places is not None and len(places) < len(batch.numbers):
+                known = parts.get(id(places))
+                part = parts[id(places)] = pick(batch, places) if known is None else known
+            subscription = self.all.get(key)
+            if subscription is None:
+                effects.append(Drop(part, NO_SUBSCRIPTION))
+            else:
+                made.append((subscription, part))
+        return made
+
+    # Room.
+
+    def take(self, now: float, client: Client, taken: Taken) -> list[Effect]:
+        subscription = self.of_client.get(client.name, {}).get(taken.subscription)
+        if subscription is None:
+            return [Drop(taken, NO_SUBSCRIPTION)]
+        effects: list[Effect] = []
+        if subscription.outlet.taken(taken.count):
+            effects.append(Drop(taken, NOT_UNDER_WAY))
+        effects += tell_missed(subscription)
+        for batch in subscription.outlet.flow():
+            subscription.delivered += len(batch.numbers)
+            effects.append(deliver(subscription, batch))
+        return effects + self.fetching.catch_up(now, client) if client.lagging else effects
+
+    def check(self) -> None:
+        for key, subscription in self.all.items():
+            subscription.check()
+            assert self.of_client[key[0]][key[1]] is subscription
+
+
+def places_by_key(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[SubscriptionKey, list[int]]:
+    """Where in a batch stands what each subscription wants. Those that want the same have the same list."""
+    places_of_keys: dict[tuple[SubscriptionKey, ...], list[int]] = {}
+    for place, keys in enumerate(wanted):
+        places_of_keys.setdefault(keys, []).append(place)
+    places_of: dict[SubscriptionKey, list[int]] = {}
+    for keys, places in places_of_keys.items():
+        for key in keys:
+            earlier = places_of.get(key)
+            places_of[key] = places if earlier is None else sorted(earlier + places)
+    return places_of
+
+
+def places_of(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[SubscriptionKey, list[int] | None]:
+    """For each subscription the places of what it wants. Those that want the same get the same list."""
+    places_of_keys: dict[tuple[SubscriptionKey, ...], list[int]] = {}
+    for place, keys in enumerate(wanted):
+        places_of_keys.setdefault(keys, []).append(place)
+    found: dict[SubscriptionKey, list[int] | None] = {}
+    for keys, places in places_of_keys.items():
+        for key in keys:
+            earlier = found.get(key)
+            found[key] = places if earlier is None else sorted(earlier + places)
+    return found

@@ -1,0 +1,1 @@
+"""The client's side of delivery: what it asked for, over all its connections."""

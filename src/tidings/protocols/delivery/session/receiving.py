@@ -1,0 +1,135 @@
+"""One subscription of a client: what it asked for, and how far it has come.
+
+`positions` holds for each publisher the number up to which everything arrived. After a break the subscription is made
+again behind these positions (and, for publishers of whom nothing came yet, since the time of the receipt), so it
+continues where it was. Brokers deliver the publications of one publisher in ascending order; so a number that is not
+above the position is a repetition.
+
+The window is one of the link: the broker counts what it sent over it and was not told to be taken. What is `held` here
+from before a break is not its affair, so the application takes that first and nobody is told. While a whole window is
+still held the subscription is not made again. So there are never more than two windows here, however often links break.
+"""
+
+from operator import lt
+
+from tidings.protocols.delivery.messages import PUBLISHERS_MAX, Receipt, Subscribe
+from tidings.protocols.delivery.session.items import OpenSubscription
+
+POSITIONS_BYTES_MAX = 512 * 1024
+"""Positions that one message names: half a frame."""
+
+UNTOLD_BYTES_MAX = 8 * 1024
+"""Taken by the application without the broker knowing; for all subscriptions of a client together that stays below what
+the broker lets be under way."""
+
+POSITION_BYTES = 2 + 3 + 9
+"""What a position takes besides its name: marks, lengths, the number."""
+
+
+class Receiving:
+    def __init__(self, number: int, request: OpenSubscription) -> None:
+        self.number, self.request = number, request
+        self.receipt: Receipt | None = None
+        """The first one: from its time on the guarantee holds, across all breaks."""
+        self.positions: dict[str, int] = {}
+        self.is_asked = False
+        """Whether the broker of this link knows of it."""
+        self.held = 0
+        """What came over this link, and the application has not taken."""
+        self.held_before = 0
+        """The same of earlier links; it is taken first."""
+        self.taken = 0
+        """Taken by the application, and the broker does not know it yet."""
+        self.bytes_untold = 0
+        """What came since the broker was last told."""
+
+    @property
+    def step(self) -> int:
+        """The broker is told in such steps what was taken."""
+        return max(1, self.request.window // 2)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the broker should be told. Few large publications may be all that it lets be under way at a time, so
+        it is also told when everything was taken and that was much."""
+        return self.taken >= self.step or (self.taken > 0 and not self.held and self.bytes_untold >= UNTOLD_BYTES_MAX)
+
+    @property
+    def may_ask(self) -> bool:
+        return self.held_before < self.request.window
+
+    def link_lost(self) -> None:
+        self.held_before += self.held
+        self.held = self.taken = self.bytes_untold = 0
+        self.is_asked = False
+
+    def take(self, count: int) -> None:
+        """The application took so many."""
+        before = min(count, self.held_before)
+        self.held_before -= before
+        told = min(count - before, self.held)
+        self.held -= told
+        self.taken += told
+
+    def subscribe(self) -> Subscribe:
+        """The message that begins it, or continues it after a break."""
+        asked, since, after = self.request, self.request.since, dict(self.request.after)
+        guarantee = asked.guarantee
+        if self.receipt is not None and guarantee != "none":
+            # A time that the application named stays; without one the promise began with the receipt.
+            since = self.receipt.at if since is None else since
+            after |= self.positions
+            guarantee = "reference"
+        return Subscribe(
+            self.number,
+            asked.filter,
+            guarantee,
+            since,
+            fitting(after),
+            asked.group,
+            asked.policy,
+            asked.queue_max,
+            asked.window,
+        )
+
+    def admit(self, publisher: str, numbers: tuple[int, ...]) -> list[int] | None:
+        """Take note of numbers that arrived. Answers with the places of those that are new; None means all."""
+        position = self.positions.get(publisher)
+        if (position is None or numbers[0] > position) and all(map(lt, numbers, numbers[1:])):
+            self.move(publisher, numbers[-1])
+            return None
+        places: list[int] = []
+        for place, number in enumerate(numbers):
+            if position is None or number > position:
+                places.append(place)
+                position = number
+        if places:
+            assert position is not None
+            self.move(publisher, position)
+        return places
+
+    def move(self, publisher: str, position: int) -> None:
+        self.positions[publisher] = position
+        if len(self.positions) > PUBLISHERS_MAX:
+            del self.positions[next(iter(self.positions))]
+
+    def check(self) -> None:
+        assert self.taken >= 0 and not self.is_due, "the broker should have been told what was taken"
+        assert self.held >= 0 and self.held_before >= 0, "more was taken than there was"
+        assert self.held + self.taken <= self.request.window, "the window does not hold"
+        assert self.held_before <= 2 * self.request.window, "too much is held"
+        assert self.is_asked or not (self.held or self.taken), "something came unasked"
+        assert len(self.positions) <= PUBLISHERS_MAX, "too many positions"
+
+
+def fitting(positions: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    """As many of them, from the last backwards, as a message holds. From the other publishers everything since a time
+    comes again, and what we have of it is recognised."""
+    chosen: list[tuple[str, int]] = []
+    room = POSITIONS_BYTES_MAX
+    for publisher, number in reversed(positions.items()):
+        room -= len(publisher.encode()) + POSITION_BYTES
+        if room < 0 or len(chosen) == PUBLISHERS_MAX:
+            break
+        chosen.append((publisher, number))
+    return tuple(reversed(chosen))

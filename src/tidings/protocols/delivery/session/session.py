@@ -1,0 +1,338 @@
+"""Session: the client's end of delivery, which outlives the connections it runs over.
+
+The problem. An application subscribes and publishes once and wants to be done with it. Connections break, brokers are
+restarted, and the same application is then served by another broker that has never heard of it. Nothing that was
+promised may get lost by that, and nothing may come twice.
+
+The idea. The client keeps what a broker needs to know of it: its advertisements, its subscriptions with how far each
+has come, and the publications that no broker has accepted yet. Whenever a broker begins to serve us (`PeerUp`, from
+access), all of it is said again, under the same numbers: advertisements first, then publications, then subscriptions
+with their positions. The broker recognises publications that it had already; we recognise those that reach us twice.
+So brokers need no memory of clients that left, and it makes no difference which broker it is.
+
+State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standing.py`); for
+each subscription its positions and what the application has not taken (`receiving.py`); `publishing`, the
+window of publications that are not accepted, and `receipts`, those of publications that are still to come
+(`publishing.py`).
+
+Messages. Those of `delivery/messages.py` between client and broker. What the application took is told with `Taken` in steps of
+half a window, or when much was taken and nothing is left, not for each event. Timer ("retry", kind, number): a request
+that was refused for now is made again, `retries_max` times, with waits that double.
+
+Guaranteed, for what the broker's histories still hold: an installed subscription gets everything that is accepted
+anywhere after its receipt, once, across any number of breaks; a publication that `PublishBatch` was taken for reaches a
+broker, once, as long as this process lives. Not guaranteed: anything for subscriptions with guarantee "none" while
+there is no link; a receipt for publications that were accepted just before a break (the application hears `Failed`,
+though they are on their way). What a broker could not keep is told with `Missed`.
+
+The requests of the application and the answers it gets are in `items.py`.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Send
+from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
+from tidings.model.identity import NodeId
+from tidings.protocols.delivery.messages import (
+    Accepted,
+    Advertise,
+    Declined,
+    Delivery,
+    Missed,
+    Receipt,
+    Refusal,
+    Subscribe,
+    Taken,
+    Unadvertise,
+    Unsubscribe,
+)
+from tidings.protocols.delivery.session.items import (
+    Arrived,
+    Begun,
+    CloseAdvertisement,
+    CloseSubscription,
+    Confirmed,
+    Failed,
+    OpenAdvertisement,
+    OpenSubscription,
+    PublishBatch,
+    Took,
+)
+from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.delivery.session.publishing import Publishing, Receipts
+from tidings.protocols.delivery.session.receiving import Receiving
+from tidings.protocols.delivery.session.standing import NO_SUCH, NOT_ASKED, Standing, Standings
+
+NOT_OUR_BROKER = "comes from a node that does not serve us"
+UNKNOWN_SUBSCRIPTION = "for a subscription that is not there any more"
+REPEATED = "received already"
+WINDOW_FULL = "as much as is allowed waits to be accepted by the broker; wait until some is"
+RECEIPT_LOST = "the link broke before the receipt came; the broker has accepted the publications and passes them on"
+TOO_SLOW = "too slow"
+"""How the reason begins for which a subscription with the policy "disconnect" ends."""
+WINDOW_IGNORED = "the broker sent more than the window of the subscription allows"
+
+
+class Session:
+    """`Session(SessionParams(), rng)`. A process that comes back under the name of an earlier one gives a
+    `first_publication` above all numbers that the earlier one used."""
+
+    messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed)
+
+    def __init__(self, params: SessionParams, rng: Random, first_publication: int = 1) -> None:
+        self.params = params
+        self.broker: NodeId | None = None
+        self.advertisements = Standings("advertise", "unadvertise", params.advertisements_max, params, rng, self.send)
+        self.subscriptions = Standings("subscribe", "unsubscribe", params.subscriptions_max, params, rng, self.send)
+        self.receiving: dict[int, Receiving] = {}
+        """The subscriptions that are open, by number."""
+        self.first_publication = first_publication
+        self.publishing = Publishing(params.window_publications, params.window_bytes, first_publication)
+        self.receipts = Receipts()
+        self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
+            Fired: self.retry,
+            PeerUp: self.served,
+            PeerDown: self.left_alone,
+            TurnedAway: lambda now, signal: [Deliver(signal)],
+            OpenSubscription: self.open_subscription,
+            CloseSubscription: self.close_subscription,
+            OpenAdvertisement: self.open_advertisement,
+            CloseAdvertisement: lambda now, request: self.advertisements.close(request.ticket, request.number),
+            PublishBatch: self.publish,
+            Took: self.took,
+            Receipt: self.confirmed,
+            Refusal: self.refused,
+            Accepted: self.accepted,
+            Declined: lambda now, message: [Deliver(message)],
+            Delivery: self.delivered,
+            Missed: self.missed,
+        }
+
+    def start(self, now: float) -> list[Effect]:
+        self.broker = None
+        for receiving in self.receiving.values():
+            receiving.link_lost()
+        return []
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        if type(input) is Received:
+            if input.sender != self.broker:
+                return [Drop(input.message, NOT_OUR_BROKER)]
+            input = input.message
+        handler = self.handlers.get(type(input))
+        return [] if handler is None else handler(now, input)
+
+    def send(self, *messages: Any) -> list[Effect]:
+        """To the broker; without one, it is said when there is one."""
+        return [] if self.broker is None else [Send(self.broker, message) for message in messages]
+
+    def retry(self, now: float, fired: Fired) -> list[Effect]:
+        match fired.key:
+            case ("retry", "subscribe", int(number)):
+                return self.subscriptions.retry(number)
+            case ("retry", "advertise", int(number)):
+                return self.advertisements.retry(number)
+        return []
+
+    # A broker comes and goes.
+
+    def served(self, now: float, signal: PeerUp) -> list[Effect]:
+        self.broker = signal.broker
+        unaccepted = [sent.message for sent in self.publishing.kept]
+        needed = {message.advertisement for message in unaccepted}
+        advertisements = list(self.advertisements.all.values())
+        again = [it.opening() for it in advertisements if it.number in needed or not it.is_leaving]
+        again += unaccepted
+        again += [it.closing for it in advertisements if it.is_leaving]
+        again += [self.ask(it) for it in self.receiving.values() if it.may_ask]
+        return [Deliver(signal), *self.send(*again)]
+
+    def ask(self, receiving: Receiving) -> Subscribe:
+        receiving.is_asked = self.broker is not None
+        return receiving.subscribe()
+
+    def left_alone(self, now: float, signal: PeerDown) -> list[Effect]:
+        effects: list[Effect] = [Deliver(signal)]
+        if self.broker is None:
+            return effects
+        self.broker = None
+        for receiving in self.receiving.values():
+            receiving.link_lost()
+        effects += self.advertisements.link_lost() + self.subscriptions.link_lost()
+        # A broker forgets the subscriptions of a client whose link is gone; its advertisements it keeps for a while.
+        effects += self.subscriptions.forget_leaving()
+        lost = self.receipts.behind(self.publishing.through)
+        self.receipts.give_up(lost)
+        return effects + [Deliver(Failed(ticket, RECEIPT_LOST)) for ticket in lost]
+
+    # What the application asks for.
+
+    def open_subscription(self, now: float, request: OpenSubscription) -> list[Effect]:
+        number = self.subscriptions.next
+        receiving = Receiving(number, request)
+        effects = self.subscriptions.open(
+            Standing(number, request.ticket, lambda: self.ask(receiving), Unsubscribe(number))
+        )
+        if self.subscriptions.is_open(number):
+            self.receiving[number] = receiving
+        return effects
+
+    def close_subscription(self, now: float, request: CloseSubscription) -> list[Effect]:
+        self.receiving.pop(request.number, None)
+        effects = self.subscriptions.close(request.ticket, request.number)
+        return effects if self.broker is not None else effects + self.subscriptions.forget_leaving()
+
+    def open_advertisement(self, now: float, request: OpenAdvertisement) -> list[Effect]:
+        number = self.advertisements.next
+        message = Advertise(number, request.filter, self.first_publication)
+        return self.advertisements.open(Standing(number, request.ticket, lambda: message, Unadvertise(number)))
+
+    def publish(self, now: float, request: PublishBatch) -> list[Effect]:
+        if not self.advertisements.is_open(request.advertisement):
+            return self.give_up(request, NO_SUCH)
+        size_bytes = sum(map(len, request.heads)) + sum(map(len, request.payloads))
+        if not self.publishing.has_room(len(request.heads), size_bytes):
+            return self.give_up(request, WINDOW_FULL)
+        first = self.publishing.next
+        made = self.publishing.add(request.advertisement, request.heads, request.payloads, request.ticket)
+        effects: list[Effect] = []
+        if request.ticket is not None and made:
+            effects.append(Deliver(Begun(request.ticket, first)))
+            self.receipts.wait_for(request.ticket, made)
+        return effects + self.send(*(sent.message for sent in made))
+
+    def give_up(self, request: PublishBatch, reason: str) -> list[Effect]:
+        told = [] if request.ticket is None else [Deliver(Failed(request.ticket, reason))]
+        return [Drop(request, reason), *told]
+
+    def took(self, now: float, request: Took) -> list[Effect]:
+        receiving = self.receiving.get(request.subscription)
+        if receiving is None:
+            return []
+        receiving.take(request.count)
+        if not receiving.is_asked and receiving.may_ask and self.broker is not None:
+            return self.send(self.ask(receiving))
+        return self.tell_taken(receiving)
+
+    def tell_taken(self, receiving: Receiving) -> list[Effect]:
+        if not receiving.is_due:
+            return []
+        taken, receiving.taken, receiving.bytes_untold = receiving.taken, 0, 0
+        return self.send(Taken(receiving.number, taken))
+
+    # What the broker answers.
+
+    def accepted(self, now: float, message: Accepted) -> list[Effect]:
+        if not self.publishing.through < message.through < self.publishing.next:
+            return [Drop(message, NOT_ASKED)]
+        self.publishing.accept(message.through)
+        return [Deliver(message)]
+
+    def confirmed(self, now: float, receipt: Receipt) -> list[Effect]:
+        if receipt.kind == "publish":
+            return self.reached(receipt)
+        if receipt.kind in ("advertise", "unadvertise"):
+            return self.advertisements.confirmed(receipt)
+        receiving = self.receiving.get(receipt.number)
+        if receiving is not None and receipt.kind == "subscribe" and receiving.receipt is None:
+            receiving.receipt = receipt
+        return self.subscriptions.confirmed(receipt)
+
+    def reached(self, receipt: Receipt) -> list[Effect]:
+        ticket = self.receipts.awaited.get(receipt.number)
+        if ticket is None:
+            return [Drop(receipt, NOT_ASKED)]
+        return [Deliver(Confirmed(ticket, receipt))] if self.receipts.came(receipt.number) else []
+
+    def refused(self, now: float, refusal: Refusal) -> list[Effect]:
+        if refusal.kind == "publish":
+            return self.not_reached(refusal)
+        if refusal.kind in ("advertise", "unadvertise"):
+            return self.advertisements.refused(now, refusal)
+        effects = self.subscriptions.refused(now, refusal)
+        if not self.subscriptions.is_open(refusal.number):
+            self.receiving.pop(refusal.number, None)
+        return effects
+
+    def not_reached(self, refusal: Refusal) -> list[Effect]:
+        ticket = self.receipts.awaited.get(refusal.number)
+        if ticket is None:
+            return [Drop(refusal, NOT_ASKED)]
+        self.receipts.give_up({ticket: None})
+        return [Deliver(Failed(ticket, refusal.reason, refusal.may_retry))]
+
+    # Events.
+
+    def delivered(self, now: float, message: Delivery) -> list[Effect]:
+        effects: list[Effect] = []
+        if not message.numbers:
+            return effects
+        if len(message.matched) == 1:
+            for number in message.matched[0]:
+                effects += self.arrived(number, message, None)
+            return effects
+        places: dict[int, list[int]] = {}
+        for place, numbers in enumerate(message.matched):
+            for number in numbers:
+                places.setdefault(number, []).append(place)
+        for number, chosen in places.items():
+            effects += self.arrived(number, message, chosen)
+        return effects
+
+    def arrived(self, number: int, message: Delivery, chosen: list[int] | None) -> list[Effect]:
+        """Those publications of a message that match one subscription; None is all of them."""
+        receiving = self.receiving.get(number)
+        if receiving is None:
+            return [Drop(message, UNKNOWN_SUBSCRIPTION)]
+        batch = picked(message, chosen)
+        numbers, heads, payloads = batch
+        if not receiving.is_asked:
+            return [Drop(message, UNKNOWN_SUBSCRIPTION)]
+        if receiving.held + receiving.taken + len(numbers) > receiving.request.window:
+            assert self.broker is not None
+            return [Drop(message, WINDOW_IGNORED), Disconnect(self.broker, WINDOW_IGNORED)]
+        receiving.bytes_untold += sum(map(len, heads)) + sum(map(len, payloads))
+        fresh = receiving.admit(message.publisher, numbers)
+        effects: list[Effect] = []
+        if fresh is not None:
+            # What is dropped here is out of the way as well, and the broker has to know.
+            receiving.taken += len(numbers) - len(fresh)
+            effects += [Drop(message, REPEATED), *self.tell_taken(receiving)]
+            if not fresh:
+                return effects
+            numbers, heads, payloads = (tuple([column[place] for place in fresh]) for column in batch)
+        receiving.held += len(numbers)
+        arrived = Arrived(number, message.publisher, message.accepted_at, numbers, heads, payloads)
+        return [*effects, Deliver(arrived)]
+
+    def missed(self, now: float, message: Missed) -> list[Effect]:
+        receiving = self.receiving.get(message.subscription)
+        if receiving is None:
+            return [Drop(message, UNKNOWN_SUBSCRIPTION)]
+        if receiving.request.policy != "disconnect" or not message.count:
+            return [Deliver(message)]
+        # The broker is about to turn us out; what else we asked for goes on with the next link, this does not.
+        del self.receiving[message.subscription]
+        return [Deliver(message), *self.subscriptions.end(message.subscription, f"{TOO_SLOW}: {message.reason}")]
+
+    def check(self) -> None:
+        self.advertisements.check()
+        self.subscriptions.check()
+        self.publishing.check()
+        open_ones = [number for number in self.subscriptions.all if self.subscriptions.is_open(number)]
+        assert open_ones == list(self.receiving), "the open subscriptions are not those that receive"
+        self.receipts.check(self.publishing.next)
+        for receiving in self.receiving.values():
+            receiving.check()
+            assert self.broker is not None or not receiving.is_asked, "asked nobody"
+
+
+def picked(message: Delivery, chosen: list[int] | None) -> tuple[Any, Any, Any]:
+    columns = message.numbers, message.heads, message.payloads
+    if chosen is None:
+        return columns
+    numbers, heads, payloads = (tuple([column[place] for place in chosen]) for column in columns)
+    return numbers, heads, payloads

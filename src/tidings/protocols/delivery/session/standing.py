@@ -1,0 +1,135 @@
+"""What an application opens and, some time, closes: its subscriptions, its advertisements.
+
+Both lead the same life. Opened, it is asked for (again with each new broker, and after a refusal that may pass) until
+the broker confirms it; then it stands, and is asked for again with each new broker, without the application hearing of
+it. Closed, it is taken back, and is gone when the broker confirms that. A refusal for good ends it: the application
+hears `Failed` while it waits for the answer, `Ended` later.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
+from tidings.machine.message import Message
+from tidings.protocols.delivery.messages import Kind, Receipt, Refusal
+from tidings.protocols.delivery.session.items import Begun, Confirmed, Ended, Failed, Ticket
+from tidings.protocols.delivery.session.params import SessionParams
+
+NOT_ASKED = "answers what was not asked"
+TOO_MANY = "as many as are allowed are open already; close some"
+CLOSED = "closed by the application before it was confirmed"
+NO_SUCH = "there is none of this number"
+
+Send = Callable[..., list[Effect]]
+"""Messages to the broker as effects; none while there is no broker."""
+
+
+class Standing:
+    """`opening()` makes the message that asks for it, as things are now; `closing` takes it back."""
+
+    def __init__(self, number: int, ticket: Ticket, opening: Callable[[], Message], closing: Message) -> None:
+        self.number, self.opening, self.closing = number, opening, closing
+        self.ticket: Ticket | None = ticket
+        """Who waits for an answer; None once it was given."""
+        self.is_confirmed = False
+        self.is_leaving = False
+        self.retries = 0
+
+
+class Standings:
+    """All of one kind; `open_kind` and `close_kind` are what their messages are called in answers."""
+
+    def __init__(
+        self, open_kind: Kind, close_kind: Kind, count_max: int, params: SessionParams, rng: Random, send: Send
+    ) -> None:
+        self.open_kind, self.close_kind, self.count_max = open_kind, close_kind, count_max
+        self.params, self.rng, self.send = params, rng, send
+        self.all: dict[int, Standing] = {}
+        self.last = 0
+
+    @property
+    def next(self) -> int:
+        return self.last + 1
+
+    def is_open(self, number: int) -> bool:
+        standing = self.all.get(number)
+        return standing is not None and not standing.is_leaving
+
+    # The application asks.
+
+    def open(self, standing: Standing) -> list[Effect]:
+        if len(self.all) >= self.count_max:
+            return [Deliver(Failed(standing.ticket, TOO_MANY))]
+        assert standing.number == self.next
+        self.last = standing.number
+        self.all[standing.number] = standing
+        return [Deliver(Begun(standing.ticket, standing.number)), *self.send(standing.opening())]
+
+    def close(self, ticket: Ticket, number: int) -> list[Effect]:
+        if not self.is_open(number):
+            return [Deliver(Failed(ticket, NO_SUCH))]
+        standing = self.all[number]
+        effects: list[Effect] = [] if standing.ticket is None else [Deliver(Failed(standing.ticket, CLOSED))]
+        effects += self.stop_retrying(standing)
+        standing.ticket, standing.is_leaving = ticket, True
+        return effects + self.send(standing.closing)
+
+    def forget_leaving(self) -> list[Effect]:
+        """Nobody is left who has to be asked."""
+        return [effect for it in list(self.all.values()) if it.is_leaving for effect in self.finish(it.number, None)]
+
+    def link_lost(self) -> list[Effect]:
+        return [effect for it in self.all.values() for effect in self.stop_retrying(it)]
+
+    # The broker answers.
+
+    def confirmed(self, receipt: Receipt) -> list[Effect]:
+        standing = self.all.get(receipt.number)
+        if standing is None or standing.is_leaving is not (receipt.kind == self.close_kind):
+            return [Drop(receipt, NOT_ASKED)]
+        if standing.is_leaving:
+            return self.finish(standing.number, receipt)
+        standing.retries, standing.is_confirmed = 0, True
+        ticket, standing.ticket = standing.ticket, None
+        return [] if ticket is None else [Deliver(Confirmed(ticket, receipt))]
+
+    def refused(self, now: float, refusal: Refusal) -> list[Effect]:
+        standing = self.all.get(refusal.number)
+        if standing is None or standing.is_leaving is not (refusal.kind == self.close_kind):
+            return [Drop(refusal, NOT_ASKED)]
+        if standing.is_leaving:
+            # This broker carries it no longer; that another one might is of no concern to the application.
+            return self.finish(standing.number, None)
+        if refusal.may_retry and standing.retries < self.params.retries_max:
+            wait = self.params.retry_wait(standing.retries, self.rng.random())
+            standing.retries += 1
+            return [SetTimer(self.timer(standing), now + wait)]
+        return self.end(standing.number, refusal.reason, refusal.may_retry)
+
+    def end(self, number: int, reason: str, may_retry: bool = False) -> list[Effect]:
+        standing = self.all.pop(number)
+        if standing.ticket is None:
+            return [*self.stop_retrying(standing), Deliver(Ended(self.open_kind, number, reason))]
+        return [*self.stop_retrying(standing), Deliver(Failed(standing.ticket, reason, may_retry))]
+
+    def retry(self, number: int) -> list[Effect]:
+        return self.send(self.all[number].opening()) if self.is_open(number) else []
+
+    def finish(self, number: int, receipt: Receipt | None) -> list[Effect]:
+        return [Deliver(Confirmed(self.all.pop(number).ticket, receipt))]
+
+    def stop_retrying(self, standing: Standing) -> list[Effect]:
+        if not standing.retries:
+            return []
+        standing.retries = 0
+        return [CancelTimer(self.timer(standing))]
+
+    def timer(self, standing: Standing) -> tuple[str, Kind, int]:
+        return "retry", self.open_kind, standing.number
+
+    def check(self) -> None:
+        assert len(self.all) <= self.count_max, "more are open than is allowed"
+        for number, standing in self.all.items():
+            assert number == standing.number <= self.last, "filed under a wrong number"
+            assert standing.is_confirmed or standing.ticket is not None, "nobody waits for the answer"
+            assert standing.retries <= self.params.retries_max, "asked too often"
