@@ -6,10 +6,10 @@
         async for event in subscription:
             ...
 
-A client is a host of its own (`net/host.py`) that calls a broker and listens nowhere; its machine is `nodes/client.py`. It
-runs on one loop. When the connection breaks it finds a broker again by itself, and everything continues: subscriptions
-where they were, publications that no broker had accepted under their old numbers. Requests that are under way wait for
-that; put `asyncio.timeout` around those that should not.
+A client is a host of its own (`net/host.py`) that calls a broker and listens nowhere; its machine is `nodes/client.py`.
+It runs on one loop. When the connection breaks it finds a broker again by itself, and everything continues:
+subscriptions where they were, publications that no broker had accepted under their old numbers. Requests that are under
+way wait for that; put `asyncio.timeout` around those that should not.
 
 Every request goes to the machine with a ticket; what the machine delivers for it finds the caller by the ticket. All of
 it happens within one step of the machine, so there is no task that pumps items from one queue into another.

@@ -15,9 +15,9 @@ each subscription its positions and what the application has not taken (`receivi
 window of publications that are not accepted, and `receipts`, those of publications that are still to come
 (`publishing.py`).
 
-Messages. Those of `delivery/messages.py` between client and broker. What the application took is told with `Taken` in steps of
-half a window, or when much was taken and nothing is left, not for each event. Timer ("retry", kind, number): a request
-that was refused for now is made again, `retries_max` times, with waits that double.
+Messages. Those of `delivery/messages.py` between client and broker. What the application took is told with `Taken` in
+steps of half a window, or when much was taken and nothing is left, not for each event. Timer ("retry", kind, number): a
+request that was refused for now is made again, `retries_max` times, with waits that double.
 
 Guaranteed, for what the broker's histories still hold: an installed subscription gets everything that is accepted
 anywhere after its receipt, once, across any number of breaks; a publication that `PublishBatch` was taken for reaches a
