@@ -19,8 +19,8 @@ def run_command(root: Path, hash_seed: str, *arguments: str) -> subprocess.Compl
     return subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True)
 
 
-@pytest.mark.spec("P-7")
-@pytest.mark.parametrize(("name", "ending"), [("gossip-chaos", "jsonl"), ("ping", "parquet")])
+@pytest.mark.spec("P-7", "S-12", "D-9")
+@pytest.mark.parametrize(("name", "ending"), [("gossip-chaos", "jsonl"), ("ping", "parquet"), ("brokers", "jsonl")])
 def test_the_command_writes_the_same_bytes_under_three_hash_seeds(
     name: str, ending: str, root: Path, tmp_path: Path
 ) -> None:
@@ -38,7 +38,7 @@ def test_the_command_writes_the_same_bytes_under_three_hash_seeds(
     assert len(traces.pop()) > 10_000
 
 
-@pytest.mark.spec("P-7")
+@pytest.mark.spec("P-7", "S-12", "D-9")
 @pytest.mark.parametrize("name", sorted(set(built_in()) - {"backbone"}))
 def test_the_same_seed_gives_the_same_log_and_another_seed_another(name: str, tmp_path: Path) -> None:
     logs = []
