@@ -70,7 +70,8 @@ bench-simulator: $(READY)  ## measure the simulator beside simpy and a bare heap
 bench-sockets: $(READY)  ## measure two hosts beside bare asyncio streams
 	@$(BIN)/python -m bench.sockets
 
-bench-brokers: $(READY)  ## measure a broker beside NATS, Mosquitto, Redis and zenoh, those that are installed
+bench-brokers: $(READY)  ## measure a broker beside NATS, Mosquitto and Redis, where they are installed, and zenoh
+	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,dev,uvloop,peers
 	@$(BIN)/python -m bench.brokers
 
 sim: $(READY)  ## look for trouble in SEEDS=200 simulated runs
