@@ -140,6 +140,7 @@ def test_a_client_that_is_too_slow_is_turned_out_once() -> None:
     effects = desk.arrive("p", [1, 2, 3, 4, 5], C1)
     assert received(effects, "c") == [1, 2]
     assert [effect.neighbour for effect in signalled(effects, Disconnect)] == ["c"]
+    assert isinstance(effects[-1], Disconnect), "what still fits leaves before the goodbye"
     assert sent(effects, Missed) == [Missed(1, "p", 1, QUEUE_FULL)]
     assert signalled(desk.arrive("p", [6], C1), Disconnect) == []
 

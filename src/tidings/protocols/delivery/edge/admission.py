@@ -88,6 +88,10 @@ class Admission:
             stream.position = max(stream.position or 0, kept.numbers[-1])
             ready = queue_up(subscription, kept)
         if rest is not None and stream.state != "lagging":
+            if ready is not None and subscription.policy == "disconnect":
+                # What still fits leaves before the goodbye; behind it nothing would arrive.
+                effects.append(deliver(subscription, ready))
+                ready = None
             self.turn_away(subscription, rest, effects)
         return ready
 
