@@ -1,0 +1,95 @@
+"""A whole broker among hostile peers: whatever anybody says, nothing is raised and the state stays whole."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.message_strategies import messages
+from tidings.machine.effects import CancelTimer, Effect, SetTimer
+from tidings.machine.inputs import Fired, LinkDown, LinkUp, Received
+from tidings.machine.streams import random_stream
+from tidings.nodes.broker import BrokerNode, BrokerParams
+from tidings.protocols.access.messages import Attach, Attached
+from tidings.protocols.access.params import AccessParams
+from tidings.protocols.overlay.messages import Join
+from tidings.protocols.routing.messages import TablesBegun, TablesTold
+from tidings.protocols.routing.params import RoutingParams
+
+CLIENT, PEER, STRANGER = "ann", "peer", "stranger"
+PERIOD = 0.5
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("hear"), st.sampled_from([CLIENT, PEER, STRANGER]), messages),
+        st.tuples(st.just("break"), st.sampled_from([CLIENT, PEER, STRANGER])),
+        st.tuples(st.just("wait")),
+    ),
+    max_size=25,
+)
+
+
+class Room:
+    """The broker, its links and its timers."""
+
+    def __init__(self) -> None:
+        params = BrokerParams(access=AccessParams(links=(PEER,)), routing=RoutingParams(engine="plain"))
+        self.broker = BrokerNode("b", params, random_stream(1, "access"))
+        self.now, self.epoch = 0.0, 0
+        self.timers: dict[Any, float] = {}
+        self.note(self.broker.start(self.now))
+
+    def give(self, input: Any) -> None:
+        self.now += 0.001
+        self.note(self.broker.handle(self.now, input))
+        self.broker.check()
+
+    def note(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, SetTimer):
+                self.timers[effect.key] = effect.at
+            elif isinstance(effect, CancelTimer):
+                self.timers.pop(effect.key, None)
+
+    def wait(self) -> None:
+        self.now += PERIOD
+        for key in [key for key, at in self.timers.items() if at <= self.now]:
+            del self.timers[key]
+            self.give(Fired(key))
+
+    def link(self, name: str) -> None:
+        self.epoch += 1
+        self.give(LinkUp(name, self.epoch))
+        if name == CLIENT:
+            self.give(Received(CLIENT, Attach("client", b"")))
+        elif name == PEER:
+            for message in (Attach("broker", b""), Attached("b", "", ""), Join()):
+                self.give(Received(PEER, message))
+            neighbour = self.broker.routing.links.get(PEER)
+            if neighbour is not None:
+                self.give(Received(PEER, TablesBegun(self.epoch, neighbour.life)))
+                self.give(Received(PEER, TablesTold()))
+
+
+@given(steps)
+def test_whatever_anybody_says_a_broker_stays_whole(script: list[Any]) -> None:
+    room = Room()
+    for name in (CLIENT, PEER, STRANGER):
+        room.link(name)
+    for step in script:
+        match step:
+            case ("hear", sender, message):
+                room.give(Received(sender, message, 100))
+            case ("break", name):
+                room.give(LinkDown(name, room.epoch, "broken"))
+                room.link(name)
+            case _:
+                room.wait()
+
+
+def test_the_client_and_the_peer_of_these_tests_are_let_in() -> None:
+    room = Room()
+    for name in (CLIENT, PEER, STRANGER):
+        room.link(name)
+    assert list(room.broker.edge.clients) == [CLIENT]
+    assert [name for name, link in room.broker.routing.links.items() if link.is_heard and link.is_told] == [PEER]
