@@ -94,6 +94,8 @@ async def tidings(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **ENVIRONMENT, **(variables or {})},
+        # Tests that are run in the background have Ctrl-C ignored, and so would every process that they start.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     program = Program(process)
     try:
