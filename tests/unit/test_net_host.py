@@ -115,6 +115,7 @@ def test_time_never_goes_back_and_a_timer_never_sees_a_time_before_its_own() -> 
     assert times == sorted(times)
 
 
+@pytest.mark.spec("D-4")
 def test_effects_are_carried_out_in_order_and_answers_wait_until_all_are() -> None:
     async def scenario() -> None:
         async with puppet_host("a") as a, puppet_host("b") as b:
