@@ -135,7 +135,7 @@ def test_a_publication_that_another_subscription_attracts_is_dropped_at_the_edge
     assert simulator.counters().given_up != {}
 
 
-@pytest.mark.spec("X-13")
+@pytest.mark.spec("S-97")
 def test_an_advertisement_waits_for_the_acknowledgements_of_both_links_on_which_it_went_on() -> None:
     router = Router("b2", RoutingParams())
     router.start(0.0)

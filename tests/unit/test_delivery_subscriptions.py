@@ -50,9 +50,8 @@ def test_an_installed_subscription_gets_nothing_before_its_receipt_and_everythin
     assert received(desk.arrive("p", [3, 4], C1), "c") == [3, 4]
 
 
-@pytest.mark.spec("X-12")
 def test_the_example_of_seven_publications_begins_where_the_subscription_is_in_place() -> None:
-    # p1 and p2 come before the subscription, p3 to p5 while it spreads, p6 and p7 after.
+    # Golden example X-12: p1 and p2 come before the subscription, p3 to p5 while it spreads, p6 and p7 after.
     plain, installed, timed = served(), served(), served()
     plain.subscribe("c", guarantee="none")
     installed.subscribe("c")
