@@ -19,7 +19,7 @@ from typing import Annotated
 
 import msgspec
 
-from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, INTEGER_MAX, INTEGER_MIN
 
 NAME_CHARS_MAX = 255
 """Length of a name that a message carries: a node, a capability, a timer."""
@@ -27,8 +27,13 @@ NAME_CHARS_MAX = 255
 TEXT_CHARS_MAX = 1024
 """Length of a sentence that a message carries, such as the reason of a refusal."""
 
+BROKERS_NAMED_MAX = 100
+"""Brokers that an acknowledgement or a receipt names; further ones are only counted."""
+
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARS_MAX)]
+FilterText = Annotated[str, msgspec.Meta(min_length=1, max_length=FILTER_TEXT_BYTES_MAX)]
+BrokerNames = Annotated[tuple[Name, ...], msgspec.Meta(max_length=BROKERS_NAMED_MAX)]
 Integer = Annotated[int, msgspec.Meta(ge=INTEGER_MIN, le=INTEGER_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
 Real = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]

@@ -8,13 +8,13 @@ links, and reads on when the application has emptied half of the inbox: the pres
 queues are bounded too.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
 from tidings.net.errors import HostError
 from tidings.net.params import InboxPolicy
+from tidings.net.waiting import Waiters
 
 INBOX_FULL = "inbox full"
 
@@ -25,7 +25,7 @@ class Inbox:
     def __init__(self, size_max: int, policy: InboxPolicy, relieved: Callable[[], None]) -> None:
         self.size_max, self.policy, self.relieved = size_max, policy, relieved
         self.items: deque[Any] = deque()
-        self.waiters: deque[asyncio.Future[None]] = deque()
+        self.waiters = Waiters()
         self.ended = False
         self.failure: BaseException | None = None
         self.is_pausing = False
@@ -36,7 +36,7 @@ class Inbox:
             self.items.append(item)
             if self.policy is InboxPolicy.PAUSE and len(self.items) == self.size_max:
                 self.is_pausing = True
-            self.wake_one()
+            self.waiters.wake_one()
             return ()
         if self.policy is InboxPolicy.DROP_OLDEST:
             self.items.append(item)
@@ -48,16 +48,7 @@ class Inbox:
         while not self.items:
             if self.ended:
                 raise self.failure or HostError("the host has stopped, and everything it delivered was taken")
-            waiter = asyncio.get_running_loop().create_future()
-            self.waiters.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter in self.waiters:
-                    self.waiters.remove(waiter)
-                elif self.items:
-                    self.wake_one()
-                raise
+            await self.waiters.wait()
         return self.take()
 
     def take(self) -> Any:
@@ -74,15 +65,7 @@ class Inbox:
     def end(self, failure: BaseException | None) -> None:
         """Nothing more will come. What is there can still be taken."""
         self.ended, self.failure = True, failure
-        while self.waiters:
-            self.wake_one()
-
-    def wake_one(self) -> None:
-        while self.waiters:
-            waiter = self.waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
+        self.waiters.wake_all()
 
     def __aiter__(self) -> Self:
         return self

@@ -13,7 +13,6 @@ fit waits at the broker, whose queue is bounded by `queue_max`, and the policy o
 when that is full. `counts` shows both: what was taken and what waits here, what was lost there and why.
 """
 
-import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from itertools import repeat
@@ -24,6 +23,7 @@ import msgspec
 from tidings.machine.publications import event_of
 from tidings.model.event import Event
 from tidings.model.values import Value
+from tidings.net.waiting import Waiters
 from tidings.protocols.delivery.messages import Missed, Receipt
 from tidings.protocols.delivery.session.items import Arrived
 
@@ -106,7 +106,7 @@ class Subscription:
         self.last: dict[str, int] = {}
         self.last_before: tuple[str, int | None] = ("", None)
         self.untold = 0
-        self.waiters: deque[asyncio.Future[None]] = deque()
+        self.waiters = Waiters()
         self.is_ended = False
         self.error: Exception | None = None
 
@@ -121,7 +121,7 @@ class Subscription:
         count = len(chunk.numbers)
         self.counts.delivered += count
         self.counts.waiting += count
-        self.wake_one()
+        self.waiters.wake_one()
 
     def missed(self, message: Missed) -> None:
         self.counts.missed[message.reason] += message.count or 1
@@ -130,15 +130,7 @@ class Subscription:
         """Nothing more comes; what is there can still be taken."""
         if not self.is_ended:
             self.is_ended, self.error = True, error
-            while self.waiters:
-                self.wake_one()
-
-    def wake_one(self) -> None:
-        while self.waiters:
-            waiter = self.waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
+            self.waiters.wake_all()
 
     # What the application does.
 
@@ -226,14 +218,5 @@ class Subscription:
                 if self.error is not None:
                     raise self.error
                 return False
-            waiter = asyncio.get_running_loop().create_future()
-            self.waiters.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter in self.waiters:
-                    self.waiters.remove(waiter)
-                else:
-                    self.wake_one()
-                raise
+            await self.waiters.wait()
         return True

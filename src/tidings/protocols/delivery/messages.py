@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tidings.machine.message import Count, Message, Name, Real, Text
+from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Real, Text
 from tidings.machine.publications import (
     PUBLICATIONS_MAX,
     Heads,
@@ -31,13 +31,9 @@ PUBLISHERS_MAX = 4096
 HOPS_MAX = 255
 """Brokers on the way from a subscriber's broker to a publisher's."""
 
-BROKERS_NAMED_MAX = 100
-"""Brokers that a receipt names; further ones are only counted."""
-
 SUBSCRIPTIONS_MATCHED_MAX = 1000
 """Subscriptions of one client that one publication may match: all it may have."""
 
-FilterText = Annotated[str, Meta(min_length=1, max_length=FILTER_TEXT_BYTES_MAX)]
 OptionalName = Annotated[str, Meta(max_length=255)]
 Positions = Annotated[tuple[tuple[Name, Count], ...], Meta(max_length=PUBLISHERS_MAX)]
 """Publishers, each with the number of its publication up to which we have everything."""
@@ -130,7 +126,7 @@ class Taken(Message, frozen=True):
 class Receipt(Message, frozen=True):
     kind: Kind
     number: Count
-    brokers: Annotated[tuple[Name, ...], Meta(max_length=BROKERS_NAMED_MAX)]
+    brokers: BrokerNames
     brokers_count: Count
     at: Real
     """The time of day at the broker: from here on the guarantee holds."""

@@ -5,18 +5,7 @@ Every change of a table carries a number, ascending on its link and life of it. 
 or took too long. So acknowledgements are gathered hop by hop, and one message on a link has one answer.
 """
 
-from typing import Annotated
-
-from msgspec import Meta
-
-from tidings.machine.message import Count, Message, Name, Text
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
-
-BROKERS_NAMED_MAX = 100
-"""Brokers that an acknowledgement names; further ones are only counted."""
-
-FilterText = Annotated[str, Meta(min_length=1, max_length=FILTER_TEXT_BYTES_MAX)]
-BrokerNames = Annotated[tuple[Name, ...], Meta(max_length=BROKERS_NAMED_MAX)]
+from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Text
 
 
 class SubscriptionAdded(Message, frozen=True):

@@ -13,9 +13,10 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 
 from tidings.machine.effects import CancelTimer, Effect, Send, SetTimer
+from tidings.machine.message import BROKERS_NAMED_MAX
 from tidings.machine.signals import Settled
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.messages import BROKERS_NAMED_MAX, Installed, NotInstalled, NotReached, Reached
+from tidings.protocols.routing.messages import Installed, NotInstalled, NotReached, Reached
 from tidings.protocols.routing.tables import Way
 
 TIMER = "unanswered"

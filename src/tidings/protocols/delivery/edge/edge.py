@@ -36,7 +36,7 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Load, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Loaded, Received, Saved
-from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.machine.message import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
 from tidings.machine.signals import (
     ClientDown,
     ClientUp,
@@ -60,7 +60,6 @@ from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, Referenc
 from tidings.protocols.delivery.edge.streams import Subscription
 from tidings.protocols.delivery.edge.subscriptions import Subscriptions
 from tidings.protocols.delivery.messages import (
-    BROKERS_NAMED_MAX,
     Advertise,
     History,
     Kind,
