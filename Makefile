@@ -23,11 +23,11 @@ setup: $(READY)  ## prepare .venv (done by every other command when it is needed
 	@echo "$(VENV) is ready"
 
 $(READY): pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,dev
+	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,spark,lab,dev
 	@touch $@
 
 $(READY_FOR_DOCS): $(READY)
-	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,dev,docs
+	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,spark,lab,dev,docs
 	@touch $@
 
 demo: $(READY)  ## a network of brokers, real flights, one broker killed; for about 30 seconds
@@ -71,7 +71,7 @@ bench-sockets: $(READY)  ## measure two hosts beside bare asyncio streams
 	@$(BIN)/python -m bench.sockets
 
 bench-brokers: $(READY)  ## measure a broker beside NATS, Mosquitto and Redis, where they are installed, and zenoh
-	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,dev,uvloop,peers
+	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,spark,lab,dev,uvloop,peers
 	@$(BIN)/python -m bench.brokers
 
 sim: $(READY)  ## look for trouble in SEEDS=200 simulated runs

@@ -8,10 +8,15 @@ Two environment variables are read here and nowhere else:
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES_DEFAULT = 60
@@ -34,6 +39,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spec(*ids): the numbered requirements that this test checks, such as T-24")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything that needs Spark runs in one worker, so that there is one Java."""
+    for item in items:
+        if item.get_closest_marker("spark") is not None:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def examples() -> int:
     """How many random cases to try, for properties that do not go through hypothesis."""
@@ -52,3 +64,17 @@ def data_folder() -> Path:
 def root() -> Path:
     """The repository."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """One session for all tests; a test stops the streams that it started, and never the session."""
+    from tidings.spark.session import open_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    # Quick to start rather than quick to run; benchmarks must not use this.
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    settings = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "scratch")}
+    session = open_session("local[2,2]", java_options=java, settings=settings)
+    yield session
+    session.stop()

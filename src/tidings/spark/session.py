@@ -1,0 +1,103 @@
+"""A Spark session that just works.
+
+    from tidings.spark.session import open_session
+
+    spark = open_session()                              # on all cores of this machine
+    spark = open_session("spark://host:7077")           # on a cluster
+
+It finds a Java (`java.py`), lets workers run the same Python as we do, moves data as Arrow, keeps time in UTC, cuts
+shuffles into as many parts as there are cores rather than 200, and writes only
+what goes wrong to the terminal. If a session is open already, it is returned as it is.
+
+All code in this folder takes a session and uses nothing of it that a remote one (Spark Connect) lacks.
+
+On a machine of its own Spark tries a task only once. We ask for a second and third try, because a worker that dies for
+want of memory should not end a sweep of hours.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidings.spark.errors import SparkMissing
+from tidings.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TRIES_MAX = 3
+"""How often a task is tried."""
+
+LOCAL = "local[*]"
+CORES_ALL = f"local[*,{TRIES_MAX}]"
+
+LOOPBACK = "127.0.0.1"
+
+DRIVER_MEMORY = "4g"
+"""On one machine the driver is the whole of Spark."""
+
+LOGGING = Path(__file__).with_name("log4j2.properties")
+
+FILE_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+INSTALL = "Spark is not installed; install it with: pip install 'tidings[spark]'"
+
+
+def open_session(
+    master: str = LOCAL,
+    *,
+    name: str = "tidings",
+    ui: bool = False,
+    java_options: str = "",
+    settings: Mapping[str, str] | None = None,
+) -> "SparkSession":
+    """`java_options` are for the Java of the driver; `settings` are Spark's own, and come last. SparkMissing says what
+    to install."""
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        raise SparkMissing(INSTALL) from None
+    open_already = SparkSession.getActiveSession()
+    if open_already is None:
+        home = find_java()
+        if home is not None:
+            os.environ["JAVA_HOME"] = str(home)
+        # Workers otherwise run the python3 of the path, which may be another one without our packages.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    builder = SparkSession.builder.master(CORES_ALL if master == LOCAL else master).appName(name)
+    for key, value in {**default_settings(master, ui, java_options), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    session = open_already or builder.getOrCreate()
+    return session
+
+
+def default_settings(master: str, ui: bool, java_options: str) -> dict[str, str]:
+    chosen = {
+        "spark.ui.enabled": str(ui).lower(),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()} {java_options}".strip(),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.python.worker.faulthandler.enabled": "true",
+        # Two small files for each micro-batch take more than half of its time; these are the cheaper ones.
+        "spark.sql.streaming.checkpointFileManagerClass": FILE_CHECKPOINTS,
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    }
+    if master.startswith("local"):
+        chosen |= {
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.driver.memory": DRIVER_MEMORY,
+            "spark.sql.shuffle.partitions": str(cores()),
+        }
+    return chosen
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
