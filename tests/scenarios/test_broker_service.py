@@ -26,6 +26,8 @@ from tidings.protocols.inspection.rows import (
     QueueRow,
     SettingRow,
 )
+from tidings.trace.reading import read_trace
+from tidings.trace.writers import open_writer
 
 LATER = 4e9
 """A time of day far ahead."""
@@ -274,3 +276,21 @@ def test_a_crawl_that_is_cancelled_leaves_nothing_open() -> None:
             await until(lambda: not a.host.links.open)
 
     play(scenario())
+
+
+def test_a_broker_and_a_client_record_what_happens_to_them(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with make_service("a", trace=str(tmp_path / "a.jsonl")) as service:
+            with open_writer(tmp_path / "client.jsonl") as trace:
+                url = f"tidings://{address_text(service.address)}"
+                async with connect(url, name="c", trace=trace) as client:
+                    subscription = await client.subscribe("x > 1")
+                    await client.publish({"id": "one", "x": 5}, b"payload")
+                    [event] = await subscription.take()
+                    assert event.id == "one"
+
+    play(scenario())
+    at_client = [(row.kind, row.key) for row in read_trace(tmp_path / "client.jsonl") if row.message == "Event"]
+    assert at_client == [("publish", "one"), ("deliver", "one")]
+    at_broker = [row for row in read_trace(tmp_path / "a.jsonl") if row.message == "Delivery"]
+    assert [(row.node, row.kind, row.peer) for row in at_broker] == [("a", "send", "c")]

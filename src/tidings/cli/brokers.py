@@ -47,6 +47,7 @@ Principals = Annotated[Path | None, typer.Option(metavar="FILE", help="Who may c
 Token = Annotated[Path | None, typer.Option(metavar="FILE", help="What we show to other brokers.")]
 TokenKey = Annotated[Path | None, typer.Option(metavar="FILE", help="The key that our token is bound to.")]
 Log = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
+Trace = Annotated[Path | None, typer.Option(metavar="FILE", help="Record what happens here (.parquet or .jsonl).")]
 
 
 def broker(
@@ -65,6 +66,7 @@ def broker(
     token: Token = None,
     token_key: TokenKey = None,
     log: Log = None,
+    trace: Trace = None,
     config: ConfigFile = None,
     until_eof: Annotated[bool, typer.Option("--until-eof", hidden=True)] = False,
     json: Json = False,

@@ -39,6 +39,7 @@ from tidings.protocols.access.judging import Judge, NameJudge, Role, Verdict, cl
 from tidings.protocols.access.tokens import TokenJudge
 from tidings.protocols.delivery.edge.edge import Close, Closed
 from tidings.protocols.inspection.rows import BrokerRow, SettingRow
+from tidings.trace.writers import open_writer
 
 READY_TIMEOUT = 10.0
 """Seconds after which a broker serves although a link is up whose tables are not told: better than never."""
@@ -77,6 +78,7 @@ class BrokerService:
             self.describe,
             {"counters": lambda _: counter_rows(self.registry), "settings": lambda _: setting_rows(config)},
         )
+        self.trace = open_writer(settings.trace) if settings.trace is not None else None
         self.host = Host(
             config.name,
             self.node,
@@ -86,6 +88,7 @@ class BrokerService:
             tls=self.tls,
             insecure=settings.insecure,
             storage=config.storage,
+            trace=self.trace,
             log=log or make_logger(config.name, settings.log),
         )
         self.registry = make_registry(self.host)
@@ -130,6 +133,8 @@ class BrokerService:
         await self.host.stop()
         if self.health is not None:
             await self.health.stop()
+        if self.trace is not None:
+            self.trace.close()
 
     async def wait(self) -> None:
         """Return when it has stopped; raise what made it fail."""

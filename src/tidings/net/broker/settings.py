@@ -83,6 +83,8 @@ class Settings(BaseSettings):
     token_key: Path | None = None
     """The private key to which that token is bound."""
     log: Literal["debug", "info", "warning", "error"] = "info"
+    trace: Path | None = None
+    """The file for a record of everything that happens here, ending in .parquet or .jsonl; it grows without a bound."""
     uvloop: bool = False
 
     @classmethod

@@ -31,6 +31,7 @@ from tidings.net.tls import Address, Tls
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.trace.gathering import Writer
 
 MEMORY = "memory:"
 PLAIN, SECURE = "tidings://", "tidingss://"
@@ -63,14 +64,16 @@ def connect(
     insecure: bool = False,
     timeout: float = CONNECT_TIMEOUT,
     params: SessionParams | None = None,
+    trace: Writer | None = None,
     log: Any = None,
 ) -> "Connecting":
     """`async with connect(url) as client`, or `client = await connect(url)` and later `await client.close()`.
 
     `name` is what others see as the publisher of our events; without one it is drawn at random. `token` is the text of
     a token, its bytes, or the file it is in, and `key` the file of the private key that it names. Plain text beyond
-    this machine needs `insecure=True`. `timeout` bounds the time until a broker has let us in."""
-    return Connecting(url, name, token, key, tls, insecure, timeout, params or SessionParams(), log)
+    this machine needs `insecure=True`. `timeout` bounds the time until a broker has let us in. `trace` is
+    a writer for what happens here, which the caller closes."""
+    return Connecting(url, name, token, key, tls, insecure, timeout, params or SessionParams(), trace, log)
 
 
 class Connecting:
@@ -86,16 +89,11 @@ class Connecting:
         insecure: bool,
         timeout: float,
         params: SessionParams,
+        trace: Writer | None,
         log: Any,
     ) -> None:
-        self.url, self.tls, self.insecure, self.timeout, self.params, self.log = (
-            url,
-            tls,
-            insecure,
-            timeout,
-            params,
-            log,
-        )
+        self.url, self.tls, self.insecure, self.timeout = url, tls, insecure, timeout
+        self.params, self.trace, self.log = params, trace, log
         self.credentials, principal = read_credentials(token)
         self.sign = read_signer(key)
         if tls is not None and name is None and not principal:
@@ -142,6 +140,7 @@ class Connecting:
             insecure=self.insecure,
             rng=rng,
             inbox=items,
+            trace=self.trace,
             log=self.log or make_logger(self.name, "error"),
         )
         where = ", ".join(map(address_text, self.brokers.values()))

@@ -208,7 +208,7 @@ class Conductor(Checker):
             world.inject(now, publisher, self.publication(1, number))
 
     def publication(self, advertisement: int, number: int) -> PublishBatch:
-        head = encode_head({"x": 5 + number % 7, "topic": number % 3, "round": number})
+        head = encode_head({"id": f"{number}", "x": 5 + number % 7, "topic": number % 3, "round": number})
         return PublishBatch(advertisement, (head,), (b"%d" % number,))
 
     def close(self, world: Simulator, number: int) -> None:
