@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tidings.model.language.parser import parse
     from tidings.net.client.client import Client
     from tidings.net.client.connecting import connect
+    from tidings.net.client.reading import Mark, Marks, Stored
     from tidings.net.client.subscription import Delivered, Subscription
     from tidings.net.errors import (
         ClientError,
@@ -37,10 +38,13 @@ __all__ = [
     "Event",
     "Filter",
     "FilterSyntaxError",
+    "Mark",
+    "Marks",
     "NotConfirmed",
     "NotPermitted",
     "NotReachable",
     "Refused",
+    "Stored",
     "Subscription",
     "TooSlow",
     "UsageError",
@@ -62,10 +66,13 @@ HOMES = {
     "Event": "tidings.model.event",
     "Filter": "tidings.model.filter",
     "FilterSyntaxError": "tidings.model.errors",
+    "Mark": "tidings.net.client.reading",
+    "Marks": "tidings.net.client.reading",
     "NotConfirmed": "tidings.net.errors",
     "NotPermitted": "tidings.net.errors",
     "NotReachable": "tidings.net.errors",
     "Refused": "tidings.net.errors",
+    "Stored": "tidings.net.client.reading",
     "Subscription": "tidings.net.client.subscription",
     "TooSlow": "tidings.net.errors",
     "UsageError": "tidings.model.errors",

@@ -54,7 +54,7 @@ class BrokerNode(Node):
         self.access = Access(node_id, params.access, judge, rng, signatures, sign)
         self.overlay = SpanningTree(node_id, params.overlay)
         self.routing = Router(node_id, params.routing)
-        self.edge = Edge(node_id, params.delivery, self.routing.routes)
+        self.edge = Edge(node_id, params.delivery, self.routing.routes, params.routing.engine)
         self.inspection = Inspection(
             lambda: self.row() if own is None else own(self.row()),
             configured=params.access.links,

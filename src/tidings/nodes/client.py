@@ -22,7 +22,8 @@ class ClientNode(Node):
         rng: Random,
         sign: Callable[[bytes], bytes] | None = None,
         first_publication: int = 1,
+        is_repeating: bool = False,
     ) -> None:
         self.guest = Guest(node_id, access, rng, sign)
-        self.session = Session(delivery, rng, first_publication)
+        self.session = Session(delivery, rng, first_publication, is_repeating)
         super().__init__({"access": self.guest, "delivery": self.session})

@@ -13,7 +13,7 @@ loop and waits. Any thread may call; two threads that iterate over the same subs
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -25,6 +25,7 @@ from tidings.net.client import connecting
 from tidings.net.client.advertising import Advertisement as AsyncAdvertisement
 from tidings.net.client.client import QUEUE_MAX, WINDOW
 from tidings.net.client.client import Client as AsyncClient
+from tidings.net.client.reading import PAGE_PUBLICATIONS, Marks, Stored
 from tidings.net.client.subscription import Delivered, SubscriptionCounts, SubscriptionReceipt
 from tidings.net.client.subscription import Subscription as AsyncSubscription
 from tidings.net.errors import Closed
@@ -141,11 +142,57 @@ class Client:
         )
         return Subscription(self.thread, self.thread.run(work))
 
+    def marks(self, filter: str | Filter) -> Marks:
+        return self.thread.run(self.inner.marks(filter))
+
+    def fetch(
+        self,
+        filter: str | Filter,
+        publisher: str,
+        *,
+        after: int | None = None,
+        since: float | datetime | None = None,
+        through: int,
+        limit: int = PAGE_PUBLICATIONS,
+    ) -> Stored:
+        work = self.inner.fetch(filter, publisher, after=after, since=since, through=through, limit=limit)
+        return self.thread.run(work)
+
+    def history(
+        self,
+        filter: str | Filter,
+        publisher: str,
+        *,
+        after: int | None = None,
+        since: float | datetime | None = None,
+        through: int,
+    ) -> Iterator[Stored]:
+        pages = self.inner.history(filter, publisher, after=after, since=since, through=through)
+
+        async def next_page() -> Stored | None:
+            return await anext(pages, None)
+
+        async def stop() -> None:
+            await pages.aclose()
+
+        try:
+            while (stored := self.thread.run(next_page())) is not None:
+                yield stored
+        finally:
+            if not self.thread.loop.is_closed():
+                self.thread.run(stop())
+
     def advertise(self, filter: str | Filter) -> Advertisement:
         return Advertisement(self.thread, self.thread.run(self.inner.advertise(filter)))
 
     def publish(self, attributes: dict[str, Value] | Event, payload: bytes = b"", *, receipt: bool = False) -> None:
         self.thread.run(self.inner.publish(attributes, payload, receipt=receipt))
+
+    def publish_encoded(
+        self, heads: Sequence[bytes], payloads: Sequence[bytes], advertisement: Advertisement | None = None
+    ) -> None:
+        chosen = None if advertisement is None else advertisement.inner
+        self.thread.run(self.inner.publish_encoded(heads, payloads, chosen))
 
     def try_publish(self, attributes: dict[str, Value] | Event, payload: bytes = b"") -> bool:
         async def attempt() -> bool:

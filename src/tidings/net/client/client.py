@@ -16,7 +16,7 @@ it happens within one step of the machine, so there is no task that pumps items 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
@@ -31,6 +31,7 @@ from tidings.model.values import Value
 from tidings.net.client.advertising import Advertisement, Advertisements
 from tidings.net.client.items import Items
 from tidings.net.client.publishing import Batch, Outgoing, make_request
+from tidings.net.client.reading import PAGE_PUBLICATIONS, Marks, Reader, Stored
 from tidings.net.client.subscription import Subscription
 from tidings.net.client.tickets import Tickets, error_of
 from tidings.net.errors import ClientError, Closed, NotConfirmed, NotPermitted, NotReachable, TooSlow
@@ -44,6 +45,8 @@ from tidings.protocols.delivery.session.items import (
     Confirmed,
     Ended,
     Failed,
+    HistoryRead,
+    MarksRead,
     OpenSubscription,
     Took,
 )
@@ -78,12 +81,15 @@ class Client:
         self.is_closing = False
         self.outgoing = Outgoing(machine.session.publishing, asyncio.get_running_loop(), self.hand_over)
         self.advertisements = Advertisements(self.ask, self.outgoing.leave)
+        self.reader = Reader(self.tickets, self.inject, self.check_open)
         items.stopped = self.host_stopped
         items.handlers = {
             Arrived: self.arrived,
             Begun: self.tickets.begun,
             Confirmed: self.tickets.confirmed,
             Failed: self.tickets.failed,
+            MarksRead: self.tickets.read,
+            HistoryRead: self.tickets.read,
             Accepted: lambda item: self.outgoing.accepted(),
             Declined: lambda item: self.outgoing.refused(item),
             Missed: self.missed,
@@ -162,6 +168,40 @@ class Client:
         if self.host.is_running:
             self.host.inject(Took(subscription.number, count))
 
+    # Reading what is stored.
+
+    async def marks(self, filter: str | Filter) -> Marks:
+        """How far the publishers have come that may publish what the filter matches."""
+        return await self.reader.marks(filter)
+
+    async def fetch(
+        self,
+        filter: str | Filter,
+        publisher: str,
+        *,
+        after: int | None = None,
+        since: float | datetime | None = None,
+        through: int,
+        limit: int = PAGE_PUBLICATIONS,
+    ) -> Stored:
+        """A page of what is stored of a publisher and matches: behind a number, or since a time, or all of it; up to
+        and including `through`, which is a number that `marks` told. NotReachable if the publisher's broker does not
+        answer, or has not come so far."""
+        return await self.reader.fetch(filter, publisher, after=after, since=since, through=through, limit=limit)
+
+    def history(
+        self,
+        filter: str | Filter,
+        publisher: str,
+        *,
+        after: int | None = None,
+        since: float | datetime | None = None,
+        through: int,
+    ) -> AsyncGenerator[Stored, None]:
+        """All such pages, one after the other; a page may be empty. The next one is asked for before this one is
+        used."""
+        return self.reader.history(filter, publisher, after=after, since=since, through=through)
+
     # Publishing.
 
     async def advertise(self, filter: str | Filter) -> Advertisement:
@@ -189,6 +229,27 @@ class Client:
             await batch.confirmed(place)
         elif batch.is_large:
             # Whoever publishes in a loop must let the events out of the process now and then.
+            await asyncio.sleep(0)
+
+    async def publish_encoded(
+        self, heads: Sequence[bytes], payloads: Sequence[bytes], advertisement: Advertisement | None = None
+    ) -> None:
+        """Publish many events that are encoded already (`machine/publications.py`), under one advertisement: the one
+        given, or else the oldest that is open. Waits while the window is full; the broker declines what is not within
+        the advertisement, and `flush` tells."""
+        if len(heads) != len(payloads):
+            raise UsageError(f"publish_encoded: {len(heads)} heads and {len(payloads)} payloads; give as many of both")
+        if advertisement is None:
+            if not self.advertisements.open:
+                await asyncio.shield(self.advertisements.begin_everything())
+            advertisement = next(iter(self.advertisements.open.values()))
+        self.outgoing.leave()
+        for part in self.outgoing.portions(heads, payloads):
+            self.check_open("publish_encoded")
+            batch = Batch(advertisement.number, heads[part], payloads[part])
+            await self.outgoing.wait_for_room(batch.size_bytes, len(batch.heads))
+            self.hand_over(batch)
+            # Let it out of the process before the next is made.
             await asyncio.sleep(0)
 
     def try_publish(self, attributes: dict[str, Value] | Event, payload: bytes = b"") -> bool:
@@ -232,11 +293,16 @@ class Client:
 
     # Beginning and end.
 
+    def inject(self, request: Any) -> None:
+        if self.host.is_running:
+            self.host.inject(request)
+
     async def ask(
         self, what: str, request: Callable[[int], Any], begun: Callable[[int], None] = lambda number: None
     ) -> Receipt | None:
         self.check_open(what)
-        return await self.tickets.ask(what, request, begun)
+        receipt: Receipt | None = await self.tickets.ask(what, request, begun)
+        return receipt
 
     def check_open(self, what: str) -> None:
         if self.error is not None:

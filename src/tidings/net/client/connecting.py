@@ -19,6 +19,7 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Any
 
+from tidings.model.bounds import INTEGER_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId, at
 from tidings.net.addresses import address_text, parse_address
@@ -66,14 +67,20 @@ def connect(
     params: SessionParams | None = None,
     trace: Writer | None = None,
     log: Any = None,
+    numbers_from: int | None = None,
 ) -> "Connecting":
     """`async with connect(url) as client`, or `client = await connect(url)` and later `await client.close()`.
 
     `name` is what others see as the publisher of our events; without one it is drawn at random. `token` is the text of
     a token, its bytes, or the file it is in, and `key` the file of the private key that it names. Plain text beyond
     this machine needs `insecure=True`. `timeout` bounds the time until a broker has let us in. `trace` is
-    a writer for what happens here, which the caller closes."""
-    return Connecting(url, name, token, key, tls, insecure, timeout, params or SessionParams(), trace, log)
+    a writer for what happens here, which the caller closes.
+
+    With `numbers_from` the application numbers what it publishes: this client's first event has that number. What an
+    earlier client of the same name published under the same numbers is taken for the same events: the broker drops the
+    repetition, and it counts as accepted."""
+    how = params or SessionParams(), trace, log, numbers_from
+    return Connecting(url, name, token, key, tls, insecure, timeout, *how)
 
 
 class Connecting:
@@ -91,7 +98,14 @@ class Connecting:
         params: SessionParams,
         trace: Writer | None,
         log: Any,
+        numbers_from: int | None = None,
     ) -> None:
+        if numbers_from is not None:
+            if name is None:
+                raise UsageError("connect: numbers_from= continues what a client of the same name began; give name=")
+            if not 1 <= numbers_from <= INTEGER_MAX:
+                raise UsageError(f"connect: numbers_from={numbers_from}; events are numbered from 1 on")
+        self.numbers_from = numbers_from
         self.url, self.tls, self.insecure, self.timeout = url, tls, insecure, timeout
         self.params, self.trace, self.log = params, trace, log
         self.credentials, principal = read_credentials(token)
@@ -128,7 +142,10 @@ class Connecting:
         access = GuestParams(brokers=tuple(self.brokers), credentials=self.credentials)
         # A later process of the same name has to continue above the numbers that were used before.
         first = time.time_ns() // 1000 if self.is_named else 1
-        machine = ClientNode(self.name, access, self.params, rng, self.sign, first)
+        if self.numbers_from is not None:
+            first = self.numbers_from
+        is_repeating = self.numbers_from is not None
+        machine = ClientNode(self.name, access, self.params, rng, self.sign, first, is_repeating)
         items = Items()
         host = Host(
             self.name,

@@ -11,7 +11,7 @@ those that wait for room are woken in order when the broker has accepted some.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -29,6 +29,9 @@ BATCH_PUBLICATIONS = 256
 
 BATCH_BYTES = 64 * 1024
 """So many bytes, likewise."""
+
+PORTION_PUBLICATIONS, PORTION_BYTES = 2048, 256 * 1024
+"""What leaves at once of events that came encoded and many at a time."""
 
 HEADS_MAX = 4096
 """Attributes whose encoded form is remembered; when there are more, all are forgotten."""
@@ -71,11 +74,10 @@ class Heads:
 class Batch:
     """Events that leave together, and, if somebody wants a receipt for any of them, what becomes of them."""
 
-    def __init__(self, advertisement: int) -> None:
+    def __init__(self, advertisement: int, heads: Sequence[bytes] = (), payloads: Sequence[bytes] = ()) -> None:
         self.advertisement = advertisement
-        self.heads: list[bytes] = []
-        self.payloads: list[bytes] = []
-        self.size_bytes = 0
+        self.heads, self.payloads = list(heads), list(payloads)
+        self.size_bytes = sum(map(len, heads)) + sum(map(len, payloads))
         self.first = 0
         self.receipt: asyncio.Future[None] | None = None
         self.declined: dict[int, str] = {}
@@ -133,11 +135,7 @@ class Outgoing:
 
     def put(self, advertisement: int, head: bytes, payload: bytes, receipt: bool = False) -> tuple[Batch, int]:
         """Into the batch that leaves next; there must be room. Answers with the batch, and the place in it."""
-        if len(head) + len(payload) > PUBLICATION_BYTES_MAX:
-            raise UsageError(
-                f"event of {len(head) + len(payload)} encoded bytes, at most {PUBLICATION_BYTES_MAX} can be published; "
-                "publish the payload in pieces, or a reference to it"
-            )
+        check_size(len(head) + len(payload))
         batch = self.batch
         if batch is not None and (batch.advertisement != advertisement or batch.is_large):
             self.leave()
@@ -158,9 +156,23 @@ class Outgoing:
         if batch is not None:
             self.hand_over(batch)
 
-    async def wait_for_room(self, size_bytes: int) -> None:
+    def portions(self, heads: Sequence[bytes], payloads: Sequence[bytes]) -> Iterator[slice]:
+        """Neighbours that leave together, as many as the window takes and the loop should do at once."""
+        count_max = min(PORTION_PUBLICATIONS, self.publishing.publications_max)
+        bytes_max = min(PORTION_BYTES, self.publishing.bytes_max)
+        begin = size = 0
+        for place, taken in enumerate(map(len_of_both, heads, payloads)):
+            check_size(taken)
+            if place > begin and (size + taken > bytes_max or place - begin == count_max):
+                yield slice(begin, place)
+                begin, size = place, 0
+            size += taken
+        if heads:
+            yield slice(begin, len(heads))
+
+    async def wait_for_room(self, size_bytes: int, count: int = 1) -> None:
         self.leave()
-        while not self.has_room(size_bytes):
+        while not self.publishing.has_room(count, size_bytes):
             waiter = self.loop.create_future()
             self.waiting.append(waiter)
             await waiter
@@ -196,6 +208,18 @@ class Outgoing:
                 waiter.set_exception(error)
         self.waiting.clear()
         self.flushing.clear()
+
+
+def len_of_both(head: bytes, payload: bytes) -> int:
+    return len(head) + len(payload)
+
+
+def check_size(size_bytes: int) -> None:
+    if size_bytes > PUBLICATION_BYTES_MAX:
+        raise UsageError(
+            f"event of {size_bytes} encoded bytes, at most {PUBLICATION_BYTES_MAX} can be published; "
+            "publish the payload in pieces, or a reference to it"
+        )
 
 
 def wake(waiter: asyncio.Future[None]) -> bool:

@@ -1,7 +1,7 @@
 """Requests that a client has made of its session, and who waits for the answers.
 
 A request carries a ticket, and so does whatever is delivered for it: `Begun` at once, with its number, and some time
-later `Confirmed` or `Failed`.
+later `Confirmed` (for what is read `MarksRead`, `HistoryRead`) or `Failed`.
 """
 
 import asyncio
@@ -9,15 +9,18 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from tidings.net.errors import ClientError, NotConfirmed, NotPermitted, Refused
-from tidings.protocols.delivery.messages import Receipt
-from tidings.protocols.delivery.session.items import Begun, Confirmed, Failed
+from tidings.net.errors import ClientError, NotConfirmed, NotPermitted, NotReachable, Refused
+from tidings.protocols.delivery.session.items import Begun, Confirmed, Failed, HistoryRead, MarksRead
 from tidings.protocols.delivery.session.session import RECEIPT_LOST
 
 NOT_PERMITTED = "not permitted"
 """How the reason of a refusal begins that concerns who we are."""
 
-Answer = asyncio.Future[Receipt | None]
+NOT_REACHABLE = "not reachable"
+"""Likewise, where other brokers did not answer ours."""
+
+Answer = asyncio.Future[Any]
+"""A receipt, or None where nobody had to be asked; for readings the item that the session delivered."""
 
 
 class Pending:
@@ -53,6 +56,11 @@ class Tickets:
         if pending is not None and not pending.answer.done():
             pending.answer.set_result(item.receipt)
 
+    def read(self, item: MarksRead | HistoryRead) -> None:
+        pending = self.find(item.ticket)
+        if pending is not None and not pending.answer.done():
+            pending.answer.set_result(item)
+
     def failed(self, item: Failed) -> None:
         pending = self.find(item.ticket)
         if pending is not None and not pending.answer.done():
@@ -73,4 +81,6 @@ def error_of(what: str, reason: str, may_retry: bool = False) -> ClientError:
         return NotConfirmed(f"{what}: {reason}")
     if reason.startswith(NOT_PERMITTED):
         return NotPermitted(f"{what}: {reason}")
+    if reason.startswith(NOT_REACHABLE):
+        return NotReachable(f"{what}: {reason}")
     return Refused(f"{what}: {reason}{'; try again later' if may_retry else ''}")

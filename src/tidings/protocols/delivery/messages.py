@@ -7,6 +7,9 @@ numbers when it connects again. So whatever it repeats is recognised. Every requ
 Events flow to a client inside a window: it says with `Taken` how many publications of a subscription it has taken out
 of its hands, and the broker never has more than `window` of them on the way. What does not fit waits at the broker in a
 bounded queue, and the policy of the subscription says what happens when that is full.
+
+What is stored can also be read without subscribing (`edge/readings.py`): `Look` asks how far publishers have come,
+`Fetch` for a page of what one of them published. Each is answered by `Marks` or `Fetched`, or by a `Refusal`.
 """
 
 from collections.abc import Sequence
@@ -34,18 +37,31 @@ HOPS_MAX = 255
 SUBSCRIPTIONS_MATCHED_MAX = 1000
 """Subscriptions of one client that one publication may match: all it may have."""
 
+MARKS_MAX = 300
+"""Publishers whose marks one message carries, so that it fits a frame."""
+
+OFFERS_MAX = 64
+"""Filters of advertisements that an answer names."""
+
+EXTENTS_MAX = 16
+"""Extents that a broker names of what it stores, or lacks, of a publisher."""
+
 OptionalName = Annotated[str, Meta(max_length=255)]
 Positions = Annotated[tuple[tuple[Name, Count], ...], Meta(max_length=PUBLISHERS_MAX)]
 """Publishers, each with the number of its publication up to which we have everything."""
 Subscriptions = Annotated[tuple[Count, ...], Meta(max_length=SUBSCRIPTIONS_MATCHED_MAX)]
 Path = Annotated[tuple[Name, ...], Meta(max_length=HOPS_MAX)]
+Names = Annotated[tuple[Name, ...], Meta(max_length=MARKS_MAX)]
+Times = Annotated[tuple[Real, ...], Meta(max_length=PUBLICATIONS_MAX)]
+Extents = Annotated[tuple[tuple[Count, Count], ...], Meta(max_length=EXTENTS_MAX)]
+"""Numbers of a publisher: those behind the first up to and including the second of each pair."""
 
 Guarantee = Literal["none", "installed", "reference"]
 """none: whatever comes once the subscription is in place. installed: nothing before the receipt, everything after.
 reference: everything from a time (`since`) or behind given publications (`after`) on."""
 
 Policy = Literal["wait", "drop oldest", "drop newest", "disconnect"]
-Kind = Literal["subscribe", "unsubscribe", "advertise", "unadvertise", "publish"]
+Kind = Literal["subscribe", "unsubscribe", "advertise", "unadvertise", "publish", "read"]
 
 
 # From client to broker.
@@ -120,6 +136,29 @@ class Taken(Message, frozen=True):
     count: Count
 
 
+class Look(Message, frozen=True):
+    """How far have the publishers come that may publish what the filter matches? Answered by `Marks`."""
+
+    number: Count
+    """Of this request; `Look` and `Fetch` are numbered together."""
+    filter: FilterText
+
+
+class Fetch(Message, frozen=True):
+    """What is stored of a publisher and matches: behind `after`, or without that accepted at or after `since`, or
+    without either from the oldest on; up to and including `through`. Answered by `Fetched`."""
+
+    number: Count
+    filter: FilterText
+    publisher: Name
+    after: Count | None
+    since: Real | None
+    through: Count
+    """It should have come so far, as `Marks` say; the answer waits for it, but not for ever."""
+    limit: Count
+    """How many publications there is room for; one message holds the answer, whatever it says."""
+
+
 # From broker to client.
 
 
@@ -183,6 +222,39 @@ class Missed(Message, frozen=True):
     reason: Text
 
 
+class Marks(Message, frozen=True):
+    """What a `Look` found, in as many messages as it takes."""
+
+    number: Count
+    marks: Annotated[tuple[tuple[Name, Count, Count], ...], Meta(max_length=MARKS_MAX)]
+    """Publishers, each with the number up to which publications are no longer stored, and that of the last one that was
+    accepted (and saved, where it is saved)."""
+    offers: Annotated[tuple[FilterText, ...], Meta(max_length=OFFERS_MAX)]
+    """What is advertised of that, each filter once; in the first message."""
+    unreachable: Names
+    """Publishers whose brokers did not answer."""
+    is_last: bool
+
+
+class Fetched(Message, frozen=True):
+    """A page of what is stored."""
+
+    number: Count
+    through: Count
+    """The publisher's number up to which nothing that matches is left out."""
+    is_truncated: bool
+    """Whether something that was wanted is no longer stored."""
+    has_more: bool
+    """Whether there may be more, behind `through` and up to the number that was asked for."""
+    accepted_at: Times
+    numbers: Numbers
+    heads: Heads
+    payloads: Payloads
+
+    def __post_init__(self) -> None:
+        check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
+
+
 # Between brokers.
 
 
@@ -229,12 +301,84 @@ class History(Message, frozen=True):
     """Why there is none at all; empty where there is."""
     path: Path
     """The brokers still to pass; the asking one first."""
-    accepted_at: Annotated[tuple[Real, ...], Meta(max_length=PUBLICATIONS_MAX)]
+    accepted_at: Times
     numbers: Numbers
     heads: Heads
     payloads: Payloads
 
     def __post_init__(self) -> None:
-        check_lengths(self.heads, self.payloads, self.numbers)
-        if len(self.accepted_at) != len(self.numbers):
-            raise ValueError("as many times as numbers are needed")
+        check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
+
+
+class LookFar(Message, frozen=True):
+    """A broker asks the brokers of publishers how far these have come; one hop after the other."""
+
+    reading: Count
+    """The asking broker's number for it."""
+    wanted: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MARKS_MAX)]
+    """Advertisements; one of each publisher at each broker is enough."""
+    path: Path
+    """The brokers that the request passed, the asking one first."""
+
+
+class MarksFar(Message, frozen=True):
+    """How far publishers have come at one broker, back on the way the request came."""
+
+    reading: Count
+    marks: Annotated[tuple[tuple[Name, Count, Extents, Extents], ...], Meta(max_length=MARKS_MAX)]
+    """Advertisements that were asked for, each with the number of the publisher's last publication that was accepted
+    there, what of it is lacking there, and what is held."""
+    missing: Names
+    """Advertisements to which no way is known."""
+    path: Path
+    """The brokers still to pass; the asking one first."""
+
+
+class FetchFar(Message, frozen=True):
+    """A broker asks another for a page of what it stores of a publisher; `Fetch` says what the fields mean."""
+
+    reading: Count
+    advertisement: Name
+    """Any one of the publisher at that broker: it shows the way."""
+    filter: FilterText
+    after: Count | None
+    since: Real | None
+    through: Count
+    limit: Count
+    path: Path
+
+
+class FetchedFar(Message, frozen=True):
+    """The page, back on the way the request came."""
+
+    reading: Count
+    advertisement: Name
+    problem: Text
+    """Why there is none; empty where there is."""
+    begin: Count
+    """The number behind which publications were wanted, as far as this broker knows it."""
+    reach: Count
+    """The number up to which this broker has heard of publications, and has saved them, where it saves any."""
+    through: Count
+    """Nothing that matches and is held up to this number is left out."""
+    has_more: bool
+    lacking: Extents
+    """What is wanted and not there, though it was published, there or elsewhere."""
+    elsewhere: Extents
+    """What was published at other brokers, or before a crash that lost it."""
+    held: Extents
+    """What is there of the publisher, of whatever kind."""
+    path: Path
+    accepted_at: Times
+    numbers: Numbers
+    heads: Heads
+    payloads: Payloads
+
+    def __post_init__(self) -> None:
+        check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
+
+
+def check_columns(accepted_at: Times, heads: Heads, payloads: Payloads, numbers: Numbers) -> None:
+    check_lengths(heads, payloads, numbers)
+    if len(accepted_at) != len(numbers):
+        raise ValueError("as many times as numbers are needed")

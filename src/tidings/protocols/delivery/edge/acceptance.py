@@ -12,7 +12,8 @@ repeated by the client has the same number, and the brokers of subscribers recog
 
 A publication must match the advertisement under which it is published; the advertisement was narrowed to what the
 client may publish, so that one test proves both. Short heads that passed are remembered (`heads_max` of them) and not
-decoded again. What fails is declined with the reason and has used up its number.
+decoded again; many new ones at a time are left to a sieve. What fails is declined with the reason, and has used up its
+number.
 
 State. What is known of each publisher, in memory and on disk, is in `publishers.py`.
 
@@ -37,6 +38,7 @@ from tidings.protocols.delivery.edge.batches import cut, pick, size_bytes
 from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request, Requests, read_filter
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
+from tidings.protocols.delivery.edge.sieve import FEW_HEADS
 from tidings.protocols.delivery.messages import Accepted, Advertise, Declined, Publish, Refusal, Unadvertise
 
 HEAD_BYTES_MAX = 512
@@ -96,9 +98,7 @@ class Acceptance:
         if first <= publisher.through:
             asked, numbers, effects = self.set_aside_repeated(publisher, advertised, client, asked, numbers)
         if numbers:
-            if publisher.through == 0 and asked.first > publisher.first:
-                # It has published elsewhere, or before a crash: nobody here knows when.
-                publisher.history.forget(asked.first - 1, self.time_of_day(now, publisher) - TICK)
+            effects += self.note_elsewhere(now, publisher, asked.first)
             publisher.through = numbers[-1]
             if advertised is None:
                 effects += self.decline(client, asked, numbers, NO_ADVERTISEMENT)
@@ -107,6 +107,23 @@ class Acceptance:
         if publisher.saved_through >= first:
             effects.append(Send(client.name, Accepted(publisher.saved_through)))
         return effects
+
+    def note_elsewhere(self, now: float, publisher: Publisher, first: int) -> list[Effect]:
+        """What the publisher has published since it was last here, if anything, must be looked for elsewhere."""
+        history = publisher.history
+        if publisher.through == 0:
+            history.base = max(0, min(publisher.first, first) - 1)
+            if first <= publisher.first:
+                return []
+            # Or it was here, before a crash: nobody knows when.
+            history.skip(history.base, first - 1)
+            history.forget(first - 1, self.time_of_day(now, publisher) - TICK)
+            return self.publishers.save_marks(publisher)
+        begin = max(publisher.through, publisher.first - 1)
+        if first == publisher.first or begin >= first - 1:
+            return []
+        history.skip(begin, first - 1)
+        return self.publishers.save_marks(publisher)
 
     def set_aside_repeated(
         self,
@@ -186,12 +203,22 @@ class Acceptance:
 
     def judge(self, advertised: Advertised, asked: Publish) -> list[str]:
         """For each publication why it is refused; empty where it is not."""
-        within, verdicts = advertised.within, []
-        for head in asked.heads:
-            verdict = "" if head in within or advertised.is_everything else self.verdict(advertised, head)
-            if not verdict and len(head) <= HEAD_BYTES_MAX and head not in within:
+        verdicts = [""] * len(asked.heads)
+        if advertised.is_everything:
+            return verdicts
+        within = advertised.within
+        unknown = [place for place, head in enumerate(asked.heads) if head not in within]
+        matching: set[int] = set()
+        if len(unknown) > FEW_HEADS and advertised.sieve.is_indexed:
+            matching.update(advertised.sieve.places([asked.heads[place] for place in unknown]))
+        for index, place in enumerate(unknown):
+            head = asked.heads[place]
+            if head in within:
+                continue
+            if index not in matching:
+                verdicts[place] = self.verdict(advertised, head)
+            if not verdicts[place] and len(head) <= HEAD_BYTES_MAX:
                 self.remember(advertised, head)
-            verdicts.append(verdict)
         return verdicts
 
     def remember(self, advertised: Advertised, head: bytes) -> None:

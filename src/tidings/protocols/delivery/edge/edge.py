@@ -12,6 +12,7 @@ says when a change is in place everywhere; the edge turns that into receipts and
     references.py      history for others: questions on their way, answers
     subscriptions.py   what subscribers here say, and what arrives for them
     fetching.py        history for us: whom to ask, what to do with the answers
+    readings.py        history for clients that do not subscribe; `inquiries.py` answers their brokers
     admission.py       what gets through to a subscription, and what happens when its client is slow (`outlet.py`)
 
 This module receives, hands on to the parts, and answers clients. A request waits for routing under a ticket; when it is
@@ -20,7 +21,8 @@ take effect when they arrive here; the receipt tells that the network knows too.
 
 Signals. Hears of clients from access, of neighbours from the overlay, and `Settled`, `Known`, `Forgotten`, `Matched`
 from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
-Timers. "sweep": history may be too old. "ask": a question for history was not answered. ("save", name): once more.
+Timers. "sweep": history may be too old. "ask": a question for history was not answered. "read": a reading was not.
+("save", name): once more.
 Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `Closed` is delivered.
 
 A durable edge reads its store when it starts. Until then everything that happens to it waits, in order, up to
@@ -54,15 +56,24 @@ from tidings.protocols.delivery.edge.admission import Admission
 from tidings.protocols.delivery.edge.batches import size_bytes as batch_bytes
 from tidings.protocols.delivery.edge.clients import BadRequest, Client, Requests
 from tidings.protocols.delivery.edge.fetching import Fetching
+from tidings.protocols.delivery.edge.inquiries import Inquiries
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
+from tidings.protocols.delivery.edge.readings import Readings
 from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References, Routes
+from tidings.protocols.delivery.edge.sieve import Engine
 from tidings.protocols.delivery.edge.streams import Subscription
 from tidings.protocols.delivery.edge.subscriptions import Subscriptions
 from tidings.protocols.delivery.messages import (
     Advertise,
+    Fetch,
+    FetchedFar,
+    FetchFar,
     History,
     Kind,
+    Look,
+    LookFar,
+    MarksFar,
     Publish,
     Receipt,
     Reference,
@@ -88,31 +99,35 @@ class Closed(msgspec.Struct, frozen=True):
 
 
 class Edge:
-    """`Edge("a", EdgeParams(), routes)`; `routes` knows the way to publishers."""
+    """`Edge("a", EdgeParams(), routes)`; `routes` knows the way to publishers. What is published and
+    read in great numbers is sifted by the compiled index where the engine is "fast", or None and there is one."""
 
     messages: tuple[type, ...] = (
         *(Subscribe, Unsubscribe, Advertise, Unadvertise, Publish, Taken),
-        *(Reference, History),
+        *(Look, Fetch, Reference, History, LookFar, MarksFar, FetchFar, FetchedFar),
     )
 
-    def __init__(self, node_id: NodeId, params: EdgeParams, routes: Routes) -> None:
+    def __init__(self, node_id: NodeId, params: EdgeParams, routes: Routes, engine: Engine | None = "plain") -> None:
         self.node_id, self.params = node_id, params
         self.clients: dict[NodeId, Client] = {}
         self.requests = Requests()
-        self.publishers = Publishers(node_id, params)
+        self.publishers = Publishers(node_id, params, engine)
         self.acceptance = Acceptance(params, self.requests, self.publishers)
         self.references = References(node_id, params, routes, self.publishers)
         admission = Admission(params)
         self.fetching = Fetching(node_id, params, self.references, admission)
         self.subscriptions = Subscriptions(params, self.requests, admission, self.fetching)
+        self.inquiries = Inquiries(node_id, params, self.references)
+        self.readings = Readings(node_id, params, self.fetching, self.inquiries)
         self.lives = 0
-        self.is_loading = self.is_closing = self.is_closed = self.is_sweeping = False
+        self.is_loading = self.is_closing = self.is_closed = False
+        self.sweep_at: float | None = None
         self.deferred: list[Input] = []
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
             Received: self.receive,
             Matched: self.subscriptions.pass_on,
             Settled: self.settle,
-            Known: self.subscriptions.learn,
+            Known: self.known,
             Forgotten: self.forgotten,
             ClientUp: self.client_up,
             ClientDown: self.client_down,
@@ -129,6 +144,8 @@ class Edge:
             Unsubscribe: self.unsubscribe,
             Advertise: self.advertise,
             Unadvertise: self.unadvertise,
+            Look: lambda now, client, asked: self.read(client, asked, lambda: self.readings.look(now, client, asked)),
+            Fetch: lambda now, client, asked: self.read(client, asked, lambda: self.readings.fetch(now, client, asked)),
         }
 
     def start(self, now: float) -> list[Effect]:
@@ -138,7 +155,9 @@ class Edge:
             effects += self.part_with(now, client)
         self.requests.waiting.clear()
         self.references.neighbours.clear()
-        self.is_closing = self.is_closed = self.is_sweeping = False
+        self.readings.start(now)
+        self.is_closing = self.is_closed = False
+        self.sweep_at = None
         if self.params.is_durable:
             self.publishers.forget_all()
             self.is_loading = True
@@ -195,6 +214,7 @@ class Edge:
 
     def part_with(self, now: float, client: Client) -> list[Effect]:
         del self.clients[client.name]
+        self.readings.leave(client)
         return [*self.subscriptions.leave(client), *self.publishers.leave(now, client)]
 
     def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
@@ -205,8 +225,12 @@ class Edge:
         self.references.neighbours.pop(down.neighbour, None)
         return []
 
+    def known(self, now: float, known: Known) -> list[Effect]:
+        return [*self.subscriptions.learn(now, known), *self.readings.learn(known)]
+
     def forgotten(self, now: float, forgotten: Forgotten) -> list[Effect]:
-        return self.fetching.unlearn(now, forgotten.advertisement)
+        effects = self.fetching.unlearn(now, forgotten.advertisement)
+        return [*effects, *self.readings.unlearn(forgotten.advertisement)]
 
     # What others say.
 
@@ -219,15 +243,26 @@ class Edge:
         return [Drop(message, NOT_A_CLIENT)] if client is None else hear(now, client, message)
 
     def receive_from_broker(self, now: float, sender: NodeId, message: Any) -> list[Effect]:
-        if type(message) is Reference:
-            return self.references.pass_on(now, sender, message)
-        if type(message) is not History:
-            return []
-        if message.path:
-            return self.references.come_back(sender, message)
-        if sender not in self.references.neighbours:
-            return [Drop(message, NOT_A_NEIGHBOUR)]
-        return self.subscriptions.hear(now, message)
+        match message:
+            case Reference():
+                return self.references.pass_on(now, sender, message)
+            case LookFar():
+                return self.inquiries.look(sender, message)
+            case FetchFar():
+                return self.inquiries.fetch(sender, message)
+            case History() | MarksFar() | FetchedFar():
+                if message.path:
+                    return self.references.come_back(sender, message)
+                if sender not in self.references.neighbours:
+                    return [Drop(message, NOT_A_NEIGHBOUR)]
+        match message:
+            case History():
+                return self.subscriptions.hear(now, message)
+            case MarksFar():
+                return self.readings.hear_marks(message)
+            case FetchedFar():
+                return self.readings.hear_page(message)
+        return []
 
     def publish(self, now: float, client: Client, asked: Publish) -> list[Effect]:
         if self.is_closing:
@@ -249,6 +284,13 @@ class Edge:
             return carry_out()
         except BadRequest as problem:
             return [Send(client.name, Refusal(kind, number, problem.reason, may_retry=False))]
+
+    def read(self, client: Client, asked: Look | Fetch, carry_out: Callable[[], list[Effect]]) -> list[Effect]:
+        # Also while we are closing: nobody waits for readings, and whoever hears no answer asks the next broker.
+        try:
+            return carry_out()
+        except BadRequest as problem:
+            return [Send(client.name, Refusal("read", asked.number, problem.reason, may_retry=False))]
 
     def unsubscribe(self, now: float, client: Client, asked: Unsubscribe) -> list[Effect]:
         effects = self.subscriptions.unsubscribe(client, asked)
@@ -290,20 +332,27 @@ class Edge:
     def fire(self, now: float, fired: Fired) -> list[Effect]:
         match fired.key:
             case "sweep":
-                self.is_sweeping = False
+                self.sweep_at = None
                 self.references.sweep(now)
                 return [*self.publishers.sweep(now), *self.arm_sweep(now)]
             case "ask":
                 return self.fetching.ask_again(now)
+            case "read":
+                return self.readings.expire(now)
             case ("save", str(name)):
                 return self.publishers.save_again(name)
         return []
 
     def arm_sweep(self, now: float) -> list[Effect]:
-        if self.is_sweeping or not (self.publishers.all or self.references.groups):
+        at, numbers = now + self.params.sweep_period, self.publishers.numbers
+        if not (self.publishers.all or self.references.groups):
+            if not numbers.marks:
+                return []
+            at = max(at, numbers.expires_at - self.params.clock_offset)
+        if self.sweep_at is not None and self.sweep_at <= at:
             return []
-        self.is_sweeping = True
-        return [SetTimer("sweep", now + self.params.sweep_period)]
+        self.sweep_at = at
+        return [SetTimer("sweep", at)]
 
     def close(self, now: float, close: Close) -> list[Effect]:
         self.is_closing = True
@@ -321,6 +370,7 @@ class Edge:
         self.references.check()
         self.subscriptions.check()
         self.fetching.check()
+        self.readings.check()
         assert len(self.deferred) <= self.params.deferred_max, "more waits than deferred_max allows"
         assert self.is_loading or not self.deferred, "something waits for nothing"
         for client in self.clients.values():

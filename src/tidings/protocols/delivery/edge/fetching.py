@@ -61,6 +61,7 @@ class Fetching:
         entry = self.known.pop(advertisement, None)
         if entry is None:
             return []
+        self.news += 1
         publisher = entry[0].publisher
         others = self.of_publisher[publisher]
         del others[advertisement]

@@ -7,18 +7,27 @@ What left is remembered as two marks: the number up to which publications were f
 of these was accepted. So a question that reaches back too far is answered with what there is *and* with the word that
 something older is missing; nobody takes a shortened history for a whole one. A publisher whose first publication here
 is not the first of its life has published elsewhere, or before a crash that lost its history: that is forgotten too.
+One that comes back with higher numbers than it left with has published `elsewhere` meanwhile. Of what lies before
+`base`, where this broker first heard of the publisher, nothing is said.
 
 Source: StoredPubs of PSDG (spec 3.6.3, 3.6.7); the flag is repair G-47.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import islice
 
 from tidings.machine.publications import Publications
 from tidings.protocols.delivery.edge.batches import size_bytes
+from tidings.protocols.delivery.edge.extents import Extent, without
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.messages import EXTENTS_MAX
 
 NEVER = float("-inf")
+
+ELSEWHERE_MAX = EXTENTS_MAX - 2
+"""Extents that are remembered to be elsewhere; beyond it the two oldest become one, with what is between them."""
 
 
 class Store:
@@ -39,6 +48,8 @@ class PublisherHistory:
         self.count = self.size_bytes = 0
         self.forgotten_through = 0
         self.forgotten_at = NEVER
+        self.base: int | None = None
+        self.elsewhere: list[Extent] = []
 
     def append(self, batch: Publications, size: int) -> list[Publications]:
         """Store a batch of this size; answers with what had to go for it."""
@@ -74,25 +85,35 @@ class PublisherHistory:
         self.forgotten_through = max(self.forgotten_through, through)
         self.forgotten_at = max(self.forgotten_at, at)
 
+    def skip(self, begin: int, end: int) -> None:
+        """The publisher has published these elsewhere."""
+        self.elsewhere.append((begin, end))
+        if len(self.elsewhere) > ELSEWHERE_MAX:
+            self.elsewhere[:2] = [(self.elsewhere[0][0], self.elsewhere[1][1])]
+
     def clear(self) -> list[Publications]:
         return [self.forget_first() for _ in range(len(self.batches))]
 
     def behind(self, number: int) -> Iterator[Publications]:
         """The batches, oldest first, that have publications behind this number."""
-        return self.newest_while(lambda batch: batch.numbers[-1] > number)
+        return self.beginning_at(bisect_right(self.batches, number, key=last_number))
 
     def since(self, at: float) -> Iterator[Publications]:
-        return self.newest_while(lambda batch: batch.accepted_at >= at)
+        return self.beginning_at(self.place_since(at))
 
-    def newest_while(self, is_wanted: Callable[[Publications], bool]) -> Iterator[Publications]:
-        # From the new end, because what is asked for is mostly there.
-        count = 0
-        for batch in reversed(self.batches):
-            if not is_wanted(batch):
-                break
-            count += 1
-        place = len(self.batches) - count
-        return (self.batches[each] for each in range(place, len(self.batches)))
+    def place_since(self, at: float) -> int:
+        return bisect_left(self.batches, at, key=acceptance_time)
+
+    def beginning_at(self, place: int) -> Iterator[Publications]:
+        # Skipping in a deque is quick; asking it for one place after another is not.
+        return islice(self.batches, place, None)
+
+    def number_before(self, at: float) -> int:
+        """The number up to which everything is known to have been accepted before this time."""
+        place = self.place_since(at)
+        if place:
+            return self.batches[place - 1].numbers[-1]
+        return self.forgotten_through if self.forgotten_at < at else 0
 
     def lacks_behind(self, number: int) -> bool:
         return number < self.forgotten_through
@@ -100,7 +121,24 @@ class PublisherHistory:
     def lacks_since(self, at: float) -> bool:
         return at <= self.forgotten_at
 
+    def last_below(self, number: int) -> int:
+        """The last publication below this number that was accepted here."""
+        newest = (batch.numbers[-1] for batch in reversed(self.batches) if batch.numbers[-1] < number)
+        return next(newest, self.forgotten_through)
+
+    def lacking(self) -> list[Extent]:
+        """What was published, here or elsewhere, and is not here."""
+        base = self.base or 0
+        forgotten = [(base, self.forgotten_through)] if self.forgotten_through > base else []
+        return [*forgotten, *without(self.elsewhere, forgotten)]
+
+    def held(self, through: int) -> list[Extent]:
+        """All that was heard of the publisher up to this number, less what is lacking."""
+        return [] if self.base is None else without([(self.base, through)], self.lacking())
+
     def check(self) -> None:
+        assert len(self.elsewhere) <= ELSEWHERE_MAX, "too much is remembered to be elsewhere"
+        assert self.elsewhere == sorted(self.elsewhere), "what is elsewhere is not in order"
         numbers = [number for batch in self.batches for number in batch.numbers]
         times = [batch.accepted_at for batch in self.batches]
         assert numbers == sorted(set(numbers)), "stored publications are not in the order of their numbers"
@@ -109,3 +147,11 @@ class PublisherHistory:
         assert sum(map(size_bytes, self.batches)) == self.size_bytes, "the size of a history is miscounted"
         assert self.size_bytes <= self.params.history_bytes_max, "history_bytes_max does not hold"
         assert not numbers or numbers[0] > self.forgotten_through, "something is both stored and forgotten"
+
+
+def last_number(batch: Publications) -> int:
+    return batch.numbers[-1]
+
+
+def acceptance_time(batch: Publications) -> float:
+    return batch.accepted_at

@@ -11,12 +11,14 @@ from tidings.protocols.delivery.messages import PUBLISHERS_MAX, SUBSCRIPTIONS_MA
 
 MEBIBYTE = 1024 * 1024
 
-SPANS = ("clock_error", "history_age")
-PERIODS = ("ask_again_after", "save_again_after", "sweep_period")
+DAY = 24 * 3600.0
+
+SPANS = ("clock_error", "history_age", "numbers_age")
+PERIODS = ("ask_again_after", "save_again_after", "sweep_period", "reading_timeout")
 BOUNDS = (
     *("history_count_max", "history_bytes_max", "history_bytes_total_max"),
     *("subscriptions_max", "advertisements_max", "publishers_max", "window_max", "queue_max", "heads_max"),
-    *("streams_max", "groups_max", "scanned_max", "deferred_max"),
+    *("streams_max", "groups_max", "scanned_max", "deferred_max", "numbers_max", "readings_max"),
 )
 
 
@@ -42,6 +44,13 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
 
     history_bytes_total_max: int = 512 * MEBIBYTE
     """Heads and payloads stored of all publishers; at least `history_bytes_max`."""
+
+    numbers_age: float = 7 * DAY
+    """How long the last number of a publisher is remembered, from its last publication on, when it has left and its
+    history is gone: for so long it may repeat what it published."""
+
+    numbers_max: int = 100_000
+    """Publishers that left whose number is remembered; those go first whose last publication is oldest."""
 
     is_durable: bool = False
     """Whether a publication is accepted only when it is on disk, and is there again after a restart."""
@@ -80,6 +89,12 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
 
     scanned_max: int = 10_000
     """Stored publications that are looked at for one answer, so that one question does not stop the broker."""
+
+    readings_max: int = 64
+    """Requests of one client to read what is stored that are not answered yet."""
+
+    reading_timeout: float = 10.0
+    """How long such a request waits for the brokers of publishers."""
 
     ask_again_after: float = 30.0
     """After this a question for history that was not answered is asked again."""

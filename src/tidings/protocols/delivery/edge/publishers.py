@@ -4,6 +4,9 @@ A publisher that left stays known, with its advertisements, until its history is
 fetched for as long as they are promised. If it went to another broker, both offer its advertisements for a while, each
 for the part that it stores; so the name of an advertisement ends with that of the broker.
 
+When all of that is gone the last number of the publisher is still remembered, for `numbers_age` (`numbers.py`): if it
+comes back and repeats what it published before, because it never heard that it was accepted, it is recognised.
+
 On disk. `publication/<publisher>/<number>` is a batch, `advertisement/<id>` an advertisement, `publisher/<name>` what
 was forgotten. After a restart the publishers are there again, as ones that left.
 """
@@ -16,6 +19,7 @@ from tidings.machine.effects import Drop, Effect, Save, Send, SetTimer
 from tidings.machine.message import NAME_CHARS_MAX
 from tidings.machine.publications import Publications
 from tidings.machine.signals import AdvertisementId, Offer, Ticket, Unoffer
+from tidings.matching.index.index import best_engine
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -23,7 +27,9 @@ from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.batches import size_bytes
 from tidings.protocols.delivery.edge.clients import BadRequest, Client
 from tidings.protocols.delivery.edge.history import NEVER, PublisherHistory, Store
+from tidings.protocols.delivery.edge.numbers import Numbers, SavedPublisher, marks_of
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.sieve import Engine, Sieve
 from tidings.protocols.delivery.messages import Accepted
 
 NOT_SAVED = "could not be saved; is saved again later"
@@ -38,17 +44,8 @@ class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
     filter: str
 
 
-class SavedPublisher(msgspec.Struct, frozen=True, array_like=True):
-    """What was forgotten: the number and the time of the last."""
-
-    publisher: str
-    through: int
-    at: float
-
-
 batch_decoder = msgspec.msgpack.Decoder(Publications)
 advertisement_decoder = msgspec.msgpack.Decoder(SavedAdvertisement)
-publisher_decoder = msgspec.msgpack.Decoder(SavedPublisher)
 
 
 def advertisement_id(publisher: NodeId, number: int, broker: NodeId) -> AdvertisementId:
@@ -65,8 +62,11 @@ def publisher_of(advertisement: AdvertisementId) -> NodeId:
 
 
 class Advertised:
-    def __init__(self, id: AdvertisementId, publisher: "Publisher", number: int, filter: Filter) -> None:
+    def __init__(
+        self, id: AdvertisementId, publisher: "Publisher", number: int, filter: Filter, engine: Engine
+    ) -> None:
         self.id, self.publisher, self.number, self.filter = id, publisher, number, filter
+        self.sieve = Sieve(filter, engine)
         self.is_everything = filter.residual is None and () in filter.conjunctions
         """Then only routing needs to decode a head, and it refuses what is malformed."""
         self.within: set[bytes] = set()
@@ -93,13 +93,25 @@ class Publisher:
         first = next(iter(self.saving.values()), None)
         return self.through if first is None else first.numbers[0] - 1
 
+    @property
+    def reach(self) -> int:
+        """Up to this number it is settled what is stored here."""
+        return max(self.saved_through, self.history.forgotten_through)
+
+    @property
+    def last(self) -> int:
+        """The last publication that was accepted, and saved where it is saved: no crash makes it less."""
+        return self.history.last_below(self.saved_through + 1)
+
 
 class Publishers:
-    def __init__(self, node_id: NodeId, params: EdgeParams) -> None:
-        self.node_id, self.params = node_id, params
+    def __init__(self, node_id: NodeId, params: EdgeParams, engine: Engine | None = "plain") -> None:
+        self.node_id, self.params, self.engine = node_id, params, engine or best_engine()
         self.store = Store(params)
         self.all: dict[NodeId, Publisher] = {}
         self.offered: dict[AdvertisementId, Advertised] = {}
+        self.numbers = Numbers(params)
+        """Of those that are not here any more."""
 
     # Who is there.
 
@@ -122,6 +134,10 @@ class Publishers:
             if len(self.all) >= self.params.publishers_max:
                 raise BadRequest("this broker has as many publishers as it may have; publish at another one")
             publisher = self.all[client.name] = Publisher(client.name, self.store)
+            marks = self.numbers.take(client.name)
+            if marks is not None:
+                # On disk it stays as it is: until something is published it is all that is known.
+                self.recall(publisher, marks)
         publisher.client = client
         return publisher
 
@@ -137,7 +153,9 @@ class Publishers:
         if len(id) > NAME_CHARS_MAX:
             raise BadRequest("the names of client and broker are too long together; connect by a shorter name")
         effects: list[Effect] = [] if known is None else [Unoffer(known.id)]
-        known = publisher.advertisements[number] = self.offered[id] = Advertised(id, publisher, number, filter)
+        known = publisher.advertisements[number] = self.offered[id] = Advertised(
+            id, publisher, number, filter, self.engine
+        )
         if self.params.is_durable:
             record = SavedAdvertisement(publisher.name, number, filter.text())
             effects.append(Save(f"advertisement/{id}", encoder.encode(record)))
@@ -167,10 +185,13 @@ class Publishers:
     def save_forgotten(self, publisher: Publisher, forgotten: Sequence[Publications]) -> list[Effect]:
         if not forgotten or not self.params.is_durable:
             return []
-        history = publisher.history
-        record = SavedPublisher(publisher.name, history.forgotten_through, history.forgotten_at)
         removals = [Save(batch_name(batch), None) for batch in forgotten]
-        return [Save(f"publisher/{publisher.name}", encoder.encode(record)), *removals]
+        return [*self.save_marks(publisher), *removals]
+
+    def save_marks(self, publisher: Publisher) -> list[Effect]:
+        if not self.params.is_durable:
+            return []
+        return [Save(f"publisher/{publisher.name}", encoder.encode(marks_of(publisher.name, publisher.history)))]
 
     def being_saved(self, name: str) -> tuple[Publisher, Publications] | None:
         publisher = self.all.get(name.partition("/")[2].rpartition("/")[0])
@@ -200,6 +221,7 @@ class Publishers:
         """What is in memory is going to be read from disk."""
         self.all.clear()
         self.offered.clear()
+        self.numbers.clear()
         self.store.size_bytes = 0
 
     def load(self, now: float, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
@@ -210,6 +232,7 @@ class Publishers:
                 self.restore(name, data)
             except (msgspec.MsgspecError, UsageError, ValueError):
                 effects.append(Drop(name, UNREADABLE))
+        effects += self.erase(self.numbers.sweep(now + self.params.clock_offset))
         for publisher in self.all.values():
             publisher.left_at = now
             forgotten = publisher.history.trim(now + self.params.clock_offset)
@@ -228,14 +251,23 @@ class Publishers:
                 publisher = self.restored(batch.publisher)
                 if not batch.numbers or batch.numbers[0] <= publisher.through:
                     raise ValueError("the order of publications is broken")
+                if publisher.history.base is None:
+                    publisher.history.base = batch.numbers[0] - 1
                 publisher.history.append(batch, size_bytes(batch))
                 publisher.through, publisher.accepted_at = batch.numbers[-1], batch.accepted_at
             case "publisher":
-                marks = publisher_decoder.decode(data)
-                publisher = self.restored(marks.publisher)
-                publisher.through = max(publisher.through, marks.through)
-                publisher.accepted_at = max(publisher.accepted_at, marks.at)
-                publisher.history.forget(marks.through, marks.at)
+                marks = SavedPublisher.decode(data)
+                known = self.all.get(marks.publisher)
+                if known is None:
+                    self.numbers.add(marks)
+                else:
+                    self.recall(known, marks)
+
+    def recall(self, publisher: Publisher, marks: SavedPublisher) -> None:
+        publisher.through = max(publisher.through, marks.through)
+        publisher.accepted_at = max(publisher.accepted_at, marks.at)
+        publisher.history.base, publisher.history.elsewhere = marks.base, list(marks.elsewhere)
+        publisher.history.forget(marks.through, marks.at)
 
     def restored(self, name: NodeId) -> Publisher:
         if name not in self.all:
@@ -251,16 +283,22 @@ class Publishers:
             is_over = publisher.client is None and now - publisher.left_at >= self.params.history_age
             if is_over and not publisher.saving:
                 effects += self.remove(publisher)
-        return effects
+        return effects + self.erase(self.numbers.sweep(now + self.params.clock_offset))
 
     def remove(self, publisher: Publisher) -> list[Effect]:
         effects = self.save_forgotten(publisher, publisher.history.clear())
         for known in publisher.advertisements.values():
             effects += self.withdraw(known)
         del self.all[publisher.name]
-        if self.params.is_durable:
-            effects.append(Save(f"publisher/{publisher.name}", None))
-        return effects
+        if publisher.accepted_at == NEVER:
+            return effects
+        publisher.history.forget(publisher.through, publisher.accepted_at)
+        self.numbers.add(marks_of(publisher.name, publisher.history))
+        return effects + self.save_marks(publisher)
+
+    def erase(self, names: Sequence[NodeId]) -> list[Effect]:
+        """The numbers of these publishers are forgotten."""
+        return [Save(f"publisher/{name}", None) for name in names] if self.params.is_durable else []
 
     def check(self) -> None:
         for publisher in self.all.values():
@@ -268,6 +306,8 @@ class Publishers:
             stored = publisher.history.batches
             assert not stored or stored[-1].numbers[-1] <= publisher.through, "stored but not taken"
             assert all(self.offered.get(each.id) is each for each in publisher.advertisements.values())
+        self.numbers.check()
+        assert not any(name in self.numbers.marks for name in self.all), "remembered though it is here"
         held = sum(publisher.history.size_bytes for publisher in self.all.values())
         assert held == self.store.size_bytes <= self.params.history_bytes_total_max, "the store is miscounted"
 

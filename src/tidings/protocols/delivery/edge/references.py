@@ -25,7 +25,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.publications import BadPublication, Publications, event_of, pieces
+from tidings.machine.publications import Publications, pieces
 from tidings.machine.signals import AdvertisementId
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
@@ -33,7 +33,8 @@ from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publisher, Publishers, publisher_of
-from tidings.protocols.delivery.messages import History, Reference
+from tidings.protocols.delivery.edge.sieve import is_match
+from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference
 
 PATH_MAX = 100
 """Brokers on the way of a question, so that the answer with its path fits a frame."""
@@ -98,14 +99,14 @@ class References:
                 hops.setdefault(hop if hop in self.neighbours and hop != sender else None, []).append(each)
         return hops
 
-    def come_back(self, sender: NodeId, history: History) -> list[Effect]:
+    def come_back(self, sender: NodeId, answer: History | MarksFar | FetchedFar) -> list[Effect]:
         """An answer that is for another broker."""
         if sender not in self.neighbours:
-            return [Drop(history, NOT_A_NEIGHBOUR)]
-        hop = history.path[-1]
+            return [Drop(answer, NOT_A_NEIGHBOUR)]
+        hop = answer.path[-1]
         if hop not in self.neighbours:
-            return [Drop(history, NO_WAY_BACK)]
-        return [Send(hop, replace(history, path=history.path[:-1]))]
+            return [Drop(answer, NO_WAY_BACK)]
+        return [Send(hop, replace(answer, path=answer.path[:-1]))]
 
     # Answers.
 
@@ -198,13 +199,6 @@ class References:
 
 Found = tuple[float, int, bytes, bytes]
 """A stored publication: when it was accepted, its number, head and payload."""
-
-
-def is_match(filter: Filter, head: bytes) -> bool:
-    try:
-        return filter.matches(event_of(head, b""))
-    except BadPublication:
-        return False
 
 
 def histories(

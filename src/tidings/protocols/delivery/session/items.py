@@ -2,15 +2,16 @@
 
 Requests go in as orders; each carries a `ticket` of the application's choice, and what the session delivers for it
 carries the same. First comes `Begun` with the number that the session gave it, at once; then, when the broker has
-answered, `Confirmed` or `Failed`. Everything else that is delivered has no ticket: `Arrived`, and as they came from the
-broker `Accepted`, `Declined` and `Missed`; from access `PeerUp`, `PeerDown` and `TurnedAway`.
+answered, `Confirmed` (`MarksRead` or `HistoryRead` for what is read) or `Failed`. Everything else that is delivered has
+no ticket: `Arrived`, and as they came from the broker `Accepted`, `Declined` and `Missed`; from access `PeerUp`,
+`PeerDown` and `TurnedAway`.
 """
 
 from collections.abc import Hashable
 
 import msgspec
 
-from tidings.protocols.delivery.messages import Guarantee, Kind, Policy, Receipt
+from tidings.protocols.delivery.messages import Fetched, Guarantee, Kind, Marks, Policy, Receipt
 
 Ticket = Hashable
 
@@ -62,6 +63,31 @@ class Took(msgspec.Struct, frozen=True):
     count: int
 
 
+class ReadMarks(msgspec.Struct, frozen=True):
+    """How far have publishers come that may publish what the filter matches?"""
+
+    ticket: Ticket
+    filter: str
+
+
+class ReadHistory(msgspec.Struct, frozen=True):
+    """A page of what is stored of a publisher; the fields are those of the message `Fetch`."""
+
+    ticket: Ticket
+    filter: str
+    publisher: str
+    after: int | None
+    since: float | None
+    through: int
+    limit: int
+
+
+class StopReading(msgspec.Struct, frozen=True):
+    """Nobody waits for the answer any longer."""
+
+    number: int
+
+
 # Answers.
 
 
@@ -76,6 +102,16 @@ class Confirmed(msgspec.Struct, frozen=True):
     ticket: Ticket
     receipt: Receipt | None
     """None where nobody had to be asked: a subscription is closed when its link is gone."""
+
+
+class MarksRead(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    parts: tuple[Marks, ...]
+
+
+class HistoryRead(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    page: Fetched
 
 
 class Failed(msgspec.Struct, frozen=True):

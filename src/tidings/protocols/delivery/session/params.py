@@ -6,7 +6,7 @@ import msgspec
 
 from tidings.model.errors import UsageError
 
-COUNTS = ("window_publications", "window_bytes", "subscriptions_max", "advertisements_max")
+COUNTS = ("window_publications", "window_bytes", "subscriptions_max", "advertisements_max", "readings_max")
 
 
 class SessionParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +18,9 @@ class SessionParams(msgspec.Struct, frozen=True, kw_only=True):
 
     subscriptions_max: int = 1000
     advertisements_max: int = 1000
+
+    readings_max: int = 64
+    """Requests to read what is stored that are not answered yet; no more than the broker allows a client."""
 
     retry_first: float = 0.2
     """Seconds before a request that was refused for now is made again; each further time twice as long, less a random

@@ -13,7 +13,11 @@ So brokers need no memory of clients that left, and it makes no difference which
 State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standing.py`); for
 each subscription its positions and what the application has not taken (`receiving.py`); `publishing`, the
 window of publications that are not accepted, and `receipts`, those of publications that are still to come
-(`publishing.py`).
+(`publishing.py`); `readings`, what the application wants to read of history (`reading.py`).
+
+Numbers. Publications are numbered from `first_publication` on. Usually those are numbers that no earlier process of
+this name has used. An application that can repeat what it published gives the same number to the same publication in
+each of its lives (`is_repeating`): then the broker may have accepted more than this process has sent, and that is fine.
 
 Messages. Those of `delivery/messages.py` between client and broker. What the application took is told with `Taken` in
 steps of half a window, or when much was taken and nothing is left, not for each event. Timer ("retry", kind, number): a
@@ -41,6 +45,8 @@ from tidings.protocols.delivery.messages import (
     Advertise,
     Declined,
     Delivery,
+    Fetched,
+    Marks,
     Missed,
     Receipt,
     Refusal,
@@ -59,10 +65,14 @@ from tidings.protocols.delivery.session.items import (
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
+    ReadHistory,
+    ReadMarks,
+    StopReading,
     Took,
 )
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.publishing import Publishing, Receipts
+from tidings.protocols.delivery.session.reading import Readings
 from tidings.protocols.delivery.session.receiving import Receiving
 from tidings.protocols.delivery.session.standing import NO_SUCH, NOT_ASKED, Standing, Standings
 
@@ -78,12 +88,14 @@ WINDOW_IGNORED = "the broker sent more than the window of the subscription allow
 
 class Session:
     """`Session(SessionParams(), rng)`. A process that comes back under the name of an earlier one gives a
-    `first_publication` above all numbers that the earlier one used."""
+    `first_publication` above all numbers that the earlier one used, or is `is_repeating`."""
 
-    messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed)
+    messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed, Marks, Fetched)
 
-    def __init__(self, params: SessionParams, rng: Random, first_publication: int = 1) -> None:
-        self.params = params
+    def __init__(
+        self, params: SessionParams, rng: Random, first_publication: int = 1, is_repeating: bool = False
+    ) -> None:
+        self.params, self.is_repeating = params, is_repeating
         self.broker: NodeId | None = None
         self.advertisements = Standings("advertise", "unadvertise", params.advertisements_max, params, rng, self.send)
         self.subscriptions = Standings("subscribe", "unsubscribe", params.subscriptions_max, params, rng, self.send)
@@ -92,6 +104,7 @@ class Session:
         self.first_publication = first_publication
         self.publishing = Publishing(params.window_publications, params.window_bytes, first_publication)
         self.receipts = Receipts()
+        self.readings = Readings(params.readings_max, self.send)
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
             Fired: self.retry,
             PeerUp: self.served,
@@ -109,6 +122,11 @@ class Session:
             Declined: lambda now, message: [Deliver(message)],
             Delivery: self.delivered,
             Missed: self.missed,
+            ReadMarks: self.readings.read_marks,
+            ReadHistory: self.readings.read_history,
+            StopReading: lambda now, request: self.readings.close(request.number),
+            Marks: self.readings.marks,
+            Fetched: self.readings.fetched,
         }
 
     def start(self, now: float) -> list[Effect]:
@@ -148,6 +166,7 @@ class Session:
         again += unaccepted
         again += [it.closing for it in advertisements if it.is_leaving]
         again += [self.ask(it) for it in self.receiving.values() if it.may_ask]
+        again += self.readings.again()
         return [Deliver(signal), *self.send(*again)]
 
     def ask(self, receiving: Receiving) -> Subscribe:
@@ -226,16 +245,22 @@ class Session:
     # What the broker answers.
 
     def accepted(self, now: float, message: Accepted) -> list[Effect]:
-        if not self.publishing.through < message.through < self.publishing.next:
+        through, sent = message.through, self.publishing.next - 1
+        if self.is_repeating:
+            # An earlier process has published these, and perhaps more.
+            through = min(through, sent)
+        if not self.publishing.through < through <= sent:
             return [Drop(message, NOT_ASKED)]
-        self.publishing.accept(message.through)
-        return [Deliver(message)]
+        self.publishing.accept(through)
+        return [Deliver(Accepted(through))]
 
     def confirmed(self, now: float, receipt: Receipt) -> list[Effect]:
         if receipt.kind == "publish":
             return self.reached(receipt)
         if receipt.kind in ("advertise", "unadvertise"):
             return self.advertisements.confirmed(receipt)
+        if receipt.kind == "read":
+            return [Drop(receipt, NOT_ASKED)]
         receiving = self.receiving.get(receipt.number)
         if receiving is not None and receipt.kind == "subscribe" and receiving.receipt is None:
             receiving.receipt = receipt
@@ -250,6 +275,8 @@ class Session:
     def refused(self, now: float, refusal: Refusal) -> list[Effect]:
         if refusal.kind == "publish":
             return self.not_reached(refusal)
+        if refusal.kind == "read":
+            return self.readings.refused(refusal)
         if refusal.kind in ("advertise", "unadvertise"):
             return self.advertisements.refused(now, refusal)
         effects = self.subscriptions.refused(now, refusal)
@@ -325,6 +352,7 @@ class Session:
         open_ones = [number for number in self.subscriptions.all if self.subscriptions.is_open(number)]
         assert open_ones == list(self.receiving), "the open subscriptions are not those that receive"
         self.receipts.check(self.publishing.next)
+        self.readings.check()
         for receiving in self.receiving.values():
             receiving.check()
             assert self.broker is not None or not receiving.is_asked, "asked nobody"

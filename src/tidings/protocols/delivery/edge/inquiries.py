@@ -1,0 +1,169 @@
+"""What is stored here, for readers anywhere: how far publishers have come, and pages of what they published.
+
+A reader has no subscription, so nothing has to be in place before its question comes, and nothing follows the answer.
+The questions (`LookFar`, `FetchFar`) go hop by hop along the ways of advertisements and write down the brokers they
+pass; the answers go back along these. No broker on the way keeps anything.
+
+A page ends where the reader's room ends (`limit`), or one message, or a look at `scanned_max` publications; then it
+says up to which number it is complete. It holds whatever the publisher stored here that matches, under whichever
+advertisement, so the same question has the same answer as long as history lasts. Where publications are saved, those
+that are not saved yet are not shown: what was read once does not vanish in a crash.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.publications import PUBLICATIONS_MAX
+from tidings.machine.signals import AdvertisementId
+from tidings.model.errors import UsageError
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.model.language.parser import parse
+from tidings.protocols.delivery.edge.extents import Extent, within
+from tidings.protocols.delivery.edge.history import PublisherHistory
+from tidings.protocols.delivery.edge.pages import Page
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.references import (
+    NO_WAY,
+    NOT_A_NEIGHBOUR,
+    PATH_MAX,
+    WRONG_FILTER,
+    WRONG_PATH,
+    References,
+)
+from tidings.protocols.delivery.edge.sieve import Sieve, Sieves
+from tidings.protocols.delivery.messages import FetchedFar, FetchFar, LookFar, MarksFar
+
+Mark = tuple[AdvertisementId, int, tuple[Extent, ...], tuple[Extent, ...]]
+"""An advertisement, the number of its publisher's last publication here, what is lacking, what is held."""
+
+
+class Inquiries:
+    def __init__(self, node_id: NodeId, params: EdgeParams, references: References) -> None:
+        self.node_id, self.params, self.references = node_id, params, references
+        self.publishers = references.publishers
+        self.sieves = Sieves(self.publishers.engine)
+
+    # Questions of other brokers.
+
+    def why_not(self, sender: NodeId, path: Sequence[NodeId]) -> str:
+        if sender not in self.references.neighbours:
+            return NOT_A_NEIGHBOUR
+        is_wrong = len(path) >= PATH_MAX or tuple(path[-1:]) != (sender,) or self.node_id in path
+        return WRONG_PATH if is_wrong else ""
+
+    def look(self, sender: NodeId, asked: LookFar) -> list[Effect]:
+        """Answered as far as the publishers are here; the rest goes further."""
+        if problem := self.why_not(sender, asked.path):
+            return [Drop(asked, problem)]
+        marks = self.marks(asked.wanted)
+        hops = self.by_hop(asked.wanted, sender)
+        missing = tuple(hops.pop(None, ()))
+        effects: list[Effect] = []
+        if marks or missing:
+            effects.append(Send(sender, MarksFar(asked.reading, tuple(marks), missing, asked.path[:-1])))
+        path = (*asked.path, self.node_id)
+        return effects + [Send(hop, LookFar(asked.reading, tuple(there), path)) for hop, there in hops.items() if hop]
+
+    def fetch(self, sender: NodeId, asked: FetchFar) -> list[Effect]:
+        if problem := self.why_not(sender, asked.path):
+            return [Drop(asked, problem)]
+        if asked.advertisement in self.publishers.offered:
+            try:
+                filter = parse(asked.filter)
+            except UsageError:
+                return [Drop(asked, WRONG_FILTER)]
+            return [Send(sender, replace(self.page(asked, filter), path=asked.path[:-1]))]
+        hop = self.hop_toward(asked.advertisement, sender)
+        if hop is not None:
+            return [Send(hop, replace(asked, path=(*asked.path, self.node_id)))]
+        lack = self.lack(asked.reading, asked.advertisement, NO_WAY.format(broker=self.node_id))
+        return [Send(sender, replace(lack, path=asked.path[:-1]))]
+
+    def hop_toward(self, advertisement: AdvertisementId, sender: NodeId | None = None) -> NodeId | None:
+        hop = self.references.routes.hop_toward(advertisement)
+        return hop if hop in self.references.neighbours and hop != sender else None
+
+    def by_hop(
+        self, wanted: Sequence[AdvertisementId], sender: NodeId | None = None
+    ) -> dict[NodeId | None, list[AdvertisementId]]:
+        """What is wanted of publishers elsewhere, by the neighbour to ask; None where there is none."""
+        hops: dict[NodeId | None, list[AdvertisementId]] = {}
+        for each in wanted:
+            if each not in self.publishers.offered:
+                hops.setdefault(self.hop_toward(each, sender), []).append(each)
+        return hops
+
+    # Answers.
+
+    def marks(self, wanted: Sequence[AdvertisementId]) -> list[Mark]:
+        """Of those publishers that are here."""
+        here = [(each, self.publishers.offered[each].publisher) for each in wanted if each in self.publishers.offered]
+        return [(each, it.last, tuple(it.history.lacking()), tuple(it.history.held(it.reach))) for each, it in here]
+
+    def page(self, asked: FetchFar, filter: Filter) -> FetchedFar:
+        publisher = self.publishers.offered[asked.advertisement].publisher
+        history, reach = publisher.history, publisher.reach
+        begin = asked.after or 0
+        if asked.after is None and asked.since is not None:
+            begin = history.number_before(asked.since)
+        end = min(asked.through, reach)
+        found, through = self.search(history, self.sieves.of(asked.filter, filter), begin, end, asked.limit)
+        times, numbers, heads, payloads = found.columns
+        return FetchedFar(
+            reading=asked.reading,
+            advertisement=asked.advertisement,
+            problem="",
+            begin=begin,
+            reach=reach,
+            through=through,
+            has_more=through < end,
+            lacking=tuple(within(history.lacking(), begin, asked.through)),
+            elsewhere=tuple(history.elsewhere),
+            held=tuple(history.held(reach)),
+            path=(),
+            accepted_at=times,
+            numbers=numbers,
+            heads=heads,
+            payloads=payloads,
+        )
+
+    def search(self, history: PublisherHistory, sieve: Sieve, begin: int, end: int, limit: int) -> tuple[Page, int]:
+        """What matches behind `begin` up to `end`, and the number up to which that is all: `end`, or less where a
+        bound was met."""
+        limit, scanned, found = min(max(limit, 1), PUBLICATIONS_MAX), 0, Page()
+        while begin < end:
+            candidates = gathered(history, begin, end, min(limit, self.params.scanned_max - scanned))
+            if not candidates.numbers:
+                return found, end
+            scanned += len(candidates.numbers)
+            begin = candidates.numbers[-1]
+            found.extend(candidates.picked(sieve.places(candidates.heads)))
+            count = min(limit, found.fitting())
+            if count < len(found.numbers):
+                found.cut(count)
+                return found, found.numbers[-1]
+            if count == limit or scanned >= self.params.scanned_max:
+                return found, begin
+        return found, end
+
+    def lack(self, reading: int, advertisement: AdvertisementId, problem: str) -> FetchedFar:
+        """There is no answer."""
+        return FetchedFar(reading, advertisement, problem, 0, 0, 0, False, (), (), (), (), (), (), (), ())
+
+
+def gathered(history: PublisherHistory, begin: int, end: int, count: int) -> Page:
+    """The next stored publications behind `begin` up to `end`, at most so many."""
+    page = Page()
+    for batch in history.behind(begin):
+        numbers = batch.numbers
+        first = bisect_right(numbers, begin) if numbers[0] <= begin else 0
+        last = bisect_right(numbers, end) if numbers[-1] > end else len(numbers)
+        last = min(last, first + count - len(page.numbers))
+        page.append(batch, first, last)
+        if last < len(numbers) or len(page.numbers) == count:
+            break
+    return page

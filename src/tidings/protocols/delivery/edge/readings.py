@@ -1,0 +1,331 @@
+"""Reading what the network has stored, without subscribing: the side of the broker whose client asks.
+
+The problem. A program wants the history of the network as a table: now, again after a crash, or every few seconds
+what is new. A subscription would do, but it makes state at all brokers, and its position moves by itself.
+
+The idea. What a publisher published, under its numbers, is a log, and a position in the history of the network is a
+number for each publisher. A `Look` finds the publishers whose advertisements overlap the filter and how far each has
+come; a `Fetch` gets a page of one of them between two numbers. Nothing is kept for the reader between its requests, and
+the same `Fetch` gives the same publications, or says that some are no longer stored. What a client may read is bounded
+as what it may subscribe to.
+
+Publishers elsewhere are asked for at their brokers (`inquiries.py`). One that moved has brokers that each store a part:
+all are asked, and the answers are put together (`answers.py`).
+
+Time. A request waits for brokers for `reading_timeout`. A look then says which publishers could not be reached. A fetch
+is refused, and may be repeated; until then it also waits for a publisher to become known, again or for the first time,
+and to have come as far as was asked for: a reader may have heard of publications before this broker. What a publisher
+published elsewhere and no broker that is known holds is waited for as well, and only then said to be lost.
+
+State. The requests that wait, oldest first: bounded by `readings_max` for each client, and gone with it.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tidings.machine.effects import Drop, Effect, Send, SetTimer
+from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.machine.signals import AdvertisementId, Known
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.protocols.delivery.edge.answers import fetched, marks_found
+from tidings.protocols.delivery.edge.clients import BadRequest, Client, read_filter
+from tidings.protocols.delivery.edge.extents import without
+from tidings.protocols.delivery.edge.fetching import Fetching
+from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.publishers import origin_of
+from tidings.protocols.delivery.messages import (
+    MARKS_MAX,
+    OFFERS_MAX,
+    Fetch,
+    FetchedFar,
+    FetchFar,
+    Look,
+    LookFar,
+    MarksFar,
+    Refusal,
+)
+
+OLD_ANSWER = "answers a reading that nobody waits for any more"
+NO_OVERLAP = "not permitted: nothing that {publisher} advertises is within what you may read; ask for another publisher"
+UNREACHED = "not reachable: no broker of {publisher} answered ({brokers}); try again"
+UNKNOWN = "not reachable: no publisher {publisher} is known here; try again, or look again for what is there"
+NOT_THERE = "not reachable: {publisher} has come to {reach} where it is known here, not to {through}; try again"
+
+NUMBERS_A_SECOND = 1_000_000
+"""No broker is asked for more readings than this."""
+
+ORIGINS_MAX = 16
+"""Brokers that are asked for one publisher."""
+
+
+LOOKS_MAX = 64
+"""Filters of looks for which the advertisements that overlap them are remembered."""
+
+
+class Offered(NamedTuple):
+    """What overlaps a filter, as of so many news: filters of advertisements, and advertisements with their publishers,
+    one of each publisher at each broker."""
+
+    news: int
+    texts: tuple[str, ...]
+    publisher_of: dict[AdvertisementId, NodeId]
+
+
+class Reading:
+    """A request that waits. `awaited` are the advertisements whose brokers have not answered."""
+
+    def __init__(self, client: Client, asked: Look | Fetch, filter: Filter, ends_at: float) -> None:
+        self.client, self.asked, self.filter, self.ends_at = client, asked, filter, ends_at
+        self.awaited: dict[AdvertisementId, None] = {}
+
+
+class Looking(Reading):
+    def __init__(self, client: Client, asked: Look, filter: Filter, ends_at: float) -> None:
+        super().__init__(client, asked, filter, ends_at)
+        self.publisher_of: dict[AdvertisementId, NodeId] = {}
+        self.offers: tuple[str, ...] = ()
+        self.marks: dict[NodeId, list[Mark]] = {}
+        self.unreachable: dict[NodeId, None] = {}
+
+
+class Fetches(Reading):
+    def __init__(self, client: Client, asked: Fetch, filter: Filter, ends_at: float) -> None:
+        super().__init__(client, asked, filter, ends_at)
+        self.wanted = asked
+        self.pages: dict[NodeId, FetchedFar] = {}
+        """By the broker that answered."""
+
+
+class Readings:
+    def __init__(self, node_id: NodeId, params: EdgeParams, fetching: Fetching, inquiries: Inquiries) -> None:
+        self.node_id, self.params, self.fetching, self.inquiries = node_id, params, fetching, inquiries
+        self.open: dict[int, Looking | Fetches] = {}
+        """By our number for it, which is not that of the client."""
+        self.remembered: dict[str, Offered] = {}
+        self.made = 0
+        self.is_timed = False
+
+    def start(self, now: float) -> None:
+        """Numbers of an earlier life are not used again: an answer to one of its questions may still come."""
+        self.made = max(self.made, int((now + self.params.clock_offset) * NUMBERS_A_SECOND))
+        self.is_timed = False
+
+    # What clients ask.
+
+    def look(self, now: float, client: Client, asked: Look) -> list[Effect]:
+        reading = Looking(client, asked, self.admit(client, asked), now + self.params.reading_timeout)
+        id = self.begin(reading)
+        offered = self.offered(reading.filter)
+        reading.offers, reading.publisher_of = offered.texts, offered.publisher_of
+        reading.awaited = dict.fromkeys(reading.publisher_of)
+        wanted = list(reading.awaited)
+        hops = self.inquiries.by_hop(wanted)
+        for each in hops.pop(None, ()):
+            self.give_up(reading, each)
+        for mark in self.inquiries.marks(wanted):
+            self.note(reading, mark)
+        effects: list[Effect] = []
+        for hop, there in hops.items():
+            for place in range(0, len(there), MARKS_MAX):
+                assert hop is not None
+                effects.append(Send(hop, LookFar(id, tuple(there[place : place + MARKS_MAX]), (self.node_id,))))
+        return [*effects, *self.finish_look(id, reading), *self.arm()]
+
+    def offered(self, filter: Filter) -> Offered:
+        """Advertisements that overlap the filter. Whoever looks looks again, and they rarely change."""
+        text, news = filter.text(), self.fetching.news
+        remembered = self.remembered.get(text)
+        if remembered is not None and remembered.news == news:
+            return remembered
+        texts: dict[str, None] = {}
+        first: dict[tuple[NodeId, NodeId], AdvertisementId] = {}
+        known = {id: (each.publisher, each.filter) for id, (each, _) in self.fetching.known.items()}
+        # After a restart routing has not told of our own yet when a look has waited for the store to be read.
+        known |= {id: (each.publisher.name, each.filter) for id, each in self.inquiries.publishers.offered.items()}
+        for advertisement, (publisher, advertised) in known.items():
+            if advertised.overlaps(filter):
+                texts[advertised.text()] = None
+                first.setdefault((publisher, origin_of(advertisement)), advertisement)
+        publisher_of = {advertisement: publisher for (publisher, _), advertisement in first.items()}
+        if len(self.remembered) >= LOOKS_MAX:
+            self.remembered.clear()
+        offered = self.remembered[text] = Offered(news, tuple(sorted(texts)[:OFFERS_MAX]), publisher_of)
+        return offered
+
+    def fetch(self, now: float, client: Client, asked: Fetch) -> list[Effect]:
+        reading = Fetches(client, asked, self.admit(client, asked), now + self.params.reading_timeout)
+        mine = [self.fetching.known[each][0] for each in self.fetching.of_publisher.get(asked.publisher, {})]
+        is_bound = client.subscribe_bound is not None
+        if is_bound and mine and not any(known.filter.overlaps(reading.filter) for known in mine):
+            raise BadRequest(NO_OVERLAP.format(publisher=asked.publisher))
+        id = self.begin(reading)
+        effects: list[Effect] = []
+        for advertisement in self.one_at_each_broker(mine):
+            effects += self.ask(id, reading, advertisement)
+        return [*effects, *self.finish_fetch(id, reading), *self.arm()]
+
+    def admit(self, client: Client, asked: Look | Fetch) -> Filter:
+        """The filter, narrowed to what the client may have; BadRequest if it may not ask."""
+        if sum(each.client is client for each in self.open.values()) >= self.params.readings_max:
+            raise BadRequest(f"a client reads at most {self.params.readings_max} things at a time; wait for one")
+        return read_filter(asked.filter, client.subscribe_bound, "read")
+
+    def begin(self, reading: Looking | Fetches) -> int:
+        self.made += 1
+        self.open[self.made] = reading
+        return self.made
+
+    def one_at_each_broker(self, known: Sequence[Known]) -> list[AdvertisementId]:
+        first: dict[NodeId, AdvertisementId] = {}
+        for each in known:
+            first.setdefault(origin_of(each.advertisement), each.advertisement)
+        return list(first.values())[:ORIGINS_MAX]
+
+    def ask(self, id: int, reading: Fetches, advertisement: AdvertisementId) -> list[Effect]:
+        asked = reading.wanted
+        question = FetchFar(
+            id,
+            advertisement,
+            reading.filter.text(),
+            asked.after,
+            asked.since,
+            asked.through,
+            asked.limit,
+            (self.node_id,),
+        )
+        if advertisement in self.inquiries.publishers.offered:
+            reading.pages[self.node_id] = self.inquiries.page(question, reading.filter)
+            return []
+        reading.awaited[advertisement] = None
+        hop = self.inquiries.hop_toward(advertisement)
+        return [] if hop is None else [Send(hop, question)]
+
+    # What other brokers answer.
+
+    def hear_marks(self, message: MarksFar) -> list[Effect]:
+        reading = self.open.get(message.reading)
+        if not isinstance(reading, Looking):
+            return [Drop(message, OLD_ANSWER)]
+        for mark in message.marks:
+            self.note(reading, mark)
+        for each in message.missing:
+            self.give_up(reading, each)
+        return self.finish_look(message.reading, reading)
+
+    def hear_page(self, message: FetchedFar) -> list[Effect]:
+        reading = self.open.get(message.reading)
+        if not isinstance(reading, Fetches) or message.advertisement not in reading.awaited:
+            return [Drop(message, OLD_ANSWER)]
+        if message.problem:
+            # It stays awaited: the way may come back.
+            return [Drop(message, message.problem)]
+        del reading.awaited[message.advertisement]
+        reading.pages[origin_of(message.advertisement)] = message
+        return self.finish_fetch(message.reading, reading)
+
+    def note(self, reading: Looking, mark: Mark) -> None:
+        if mark[0] in reading.awaited:
+            del reading.awaited[mark[0]]
+            reading.marks.setdefault(reading.publisher_of[mark[0]], []).append(mark)
+
+    def give_up(self, reading: Looking, advertisement: AdvertisementId) -> None:
+        if advertisement in reading.awaited:
+            del reading.awaited[advertisement]
+            reading.unreachable[reading.publisher_of[advertisement]] = None
+
+    # Publishers become known, and unknown.
+
+    def learn(self, known: Known) -> list[Effect]:
+        effects: list[Effect] = []
+        for id, reading in list(self.open.items()):
+            if isinstance(reading, Fetches) and reading.wanted.publisher == known.publisher:
+                origin = origin_of(known.advertisement)
+                for each in [each for each in reading.awaited if origin_of(each) == origin]:
+                    del reading.awaited[each]
+                if len(reading.awaited) + len(reading.pages) < ORIGINS_MAX:
+                    effects += [*self.ask(id, reading, known.advertisement), *self.finish_fetch(id, reading)]
+        return effects
+
+    def unlearn(self, advertisement: AdvertisementId) -> list[Effect]:
+        effects: list[Effect] = []
+        for id, reading in list(self.open.items()):
+            if isinstance(reading, Looking) and advertisement in reading.awaited:
+                self.give_up(reading, advertisement)
+                effects += self.finish_look(id, reading)
+        return effects
+
+    # Answers.
+
+    def finish_look(self, id: int, reading: Looking) -> list[Effect]:
+        if reading.awaited:
+            return []
+        del self.open[id]
+        messages = marks_found(reading.asked.number, reading.marks, reading.offers, list(reading.unreachable))
+        return [Send(reading.client.name, message) for message in messages]
+
+    def finish_fetch(self, id: int, reading: Fetches, is_late: bool = False) -> list[Effect]:
+        """Answer if everything is there; otherwise it goes on waiting."""
+        asked, pages = reading.wanted, list(reading.pages.values())
+        if reading.awaited or not pages:
+            return []
+        stopped = [page.through for page in pages if page.has_more]
+        if not stopped and max(page.reach for page in pages) < asked.through:
+            return []
+        answer, lost = fetched(asked, pages, min([asked.through, *stopped]))
+        elsewhere = [extent for page in pages for extent in page.elsewhere]
+        if not is_late and without(lost, without(lost, elsewhere)):
+            return []
+        del self.open[id]
+        return [Send(reading.client.name, answer)]
+
+    # Time, and the end.
+
+    def expire(self, now: float) -> list[Effect]:
+        self.is_timed = False
+        effects: list[Effect] = []
+        for id, reading in list(self.open.items()):
+            if reading.ends_at > now:
+                break
+            if isinstance(reading, Looking):
+                for each in list(reading.awaited):
+                    self.give_up(reading, each)
+                effects += self.finish_look(id, reading)
+            elif answer := self.finish_fetch(id, reading, is_late=True):
+                effects += answer
+            else:
+                del self.open[id]
+                reason = self.why_late(reading)[:TEXT_CHARS_MAX]
+                refusal = Refusal("read", reading.asked.number, reason, may_retry=True)
+                effects.append(Send(reading.client.name, refusal))
+        return effects + self.arm()
+
+    def why_late(self, reading: Fetches) -> str:
+        asked = reading.wanted
+        if reading.awaited:
+            brokers = ", ".join(origin_of(each) for each in reading.awaited)
+            return UNREACHED.format(publisher=asked.publisher, brokers=brokers)
+        if not reading.pages:
+            return UNKNOWN.format(publisher=asked.publisher)
+        reach = max(page.reach for page in reading.pages.values())
+        return NOT_THERE.format(publisher=asked.publisher, reach=reach, through=asked.through)
+
+    def arm(self) -> list[Effect]:
+        if self.is_timed or not self.open:
+            return []
+        self.is_timed = True
+        return [SetTimer("read", next(iter(self.open.values())).ends_at)]
+
+    def leave(self, client: Client) -> None:
+        self.open = {id: reading for id, reading in self.open.items() if reading.client is not client}
+
+    def check(self) -> None:
+        assert self.is_timed or not self.open, "a reading may wait for ever"
+        counts: dict[Client, int] = {}
+        for reading in self.open.values():
+            counts[reading.client] = counts.get(reading.client, 0) + 1
+        assert all(count <= self.params.readings_max for count in counts.values()), "readings_max does not hold"
+        for reading in self.open.values():
+            assert len(reading.awaited) <= ORIGINS_MAX or isinstance(reading, Looking), "too many brokers are asked"
+            assert reading.awaited or isinstance(reading, Fetches), "a look waits for nothing"
