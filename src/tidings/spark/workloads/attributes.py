@@ -1,0 +1,117 @@
+"""Attributes of events, each with its type and its distribution.
+
+    Words("symbol", 1000, 1.0)        text, one of 1000 words with Zipf shares; w0 is the most popular
+    Ranks("quantity", 100_000, 1.0)   whole numbers 1, 2, 3, ... with Zipf shares, 1 being the most frequent
+    Uniform("price", 0.0, 1000.0)     decimals, all alike
+    Whole("hour", 0, 23)              whole numbers, all alike, both ends included
+    Flag("hot", 0.1)                  true with this probability
+
+An attribute is drawn as *codes*, plain numbers: a word is its place in the order of popularity, a flag is 0 or 1. Codes
+are what filters are calibrated on; `column` turns them into what an event carries. Filters ask for words by value and
+for numbers by range, whose ends are the codes `at` two quantiles: so ranges lie where the data is, as those of real
+subscribers do. Flags are not asked for.
+"""
+
+from typing import Any, ClassVar
+
+import msgspec
+import numpy
+
+from tidings.spark.workloads.chunks import Array, ColumnType, Random, chosen
+from tidings.spark.workloads.distributions import places, zipf_cumulative
+from tidings.spark.workloads.workload import require
+
+
+class Words(msgspec.Struct, frozen=True, tag="words"):
+    name: str
+    count: int = 1000
+    exponent: float = 1.0
+
+    type: ClassVar[ColumnType] = "string"
+
+    def __post_init__(self) -> None:
+        require_zipf(self.name, self.count, self.exponent)
+
+    def at(self, quantiles: Array) -> Array:
+        return places(zipf_cumulative(self.count, self.exponent), quantiles)
+
+
+class Ranks(msgspec.Struct, frozen=True, tag="ranks"):
+    name: str
+    count: int = 100_000
+    exponent: float = 1.0
+
+    type: ClassVar[ColumnType] = "long"
+
+    def __post_init__(self) -> None:
+        require_zipf(self.name, self.count, self.exponent)
+
+    def at(self, quantiles: Array) -> Array:
+        found = places(zipf_cumulative(self.count, self.exponent), quantiles)
+        return numpy.minimum(found, self.count - 1) + 1
+
+
+class Uniform(msgspec.Struct, frozen=True, tag="uniform"):
+    name: str
+    low: float = 0.0
+    high: float = 1.0
+
+    type: ClassVar[ColumnType] = "double"
+
+    def __post_init__(self) -> None:
+        require(self.low < self.high, f"attribute {self.name}: low must be below high")
+
+    def at(self, quantiles: Array) -> Array:
+        return self.low + (self.high - self.low) * quantiles
+
+
+class Whole(msgspec.Struct, frozen=True, tag="whole"):
+    name: str
+    low: int = 0
+    high: int = 100
+
+    type: ClassVar[ColumnType] = "long"
+
+    def __post_init__(self) -> None:
+        require(self.low <= self.high, f"attribute {self.name}: low must not be above high")
+
+    def at(self, quantiles: Array) -> Array:
+        steps = numpy.floor(quantiles * (self.high - self.low + 1)).astype(numpy.int64)
+        return numpy.asarray(self.low + numpy.minimum(steps, self.high - self.low))
+
+
+class Flag(msgspec.Struct, frozen=True, tag="flag"):
+    name: str
+    share: float = 0.5
+
+    type: ClassVar[ColumnType] = "boolean"
+
+    def __post_init__(self) -> None:
+        require(0 <= self.share <= 1, f"attribute {self.name}: a share is from 0 to 1")
+
+    def at(self, quantiles: Array) -> Array:
+        return numpy.asarray(quantiles < self.share)
+
+
+Attribute = Words | Ranks | Uniform | Whole | Flag
+
+
+def require_zipf(name: str, count: int, exponent: float) -> None:
+    require(count > 0 and exponent >= 0, f"attribute {name}: give a count above 0 and an exponent of 0 or more")
+
+
+def draw(attribute: Attribute, random: Random, size: int) -> Array:
+    return attribute.at(random.random(size))
+
+
+def column(attribute: Attribute, codes: Array) -> Any:
+    """What events carry, for Arrow."""
+    return chosen(word_list(attribute.count), codes) if isinstance(attribute, Words) else codes
+
+
+def word(place: int) -> str:
+    return f"w{place}"
+
+
+def word_list(count: int) -> list[str]:
+    return [word(place) for place in range(count)]
