@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tidings import UsageError
+from tidings.cli.metrics import metrics_command
 from tidings.cli.output import Json, print_json
 from tidings.trace.diagram import draw
 from tidings.trace.reading import read_trace
@@ -19,6 +20,7 @@ LIMIT_DEFAULT, LIMIT_MAX = 200, 100_000
 traces = typer.Typer(
     help="Show what was recorded of a run.", no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
 )
+traces.command("metrics")(metrics_command)
 
 
 @traces.command("show")

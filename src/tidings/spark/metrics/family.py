@@ -1,0 +1,131 @@
+"""Metrics that are computed together.
+
+A family knows which rows of a trace it reads, makes a table of facts from them, and says how facts are aggregated; a
+metric is a choice of values over these aggregates. The aggregates of all metrics are written down once, and Spark
+leaves out those that nobody asked for, so one metric alone costs no more than it must, and `summary` gives all of them
+for the price of one scan.
+
+    PINGS = Family("pings", "Pings and their answers.", reads=(("note", "ping"),), facts=..., reference=...,
+                   aggregates={"pings": "count(*)", "answered": "count_if(is_answered)"})
+    answer_ratio = PINGS.add("answer_ratio", "Pings answered, of all.", {"answer_ratio": share("answered", "pings")})
+
+    answer_ratio(trace)                    # run, answer_ratio
+    answer_ratio(trace, by=["node"])       # run, node, answer_ratio
+    answer_ratio.reference(records)        # the same as a list of dicts, without Spark
+
+`by` names columns of the facts; each family says which. What is the same for a whole run, as its variant in a sweep, is
+joined to the result by `run` instead.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidings.model.errors import UsageError
+from tidings.trace.record import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Facts = Callable[["DataFrame", "DataFrame | None"], "DataFrame"]
+"""From the rows that a family reads, and what is expected, to its facts."""
+
+Expected = frozenset[tuple[str, str]]
+"""Of one run: which event (key) is owed to which node."""
+
+Answer = dict[str, Any]
+Reference = Callable[[list[Record], Expected], list[Answer]]
+"""From the records of one run to the rows of the family's summary, without the run; [] if there are no facts."""
+
+
+class Family:
+    """`reads` lists (kind, message) of the rows it reads, first those that it cannot do without; message None is any.
+    `groups` may be given as `by`; `standing` ones always are part of the answer."""
+
+    def __init__(
+        self,
+        name: str,
+        about: str,
+        *,
+        reads: Sequence[tuple[str, str | None]],
+        facts: Facts,
+        aggregates: Mapping[str, str],
+        reference: Reference,
+        groups: Sequence[str] = (),
+        standing: Sequence[str] = (),
+    ) -> None:
+        self.name, self.about, self.reads, self.facts = name, about, tuple(reads), facts
+        self.aggregates, self.reference = dict(aggregates), reference
+        self.groups, self.standing = tuple(groups), tuple(standing)
+        self.metrics: list[Metric] = []
+
+    def add(self, name: str, about: str, values: Mapping[str, str], needs_expected: bool = False) -> "Metric":
+        """A metric: names of columns, and for each an expression over the aggregates."""
+        metric = Metric(self, name, about, dict(values), needs_expected)
+        self.metrics.append(metric)
+        return metric
+
+    def summary(
+        self, trace: "DataFrame", expected: "DataFrame | None" = None, *, by: Sequence[str] = ()
+    ) -> "DataFrame":
+        """All metrics of the family in one table; those that need `expected` only if it is given."""
+        chosen = [metric for metric in self.metrics if expected is not None or not metric.needs_expected]
+        return self.table(chosen, trace, expected, by)
+
+    def table(
+        self, metrics: "Sequence[Metric]", trace: "DataFrame", expected: "DataFrame | None", by: Sequence[str]
+    ) -> "DataFrame":
+        from pyspark.sql import functions as F
+
+        for name in by:
+            if name not in self.groups:
+                known = ", ".join(self.groups) or "nothing"
+                raise UsageError(f"by {name}: metrics of the family {self.name} can be grouped by {known}")
+        groups = ["run", *self.standing, *by]
+        facts = self.facts(self.rows(trace), expected)
+        aggregated = facts.groupBy(*groups).agg(*(F.expr(sql).alias(name) for name, sql in self.aggregates.items()))
+        values = {name: sql for metric in metrics for name, sql in metric.values.items()}
+        return aggregated.select(*groups, *(F.expr(sql).alias(name) for name, sql in values.items()))
+
+    def rows(self, trace: "DataFrame") -> "DataFrame":
+        """What the family reads of a trace."""
+        wanted = " OR ".join(
+            f"kind = '{kind}'" if message is None else f"(kind = '{kind}' AND message = '{message}')"
+            for kind, message in self.reads
+        )
+        return trace.where(wanted)
+
+
+class Metric:
+    def __init__(self, family: Family, name: str, about: str, values: dict[str, str], needs_expected: bool) -> None:
+        self.family, self.name, self.about, self.values = family, name, about, values
+        self.needs_expected = needs_expected
+
+    def __call__(
+        self, trace: "DataFrame", expected: "DataFrame | None" = None, *, by: Sequence[str] = ()
+    ) -> "DataFrame":
+        if self.needs_expected and expected is None:
+            raise UsageError(
+                f"{self.name} compares with what is due: give `expected`, a table with the columns run, key and node"
+            )
+        return self.family.table([self], trace, expected, by)
+
+    def reference(self, records: Iterable[Record], expected: Iterable[tuple[str, str, str]] = ()) -> list[Answer]:
+        """The same in memory, for any number of runs; `expected` are tuples of run, key and node."""
+        columns = [*self.family.standing, *self.values]
+        return [
+            {"run": run} | {column: row[column] for column in columns}
+            for run, row in reference_rows(self.family, records, expected)
+        ]
+
+
+def reference_rows(
+    family: Family, records: Iterable[Record], expected: Iterable[tuple[str, str, str]]
+) -> list[tuple[str, Answer]]:
+    of_run: dict[str, list[Record]] = {}
+    due: dict[str, set[tuple[str, str]]] = {}
+    for record in records:
+        of_run.setdefault(record.run, []).append(record)
+    for run, key, node in expected:
+        due.setdefault(run, set()).add((key, node))
+    runs = sorted({*of_run, *due})
+    return [(run, row) for run in runs for row in family.reference(of_run.get(run, []), frozenset(due.get(run, ())))]

@@ -1,0 +1,63 @@
+"""Whether each subscriber gets the events of a publisher in the order in which they were published."""
+
+from typing import Any
+
+from tidings.spark.metrics.references.values import (
+    events,
+    flag,
+    grouped,
+    mean,
+    millionths,
+    notes,
+    percentile,
+    ratio,
+    real,
+    rounded,
+    seconds,
+    text,
+    time_us,
+    whole,
+)
+from tidings.trace.record import Record
+
+
+def order_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -> list[dict[str, Any]]:
+    stages = {"deliver": events(records, "deliver"), "receive": notes(records, "receive")}
+    return [row for stage, arrivals in stages.items() for row in stage_rows(stage, arrivals)]
+
+
+def stage_rows(stage: str, arrivals: list[Record]) -> list[dict[str, Any]]:
+    known = [each for each in arrivals if text(each, "publisher") is not None and whole(each, "number") is not None]
+    pairs = grouped(((text(each, "publisher"), each.node, text(each, "subscription") or ""), each) for each in known)
+    if not pairs:
+        return []
+    violations = [violations_of(pair) for pair in pairs.values()]
+    latches, holds = means_of(pairs, "latch"), means_of(pairs, "hold")
+    return [
+        {
+            "stage": stage,
+            "pairs": len(pairs),
+            "arrived": len(known),
+            "fifo_violations": sum(violations),
+            "fifo_violation_share": ratio(sum(violations), len(known)),
+            "violating_pairs": sum(count > 0 for count in violations),
+            "late": sum(flag(each, "late") is True for each in known),
+            "extra_delay_mean": seconds(mean(latches)),
+            "extra_delay_p50": seconds(percentile(latches, 0.5)),
+            "extra_delay_p90": seconds(percentile(latches, 0.9)),
+            "extra_delay_max": seconds(percentile(latches, 1.0)),
+            "hold_mean": seconds(mean(holds)),
+            "hold_p50": seconds(percentile(holds, 0.5)),
+            "hold_p90": seconds(percentile(holds, 0.9)),
+            "hold_max": seconds(percentile(holds, 1.0)),
+        }
+    ]
+
+
+def violations_of(pair: list[Record]) -> int:
+    numbers = [number for _, number in sorted((time_us(each), whole(each, "number") or 0) for each in pair)]
+    return sum(any(earlier > number for earlier in numbers[:place]) for place, number in enumerate(numbers))
+
+
+def means_of(pairs: dict[Any, list[Record]], name: str) -> list[int]:
+    return [rounded(sum(millionths(real(each, name) or 0.0) for each in pair) / len(pair)) for pair in pairs.values()]

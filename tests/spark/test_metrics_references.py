@@ -1,0 +1,227 @@
+"""The references of metrics, on traces small enough to be counted by hand. No Spark is needed here."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.spark.metrics.references.repetition import mean_and_half_width
+from tidings.spark.metrics.references.values import cut, jain, millionths, percentile
+from tidings.spark.metrics.registry import FAMILIES, METRICS
+from tidings.spark.metrics.repetition import student_t
+from tidings.trace.record import Record
+
+Due = Sequence[tuple[str, str, str]]
+
+
+def publish(time: float, node: str, key: str) -> Record:
+    return Record(run="r", time=time, node=node, kind="publish", message="Event", key=key, size_bytes=100)
+
+
+def deliver(time: float, node: str, key: str, detail: str = "{}") -> Record:
+    return Record(
+        run="r", time=time, node=node, kind="deliver", message="Event", key=key, size_bytes=100, detail=detail
+    )
+
+
+def note(time: float, node: str, name: str, key: str | None = None, detail: str = "{}") -> Record:
+    return Record(run="r", time=time, node=node, kind="note", message=name, key=key, detail=detail)
+
+
+def move(kind: Any, time: float, node: str, message: str, detail: str | None = None) -> Record:
+    return Record(run="r", time=time, node=node, kind=kind, message=message, detail=detail)
+
+
+def only(name: str, records: Sequence[Record], expected: Due = ()) -> dict[str, Any]:
+    [row] = METRICS[name].reference(records, expected)
+    return row
+
+
+def test_each_metric_says_what_it_is_in_one_sentence_and_no_two_columns_of_a_family_share_a_name() -> None:
+    for family in FAMILIES.values():
+        columns = [column for metric in family.metrics for column in metric.values]
+        assert len(columns) == len(set(columns))
+    for metric in METRICS.values():
+        assert metric.about.endswith(".") and ". " not in metric.about
+
+
+def test_the_delivery_ratio_is_of_what_the_workload_owes() -> None:
+    records = [publish(0, "p", "1"), deliver(1, "a", "1"), deliver(2, "x", "1")]
+    due = [("r", "1", "a"), ("r", "1", "b"), ("r", "2", "a"), ("r", "2", "b")]
+    assert only("delivery_ratio", records, due)["delivery_ratio"] == 0.25
+    assert only("false_negatives", records, due)["false_negatives"] == 3
+    assert only("false_positives", records, due)["false_positives"] == 1
+
+
+def test_two_subscriptions_of_a_client_are_no_repeat_and_the_same_one_twice_is() -> None:
+    one, two = '{"subscription":1}', '{"subscription":2}'
+    records = [deliver(1, "a", "1", one), deliver(2, "a", "1", two), deliver(3, "a", "1", two)]
+    row = only("deliveries", records)
+    assert (row["delivered"], row["deliveries"], row["repeated"], row["unpublished"]) == (1, 3, 1, 1)
+
+
+def test_latency_is_from_the_publication_of_the_key_to_the_first_delivery() -> None:
+    records = [publish(1, "p", "1"), deliver(1.5, "a", "1"), deliver(9, "a", "1"), deliver(2, "b", "1")]
+    row = only("latency", records)
+    assert (row["latency_mean"], row["latency_p50"], row["latency_max"]) == (0.75, 0.75, 1.0)
+
+
+def test_a_repair_counts_as_recovery_only_if_no_other_copy_came() -> None:
+    repaired = '{"repaired":true}'
+    records = [
+        publish(1, "p", "1"),
+        deliver(3, "a", "1", repaired),
+        deliver(3, "b", "1", repaired),
+        deliver(2, "b", "1"),
+    ]
+    row = only("recovery_delay", records)
+    assert (row["recoveries"], row["recovery_delay_mean"]) == (1, 2.0)
+
+
+def test_an_event_after_a_later_one_violates_order_and_equal_times_do_not() -> None:
+    def arrival(time: float, number: int) -> Record:
+        return deliver(time, "a", str(number), f'{{"publisher":"p","number":{number}}}')
+
+    in_order = [arrival(1, 1), arrival(2, 3), arrival(2, 2), arrival(3, 4)]
+    assert only("fifo_violations", in_order)["fifo_violations"] == 0
+    assert only("fifo_violations", [*in_order, arrival(4, 1), arrival(5, 3)])["fifo_violations"] == 2
+
+
+def test_extra_delay_is_averaged_for_each_pair_and_then_over_pairs() -> None:
+    def held(node: str, latch: float) -> Record:
+        return deliver(1, node, "1", f'{{"publisher":"p","number":1,"latch":{latch},"hold":0.01}}')
+
+    row = only("extra_delay", [held("a", 0.02), held("a", 0.04), held("b", 0.09)])
+    assert (row["extra_delay_mean"], row["extra_delay_max"], row["hold_mean"]) == (0.06, 0.09, 0.01)
+
+
+def test_requests_beyond_the_first_of_an_event_are_duplicates_and_a_repair_answers_all() -> None:
+    records = [
+        *(note(time, "a", "request", "1") for time in (1.0, 1.5, 2.0)),
+        note(3.0, "a", "request", "2"),
+        note(2.2, "b", "repair", "1"),
+    ]
+    assert only("recovery_traffic", records)["duplicate_requests"] == 2
+    assert only("hit_ratio", records)["network_hit_ratio"] == 0.75
+    assert only("request_repair_delay", records)["request_repair_delay_mean"] == 1.2
+
+
+def test_jain_is_one_when_all_have_the_same_and_one_of_n_when_one_has_everything() -> None:
+    assert jain([7, 7, 7]) == 1.0
+    assert jain([9, 0, 0]) == pytest.approx(1 / 3)
+    assert jain([]) is None
+
+
+def test_publications_in_memory_are_sampled_at_full_seconds() -> None:
+    records = [
+        publish(0.5, "p", "1"),
+        note(2.5, "p", "acknowledged", "1"),
+        publish(1.5, "p", "2"),
+        note(3.0, "p", "acknowledged", "2"),
+        publish(4.0, "p", "3"),
+    ]
+    # At 1: event 1; at 2: events 1 and 2; at 3: none, since 2 is gone; at 4: event 3.
+    assert only("publications_in_memory", records)["publications_in_memory"] == 1.0
+    assert only("acknowledgement_time", records)["acknowledgement_mean"] == 1.75
+
+
+def test_an_event_from_before_the_promise_is_premature() -> None:
+    said = '{"publisher":"p","number":%d,"subscription":1}'
+    records = [note(0, "a", "promised", detail=said % 3), *(deliver(1, "a", str(n), said % n) for n in (2, 3, 4))]
+    row = only("premature_deliveries", records)
+    assert (row["premature"], row["premature_clients_share"]) == (1, 1.0)
+
+
+def test_the_difference_of_twins_is_what_one_received_and_the_other_did_not() -> None:
+    twins = [note(0, node, "twin", detail='{"group":"g"}') for node in ("a", "b")]
+    row = only("group_difference", [*twins, deliver(1, "a", "1"), deliver(1, "b", "1"), deliver(2, "b", "2")])
+    assert (row["differing_group_share"], row["group_difference_mean"]) == (1.0, 1.0)
+
+
+@pytest.mark.spec("D-66")
+def test_messages_of_a_reconfiguration_weigh_one_a_tenth_or_their_patterns() -> None:
+    caused = '{"reconfiguration":"x","patterns":26}'
+    weights = {"SubscriptionAdded": 1.0, "SubscriptionRemoved": 1.0, "Flush": 0.1, "Reconfigured": 0.1}
+    for message, weight in {**weights, "Activate": 26.0, "Reconfigure": 26.0}.items():
+        assert (
+            only("reconfiguration_cost", [move("send", 1, "a", message, caused)])["cost_per_reconfiguration"] == weight
+        )
+    misrouted = note(1, "a", "misrouted", detail=caused)
+    assert only("reconfiguration_cost", [misrouted])["cost_per_reconfiguration"] == 1.0
+
+
+@pytest.mark.spec("D-68")
+def test_what_clients_ask_for_is_not_overhead_of_a_reconfiguration() -> None:
+    caused = move("send", 1, "a", "SubscriptionAdded", '{"reconfiguration":"x"}')
+    asked = move("send", 1, "a", "SubscriptionAdded", '{"filter":"price > 1"}')
+    assert only("reconfiguration_cost", [caused, asked])["cost_per_reconfiguration"] == 1.0
+
+
+@pytest.mark.spec("D-69")
+def test_who_sees_only_signals_or_misrouted_events_is_not_involved() -> None:
+    caused = '{"reconfiguration":"x"}'
+    records = [
+        note(1, "end", "link_end", detail=caused),
+        move("receive", 1, "changed", "SubscriptionAdded", caused),
+        move("receive", 1, "signalled", "Flush", caused),
+        note(1, "misled", "misrouted", detail=caused),
+    ]
+    assert only("involved_dispatchers", records)["involved_mean"] == 2.0
+
+
+@pytest.mark.spec("P-125")
+def test_metrics_of_feeds_follow_their_definitions() -> None:
+    trips = [
+        note(0, "a", "rtt", detail='{"publisher":"p","rtt":0.2}'),
+        note(5, "a", "rtt", detail='{"publisher":"p","rtt":0.4}'),
+    ]
+    assert (
+        only("measured_stretch", [*trips, publish(1, "p", "1"), deliver(1.3, "a", "1")])["measured_stretch_p50"] == 2.0
+    )
+    path = note(1, "a", "path", detail='{"path":3.0,"direct":2.5}')
+    assert only("coordinate_stretch", [path])["coordinate_stretch_mean"] == 1.2
+    coverage = [note(1, node, "coverage", detail=f'{{"feeds":4,"covered":{n}}}') for node, n in (("a", 4), ("b", 2))]
+    assert only("subscription_coverage", coverage) == {"run": "r", "coverage_mean": 0.75, "coverage_full_share": 0.5}
+    roles = note(1, "a", "neighbours", detail='{"roles":6,"distinct":4}')
+    assert only("neighbour_overlap", [roles])["overlap_mean"] == 1.5
+    updates = [Record(run="r", time=1, node=node, kind="receive", message="Update", key="1") for node in "ab"]
+    assert only("noise", updates, [("r", "1", "a")])["noise"] == 1
+    control = [move("send", 0, "a", "Ping"), move("receive", 10, "a", "PingAck"), move("send", 5, "a", "Update")]
+    assert only("control_bandwidth", control)["control_per_second_mean"] == 0.2
+    assert only("control_bandwidth", control)["control_bytes_per_second_mean"] == 10.0
+    assert only("data_traffic", control)["data_mean"] == 1.0
+    blocks = [note(2, "t", "job_started", "j"), note(5, "t", "block_stored", "j"), note(9, "t", "block_stored", "j")]
+    assert only("completion_time", blocks)["completion_mean"] == 7.0
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_cutting_keeps_four_digits_and_loses_at_most_a_thousandth(value: int) -> None:
+    assert abs(value) * 0.999 <= abs(cut(value)) <= abs(value)
+    assert len(str(abs(cut(value))).rstrip("0")) <= 4
+
+
+@given(st.lists(st.integers(0, 9999), min_size=1), st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 1.0]))
+def test_a_percentile_is_that_of_numpy_rounded(values: list[int], share: float) -> None:
+    numpy = pytest.importorskip("numpy", reason="numpy comes with the extra fast")
+    found = percentile(values, share)
+    assert found is not None and abs(found - numpy.percentile(values, share * 100)) <= 0.5 + 1e-6
+
+
+def test_microseconds_are_rounded_to_the_nearest() -> None:
+    assert [millionths(time) for time in (0.0, 0.1, 1.0000004, 1.0000006)] == [0, 100_000, 1_000_000, 1_000_001]
+
+
+def test_the_interval_of_a_mean_is_that_of_students_t() -> None:
+    stats = pytest.importorskip("scipy.stats", reason="scipy comes with the extra plan")
+    for degrees in (1, 2, 5, 30, 31, 45, 100, 10_000):
+        assert student_t(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), abs=1e-4)
+    values = [3.0, 4.5, 5.0, 4.0]
+    average, half = mean_and_half_width(values)
+    low, high = stats.t.interval(0.95, 3, loc=average, scale=stats.sem(values))
+    assert (average - (half or 0), average + (half or 0)) == pytest.approx((low, high), rel=1e-6)
+
+
+def test_one_run_has_no_interval() -> None:
+    assert mean_and_half_width([3.0]) == (3.0, None)
