@@ -56,12 +56,12 @@ def setting_text(value: Setting) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def fulfil(order: Order, definition: Definition, trace: Path | None = None) -> Result:
-    """Run it, and write a trace if one is asked for."""
+def fulfil(order: Order, definition: Definition, trace: Path | None = None, run: str | None = None) -> Result:
+    """Run it, and write a trace if one is asked for, of a run that is called like its scenario or otherwise."""
     scenario = definition.scenario(order.settings)
     if trace is None:
         return run_ordered(order, scenario, None)
-    with open_writer(trace, order.scenario, order.seed) as writer:
+    with open_writer(trace, run or order.scenario, order.seed) as writer:
         write_order(order, definition, writer)
         return run_ordered(order, scenario, writer)
 

@@ -43,7 +43,7 @@ def replay(path: Path) -> Replay:
     definition = find(order.scenario) if text is None else define_file(text, order.scenario)
     with tempfile.TemporaryDirectory() as folder:
         again = Path(folder) / f"replay{path.suffix}"
-        result = fulfil(order, definition, again)
+        result = fulfil(order, definition, again, next(read_trace(path)).run)
         is_same = path.read_bytes() == again.read_bytes()
         rows, difference = compare(path, again)
     return Replay(order, result, is_same, rows, difference)

@@ -1,0 +1,155 @@
+"""`python -m bench.sweeps`: how much a second core gives to a sweep, and what Spark costs for each run.
+
+The same runs of the scenario `gossip`, each of a second or more, are performed three times over: in one process
+without Spark, by Spark on one core, and by Spark on two. Each is a process of its own, which first performs a few other
+runs, so that Java, Spark and the workers have started. Rounds alternate between the three, and the medians count; a
+machine on which others work gives no figure worth having.
+
+- *overhead* is what Spark takes beyond the runs: cores times the time of the sweep, less the time inside of runs, for
+  each run. It holds the end of the sweep too, when one core has nothing left to do.
+- *useful cores* is the time inside of runs by the time of the sweep.
+
+The three must give the same measures, which is checked.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from tidings.spark.session import TRIES_MAX, open_session
+from tidings.spark.sweeps import Outcome, Parameter, Run, run_here, sweep
+
+SCENARIO = "gossip"
+SETTINGS: dict[str, Parameter] = {"nodes": 40}
+RUNS, ROUNDS = 24, 3
+RUNS_QUICK, ROUNDS_QUICK = 4, 1
+WARM_UP_RUNS = 4
+
+HERE = 0
+"""Cores of Spark: none."""
+CORES = (HERE, 1, 2)
+RATIO_GOAL = 1.8
+SECONDS_EACH_MIN = 1.0
+"""Of a run, for the ratio to count."""
+
+
+class Measured(msgspec.Struct):
+    """One sweep."""
+
+    wall_seconds: float
+    run_seconds: list[float]
+    measures: list[dict[str, float]]
+
+    def overhead_seconds(self, cores: int) -> float:
+        return (max(cores, 1) * self.wall_seconds - sum(self.run_seconds)) / len(self.run_seconds)
+
+    def useful_cores(self) -> float:
+        return sum(self.run_seconds) / self.wall_seconds
+
+
+def make_runs(count: int, first: int = 0) -> list[Run]:
+    return [Run(SCENARIO, "bench", SETTINGS, seed) for seed in range(first, first + count)]
+
+
+def perform(cores: int, runs: list[Run], folder: str) -> list[Outcome]:
+    if cores == HERE:
+        return [run_here(run, folder) for run in runs]
+    done = sweep(open_session(f"local[{cores},{TRIES_MAX}]"), runs, folder)
+    return [msgspec.convert(row.asDict(), Outcome) for row in done.results.collect()]
+
+
+def measure_here(cores: int, count: int) -> Measured:
+    """In this process, which does nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        perform(cores, make_runs(WARM_UP_RUNS, count), folder)
+        begun = time.perf_counter()
+        outcomes = perform(cores, make_runs(count), folder)
+        wall = time.perf_counter() - begun
+    assert all(outcome.status == "ok" for outcome in outcomes), "a run failed; look at it with tidings sim run"
+    in_order = sorted(outcomes, key=lambda outcome: outcome.seed)
+    return Measured(wall, [outcome.seconds for outcome in in_order], [outcome.measures for outcome in in_order])
+
+
+def measure(cores: int, count: int) -> Measured:
+    """In a process of its own."""
+    command = [sys.executable, "-m", "bench.sweeps", "--cores", str(cores), "--runs", str(count)]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1]).stdout
+    return msgspec.json.decode(told, type=Measured)
+
+
+def measure_all(count: int, rounds: int) -> dict[int, list[Measured]]:
+    found: dict[int, list[Measured]] = {cores: [] for cores in CORES}
+    for _ in range(rounds):
+        for cores in CORES:
+            found[cores].append(measure(cores, count))
+    for rounds_of_one in found.values():
+        for each in rounds_of_one:
+            assert each.measures == found[HERE][0].measures, "a sweep gave other measures than its runs alone"
+    return found
+
+
+def summary(found: dict[int, list[Measured]]) -> dict[str, Any]:
+    rows = [
+        {
+            "cores": cores,
+            "sweep_seconds": median(each.wall_seconds for each in rounds),
+            "seconds_each_run": median(seconds for each in rounds for seconds in each.run_seconds),
+            "overhead_seconds_each_run": median(each.overhead_seconds(cores) for each in rounds),
+            "useful_cores": median(each.useful_cores() for each in rounds),
+        }
+        for cores, rounds in found.items()
+    ]
+    walls = {row["cores"]: row["sweep_seconds"] for row in rows}
+    return {"rows": rows, "ratio": walls[1] / walls[2], "shortest_run_seconds": shortest(found)}
+
+
+def shortest(found: dict[int, list[Measured]]) -> float:
+    return min(seconds for rounds in found.values() for each in rounds for seconds in each.run_seconds)
+
+
+def print_summary(answer: dict[str, Any], runs: int, rounds: int) -> None:
+    print(f"{runs} runs of {SCENARIO} {SETTINGS}, {rounds} rounds")
+    print(f"{'':<14}{'sweep s':>10}{'a run s':>10}{'overhead s':>12}{'useful cores':>14}")
+    for row in answer["rows"]:
+        name = "without Spark" if row["cores"] == HERE else f"local[{row['cores']}]"
+        print(
+            f"{name:<14}{row['sweep_seconds']:>10.1f}{row['seconds_each_run']:>10.2f}"
+            f"{row['overhead_seconds_each_run']:>12.3f}{row['useful_cores']:>14.2f}"
+        )
+    verdict = "reached" if answer["ratio"] >= RATIO_GOAL else "missed"
+    print(f"two cores against one: {answer['ratio']:.2f}, goal >= {RATIO_GOAL:g}: {verdict}")
+    if answer["shortest_run_seconds"] < SECONDS_EACH_MIN:
+        print(f"shortest run: {answer['shortest_run_seconds']:.2f} s; the goal is for {SECONDS_EACH_MIN:g} s and more")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.sweeps", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} round of {RUNS_QUICK} runs")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--runs", type=int, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.cores is not None:
+        print(msgspec.json.encode(measure_here(arguments.cores, arguments.runs)).decode())
+        return 0
+    runs, rounds = (RUNS_QUICK, ROUNDS_QUICK) if arguments.quick else (RUNS, ROUNDS)
+    answer = summary(measure_all(runs, rounds))
+    if arguments.json:
+        print(json.dumps(answer, indent=1))
+    else:
+        print_summary(answer, runs, rounds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

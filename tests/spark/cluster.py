@@ -1,0 +1,124 @@
+"""A small Spark cluster of its own on this machine, for tests: one master and two workers, on loopback.
+
+    from tests.spark.cluster import cluster          # the fixture; its value is the URL of the master
+
+    def test_on_a_cluster(cluster: str) -> None:
+        open_session(cluster)                        # in a process of its own: one session for a process
+
+Each is a Java process that comes with PySpark. Ports are chosen by the system and read from what the processes say, as
+is that they are ready. Whoever runs on the cluster finds our sources.
+"""
+
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from queue import Queue
+
+import pyspark
+import pytest
+
+from tidings.spark.java import find_java
+from tidings.spark.session import LOOPBACK
+
+ROOT = Path(__file__).parents[2]
+SPARK = Path(pyspark.__file__).parent
+
+MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+WORKERS, CORES, MEMORY = 2, 1, "1g"
+
+READY_MAX = 120.0
+"""Seconds until a process says that it is ready; some ten are usual on a busy machine."""
+END_MAX = 30.0
+
+ENDED = ""
+"""In place of a line."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as master:
+        yield master
+
+
+@contextmanager
+def running_cluster(folder: Path) -> Iterator[str]:
+    with ExitStack() as running:
+        lines = running.enter_context(daemon(MASTER, "--host", LOOPBACK, "--port", "0", "--webui-port", "0"))
+        master = f"spark://{LOOPBACK}:{wait_for(lines, 'sparkMaster', ' on port ').rstrip('.')}"
+        wait_for(lines, "New state: ALIVE")
+        workers = [
+            running.enter_context(
+                daemon(
+                    *(WORKER, "--host", LOOPBACK, "--port", "0", "--webui-port", "0"),
+                    *(
+                        "--cores",
+                        str(CORES),
+                        "--memory",
+                        MEMORY,
+                        "--work-dir",
+                        str(folder / f"worker-{number}"),
+                        master,
+                    ),
+                )
+            )
+            for number in range(WORKERS)
+        ]
+        for lines in workers:
+            wait_for(lines, "Successfully registered with master")
+        yield master
+
+
+@contextmanager
+def daemon(*words: str) -> Iterator["Queue[str]"]:
+    """What it says, line by line, until it is ended."""
+    home = find_java()
+    environment = {
+        **os.environ,
+        **({} if home is None else {"JAVA_HOME": str(home)}),
+        "SPARK_HOME": str(SPARK),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_DAEMON_MEMORY": "512m",
+        "PYTHONPATH": f"{ROOT / 'src'}",
+    }
+    process = subprocess.Popen(
+        [SPARK / "bin" / "spark-class", *words],
+        env=environment,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lines: Queue[str] = Queue()
+    listening = threading.Thread(target=listen, args=(process, lines))
+    listening.start()
+    try:
+        yield lines
+    finally:
+        process.terminate()
+        try:
+            process.wait(END_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        listening.join()
+
+
+def listen(process: "subprocess.Popen[str]", lines: "Queue[str]") -> None:
+    assert process.stderr is not None
+    with process.stderr:
+        for line in process.stderr:
+            lines.put(line.rstrip("\n"))
+    lines.put(ENDED)
+
+
+def wait_for(lines: "Queue[str]", words: str, before: str = "") -> str:
+    """The rest of the first line with these words, behind those that come before it."""
+    said = []
+    while words not in (line := lines.get(timeout=READY_MAX)):
+        said.append(line)
+        if line == ENDED:
+            pytest.fail("\n".join(["a process of the cluster ended:", *said]))
+    return line.partition(before)[2] if before else line

@@ -1,0 +1,41 @@
+"""The same on a cluster: one master and two workers."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.spark.cluster import cluster
+from tidings.spark.session import LOOPBACK
+from tidings.spark.sweeps import Run, run_here
+
+__all__ = ["cluster"]
+
+SECONDS_MAX = 240
+
+
+@pytest.mark.spark
+def test_a_sweep_on_a_cluster_gives_what_its_runs_give_here(cluster: str, tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / "out"
+    words = ["sim", "sweep", "gossip", "--seeds", "3", "--set", "events=3", "--vary", "nodes=3,4"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tidings", *words, "--folder", str(folder), "--master", cluster, "--json"],
+        env={**os.environ, "PYTHONPATH": str(root / "src"), "SPARK_LOCAL_IP": LOOPBACK},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert [(each["variant"], each["runs"]) for each in answer["variants"]] == [("nodes=3", 3), ("nodes=4", 3)]
+    runs = [Run("gossip", f"nodes={n}", {"events": 3, "nodes": n}, seed) for n in (3, 4) for seed in range(3)]
+    alone = {run.id: run_here(run, tmp_path / "alone") for run in runs}
+    for run in runs:
+        place = Path("traces", f"run={run.id}", "trace.parquet")
+        assert (folder / place).read_bytes() == (tmp_path / "alone" / place).read_bytes()
+    sent = [sum(alone[run.id].measures["sent"] for run in runs[begin : begin + 3]) / 3 for begin in (0, 3)]
+    assert [each["measures"]["sent"] for each in answer["variants"]] == sent
