@@ -1,12 +1,14 @@
 """Guarantees in the simulator: the race after the receipt, crashes, shutting down, and the published experiments at a
-small scale. `python -m bench.guarantees` runs them at their own. TIDINGS_EXAMPLES lengthens this."""
+small scale. `tidings lab run dependable/E23` runs them at larger ones. TIDINGS_EXAMPLES lengthens this."""
 
 from functools import cache
 
 import msgspec
 import pytest
 
-from bench.guarantee_measures import (
+from tests.properties.delivery_desk import head
+from tidings.lab.dependable.cloud import Outcome, Setting, World
+from tidings.lab.dependable.measures import (
     delivery_latency_99,
     false_positives,
     group_differences,
@@ -14,8 +16,6 @@ from bench.guarantee_measures import (
     missed_publications,
     throughput,
 )
-from bench.guarantee_runs import Experiment, Outcome, Setting
-from tests.properties.delivery_desk import head
 from tidings.machine.effects import Send
 from tidings.machine.inputs import Received
 from tidings.machine.signals import NeighbourUp
@@ -163,17 +163,17 @@ def test_an_advertisement_waits_for_the_acknowledgements_of_both_links_on_which_
 
 @cache
 def outcome(setting: Setting) -> Outcome:
-    return Experiment(setting).run()
+    return World(setting).run()
 
 
-def small(overlay: str, system: str, kind: str, **settings: float) -> Outcome:
-    fields = {"overlay": overlay, "system": system, "kind": kind, "seconds": 20.0, "joining": 6.0} | settings
+def small(brokers: int, system: str, kind: str, **settings: float) -> Outcome:
+    fields = {"brokers": brokers, "system": system, "kind": kind, "seconds": 20.0, "joining": 6.0} | settings
     return outcome(msgspec.convert(fields, Setting))
 
 
 @pytest.mark.spec("S-118")
 def test_receipts_leave_no_false_positives_and_less_in_memory_than_waiting() -> None:
-    ours, plain = small("ov3", "guarantees", "installed"), small("ov3", "plain", "installed")
+    ours, plain = small(10, "guarantees", "installed"), small(10, "plain", "installed")
     assert max(ours.ack_times) < plain.setting.timeout
     assert false_positives(ours)[0] == 0 < false_positives(plain)[0]
     assert sum(plain.in_memory) > 3 * sum(ours.in_memory)
@@ -182,9 +182,9 @@ def test_receipts_leave_no_false_positives_and_less_in_memory_than_waiting() -> 
 @pytest.mark.spec("S-119")
 def test_references_miss_nothing_and_twins_agree() -> None:
     shares = []
-    for overlay in ("ov1", "ov3"):
-        ours = small(overlay, "guarantees", "reference", seconds=17.0, joining=4.0, joins=30)
-        plain = small(overlay, "plain", "reference", seconds=17.0, joining=4.0, joins=30)
+    for size in (3, 10):
+        ours = small(size, "guarantees", "reference", seconds=17.0, joining=4.0, joins=30)
+        plain = small(size, "plain", "reference", seconds=17.0, joining=4.0, joins=30)
         assert missed_publications(ours)[0] == group_differences(ours)[0] == 0
         shares.append((missed_publications(plain)[0], group_differences(plain)[0]))
     assert all(0 <= small < large for small, large in zip(*shares, strict=True))
@@ -192,8 +192,8 @@ def test_references_miss_nothing_and_twins_agree() -> None:
 
 def test_guarantees_cost_few_messages_and_no_time() -> None:
     # A short run has few deliveries for each subscription that joins; at the published scale it is below 5 %.
-    ours = small("ov2", "guarantees", "mixed", seconds=30.0, joining=4.0)
-    plain = small("ov2", "plain", "mixed", seconds=30.0, joining=4.0)
+    ours = small(6, "guarantees", "mixed", seconds=30.0, joining=4.0)
+    plain = small(6, "plain", "mixed", seconds=30.0, joining=4.0)
     assert messages_per_broker(ours) <= 1.12 * messages_per_broker(plain)
     assert throughput(ours) > 0.95 * throughput(plain)
     assert abs(delivery_latency_99(ours) / delivery_latency_99(plain) - 1) < 0.05

@@ -4,6 +4,7 @@ import math
 
 import msgspec
 
+from tidings.machine.effects import Transport
 from tidings.matching.bloom import BloomProfile
 from tidings.model.errors import UsageError
 from tidings.protocols.routing.drp.messages import ROWS_BYTES_MAX
@@ -27,6 +28,10 @@ class DestinationParams(msgspec.Struct, frozen=True):
 
     queue_max: int = 1000
     """Publications that wait for one neighbour."""
+
+    transport: Transport = Transport.STREAM
+    """How publications travel from broker to broker: as datagrams, a link may lose or reorder some. What brokers tell
+    of themselves always goes over streams."""
 
     memo_max: int = 10_000
     """Heads whose destinations are remembered."""

@@ -41,7 +41,7 @@ class Queues:
         queue, count = self.by_neighbour[neighbour], len(message.batch.numbers)
         if not queue.waiting and queue.free_at <= now:
             queue.free_at = now + count / self.params.rate_max
-            return [Send(neighbour, message)]
+            return [Send(neighbour, message, self.params.transport)]
         if queue.size + count > self.params.queue_max:
             return [Drop(message, QUEUE_FULL)]
         queue.waiting.append(message)
@@ -55,7 +55,7 @@ class Queues:
             count = len(message.batch.numbers)
             queue.size -= count
             queue.free_at += count / self.params.rate_max
-            effects.append(Send(neighbour, message))
+            effects.append(Send(neighbour, message, self.params.transport))
         return [*effects, SetTimer(("serve", neighbour), queue.free_at)] if queue.waiting else effects
 
     def check(self) -> None:

@@ -1,8 +1,8 @@
-"""What is measured of a run of `guarantee_runs.py`; the names are those of the specification (4.1)."""
+"""What is measured of a run of `cloud.py`; the names are those of the specification (4.1)."""
 
 from statistics import fmean
 
-from bench.guarantee_runs import CLIENT_LATENCY, PUBLISHERS, Joined, Outcome
+from tidings.lab.dependable.cloud import CLIENT_LATENCY, PUBLISHERS, Joined, Outcome
 from tidings.machine.publications import event_of
 from tidings.model.language.parser import parse
 
@@ -67,13 +67,13 @@ def group_differences(outcome: Outcome) -> tuple[float, float]:
 def messages_per_broker(outcome: Outcome) -> float:
     is_plain = outcome.setting.system == "plain"
     kinds = outcome.sent.items()
-    return sum(n for kind, n in kinds if not (is_plain and kind in ACKNOWLEDGEMENTS)) / outcome.brokers
+    return sum(n for kind, n in kinds if not (is_plain and kind in ACKNOWLEDGEMENTS)) / outcome.setting.brokers
 
 
 def throughput(outcome: Outcome) -> float:
     """Publications that brokers send on or deliver, per second and broker."""
     count = outcome.sent["Publications"] + outcome.sent["Delivery"]
-    return count / outcome.setting.seconds / outcome.brokers
+    return count / outcome.setting.seconds / outcome.setting.brokers
 
 
 def delivery_latency_99(outcome: Outcome) -> float:

@@ -1,0 +1,201 @@
+"""`tidings lab`: run published experiments, judge them, and show them on one page.
+
+Spark and matplotlib are loaded when an experiment is run or judged, not before.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from tidings.cli.exits import NO
+from tidings.cli.output import Json, print_json, table_lines
+from tidings.cli.sweeping import progress_bar
+from tidings.model.errors import UsageError
+from tidings.spark.errors import SparkMissing
+from tidings.spark.session import LOCAL, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidings.lab.running import Judged
+    from tidings.lab.verdicts import Judgement
+
+lab = typer.Typer(
+    help="Run published experiments and compare with what was published.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+ERRORS_SHOWN_MAX = 5
+
+Master = Annotated[str, typer.Option(metavar="URL", help="The Spark cluster; local[*] is this machine.")]
+Folder = Annotated[Path, typer.Option(help="Where everything is written, and what was run before is found.")]
+
+
+@lab.command("list")
+def list_command(json: Json = False) -> None:
+    """List the published experiments: those that run here, and those that wait for a part that is not built.
+
+    \b
+    Example:
+      tidings lab list
+    """
+    from tidings.lab.experiment import Experiment
+    from tidings.lab.registry import entries
+
+    known = entries()
+    if json:
+        print_json([entry_json(each) for each in known.values()])
+        return
+    runs = [each for each in known.values() if isinstance(each, Experiment)]
+    waits = [each for each in known.values() if not isinstance(each, Experiment)]
+    rows = [[each.id, each.title, ", ".join(each.scales)] for each in runs]
+    print("\n".join(table_lines(["runs here", "", "scales"], rows)))
+    print()
+    print(
+        "\n".join(
+            table_lines(["not built yet", "", "waits for"], [[each.id, each.title, each.needs] for each in waits])
+        )
+    )
+
+
+@lab.command("run")
+def run_command(
+    experiments: Annotated[list[str], typer.Argument(metavar="FAMILY/EXPERIMENT...", help="Such as dependable/E23.")],
+    scale: Annotated[str, typer.Option(help="small: a minute or two; paper: as published, long.")] = "small",
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many; each experiment has its own number.")] = None,
+    master: Master = LOCAL,
+    folder: Folder = Path("lab-results"),
+    json: Json = False,
+) -> None:
+    """Run experiments as Spark sweeps, and judge each against what was published.
+
+    Runs that are finished in the folder are not run again. Exit code: 0 if everything ran, also where a band was
+    missed; 1 if a run failed.
+
+    \b
+    Example:
+      tidings lab run dependable/E23 --scale small --seeds 5
+    """
+    from tidings.lab.registry import find
+    from tidings.lab.running import order_of, run_experiment
+
+    chosen = [find(id) for id in dict.fromkeys(experiments)]
+    orders = [order_of(each, scale, seeds) for each in chosen]
+    spark = open_spark(master)
+    done = []
+    for experiment, order in zip(chosen, orders, strict=True):
+        with progress_bar() as progress:
+            judged = run_experiment(spark, experiment, order, folder, progress)
+        done.append(judged)
+        if not json:
+            print("\n".join(judged_lines(judged, experiment.title)), flush=True)
+    if json:
+        print_json([judged_json(each) for each in done])
+    if any(each.failed for each in done):
+        raise typer.Exit(NO)
+
+
+@lab.command("report")
+def report_command(folder: Folder = Path("lab-results"), master: Master = LOCAL, json: Json = False) -> None:
+    """Judge everything in the folder anew, from its Parquet, and write one page: FOLDER/index.html.
+
+    \b
+    Example:
+      tidings lab report
+    """
+    from tidings.lab.report import write_report
+    from tidings.lab.running import judge_folder
+
+    every = judge_folder(open_spark(master), folder)
+    page = write_report(folder, every)
+    if json:
+        print_json({"page": str(page), "experiments": [judged_json(each) for each in every]})
+        return
+    rows = [[each.order.experiment, each.order.scale, summary(each)] for each in every]
+    print("\n".join(table_lines(["experiment", "scale", "verdicts"], rows)))
+    print(f"page  {page}")
+
+
+def open_spark(master: str) -> "SparkSession":
+    if find_spec("matplotlib") is None:
+        raise UsageError("the lab draws with matplotlib, which is not installed: pip install 'tidings[lab]'")
+    try:
+        return open_session(master)
+    except SparkMissing as missing:
+        raise UsageError(str(missing)) from None
+
+
+def judged_lines(judged: "Judged", title: str) -> list[str]:
+    order, failed = judged.order, judged.failed
+    return [
+        f"{order.experiment}  {title}",
+        f"scale {order.scale}, seeds 1 to {order.seeds}, {len(judged.performed)} runs"
+        + (f", {len(failed)} FAILED" if failed else ""),
+        "",
+        *table_lines(["", "published", "measured", "verdict"], table_rows(judged.judgements)),
+        "",
+        f"verdicts  {summary(judged)}",
+        *[f"  missed  {says}: {reason}" for says, reason in reasons(judged).items()],
+        *[f"  failed  {each.error.splitlines()[0]}\n          {each.replay}" for each in failed[:ERRORS_SHOWN_MAX]],
+        f"written   {judged.place}",
+        f"again     {order.command()}",
+        "",
+    ]
+
+
+def table_rows(judgements: "list[Judgement]") -> list[list[str]]:
+    """What a claim says, and its band, stand above the lines of its groups."""
+    rows, last = [], ("", "")
+    for each in judgements:
+        if (each.says, each.band) != last:
+            last = each.says, each.band
+            rows.append([each.says, each.published, "", each.band])
+        rows.append([f"  {each.group}", "", each.measured, each.verdict_text])
+    return rows
+
+
+def summary(judged: "Judged") -> str:
+    counts = [(judged.count(verdict), verdict) for verdict in ("reached", "missed", "reported", "not measured")]
+    doubts = sum(each.verdict_text.endswith("?") for each in judged.judgements)
+    told = ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
+    return told + (f"; {doubts} of them not certain (?): other seeds may differ" if doubts else "")
+
+
+def reasons(judged: "Judged") -> dict[str, str]:
+    return {each.says: each.reason for each in judged.judgements if each.reason}
+
+
+def entry_json(entry: Any) -> dict[str, Any]:
+    from tidings.lab.experiment import Experiment
+
+    if not isinstance(entry, Experiment):
+        return {"is_built": False, **msgspec.structs.asdict(entry)}
+    return {
+        "is_built": True,
+        "id": entry.id,
+        "title": entry.title,
+        "question": entry.question,
+        "source": entry.source,
+        "variants": [each.name for each in entry.variants],
+        "scales": {name: msgspec.structs.asdict(each) for name, each in entry.scales.items()},
+        "claims": [msgspec.structs.asdict(each) for each in entry.claims],
+    }
+
+
+def judged_json(judged: "Judged") -> dict[str, Any]:
+    from tidings.lab.tables import row_of
+
+    return {
+        "order": judged.order,
+        "command": judged.order.command(),
+        "folder": str(judged.place),
+        "runs": len(judged.performed),
+        "missing": judged.missing,
+        "table": [row_of(judged.order.experiment, each) for each in judged.judgements],
+        "failed": judged.failed,
+    }

@@ -1,0 +1,150 @@
+"""A published experiment as a value: what is run, what is measured of it, what was claimed, and how it is judged.
+
+    E99 = Experiment(
+        id="dependable/E99",
+        title="Receipts instead of waiting",
+        question="One paragraph for somebody who has not read the source: what is tried, and what is expected.",
+        source="Thesis on ..., section 7.5.2",
+        run="tidings.lab.dependable.e99:run",
+        variants=(Variant("ov1 plain", {"overlay": "ov1", "system": "plain"}), ...),
+        scales={"small": Scale({"seconds": 20.0}, seeds=5), "paper": Scale({"seconds": 300.0}, seeds=10)},
+        figures=figures,
+        claims=(Claim("too early, plain", "subscribers that get something too early", "up to 40 % (7.5.2)", ...), ...),
+        plot=plot,
+    )
+
+**What is run** is a function of its own arguments and nothing else, so that an executor on any machine can run it:
+
+    def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> Mapping[str, float]
+
+It builds a simulation (`Simulator(seed, network, trace=trace)`), runs it and returns what it measured, by name. There
+is one run for each variant and each seed; its parameters are those of the scale with those of the variant on top. Seeds
+are 1, 2, 3, ...; the same seed means the same workload in every variant, so that variants may be compared in pairs.
+
+**Figures** are computed with Spark, from the two tables that the sweep left behind and from nothing else:
+
+    def figures(results: DataFrame, traces: DataFrame) -> DataFrame    # figure, group, value, low, high, runs
+
+`results` has the runs that succeeded (columns as in `spark/sweeps/`), `traces` their rows (`trace/record.py`). A figure
+is a quantity with a name; it may have a value for each of several groups, such as overlays of different size ("" if
+there is only one). `figures.py` has what most experiments need: parameters as columns, means over seeds with their 95 %
+confidence interval (`low`, `high`; null where there is only one run), variants compared seed by seed.
+
+**Claims** are what the source says of a figure. A claim with a band is judged; one without is only reported. A band
+from the specification names its requirement; any other was set with an eye on first runs, and says so by naming none.
+A verdict is about the mean over the seeds.
+
+**The plot** draws the figures with matplotlib: `plot(canvas, measured)` gets an empty `matplotlib.figure.Figure` and
+the figures as a list of `Measured`, in the order of the claims; `plots.py` has the colours and the common look.
+
+A module that defines an experiment imports neither pyspark nor matplotlib when it is loaded, only inside `figures` and
+`plot`: listing experiments takes neither. Definitions become known through `registry.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from tidings.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pyspark.sql import DataFrame
+
+Parameter = bool | int | float | str
+
+Unit = Literal["number", "share", "change", "points", "seconds", "times"]
+"""How a value is written: 0.19 as "0.19", "19 %", "+19 %", "+19 points" (of percent), "190 ms", "0.19 times"."""
+
+Verdict = Literal["reached", "missed", "reported", "not measured"]
+
+
+class Band(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a value must lie. What is left out is open."""
+
+    low: float | None = None
+    """At least this."""
+    high: float | None = None
+    """At most this."""
+    above: float | None = None
+    """More than this."""
+    below: float | None = None
+    """Less than this."""
+
+    def holds(self, value: float) -> bool:
+        return (
+            (self.low is None or value >= self.low)
+            and (self.high is None or value <= self.high)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What the source says of a figure, and whether that is judged."""
+
+    figure: str
+    says: str
+    """What is measured, in a few words: the first column of the table."""
+    published: str
+    """As the source has it, with its section."""
+    unit: Unit = "number"
+    groups: tuple[str, ...] = ()
+    """Those it is about; all, if none is named."""
+    band: Band | None = None
+    requirement: str | None = None
+    """The numbered requirement that the band comes from, such as S-118."""
+    reason: str = ""
+    """What we believe is the reason. It is shown where the band is missed."""
+
+
+class Variant(msgspec.Struct, frozen=True):
+    name: str
+    parameters: dict[str, Parameter] = {}
+
+
+class Scale(msgspec.Struct, frozen=True):
+    parameters: dict[str, Parameter]
+    seeds: int
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One value of a figure: the mean over runs, and where the mean of many more would lie (95 %)."""
+
+    figure: str
+    group: str
+    value: float
+    low: float | None
+    high: float | None
+    runs: int
+    """How many runs, or pairs of runs, it is the mean of."""
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    title: str
+    question: str
+    source: str
+    run: str
+    variants: tuple[Variant, ...]
+    scales: dict[str, Scale]
+    figures: Callable[["DataFrame", "DataFrame"], "DataFrame"]
+    claims: tuple[Claim, ...]
+    plot: Callable[["Figure", Sequence[Measured]], None]
+
+    def scale(self, name: str) -> Scale:
+        if name not in self.scales:
+            raise UsageError(f"--scale {name}: {self.id} has the scales {', '.join(self.scales)}")
+        return self.scales[name]
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """An experiment of the specification that is not built."""
+
+    id: str
+    title: str
+    asks: str
+    """In one line, what it finds out."""
+    needs: str
+    """What must be built before it can run."""

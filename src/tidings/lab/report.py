@@ -1,0 +1,164 @@
+"""One page for everything that was run: FOLDER/index.html.
+
+It is one file with the plots inside it, and needs no network; Parquet, tables and pictures are links into the folder
+beside it. The text of every value comes from `verdicts.py`, so the page says what the terminal says.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+from tidings.lab.experiment import Experiment, Planned
+from tidings.lab.page import PAGE
+from tidings.lab.plots import INK
+from tidings.lab.registry import entries
+from tidings.lab.running import Judged
+from tidings.lab.verdicts import Judgement
+
+FILES = {
+    "results": "results (Parquet)",
+    "traces": "traces (Parquet)",
+    "figures.parquet": "figures",
+    "table.csv": "table as CSV",
+    "table.json": "as JSON",
+    "table.parquet": "as Parquet",
+    "plot.png": "plot as PNG",
+    "plot.svg": "as SVG",
+}
+
+HEADER = ("", "published", "band", "group", "measured", "interval (95 %)", "verdict")
+
+
+def write_report(folder: Path, every: Sequence[Judged]) -> Path:
+    known = entries()
+    experiments = {id: each for id, each in known.items() if isinstance(each, Experiment)}
+    planned = [each for each in known.values() if isinstance(each, Planned)]
+    page = folder / "index.html"
+    filled = PAGE.substitute(
+        overview="\n".join(overview_row(each, experiments[each.order.experiment].title) for each in every),
+        sections="\n".join(section(folder, each, experiments[each.order.experiment]) for each in every),
+        waiting=len(planned),
+        planned="\n".join(
+            f"<tr><td>{escape(each.id)}</td><td>{escape(each.title)}</td><td>{escape(each.asks)}</td>"
+            f"<td>{escape(each.needs)}</td></tr>"
+            for each in planned
+        ),
+    )
+    page.write_text(filled, encoding="utf-8")
+    return page
+
+
+def anchor(judged: Judged) -> str:
+    return f"{judged.order.experiment}-{judged.order.scale}".replace("/", "-")
+
+
+def overview_row(judged: Judged, title: str) -> str:
+    counts = "".join(f"<td class='count'>{judged.count(verdict) or ''}</td>" for verdict in ("reached", "missed"))
+    return (
+        f"<tr><td><a href='#{anchor(judged)}'>{escape(judged.order.experiment)}</a></td><td>{escape(title)}</td>"
+        f"<td>{escape(judged.order.scale)}</td>{counts}<td class='count'>{judged.count('reported') or ''}</td>"
+        f"<td class='count'>{len(judged.failed) or ''}</td></tr>"
+    )
+
+
+def section(folder: Path, judged: Judged, experiment: Experiment) -> str:
+    here = judged.place.relative_to(folder).as_posix()
+    order = judged.order
+    return f"""<section id="{anchor(judged)}">
+<h2><span class="id">{escape(experiment.id)}</span> {escape(experiment.title)}</h2>
+<p>{escape(experiment.question)}</p>
+<p class="quiet">{escape(experiment.source)}. Scale {escape(order.scale)}: {escape(setting_text(experiment, judged))};
+seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
+<figure>{inline_svg(judged.place / "plot.svg", experiment.title)}</figure>
+<div class="wide"><table class="claims">
+<thead><tr>{"".join(f"<th>{name}</th>" for name in HEADER)}</tr></thead>
+<tbody>
+{claim_rows(judged.judgements)}
+</tbody></table></div>
+{missed(judged.judgements)}
+<p class="files">{" ".join(f'<a href="{escape(here)}/{name}">{text}</a>' for name, text in FILES.items())}</p>
+<p class="quiet">Run again: <code>{escape(order.command())}</code></p>
+{failures(judged)}
+<details><summary>{len(judged.performed)} runs, and the command that runs each alone</summary>
+<ol class="runs">
+{run_items(judged)}
+</ol></details>
+</section>"""
+
+
+def setting_text(experiment: Experiment, judged: Judged) -> str:
+    parameters = experiment.scale(judged.order.scale).parameters.items()
+    return ", ".join(f"{name} {f'{value:g}' if isinstance(value, float) else value}" for name, value in parameters)
+
+
+def incomplete(judged: Judged) -> str:
+    parts = [f"{len(judged.failed)} failed"] if judged.failed else []
+    parts += [f"{judged.missing} not run"] if judged.missing else []
+    return f" (<strong>{', '.join(parts)}</strong>)" if parts else ""
+
+
+def claim_rows(judgements: Sequence[Judgement]) -> str:
+    """What a claim says, what was published and the band stand once, beside the lines of all its groups."""
+    rows, last = [], ("", "", "")
+    for each in judgements:
+        claim = each.says, each.published, each.band
+        says, published, band = claim if claim != last else ("", "", "")
+        kind = "" if each.says == last[0] else "first"
+        last = claim
+        value, _, interval = each.measured.partition(" (")
+        cells = [published, band, each.group, value, interval.removesuffix(")")]
+        rows.append(
+            f"<tr class='{kind}'><th scope='row'>{escape(says)}</th>"
+            + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+            + f"<td>{chip(each)}</td></tr>"
+        )
+    return "\n".join(rows)
+
+
+def chip(judgement: Judgement) -> str:
+    kind = judgement.verdict.replace(" ", "-")
+    hint = " title='the interval reaches over the end of the band: other seeds may give the other verdict'"
+    is_doubtful = judgement.verdict_text.endswith("?")
+    asked = f" <span class='quiet'>{escape(judgement.requirement)}</span>" if judgement.requirement else ""
+    return f"<span class='chip {kind}'{hint if is_doubtful else ''}>{escape(judgement.verdict_text)}</span>{asked}"
+
+
+def missed(judgements: Iterable[Judgement]) -> str:
+    reasons = {each.says: each.reason for each in judgements if each.verdict == "missed"}
+    if not reasons:
+        return ""
+    items = "".join(
+        f"<li><strong>{escape(says)}</strong>: {escape(reason or 'we do not know why')}</li>"
+        for says, reason in reasons.items()
+    )
+    return f"<div class='why'><p>Missed, and what we believe is the reason:</p><ul>{items}</ul></div>"
+
+
+def failures(judged: Judged) -> str:
+    if not judged.failed:
+        return ""
+    items = "".join(
+        f"<li>{escape(each.variant)}, seed {each.seed}: {escape(each.error)}<br><code>{escape(each.replay)}</code></li>"
+        for each in judged.failed
+    )
+    return f"<div class='why'><p>Runs that failed:</p><ul>{items}</ul></div>"
+
+
+def run_items(judged: Judged) -> str:
+    return "\n".join(
+        f"<li>{escape(each.variant)}, seed {each.seed}<br><code>{escape(each.replay)}</code></li>"
+        for each in judged.performed
+    )
+
+
+def inline_svg(path: Path, title: str) -> str:
+    """The drawing alone, as wide as there is room, in the colour of the text around it."""
+    text = path.read_text(encoding="utf-8")
+    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    # Several drawings on one page would otherwise have elements of the same name; nothing refers to these.
+    text = re.sub(r' id="[a-z]+_\d+"', "", text)
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    return text.replace("<svg", f'<svg role="img" aria-label="{escape(title, quote=True)}"', 1)

@@ -1,0 +1,245 @@
+"""The network under the transport: brokers that take their time, clients that sit on the same machine, links between.
+
+What the experiments of this folder measure is a best-effort content-based network, before any transport is put on it.
+A broker is `DestinationRouter` (B-DRP) between two small parts: `Counter`, which takes publications from clients, and
+`Desk`, which hands each client what it wants, at once and without asking whether it arrived. Nothing is acknowledged or
+sent again. The source ran a broker and its clients on one machine, so what goes between a client and its broker takes
+no time and is not lost.
+
+Where time goes (transport specification, 3.1):
+
+- a broker handles `workers` messages at once, each for an exponentially distributed time, so that messages overtake
+  each other inside it; what does not fit into the queue before the workers is dropped;
+- a link takes `link_delay`, which drifts by `wander` to either side; it has a bandwidth, and a queue that drops its
+  tail.
+
+The drift is what the source calls a run-time variability of 5 ms. It is slow, because the source also says that two
+messages sent close to each other take equally long on a link; so all reordering happens in brokers.
+
+**Slowing down.** A run at `slowdown` f has f times fewer messages in the same time: rates and bandwidth are divided by
+f, handling times multiplied. How many messages overtake each other depends on rate times handling time and is the same.
+The queue before the workers is given in seconds of work, so queueing delays are the same too. Latency of links is not
+scaled. (Transport specification, 4.0.)
+
+**Trace.** An event is known by "PUBLISHER NUMBER": `publish` and `deliver` rows carry this as their key. A `deliver`
+row also tells when the event was published (`accepted_at`); all clocks are one. What is lost on the way is a `drop`.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import msgspec
+
+from tidings.lab.transport.tracing import EndsTraced
+from tidings.machine.effects import Deliver, Effect, Send, Transport
+from tidings.machine.inputs import Input, Publish, Received
+from tidings.machine.node import Node
+from tidings.machine.publications import Publications, encode_head
+from tidings.machine.signals import Forward, Matched, NeighbourUp, Want
+from tidings.model.event import Event
+from tidings.model.identity import NodeId
+from tidings.model.language.parser import parse
+from tidings.model.values import Value
+from tidings.protocols.delivery.session.items import Arrived
+from tidings.protocols.routing.drp.params import DestinationParams
+from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.sim.network.bandwidth import Bandwidth
+from tidings.sim.network.latency import Constant
+from tidings.sim.network.processing import Processing
+from tidings.sim.network.rule import Fates, Rule, Wrapper
+from tidings.sim.network.wandering import Wandering
+from tidings.sim.node import Draws, Make
+from tidings.sim.simulator import Simulator, SimulatorParams
+from tidings.sim.topologies.topology import Topology
+from tidings.trace.gathering import Writer
+
+WARM_UP = 20.0
+"""Seconds in which brokers get to know each other. The workload begins then, and times of experiments count from it."""
+
+WANDER_PERIOD = 10.0
+
+WIRE_BYTES = 285
+"""A message on a link, as derived from other experiments of the source (transport specification, 4.0)."""
+
+PAYLOAD = bytes(205)
+
+DATAGRAM = Transport.DATAGRAM
+AT_ONCE: Fates = (0.0,)
+
+
+class SubstrateParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds, unless a name says otherwise. Those of handling, and all rates, are before slowing down."""
+
+    workers: int = 8
+    handling: float = 0.00275
+    """What a message takes a worker, on average: eight of them handle 2909 messages a second."""
+    queue: float = 1.6
+    """Messages that may wait for a worker: as many as are handled in this time."""
+    link_delay: float = 0.05
+    wander: float = 0.005
+    link_rate_bps: float = 10e6
+    link_queue_messages: int = 100
+    """Not scaled: how long the queue of a link becomes, in messages, does not depend on the slowdown."""
+    slowdown: float = 1.0
+
+    def processing(self, factor: float = 1.0) -> Processing:
+        """Of a broker that takes `factor` times as long as others."""
+        mean = self.handling * self.slowdown * factor
+        return Processing(self.workers, mean, max(1, round(self.queue * self.workers / mean)))
+
+    def network(self, brokers: Iterable[NodeId]) -> Rule:
+        links = Wandering(Constant(self.link_delay), self.wander, WANDER_PERIOD)
+        rate, queue = self.link_rate_bps / self.slowdown, self.link_queue_messages * WIRE_BYTES
+        return BetweenBrokers(Bandwidth(links, rate, queue), brokers)
+
+
+class BetweenBrokers(Wrapper):
+    """Only what goes from broker to broker passes the network inside; clients are on the machine of their broker."""
+
+    def __init__(self, inner: Rule, brokers: Iterable[NodeId]) -> None:
+        super().__init__(inner)
+        self.brokers = frozenset(brokers)
+
+    def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
+        if sender in self.brokers and to in self.brokers:
+            return self.inner.fate(now, sender, to, size_bytes, transport)
+        return AT_ONCE
+
+
+class Counter:
+    """Takes publications from clients, whatever they are."""
+
+    messages: tuple[type, ...] = (Publications,)
+    signals: tuple[type, ...] = ()
+
+    def start(self, now: float) -> list[Effect]:
+        return []
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        match input:
+            case Received(_, Publications() as batch):
+                return [Forward(batch)]
+        return []
+
+    def check(self) -> None:
+        pass
+
+
+class Desk:
+    """Hands each client what it wants."""
+
+    messages: tuple[type, ...] = ()
+    signals: tuple[type, ...] = (Matched,)
+
+    def start(self, now: float) -> list[Effect]:
+        return []
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        match input:
+            case Matched(batch, wanted):
+                clients = dict.fromkeys(client for keys in wanted for client, _ in keys)
+                return [Send(client, batch, DATAGRAM) for client in clients]
+        return []
+
+    def check(self) -> None:
+        pass
+
+
+class Client:
+    """Publishes one event at a time, numbered by its id, and delivers what comes."""
+
+    def __init__(self, node_id: NodeId, home: NodeId) -> None:
+        self.node_id, self.home = node_id, home
+
+    def start(self, now: float) -> list[Effect]:
+        return []
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        match input:
+            case Received(_, Publications() as batch):
+                return [Deliver(arrived(batch))]
+            case Publish(event):
+                return [Send(self.home, publication_of(event, now), DATAGRAM)]
+        return []
+
+    def check(self) -> None:
+        pass
+
+
+def arrived(batch: Publications) -> Arrived:
+    """Each client has one subscription."""
+    return Arrived(1, batch.publisher, batch.accepted_at, batch.numbers, batch.heads, batch.payloads)
+
+
+def named(publisher: NodeId, number: int, content: Mapping[str, Value]) -> Event:
+    return Event({"source": publisher, "id": str(number), **content})
+
+
+def publication_of(event: Event, now: float) -> Publications:
+    """As it travels: source and id are publisher and number, so that equal contents have equal heads."""
+    content = {name: value for name, value in event.attributes.items() if name not in ("source", "id")}
+    publisher, number = str(event.attributes["source"]), int(str(event.attributes["id"]))
+    return Publications(publisher, publisher, now, 0, (number,), (encode_head(content),), (PAYLOAD,))
+
+
+def best_effort_broker(node_id: NodeId, draws: Draws) -> Node:
+    router = DestinationRouter(node_id, DestinationParams(transport=DATAGRAM))
+    return Node({"counter": Counter(), "routing": router, "desk": Desk()})
+
+
+class Substrate:
+    """A simulated network that is ready for a workload: all brokers know each other and what is wanted where.
+
+    `clients` gives the broker of each client, `wants` the filter of each that subscribes, `factors` the brokers that
+    take longer or shorter over a message than others.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        trace: Writer | None,
+        topology: Topology,
+        params: SubstrateParams,
+        clients: Mapping[NodeId, NodeId],
+        wants: Mapping[NodeId, str],
+        factors: Mapping[NodeId, float] | None = None,
+    ) -> None:
+        self.topology, self.params = topology, params
+        settings = SimulatorParams(delivered_max=1)
+        self.simulator = Simulator(seed, params.network(topology.nodes), trace=trace, params=settings)
+        if trace is not None:
+            self.simulator.process_type = EndsTraced
+        for broker in topology.nodes:
+            processing = self.processing((factors or {}).get(broker, 1.0))
+            self.simulator.add(broker, self.broker(broker), processing=processing)
+        for client, home in clients.items():
+            self.simulator.add(client, self.client(client, home))
+        for edge in topology.edges:
+            self.simulator.inject(0.0, edge.a, NeighbourUp(edge.b, 1))
+            self.simulator.inject(0.0, edge.b, NeighbourUp(edge.a, 1))
+        for client, text in wants.items():
+            self.simulator.inject(0.0, clients[client], Want((client, 1), parse(text)))
+        self.simulator.run(WARM_UP)
+        self.check()
+
+    def processing(self, factor: float) -> Processing | None:
+        return self.params.processing(factor)
+
+    def broker(self, node_id: NodeId) -> Make:
+        return partial(best_effort_broker, node_id)
+
+    def client(self, node_id: NodeId, home: NodeId) -> Make:
+        return lambda draws: Client(node_id, home)
+
+    def check(self) -> None:
+        everybody = sorted(self.topology.nodes)
+        for broker in everybody:
+            node = self.simulator.nodes[broker].machine
+            assert isinstance(node, Node)
+            router = node.parts["routing"]
+            assert isinstance(router, DestinationRouter)
+            known = sorted([broker, *router.knowledge.topology.routes()]), sorted(router.knowledge.rows)
+            assert known == (everybody, everybody), f"{broker} does not know all brokers after the warm-up"
+
+    def publish(self, event: Event) -> None:
+        self.simulator.nodes[str(event.attributes["source"])].inject(self.simulator.now, Publish(event))

@@ -1,0 +1,58 @@
+"""Folders of experiments for tests: results that somebody wrote, read back without Spark."""
+
+import json
+from collections.abc import Callable
+from math import sqrt
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from pyarrow import parquet
+
+from tidings.lab.experiment import Experiment
+from tidings.lab.running import Order
+from tidings.spark.sweeps.folder import open_folder
+from tidings.spark.sweeps.outcome import outcome_of
+from tidings.spark.sweeps.run import Run
+from tidings.trace.writers import ParquetWriter
+
+QUANTILES = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
+"""Student's t, 97.5 %, by the number of values."""
+
+
+def write_results(
+    place: Path, experiment: Experiment, order: Order, measures: Callable[[Run], dict[str, float]]
+) -> None:
+    """As a sweep would, without running anything: the traces are empty."""
+    folder = open_folder(place)
+    for run in order.runs(experiment):
+        folder.result(run.id).parent.mkdir()
+        outcome_of(run, 1.0, measures(run)).save(folder.result(run.id))
+        folder.trace(run.id).parent.mkdir()
+        ParquetWriter(folder.trace(run.id), run.id, run.seed).close()
+
+
+def read_rows(place: Path) -> list[dict[str, Any]]:
+    """Plain rows of the results, with the parameters decoded and the measures as a dict."""
+    rows = []
+    for path in sorted(place.glob("results/*/*.parquet")):
+        [row] = parquet.ParquetFile(path).read().to_pylist()
+        rows.append({**row, "parameters": json.loads(row["parameters"]), "measures": dict(row["measures"])})
+    return rows
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """One row of results, changed by hand."""
+    table = parquet.ParquetFile(path).read()
+    [row] = table.to_pylist()
+    changed = change({**row, "measures": dict(row["measures"])})
+    parquet.write_table(
+        type(table).from_pylist([{**changed, "measures": [*changed["measures"].items()]}], table.schema), path
+    )
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """Mean, and the ends of its 95 % confidence interval."""
+    mean = fmean(values)
+    half = QUANTILES[len(values)] * stdev(values) / sqrt(len(values))
+    return mean, mean - half, mean + half

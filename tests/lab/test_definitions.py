@@ -1,0 +1,74 @@
+"""The definitions of experiments: the list is whole, and each is complete before anything is run."""
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from tidings.lab.experiment import Experiment, Planned
+from tidings.lab.registry import built, entries, find, planned
+from tidings.model.errors import UsageError
+
+NUMBERS = {"dependable": 25, "transport": 25, "dynamic-topologies": 34, "peer-to-peer": 41}
+"""How many experiments each specification has."""
+
+
+def test_every_experiment_of_the_specifications_is_in_the_list_once() -> None:
+    assert list(entries()) == [f"{family}/E{n}" for family, last in NUMBERS.items() for n in range(1, last + 1)]
+    assert not built().keys() & planned().keys(), "take the line of what is built out of planned.toml"
+
+
+def test_what_is_not_built_says_what_it_waits_for() -> None:
+    for each in planned().values():
+        assert isinstance(each, Planned)
+        assert each.title and each.asks and each.needs
+
+
+@pytest.mark.parametrize("experiment", built().values(), ids=built().keys())
+def test_a_definition_is_complete(experiment: Experiment) -> None:
+    module, _, function = experiment.run.partition(":")
+    assert callable(getattr(import_module(module), function))
+    assert {"small", "paper"} <= experiment.scales.keys()
+    assert experiment.scales["small"].seeds > 1, "one seed has no interval"
+    names = [variant.name for variant in experiment.variants]
+    assert len(set(names)) == len(names)
+    assert experiment.title and experiment.question and experiment.source and experiment.claims
+    for claim in experiment.claims:
+        assert claim.band is not None or claim.requirement is None, f"{claim.says}: a requirement needs a band"
+        assert claim.requirement is None or re.fullmatch(r"[STDP]-\d+", claim.requirement)
+
+
+def test_the_requirements_on_guarantees_are_judged() -> None:
+    for id, requirement in (("E23", "S-118"), ("E24", "S-119"), ("E25", "S-120")):
+        assert {claim.requirement for claim in find(f"dependable/{id}").claims} - {None} == {requirement}
+
+
+@pytest.mark.parametrize(
+    ("asked", "proposed"),
+    [("E23", "dependable/E23"), ("dependible/E23", "dependable/E23"), ("DEPENDABLE/e24", "dependable/E24")],
+)
+def test_for_a_name_that_is_not_known_near_ones_are_proposed(asked: str, proposed: str) -> None:
+    with pytest.raises(UsageError, match=f"perhaps .*{proposed}.*tidings lab list"):
+        find(asked)
+
+
+def test_a_planned_experiment_says_that_it_cannot_run_yet() -> None:
+    with pytest.raises(UsageError, match=r"dependable/E20 .* is not built yet; it waits for the planner"):
+        find("dependable/E20")
+
+
+def test_a_scale_that_is_not_there_is_refused_with_those_that_are() -> None:
+    with pytest.raises(UsageError, match="--scale huge: dependable/E23 has the scales small, paper"):
+        find("dependable/E23").scale("huge")
+
+
+def test_neither_spark_nor_matplotlib_is_loaded_to_list_experiments_or_to_show_help() -> None:
+    program = (
+        "import sys; from tidings.cli.program import run; code = run(sys.argv[1:]); "
+        "sys.exit(code or ','.join(sorted({'pyspark', 'matplotlib', 'pandas'} & sys.modules.keys())) or 0)"
+    )
+    for arguments in (["--help"], ["lab", "list"], ["lab", "run", "--help"]):
+        asked = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+        assert (asked.returncode, asked.stderr) == (0, ""), arguments

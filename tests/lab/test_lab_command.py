@@ -1,0 +1,69 @@
+"""`tidings lab`: the list, a run whose results are there already, and the page."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.lab.folders import write_results
+from tidings.cli.program import run
+from tidings.lab.dependable.e23 import E23
+from tidings.lab.registry import built, entries
+from tidings.lab.running import order_of
+from tidings.spark.sweeps.run import Run
+
+
+def test_the_list_tells_what_runs_from_what_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "list"]) == 0
+    runs, waits = capsys.readouterr().out.split("not built yet")
+    assert "dependable/E23" in runs and "dependable/E23" not in waits
+    assert "dependable/E20" in waits and "the planner of topology changes" in waits
+
+
+def test_the_list_as_json_has_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "list", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [each["id"] for each in told] == list(entries())
+    assert {each["id"] for each in told if each["is_built"]} == built().keys()
+
+
+def test_a_name_that_is_not_known_is_called_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "run", "dependable/E203"]) == 2
+    assert "perhaps dependable/E23, dependable/E20" in capsys.readouterr().err
+
+
+def measures(run: Run) -> dict[str, float]:
+    """As published, except that receipts save too little memory."""
+    is_plain = run.parameters["system"] == "plain"
+    return {
+        "ack_time_mean": 0.1 * float(run.parameters["brokers"]),
+        "ack_time_max": 0.9,
+        "timeout": 1.0,
+        "in_memory": 2.5 if is_plain else 1.0,
+        "false_positive_share": 0.4 if is_plain else 0.0,
+        "false_positive_count": 2.0 if is_plain else 0.0,
+    }
+
+
+@pytest.mark.spark
+def test_a_run_prints_published_measured_and_verdict_and_a_missed_band_is_no_error(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = order_of(E23, "small", 2)
+    write_results(order.place(tmp_path), E23, order, measures)
+    assert run(["lab", "run", "dependable/E23", "--seeds", "2", "--folder", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    lines = [line.split("  ") for line in told.splitlines()]
+    [memory] = [place for place, line in enumerate(lines) if line[0].startswith("publications in memory")]
+    assert "up to 10 times (7.5.2)" in lines[memory] and lines[memory][-1].strip() == "more than 3 times"
+    assert [cell.strip() for cell in lines[memory + 1] if cell] == ["3 brokers", "2.50 times", "missed"]
+    assert "verdicts  8 reached, 3 missed, 8 reported" in told
+    assert f"again     {order.command()}" in told
+
+    assert run(["lab", "report", "--folder", str(tmp_path), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["page"] == str(tmp_path / "index.html")
+    [experiment] = report["experiments"]
+    assert [row["verdict"] for row in experiment["table"]].count("missed") == 3
+    assert Path(report["page"]).read_text().count("<section") == 2

@@ -1,0 +1,148 @@
+"""A small experiment from its definition to its page, and its verdicts against the Parquet behind them."""
+
+import json
+import re
+import shutil
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+from tests.lab.folders import interval, read_rows, rewrite
+from tidings.lab.dependable.cloud import REGIONS
+from tidings.lab.dependable.e25 import E25
+from tidings.lab.dependable.measures import ACKNOWLEDGEMENTS
+from tidings.lab.experiment import Scale
+from tidings.lab.report import write_report
+from tidings.lab.running import Judged, Order, judge_folder, judge_place, order_of, run_experiment
+from tidings.spark.sweeps import Progress
+
+pytestmark = pytest.mark.spark
+
+TINY = msgspec.structs.replace(
+    E25,
+    variants=E25.variants[:2],
+    scales={"small": Scale({"brokers": 6, "kind": "mixed", "history": 120.0, "seconds": 15.0, "joining": 2.0}, 2)},
+)
+"""Under the number of E25: the report finds the definition by it."""
+
+ORDER = order_of(TINY, "small", None)
+GROUP = "5 joins/s"
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    return run_experiment(spark, TINY, ORDER, tmp_path_factory.mktemp("lab"))
+
+
+def pairs(place: Path) -> list[tuple[dict[str, float], dict[str, float]]]:
+    found = {(row["parameters"]["system"], row["seed"]): row["measures"] for row in read_rows(place)}
+    return [(found["guarantees", seed], found["plain", seed]) for seed in (1, 2)]
+
+
+def test_every_file_that_an_experiment_promises_is_there(judged: Judged) -> None:
+    assert judged.place.parts[-3:] == ("dependable", "E25", "small")
+    names = {path.name for path in judged.place.iterdir()}
+    assert names >= {"order.json", "results", "traces", "figures.parquet", "plot.png", "plot.svg"}
+    assert names >= {"table.csv", "table.json", "table.parquet"}
+    assert msgspec.json.decode((judged.place / "order.json").read_bytes(), type=Order) == ORDER
+
+
+def test_verdicts_are_those_of_plain_python_over_the_parquet(judged: Judged) -> None:
+    changes = {
+        figure: interval([ours[name] / plain[name] - 1 for ours, plain in pairs(judged.place)])
+        for figure, name in (
+            ("messages", "messages_per_broker"),
+            ("throughput", "throughput"),
+            ("latency", "delivery_latency_99"),
+        )
+    }
+    holds = {
+        "messages": changes["messages"][0] <= 0.05,
+        "throughput": changes["throughput"][0] >= -0.05,
+        "latency": -0.05 <= changes["latency"][0] <= 0.05,
+    }
+    table = json.loads((judged.place / "table.json").read_text())
+    rows = {row["figure"]: row for row in table if row["requirement"] == "S-120"}
+    assert rows.keys() == holds.keys()
+    for figure, row in rows.items():
+        assert (row["value"], row["low"], row["high"]) == pytest.approx(changes[figure])
+        assert (row["group"], row["runs"]) == (GROUP, 2)
+        assert row["verdict"] == ("reached" if holds[figure] else "missed")
+    written = parquet.read_table(judged.place / "table.parquet").to_pylist()
+    assert written == table
+
+
+def test_what_a_run_measured_is_what_its_trace_says(judged: Judged) -> None:
+    for row in read_rows(judged.place):
+        path = judged.place / "traces" / f"run={row['run']}" / "trace.parquet"
+        trace = parquet.ParquetFile(path).read(columns=["kind", "node", "message"]).to_pylist()
+        sent = [each["message"] for each in trace if each["kind"] == "send" and each["node"] in REGIONS]
+        counted = [kind for kind in sent if row["parameters"]["system"] != "plain" or kind not in ACKNOWLEDGEMENTS]
+        assert row["measures"]["messages_per_broker"] == pytest.approx(len(counted) / 6)
+
+
+def test_results_that_are_changed_change_the_verdict(spark: SparkSession, judged: Judged, tmp_path: Path) -> None:
+    place = tmp_path / "copy"
+    shutil.copytree(judged.place, place)
+
+    def verdict_with(messages_more: float) -> str:
+        for path in place.glob("results/*/*.parquet"):
+
+            def change(row: dict[str, Any]) -> dict[str, Any]:
+                more = messages_more if '"guarantees"' in row["parameters"] else 0.0
+                return {**row, "measures": {**row["measures"], "messages_per_broker": 1000 * (1 + more)}}
+
+            rewrite(path, change)
+        lines = judge_place(spark, TINY, ORDER, place).judgements
+        [line] = [line for line in lines if line.figure == "messages"]
+        assert line.value == pytest.approx(messages_more)
+        return line.verdict
+
+    assert (verdict_with(0.04), verdict_with(0.06)) == ("reached", "missed")
+
+
+def test_finished_runs_are_not_run_again(spark: SparkSession, judged: Judged) -> None:
+    before = {path: path.stat().st_mtime_ns for path in judged.place.glob("results/*/*.parquet")}
+    told: list[Progress] = []
+    again = run_experiment(spark, TINY, ORDER, judged.place.parents[2], told.append)
+    assert [each.done for each in told] == [4]
+    assert {path: path.stat().st_mtime_ns for path in judged.place.glob("results/*/*.parquet")} == before
+    assert again.judgements == judged.judgements
+
+
+def test_runs_that_fail_are_told_with_their_replay_and_leave_the_rest_to_be_judged(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    broken = msgspec.structs.replace(TINY, run="tests.lab.broken:fails_for_seed_2")
+    judged = run_experiment(spark, broken, order_of(broken, "small", 3), tmp_path)
+    assert [(each.seed, each.error.splitlines()[0]) for each in judged.failed] == [
+        (2, "seed 2 is bad"),
+        (2, "seed 2 is bad"),
+    ]
+    assert all("tidings.spark.sweeps.replay" in each.replay for each in judged.failed)
+    [line] = [line for line in judged.judgements if line.figure == "messages"]
+    assert (line.runs, line.value, line.verdict) == (2, 0.0, "reached")
+
+
+def test_the_page_holds_tables_plots_links_and_replays_and_needs_nothing_else(judged: Judged) -> None:
+    folder = judged.place.parents[2]
+    page = write_report(folder, [judged]).read_text()
+    assert page.count("<svg") == 1
+    assert not re.findall(r"<(?:link|script|img)\b", page)
+    assert re.findall(r"(?:src|href)=[\"'](http[^\"']*)", page.replace("xlink:href", "")) == []
+    for line in judged.judgements:
+        assert line.verdict_text in page and line.measured.partition(" (")[0] in page
+    for link in re.findall(r'href="(dependable/[^"]*)"', page):
+        assert (folder / link).exists(), link
+    assert all(escape(each.replay) in page for each in judged.performed)
+    assert "dependable/E20" in page, "what is not built is listed"
+
+
+def test_a_folder_without_experiments_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds no experiment; run one first: tidings lab run"):
+        judge_folder(spark, tmp_path)
