@@ -31,7 +31,7 @@ from tidings.matching.index.answers import (
 )
 from tidings.matching.index.encoding import encode_events
 from tidings.matching.index.heads import Heads
-from tidings.matching.index.kernels import filing, layout, renewal, search
+from tidings.matching.index.kernels import filing, layout, ordering, renewal, search
 from tidings.matching.index.kernels.layout import Batch, Specs
 from tidings.matching.index.learning import learn
 from tidings.matching.index.lexicon import HeadReader
@@ -225,6 +225,13 @@ class FastEngine:
         if self.doubtful:
             slots, offsets = self.settle(slots, offsets, events)
         self.after_events(len(offsets) - 1)
+        return slots, offsets
+
+    def match_slots(self, events: Events) -> tuple[Any, Any]:
+        """The same with the slots of each event ascending."""
+        slots, offsets = self.find_slots(self.encode(events), events)
+        bits, used = self.memory.bits_for_slots()
+        ordering.order_slots(slots, offsets, bits, used)
         return slots, offsets
 
     def match_links(self, events: Events) -> list[list[int]]:

@@ -23,7 +23,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tidings.matching.index.answers import NO_LINK, Addition, Alone, Events, Finding, Key, Link, Matches
 from tidings.matching.index.heads import Decode, Heads
@@ -121,6 +121,19 @@ class Index:
     def match_batch(self, events: Events) -> Matches:
         """The same for many events: a list, or an Arrow batch or table (columns are attributes, null is absent)."""
         return self.engine.match_batch(events)
+
+    def match_slots(self, events: Events) -> tuple[Any, Any]:
+        """`match_batch` for who keeps what belongs to a filter by its slot, `slots[key]`: 0, 1, 2, ... in the order of
+        addition while nothing is discarded. The slots of event i are `slots[offsets[i]:offsets[i + 1]]`, ascending;
+        both are numpy arrays where the fast engine answered, and lists where the plain one did."""
+        if not isinstance(self.engine, PlainEngine):
+            return self.engine.match_slots(events)
+        slots: list[int] = []
+        offsets = [0]
+        for keys in self.engine.match_batch(events):
+            slots += sorted(map(self.slots.__getitem__, keys))
+            offsets.append(len(slots))
+        return slots, offsets
 
     def match_links(self, events: Events) -> list[list[Link]]:
         """For each event the links that have a matching filter, in the order in which the links were first added."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tidings.matching.index.answers import NO_LINK, Key
-from tidings.matching.index.kernels import layout
+from tidings.matching.index.kernels import layout, ordering
 from tidings.matching.index.kernels.layout import Slots, Store
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.vocabulary import Vocabulary
@@ -50,6 +50,8 @@ class Memory:
         self.link_marks: Any = np.zeros(1, np.int64)
         self.visits: Any = np.empty(64, np.int64)
         self.out: Any = np.empty(OUT_SLOTS, np.int32)
+        self.slot_bits: Any = np.zeros(0, np.int64)
+        self.slot_words: Any = np.zeros(0, np.int64)
 
     @property
     def has_links(self) -> bool:
@@ -151,10 +153,18 @@ class Memory:
         if found > len(self.out):
             self.out = np.empty(found + found // 4, np.int32)
 
+    def bits_for_slots(self) -> tuple[Any, Any]:
+        """A bit for each slot, and one for each word of those; all zero."""
+        words = -(-len(self.slots.first) // ordering.WORD_BITS)
+        if len(self.slot_bits) < words:
+            self.slot_bits = np.zeros(words, np.int64)
+            self.slot_words = np.zeros(-(-words // ordering.WORD_BITS), np.int64)
+        return self.slot_bits, self.slot_words
+
     def size_bytes(self) -> int:
         store = self.store
         arrays = [store.words, store.atoms, store.heads, *self.slots, self.keys, self.owners, self.link_marks]
-        return sum(array.nbytes for array in [*arrays, self.visits, self.out])
+        return sum(array.nbytes for array in [*arrays, self.visits, self.out, self.slot_bits, self.slot_words])
 
 
 def longer(array: Any, size: int, filler: Any) -> Any:
