@@ -6,8 +6,9 @@
     spark = open_session("spark://host:7077")           # on a cluster
 
 It finds a Java (`java.py`), lets workers run the same Python as we do, moves data as Arrow, keeps time in UTC, cuts
-shuffles into as many parts as there are cores rather than 200, and writes only
-what goes wrong to the terminal. If a session is open already, it is returned as it is.
+shuffles into as many parts as there are cores rather than 200, writes only what goes wrong to the terminal, and knows
+the format "tidings" (`live/`). If a session is open already, it is returned as it is, except that the format is made
+known to it.
 
 All code in this folder takes a session and uses nothing of it that a remote one (Spark Connect) lacks.
 
@@ -18,6 +19,7 @@ want of memory should not end a sweep of hours.
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +36,9 @@ LOCAL = "local[*]"
 CORES_ALL = f"local[*,{TRIES_MAX}]"
 
 LOOPBACK = "127.0.0.1"
+
+PARTS_OF_CORE = 16
+"""Into how many parts a shuffle is cut for each core, before parts that are small are joined."""
 
 DRIVER_MEMORY = "4g"
 """On one machine the driver is the whole of Spark."""
@@ -72,6 +77,7 @@ def open_session(
     for key, value in {**default_settings(master, ui, java_options), **(settings or {})}.items():
         builder = builder.config(key, value)
     session = open_already or builder.getOrCreate()
+    register_formats(session)
     return session
 
 
@@ -94,6 +100,8 @@ def default_settings(master: str, ui: bool, java_options: str) -> dict[str, str]
             "spark.driver.bindAddress": LOOPBACK,
             "spark.driver.memory": DRIVER_MEMORY,
             "spark.sql.shuffle.partitions": str(cores()),
+            # Where there is much, it is cut finer, and what is small is joined again.
+            "spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(PARTS_OF_CORE * cores()),
         }
     return chosen
 
@@ -101,3 +109,10 @@ def default_settings(master: str, ui: bool, java_options: str) -> dict[str, str]
 def cores() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def register_formats(session: "SparkSession") -> None:
+    with suppress(ModuleNotFoundError):
+        from tidings.spark.live.source import TidingsSource
+
+        session.dataSource.register(TidingsSource)

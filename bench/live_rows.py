@@ -1,0 +1,51 @@
+"""The source of `tidings.spark.live` with one difference: it yields rows, one tuple for each event. A baseline."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from tidings.machine.publications import head_decoder
+from tidings.spark.live.batch import TidingsReader
+from tidings.spark.live.options import Options
+from tidings.spark.live.reaching import Link
+from tidings.spark.live.reading import Piece, read_pages
+from tidings.spark.live.source import TidingsSource
+from tidings.spark.live.stream import TidingsStreamReader
+
+
+def read_rows(piece: InputPartition, filter: str, schema: StructType, options: Options) -> Iterator[tuple[Any, ...]]:
+    assert isinstance(piece, Piece)
+    names = schema.names[3:-1]
+    with Link(options) as link:
+        for range in piece.ranges:
+            for page in read_pages(link, filter, range, options.fails_on_loss):
+                columns = page.numbers, page.accepted_at, page.heads, page.payloads
+                for number, at, head, payload in zip(*columns, strict=True):
+                    found = head_decoder.decode(head)
+                    values = (found.get(name) for name in names)
+                    yield (page.publisher, number, datetime.fromtimestamp(at, UTC), *values, payload)
+
+
+class RowReader(TidingsReader):
+    def read(self, partition: InputPartition) -> Any:
+        return read_rows(partition, self.filter, self.schema, self.options)
+
+
+class RowStreamReader(TidingsStreamReader):
+    def read(self, partition: InputPartition) -> Any:
+        return read_rows(partition, self.options.filter, self.schema, self.options)
+
+
+class RowSource(TidingsSource):
+    @classmethod
+    def name(cls) -> str:
+        return "tidings_rows"
+
+    def reader(self, schema: StructType) -> RowReader:
+        return RowReader(schema, self.said)
+
+    def streamReader(self, schema: StructType) -> RowStreamReader:
+        return RowStreamReader(schema, self.said)

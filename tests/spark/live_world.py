@@ -1,0 +1,64 @@
+"""A broker for tests of the format "tidings": in a thread of this process, so that Spark's processes can reach it."""
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from tests.scenarios.services import make_service
+from tidings.machine.publications import encode_head
+from tidings.net.addresses import address_text
+from tidings.net.broker.service import BrokerService
+from tidings.net.client.connecting import connect
+
+STORED = {"history_age": 3600.0, "history_count_max": 1_000_000, "history_bytes_max": 2**30}
+
+
+class ThreadBroker:
+    """Stores an hour unless told otherwise."""
+
+    def __init__(
+        self,
+        name: str = "broker",
+        data: Path | None = None,
+        port: int = 0,
+        authorities: list[Path] | None = None,
+        **delivery: Any,
+    ) -> None:
+        self.name, self.data, self.port, self.authorities = name, data, port, authorities
+        self.delivery = {**STORED, "history_bytes_total_max": 2**30, **delivery}
+
+    def __enter__(self) -> Self:
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name=self.name, daemon=True)
+        self.thread.start()
+        self.service: BrokerService = self.run(self.begin())
+        self.url = f"tidings://{address_text(self.service.address)}"
+        return self
+
+    async def begin(self) -> BrokerService:
+        settings = {"data": self.data, "listen": f"127.0.0.1:{self.port}", "authorities": self.authorities}
+        sections = {"delivery": self.delivery, "routing": {"engine": "plain"}}
+        return await make_service(self.name, **settings, **sections).__aenter__()
+
+    def run(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.run(self.service.__aexit__(None, None, None))
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+        self.loop.close()
+
+    def publish(self, name: str, events: Iterable[dict[str, Any]], advertise: str = "TRUE") -> None:
+        """All of them are accepted when this returns."""
+        asyncio.run(publish(self.url, name, list(events), advertise))
+
+
+async def publish(url: str, name: str, events: list[dict[str, Any]], advertise: str = "TRUE") -> None:
+    async with connect(url, name=name) as client:
+        await client.advertise(advertise)
+        await client.publish_encoded(list(map(encode_head, events)), [str(event).encode() for event in events])
+        await client.flush()

@@ -1,0 +1,154 @@
+"""A query that is killed at any moment and starts again from its checkpoint sees each event once, and publishes each
+row once; its broker may die as well.
+
+TIDINGS_KILLS says how often it is killed (3; the full test is 20), TIDINGS_SEED where the moments come from.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.scenarios.processes import SOURCE, Program, tidings
+from tests.spark.live_query import start_queries
+from tests.spark.live_world import ThreadBroker
+from tidings.machine.publications import decode_head, encode_head
+from tidings.net.client.client import Client
+from tidings.net.client.connecting import connect
+
+KILLS = int(os.environ.get("TIDINGS_KILLS", "3"))
+SEED = int(os.environ.get("TIDINGS_SEED", "5"))
+
+BURST = 200
+"""Events that are published each time a micro-batch is done."""
+
+LINES_MAX = 6
+"""After at most so many micro-batches a query is killed."""
+
+DELAY_MAX = 0.5
+"""Seconds after the last of these."""
+
+STORED = {
+    "TIDINGS_BROKER_DELIVERY__HISTORY_AGE": "7200",
+    "TIDINGS_BROKER_DELIVERY__HISTORY_COUNT_MAX": "1000000",
+}
+
+
+class Meter:
+    """Publishes 0, 1, 2, ... and remembers how many."""
+
+    def __init__(self, client: Client) -> None:
+        self.client, self.count = client, 0
+
+    async def burst(self) -> None:
+        numbers = range(self.count, self.count + BURST)
+        self.count += BURST
+        await self.client.publish_encoded([encode_head({"n": n, "amount": n / 4}) for n in numbers], [b""] * BURST)
+
+
+@asynccontextmanager
+async def source_broker(data: Path, listen: str = "127.0.0.1:0") -> AsyncIterator[Program]:
+    arguments = ("broker", "--name", "source", "--listen", listen, "--data", str(data), "--json", "--log", "warning")
+    async with tidings(*arguments, variables=STORED) as program:
+        ready = await program.line()
+        program.address = ready.partition('"listen":')[2].partition('"')[2].partition('"')[0]
+        yield program
+
+
+@asynccontextmanager
+async def life(source: str, target: str, folder: Path) -> AsyncIterator[asyncio.StreamReader]:
+    """The queries in a process with all that it starts; it is killed in the end."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.spark.live_query", source, target, str(folder)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(SOURCE.parent)])},
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def live_and_die(source: str, target: str, folder: Path, meter: Meter, rng: Random) -> None:
+    """Let it do some micro-batches while the publisher goes on, then kill it in the middle of whatever it does."""
+    async with life(source, target, folder) as lines:
+        left = rng.randint(1, LINES_MAX)
+        while left:
+            line = await lines.readline()
+            assert line and not line.startswith(b"ended"), line
+            if line.startswith(b"done"):
+                await meter.burst()
+                left -= 1
+        await asyncio.sleep(rng.uniform(0, DELAY_MAX))
+
+
+async def play(folder: Path, spark: SparkSession, target: ThreadBroker) -> int:
+    rng = Random(SEED)
+    async with source_broker(folder / "source") as first:
+        address = first.address
+        client = await connect(f"tidings://{address}", name="meter")
+        meter = Meter(client)
+        await meter.burst()
+        await client.flush()
+        for _ in range(KILLS // 2):
+            await live_and_die(client_url(address), target.url, folder, meter, rng)
+    # The broker was killed too; its clients find the next one.
+    async with source_broker(folder / "source", address):
+        for _ in range(KILLS - KILLS // 2):
+            await live_and_die(client_url(address), target.url, folder, meter, rng)
+        await meter.burst()
+        await client.close()
+        # Spark finds formats of Python sinks only in the thread that opened its session.
+        finish(spark, client_url(address), target.url, folder)
+    return meter.count
+
+
+def client_url(address: str) -> str:
+    return f"tidings://{address}"
+
+
+def finish(spark: SparkSession, source: str, target: str, folder: Path) -> None:
+    for query in start_queries(spark, source, target, folder, availableNow=True):
+        query.awaitTermination()
+
+
+async def published(url: str) -> list[int]:
+    """What is stored at a broker, of all publishers."""
+    got = []
+    async with connect(url) as client:
+        for mark in (await client.marks("TRUE")).marks:
+            async for page in client.history("TRUE", mark.publisher, through=mark.through):
+                got += [int(decode_head(head)["n"]) for head in page.heads]
+    return got
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300 + 120 * KILLS)
+def test_queries_that_are_killed_at_any_moment_see_and_publish_each_event_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with ThreadBroker("target", tmp_path / "target") as target:
+        count = asyncio.run(play(tmp_path, spark, target))
+        [kept] = (
+            spark.read.parquet(str(tmp_path / "rows"))
+            .selectExpr(
+                "count(*) AS rows", "count(DISTINCT n) AS different", "sum(n) AS total", "sum(amount) AS amount"
+            )
+            .collect()
+        )
+        assert (kept.rows, kept.different) == (count, count), f"TIDINGS_SEED={SEED}"
+        assert (kept.total, kept.amount) == (count * (count - 1) // 2, count * (count - 1) / 8)
+        sent = Counter(asyncio.run(published(target.url)))
+    assert sent == Counter(range(count)), f"TIDINGS_SEED={SEED}"

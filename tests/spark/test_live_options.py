@@ -1,0 +1,91 @@
+"""What can be said with `.option(...)`."""
+
+from base64 import b64encode
+from pathlib import Path
+
+import pytest
+
+from tidings.model.errors import UsageError
+from tidings.protocols.access.tokens import Claims, make_token
+from tidings.spark.live.offsets import Start
+from tidings.spark.live.options import read_options
+
+URL = "tidings://localhost:7411"
+
+
+def make_text(publish: str = "") -> str:
+    claims = Claims("ann", ("client",), publish, "", 2.0**40, "office")
+    return b64encode(make_token(claims, lambda data: b"s" * 64)).decode()
+
+
+def test_everything_but_the_url_has_a_default() -> None:
+    options = read_options({"url": URL}, {})
+    assert (options.filter, options.partitions, options.fails_on_loss, options.events_max) == ("TRUE", 2, True, None)
+
+
+def test_names_are_read_in_any_case_and_options_of_spark_are_passed_over() -> None:
+    options = read_options({"URL": URL, "MAXEVENTSPERTRIGGER": "10", "checkpointLocation": "/x"}, {})
+    assert options.events_max == 10
+    assert read_options({"url": URL, "startingoffsets": "earliest"}, {}).start == Start("earliest")
+
+
+def test_the_environment_says_what_no_option_says() -> None:
+    assert read_options({}, {"TIDINGS_URL": URL}).url == URL
+    assert read_options({"url": URL}, {"TIDINGS_URL": "tidings://other"}).url == URL
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "option url: say where the brokers are"),
+        ({"url": "localhost"}, "no URL of a broker"),
+        ({"url": "tidingss://localhost"}, "needs tls="),
+        ({"url": URL, "filter": "price >"}, "option filter: "),
+        ({"url": URL, "advertise": "price >"}, "option advertise: "),
+        ({"url": URL, "maxEventsPerTrigger": "0"}, "option maxEventsPerTrigger: '0' is no number of at least 1"),
+        ({"url": URL, "pollInterval": "often"}, "option pollInterval: 'often' is no number of at least 0"),
+        ({"url": URL, "failOnDataLoss": "perhaps"}, "option failOnDataLoss: 'perhaps' is none of true, false"),
+        ({"url": URL, "mode": "dropmalformed"}, "option mode: 'dropmalformed' is none of permissive, failfast"),
+        ({"url": URL, "sinkName": "a,b"}, "option sinkName: 'a,b' cannot be part of a name"),
+        ({"url": URL, "tlsKey": "k"}, "TLS needs all three"),
+        ({"url": URL, "topic": "x"}, "option topic: there is no such option; there are url, filter, startingOffsets"),
+        (
+            {"url": URL, "token": "nonsense"},
+            "option token: neither a token nor a file with one; make one: tidings token",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_what_to_do(given: dict[str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read_options(given, {})
+
+
+def test_the_file_of_a_token_comes_from_the_environment_too(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="neither a token"):
+        read_options({"url": URL}, {"TIDINGS_TOKEN": str(tmp_path / "missing")})
+    (tmp_path / "ann.token").write_text(make_text())
+    assert read_options({"url": URL}, {"TIDINGS_TOKEN": str(tmp_path / "ann.token")}).token
+    assert read_options({"url": URL, "token": make_text()}, {}).token
+
+
+def test_a_client_is_named_after_the_principal_of_its_token() -> None:
+    options = read_options({"url": URL, "token": make_text()}, {})
+    assert options.connect("sink.0").name == "ann+sink.0"
+    assert options.connect().name.startswith("ann+")
+    assert options.connect().name != options.connect().name
+    assert "sss" not in repr(options)
+
+
+def test_a_long_token_that_is_wrong_is_not_repeated_in_the_error() -> None:
+    wrong = "x" + make_text(publish="price > 1 AND " * 50 + "TRUE")
+    with pytest.raises(UsageError, match="neither a token") as failed:
+        read_options({"url": URL, "token": wrong}, {})
+    assert wrong[:20] not in str(failed.value)
+
+
+def test_sparks_own_search_for_formats_finds_ours() -> None:
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    assert "pyspark_tidings" in {found.name for found in iter_modules()}
+    assert import_module("pyspark_tidings").DefaultSource.name() == "tidings"
