@@ -127,3 +127,10 @@ def test_processing_parameters_out_of_range_are_refused() -> None:
     for workers, mean, queue_max in ((0, 1.0, 1), (1, 0.0, 1), (1, 1.0, -1)):
         with pytest.raises(UsageError):
             Processing(workers, mean, queue_max)
+
+
+def test_a_single_worker_keeps_order_however_late_things_happen() -> None:
+    jitter = 0.01
+    station = Station(Processing(workers=1, mean=0.001, queue_max=1000), random_stream(1, "x"), jitter)
+    done_at = [station.admit(0.0) for _ in range(500)]
+    assert all(later - earlier > jitter for earlier, later in pairwise(filter(None, done_at)))

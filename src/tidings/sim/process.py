@@ -88,7 +88,9 @@ class Process:
         self.id: NodeId = node.id
         self.clock: Clock | None = node.clock
         self.disk = node.disk
-        self.station = None if node.processing is None else node.processing.begin(world.seed, node.id, node.lives)
+        self.station = None
+        if node.processing is not None:
+            self.station = node.processing.begin(world.seed, node.id, node.lives, world.jitter)
         self.timers: dict[TimerKey, Alarm] = {}
         self.streams: dict[NodeId, Stream] = {}
         self.drained_at: dict[NodeId, float] = {}

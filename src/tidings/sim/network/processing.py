@@ -38,8 +38,9 @@ class Processing(msgspec.Struct, frozen=True):
             raise UsageError(f"queue_max: {self.queue_max} must not be below 0")
         check_positive("mean", self.mean)
 
-    def begin(self, seed: int, node: NodeId, life: int) -> "Station":
-        return Station(self, random_stream(seed, "processing", node, life))
+    def begin(self, seed: int, node: NodeId, life: int, jitter: float = 0.0) -> "Station":
+        """`jitter` is by how much later than said something may happen."""
+        return Station(self, random_stream(seed, "processing", node, life), jitter)
 
 
 class Station:
@@ -47,8 +48,8 @@ class Station:
 
     FULL = "processing queue is full"
 
-    def __init__(self, processing: Processing, rng: Stream) -> None:
-        self.mean, self.queue_max, self.rng = processing.mean, processing.queue_max, rng
+    def __init__(self, processing: Processing, rng: Stream, jitter: float = 0.0) -> None:
+        self.mean, self.queue_max, self.rng, self.jitter = processing.mean, processing.queue_max, rng, jitter
         self.free_at = [-math.inf] * processing.workers
         """When each worker will have done all that it was given; a heap."""
         heapify(self.free_at)
@@ -65,5 +66,6 @@ class Station:
                 return None
             self.begins_at.append(begins_at)
         done_at = begins_at + self.rng.expovariate(1 / self.mean)
-        heapreplace(self.free_at, done_at)
+        # The next one must not be done before, by whatever little this one comes late.
+        heapreplace(self.free_at, done_at + self.jitter)
         return done_at
