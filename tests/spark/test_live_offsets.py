@@ -1,6 +1,7 @@
 """Positions in the history of a network: where streams begin, how far batches go, how work is cut."""
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -10,15 +11,15 @@ from hypothesis import strategies as st
 from tidings.model.errors import UsageError
 from tidings.net.client.reading import Mark
 from tidings.spark.live.offsets import (
-    DataLoss,
     Offset,
     Range,
     Start,
     advance,
-    check_not_forgotten,
     cut,
+    doubtful,
     first_offset,
     last_numbers,
+    loss,
     ranges_between,
     read_offset,
     read_start,
@@ -103,12 +104,14 @@ def test_an_offset_of_another_format_is_refused() -> None:
         read_offset({"logOffset": 3})
 
 
-def test_history_that_was_forgotten_behind_the_position_is_an_error_that_says_what_to_do() -> None:
-    start = Offset(9.0, {"desk": 2, "floor": 4})
-    with pytest.raises(DataLoss, match=r"up to 3 publications of desk .*history_age.*failOnDataLoss"):
-        check_not_forgotten(start, MARKS, fails=True)
-    assert check_not_forgotten(start, MARKS, fails=False) == 3
-    assert check_not_forgotten(Offset(9.0, {"desk": 5}), MARKS, fails=True) == 0
+def test_what_a_mark_says_was_forgotten_behind_the_position_is_doubtful() -> None:
+    (found,) = doubtful(Offset(9.0, {"desk": 2, "floor": 4}), MARKS)
+    assert (found.publisher, found.after) == ("desk", 2)
+    assert doubtful(Offset(9.0, {"desk": 5}), MARKS) == []
+
+
+def test_a_loss_says_what_to_do() -> None:
+    assert re.search(r"publications of desk .*history_age.*failOnDataLoss", str(loss("desk")))
 
 
 @given(st.integers(1, 200), st.dictionaries(st.text("abc", min_size=1), st.integers(1, 100), max_size=8))

@@ -22,7 +22,7 @@ from tidings.spark.live.offsets import (
     Offset,
     Start,
     advance,
-    check_not_forgotten,
+    doubtful,
     first_offset,
     last_numbers,
     ranges_between,
@@ -30,7 +30,7 @@ from tidings.spark.live.offsets import (
 from tidings.spark.live.options import Options
 from tidings.spark.live.predicates import kinds_of, push
 from tidings.spark.live.reaching import Link
-from tidings.spark.live.reading import Piece, cut_work, read_piece
+from tidings.spark.live.reading import Piece, check_stored, cut_work, read_piece
 
 
 class TidingsReader(DataSourceReader):
@@ -48,7 +48,7 @@ class TidingsReader(DataSourceReader):
         with Link(self.options) as link:
             marks = link.run(link.client.marks(self.filter)).marks
             start = first_offset(self.options.start or Start(EARLIEST), marks, time.time())
-            check_not_forgotten(start, marks, self.options.fails_on_loss)
+            check_stored(link, self.filter, doubtful(start, marks), self.options.fails_on_loss)
             end = advance(start, last_numbers(start, marks))
             ranges = ranges_between(start, self.cut_off(end))
             pieces = cut_work(link, self.filter, ranges, self.options, self.options.fails_on_loss)

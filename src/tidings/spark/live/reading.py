@@ -86,6 +86,12 @@ def check_whole(stored: Stored, range: Range, fails: bool) -> None:
         log.warning("%s: publications behind %s were forgotten before they were read", range.publisher, range.after)
 
 
+def check_stored(link: Link, filter: str, ranges: list[Range], fails: bool) -> None:
+    """Before anything is read of these: is all of it still there?"""
+    for range in ranges:
+        check_whole(link.run(fetch(link, filter, range, 1)), range, fails)
+
+
 def read_pages(link: Link, filter: str, range: Range, fails: bool) -> Generator[Stored, None, None]:
     task = link.begin(fetch(link, filter, range, PAGE_EVENTS))
     try:

@@ -29,7 +29,7 @@ from tidings.spark.live.offsets import (
     Offset,
     Start,
     advance,
-    check_not_forgotten,
+    doubtful,
     first_offset,
     last_numbers,
     ranges_between,
@@ -38,7 +38,7 @@ from tidings.spark.live.offsets import (
 )
 from tidings.spark.live.options import Options
 from tidings.spark.live.reaching import Link
-from tidings.spark.live.reading import Piece, cut_work, find_begin, log, read_piece
+from tidings.spark.live.reading import Piece, check_stored, cut_work, find_begin, read_piece
 
 
 class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -71,9 +71,7 @@ class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begin, marks = read_offset(start), self.look()
-        lost = check_not_forgotten(begin, marks, self.options.fails_on_loss)
-        if lost:
-            log.warning("up to %d publications were forgotten before they were read", lost)
+        check_stored(self.connected(), self.options.filter, doubtful(begin, marks), self.options.fails_on_loss)
         numbers = last_numbers(begin, marks)
         if self.target is not None:
             target = self.target
