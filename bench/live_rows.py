@@ -17,16 +17,33 @@ from tidings.spark.live.stream import TidingsStreamReader
 
 
 def read_rows(piece: InputPartition, filter: str, schema: StructType, options: Options) -> Iterator[tuple[Any, ...]]:
+    """Columns in the order of a schema that was inferred."""
     assert isinstance(piece, Piece)
-    names = schema.names[3:-1]
+    attributes = schema.names[10:-1]
     with Link(options) as link:
         for range in piece.ranges:
             for page in read_pages(link, filter, range, options.fails_on_loss):
                 columns = page.numbers, page.accepted_at, page.heads, page.payloads
                 for number, at, head, payload in zip(*columns, strict=True):
-                    found = head_decoder.decode(head)
-                    values = (found.get(name) for name in names)
-                    yield (page.publisher, number, datetime.fromtimestamp(at, UTC), *values, payload)
+                    get = head_decoder.decode(head).get
+                    yield (
+                        page.publisher,
+                        number,
+                        datetime.fromtimestamp(at, UTC),
+                        get("id") or str(number),
+                        get("source") or page.publisher,
+                        get("type"),
+                        get("subject"),
+                        read_time(get("time")),
+                        get("datacontenttype"),
+                        get("dataschema"),
+                        *map(get, attributes),
+                        payload,
+                    )
+
+
+def read_time(text: Any) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 class RowReader(TidingsReader):

@@ -97,6 +97,12 @@ class Decoder:
         if name in FILLED_IN and None in values:
             instead: Iterable[object] = page.numbers if name == "id" else [page.publisher] * len(values)
             values = [str(other) if it is None else it for it, other in zip(values, instead, strict=True)]
+        if is_constant(values):
+            # Types and sources hardly vary, and an array of one text is made at once.
+            return pyarrow.repeat(self.array(name, values[:1])[0], len(values))
+        return self.array(name, values)
+
+    def array(self, name: str, values: list[Any]) -> pyarrow.Array:
         return times(values) if name == TIME else pyarrow.array(values, self.schema.field(name).type)
 
     def read_strictly(self, heads: Sequence[bytes]) -> dict[str, list[Any]] | None:
@@ -135,6 +141,12 @@ class Decoder:
                     'or leave mode "FAILFAST" to get null'
                 )
         return read
+
+
+def is_constant(values: list[Any]) -> bool:
+    """Of texts alone: 0.0 and -0.0 are equal, and not the same."""
+    first = values[0] if values else 0
+    return (first is None or type(first) is str) and values.count(first) == len(values)
 
 
 def read_integer(value: Value) -> int | None:
