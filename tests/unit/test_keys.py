@@ -19,6 +19,7 @@ from tidings.machine.signals import ClientUp
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.net import Host
+from tidings.net.client.connecting import connect
 from tidings.net.errors import HostError
 from tidings.net.keys import (
     new_key,
@@ -210,3 +211,9 @@ def test_a_file_of_principals_is_read(tmp_path: Path) -> None:
     file = tmp_path / "principals.toml"
     file.write_text("[[principal]]\nname = 'ann'\nsubscribe = 'a = 1'\n")
     assert list(read_principals_file(file)) == ["ann"]
+
+
+def test_the_text_of_a_long_token_is_no_name_of_a_file() -> None:
+    with pytest.raises(UsageError) as refused:
+        connect("tidings://localhost", token="secret" * 200)
+    assert "secret" * 20 not in str(refused.value)

@@ -200,11 +200,19 @@ def read_credentials(token: str | bytes | os.PathLike[str] | None) -> tuple[byte
 
     if isinstance(token, bytes):
         credentials = token
-    elif isinstance(token, os.PathLike) or Path(token).is_file():
+    elif isinstance(token, os.PathLike) or is_file(token):
         credentials = read_token_file(Path(token))
     else:
         credentials = token_of_text(token)
     return credentials, principal_of_token(credentials)
+
+
+def is_file(token: str) -> bool:
+    try:
+        return Path(token).is_file()
+    except OSError:
+        # Too long for a name; the text must not end up in a message.
+        return False
 
 
 def read_signer(key: str | os.PathLike[str] | None) -> Callable[[bytes], bytes] | None:
