@@ -34,7 +34,8 @@ demo: $(READY)  ## a network of brokers, real flights, one broker killed; for ab
 	@$(BIN)/tidings demo
 
 test: $(READY)  ## the quick tests
-	@$(BIN)/python -m pytest -n $(WORKERS)
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not spark"
+	@$(BIN)/python -m pytest -m spark
 
 test-long: $(READY)  ## the properties of covering, merging and the index with EXAMPLES=100000 cases each
 	@TIDINGS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(WORKERS) --timeout 0 tests/properties \

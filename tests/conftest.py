@@ -39,14 +39,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "spec(*ids): the numbered requirements that this test checks, such as T-24")
 
 
-@pytest.hookimpl(tryfirst=True)  # before the marks are read
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything that needs Spark runs in one worker, so that there is one Java."""
-    for item in items:
-        if item.get_closest_marker("spark") is not None:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def examples() -> int:
     """How many random cases to try, for properties that do not go through hypothesis."""

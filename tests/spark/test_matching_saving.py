@@ -59,8 +59,8 @@ def test_slots_of_an_event_are_those_of_its_keys_in_ascending_order(wanted: list
     for engine in ("fast", "plain"):
         index = Index(engine)
         index.add_many(enumerate(wanted))
-        slots, offsets = index.match_slots(asked)
-        found = [list(slots[begin:end]) for begin, end in pairwise(offsets)]
+        answers = list(index.match_slots(asked, 3))
+        found = [list(slots[begin:end]) for slots, offsets in answers for begin, end in pairwise(offsets)]
         assert found == [in_order(keys) for keys in index.match_batch(asked)]
 
 

@@ -10,7 +10,7 @@ records filed in worse places than now known; they are renewed a few at a time, 
 
 from array import array
 from bisect import insort
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -227,12 +227,16 @@ class FastEngine:
         self.after_events(len(offsets) - 1)
         return slots, offsets
 
-    def match_slots(self, events: Events) -> tuple[Any, Any]:
-        """The same with the slots of each event ascending."""
-        slots, offsets = self.find_slots(self.encode(events), events)
-        bits, used = self.memory.bits_for_slots()
-        ordering.order_slots(slots, offsets, bits, used)
-        return slots, offsets
+    def match_slots(self, events: Events, events_max: int) -> Iterator[tuple[Any, Any]]:
+        """The same for so many events at a time, with the slots of each event ascending."""
+        lows, highs, atoms, begins = self.encode(events)
+        for begin in range(0, len(begins) - 1, events_max):
+            end = min(begin + events_max, len(begins) - 1)
+            part = Batch(lows[begin:end], highs[begin:end], atoms, begins[begin : end + 1])
+            slots, offsets = self.find_slots(part, events[begin:end])
+            bits, used = self.memory.bits_for_slots()
+            ordering.order_slots(slots, offsets, bits, used)
+            yield slots, offsets
 
     def match_links(self, events: Events) -> list[list[int]]:
         found, offsets = self.find_link_numbers(self.encode(events))

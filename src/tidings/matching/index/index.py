@@ -122,18 +122,21 @@ class Index:
         """The same for many events: a list, or an Arrow batch or table (columns are attributes, null is absent)."""
         return self.engine.match_batch(events)
 
-    def match_slots(self, events: Events) -> tuple[Any, Any]:
+    def match_slots(self, events: Events, events_max: int) -> Iterator[tuple[Any, Any]]:
         """`match_batch` for who keeps what belongs to a filter by its slot, `slots[key]`: 0, 1, 2, ... in the order of
-        addition while nothing is discarded. The slots of event i are `slots[offsets[i]:offsets[i + 1]]`, ascending;
-        both are numpy arrays where the fast engine answered, and lists where the plain one did."""
+        addition while nothing is discarded. Answers come for `events_max` events at a time, as slots and offsets: those
+        of the i-th are `slots[offsets[i]:offsets[i + 1]]`, ascending. Both are numpy arrays where the fast engine
+        answered, and lists where the plain one did."""
         if not isinstance(self.engine, PlainEngine):
-            return self.engine.match_slots(events)
-        slots: list[int] = []
-        offsets = [0]
-        for keys in self.engine.match_batch(events):
-            slots += sorted(map(self.slots.__getitem__, keys))
-            offsets.append(len(slots))
-        return slots, offsets
+            yield from self.engine.match_slots(events, events_max)
+            return
+        for begin in range(0, len(events), events_max):
+            slots: list[int] = []
+            offsets = [0]
+            for keys in self.engine.match_batch(events[begin : begin + events_max]):
+                slots += sorted(map(self.slots.__getitem__, keys))
+                offsets.append(len(slots))
+            yield slots, offsets
 
     def match_links(self, events: Events) -> list[list[Link]]:
         """For each event the links that have a matching filter, in the order in which the links were first added."""

@@ -39,7 +39,7 @@ def prepare(engine: str | None = None) -> None:
     for _ in range(3):
         index.match(events[0])
         index.match_batch(events)
-        index.match_slots(events)
+        list(index.match_slots(events, len(events)))
         index.match_links(events)
         index.find_heads(heads)
         index.find_heads_links(heads)

@@ -5,8 +5,8 @@ event begin. It is made of the slots that the index found, ascending, by taking 
 object is made for a match. Subscriptions lie in the table of the index in ascending order, so the list of an event is
 in ascending order too, whatever the index has learned from the events before it and whoever saw those.
 
-A batch whose answer might not fit into memory is cut into slices of so many rows that it fits even if every event
-matches every subscription.
+A batch is answered in slices of so many rows that a slice fits into memory even if every event matches every
+subscription.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidings.matching.index.answers import Events
+from tidings.model.event import Event
 from tidings.spark.matching.event_columns import check_values
 from tidings.spark.matching.index_file import IndexedSubscriptions
 
@@ -35,44 +37,31 @@ def match_batches(
 ) -> Iterator[Any]:
     """Each batch holds the columns of the attributes, and behind them those of the keys; the first are named by
     `attributes`, the second get the names `keys`."""
-    for batch in batches:
-        for rows in slices(batch, subscriptions):
-            yield match_rows(rows, subscriptions, attributes, keys, counts_only=counts_only)
-
-
-def slices(batch: Any, subscriptions: IndexedSubscriptions) -> Iterator[Any]:
     rows_max = max(1, ANSWER_BYTES_MAX // max(1, subscriptions.keys.nbytes))
-    for begin in range(0, batch.num_rows, rows_max):
-        yield batch.slice(begin, rows_max)
+    for batch in batches:
+        events = events_of(batch, attributes)
+        begin = 0
+        for slots, offsets in subscriptions.index.match_slots(events, rows_max):
+            rows = batch.slice(begin, len(offsets) - 1)
+            begin += rows.num_rows
+            answer = counts(offsets) if counts_only else lists(slots, offsets, subscriptions)
+            columns = [*rows.columns[len(attributes) :], answer]
+            yield pa.RecordBatch.from_arrays(columns, names=[*keys, MATCHES if counts_only else SUBSCRIPTIONS])
 
 
-def match_rows(
-    batch: Any,
-    subscriptions: IndexedSubscriptions,
-    attributes: Sequence[str],
-    keys: Sequence[str],
-    *,
-    counts_only: bool,
-) -> Any:
+def events_of(batch: Any, attributes: Sequence[str]) -> Events:
     columns = dict(zip(attributes, batch.columns, strict=False))
     check_values(columns)
-    slots, offsets = find_slots(batch.num_rows, columns, subscriptions)
-    answers = [*batch.columns[len(attributes) :]]
-    if counts_only:
-        counts = pa.array(offsets, pa.int64())
-        answers.append(pc.subtract(counts[1:], counts[:-1]))
-    else:
-        kind = pa.list_(pa.field("element", subscriptions.keys.type, nullable=False))
-        found = pc.take(subscriptions.keys, pa.array(slots, pa.int32()), boundscheck=False)
-        answers.append(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), found, kind))
-    return pa.RecordBatch.from_arrays(answers, names=[*keys, MATCHES if counts_only else SUBSCRIPTIONS])
-
-
-def find_slots(rows: int, columns: dict[str, Any], subscriptions: IndexedSubscriptions) -> tuple[Any, Any]:
-    """The slots that match, and where those of each row begin."""
-    if columns:
-        return subscriptions.index.match_slots(pa.RecordBatch.from_pydict(columns))
-    from tidings.model.event import Event
-
     # Arrow has no batch of rows without columns.
-    return subscriptions.index.match_slots([Event({})] * rows)
+    return pa.RecordBatch.from_pydict(columns) if columns else [Event({})] * batch.num_rows
+
+
+def counts(offsets: Any) -> Any:
+    ends = pa.array(offsets, pa.int64())
+    return pc.subtract(ends[1:], ends[:-1])
+
+
+def lists(slots: Any, offsets: Any, subscriptions: IndexedSubscriptions) -> Any:
+    kind = pa.list_(pa.field("element", subscriptions.keys.type, nullable=False))
+    found = pc.take(subscriptions.keys, pa.array(slots, pa.int32()), boundscheck=False)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), found, kind)

@@ -134,21 +134,23 @@ def accepts(
 ) -> Any:
     """Does the event with these numbers, for which atoms are marked, satisfy every condition of the record?
 
-    All conditions are tested even after one has failed: branches that nobody can predict cost more than comparisons.
+    Rows have ruled out most that fail, so a condition mostly holds and leaving at the first that does not is cheap. It
+    also keeps the compiler from making vectors of one to three conditions, which took half as long again.
     """
     info = integer(load(halves, 2 * record + 1))
     dimension_count, atom_count = info & 255, info >> 8 & 255
     names = names_of(record)
     bounds = bounds_of(record, dimension_count, atom_count)
-    holds = True
     for i in range(dimension_count):
         dimension = integer(load(halves, names + i))
-        holds &= load(floats, bounds + 2 * i) <= load(lows, dimension)
-        holds &= load(highs, dimension) <= load(floats, bounds + 2 * i + 1)
+        above = load(floats, bounds + 2 * i) <= load(lows, dimension)
+        if not above & (load(highs, dimension) <= load(floats, bounds + 2 * i + 1)):
+            return False
     for i in range(names + dimension_count, names + dimension_count + atom_count):
         atom = integer(load(halves, i))
-        holds &= (load(atoms, (atom if atom >= 0 else ~atom) * ATOM_COLUMNS + MARK) == epoch) == (atom >= 0)
-    return holds
+        if (load(atoms, (atom if atom >= 0 else ~atom) * ATOM_COLUMNS + MARK) == epoch) != (atom >= 0):
+            return False
+    return True
 
 
 @inner
