@@ -56,7 +56,7 @@ def test_a_run_prints_published_measured_and_verdict_and_a_missed_band_is_no_err
     told = capsys.readouterr().out
     lines = [line.split("  ") for line in told.splitlines()]
     [memory] = [place for place, line in enumerate(lines) if line[0].startswith("publications in memory")]
-    assert "up to 10 times (7.5.2)" in lines[memory] and lines[memory][-1].strip() == "more than 3 times"
+    assert "up to 10 times (7.5.2)" in lines[memory] and lines[memory][-1].strip() == "more than 3 times (S-118)"
     assert [cell.strip() for cell in lines[memory + 1] if cell] == ["3 brokers", "2.50 times", "missed"]
     assert "verdicts  8 reached, 3 missed, 8 reported" in told
     assert f"again     {order.command()}" in told
