@@ -30,7 +30,7 @@ $(READY_FOR_DOCS): $(READY)
 	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,spark,lab,dev,docs
 	@touch $@
 
-demo: $(READY)  ## a network of brokers, real flights, one broker killed; for about 30 seconds
+demo: $(READY)  ## a network of brokers, real flights, one broker killed, and Spark at the end; about a minute
 	@$(BIN)/tidings demo
 
 test: $(READY)  ## the quick tests
