@@ -14,7 +14,6 @@ from tidings.cli.exits import NO
 from tidings.cli.output import Json, print_json, table_lines
 from tidings.cli.sweeping import progress_bar
 from tidings.model.errors import UsageError
-from tidings.spark.errors import SparkMissing
 from tidings.spark.session import LOCAL, open_session
 
 if TYPE_CHECKING:
@@ -124,10 +123,7 @@ def report_command(folder: Folder = Path("lab-results"), master: Master = LOCAL,
 def open_spark(master: str) -> "SparkSession":
     if find_spec("matplotlib") is None:
         raise UsageError("the lab draws with matplotlib, which is not installed: pip install 'tidings[lab]'")
-    try:
-        return open_session(master)
-    except SparkMissing as missing:
-        raise UsageError(str(missing)) from None
+    return open_session(master)
 
 
 def judged_lines(judged: "Judged", title: str) -> list[str]:

@@ -78,13 +78,9 @@ def metrics_command(
 
 
 def open_spark(master: str) -> "SparkSession":
-    from tidings.spark.errors import SparkMissing
     from tidings.spark.session import open_session
 
-    try:
-        return open_session(master)
-    except SparkMissing as problem:
-        raise UsageError(str(problem)) from None
+    return open_session(master)
 
 
 def open_tables(

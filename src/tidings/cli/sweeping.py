@@ -17,7 +17,6 @@ from tidings.model.errors import UsageError
 from tidings.sim.definition import Definition, Setting
 from tidings.sim.library import find
 from tidings.sim.order import setting_text
-from tidings.spark.errors import SparkMissing
 from tidings.spark.session import LOCAL, open_session
 from tidings.spark.sweeps import Outcome, Progress, Run
 from tidings.spark.sweeps import sweep as perform_sweep
@@ -80,10 +79,7 @@ def sweep(
     definition = find(name)
     variants = combinations(definition, read_settings(definition, set), vary or [])
     runs = [Run(name, variant, dict(chosen), first + place) for variant, chosen in variants for place in range(seeds)]
-    try:
-        spark = open_session(master)
-    except SparkMissing as missing:
-        raise UsageError(str(missing)) from None
+    spark = open_session(master)
     with progress_bar() as progress:
         done = perform_sweep(spark, runs, folder, traces=traces, progress=progress)
     outcomes = [msgspec.convert(row.asDict(), Outcome) for row in done.results.collect()]
