@@ -35,7 +35,7 @@ demo: $(READY)  ## a network of brokers, real flights, one broker killed, and Sp
 
 test: $(READY)  ## the quick tests
 	@$(BIN)/python -m pytest -n $(WORKERS) -m "not spark"
-	@$(BIN)/python -m pytest -m spark
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m spark
 
 test-long: $(READY)  ## the properties of covering, merging and the index with EXAMPLES=100000 cases each
 	@TIDINGS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(WORKERS) --timeout 0 tests/properties \

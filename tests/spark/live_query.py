@@ -1,6 +1,7 @@
 """Two queries over a live broker, in a process of their own, to be killed: one into Parquet, one into another broker.
 
-`python -m tests.spark.live_query SOURCE TARGET FOLDER` prints a line for each micro-batch that is done.
+`python -m tests.spark.live_query SOURCE TARGET FOLDER` prints a line for each micro-batch that is done, for ever. With
+a MASTER behind these, it reads what is there now, on that cluster, and ends.
 """
 
 import sys
@@ -51,13 +52,18 @@ class Telling(StreamingQueryListener):
         print("ended", event.exception, flush=True)
 
 
-def main(source: str, target: str, folder: Path) -> None:
+def main(source: str, target: str, folder: Path, master: str = "") -> None:
     settings = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.driver.memory": "1g"}
-    spark = open_session("local[2,2]", java_options=QUICK, settings=settings)
+    spark = open_session(master or "local[2,2]", java_options=QUICK, settings=settings)
     spark.streams.addListener(Telling())
+    if master:
+        for query in start_queries(spark, source, target, folder, availableNow=True):
+            query.awaitTermination()
+        spark.stop()
+        return
     start_queries(spark, source, target, folder, processingTime="0 seconds")
     spark.streams.awaitAnyTermination()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), *sys.argv[4:])

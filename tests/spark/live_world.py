@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.scenarios.services import make_service
-from tidings.machine.publications import encode_head
+from tidings.machine.publications import decode_head, encode_head
 from tidings.net.addresses import address_text
 from tidings.net.broker.service import BrokerService
 from tidings.net.client.connecting import connect
@@ -56,9 +56,22 @@ class ThreadBroker:
         """All of them are accepted when this returns."""
         asyncio.run(publish(self.url, name, list(events), advertise))
 
+    def stored(self) -> list[int]:
+        """The attribute n of all that is stored here, of all publishers."""
+        return asyncio.run(stored(self.url))
+
 
 async def publish(url: str, name: str, events: list[dict[str, Any]], advertise: str = "TRUE") -> None:
     async with connect(url, name=name) as client:
         await client.advertise(advertise)
         await client.publish_encoded(list(map(encode_head, events)), [str(event).encode() for event in events])
         await client.flush()
+
+
+async def stored(url: str) -> list[int]:
+    got = []
+    async with connect(url) as client:
+        for mark in (await client.marks("TRUE")).marks:
+            async for page in client.history("TRUE", mark.publisher, through=mark.through):
+                got += [int(decode_head(head)["n"]) for head in page.heads]
+    return got

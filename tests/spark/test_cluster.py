@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.dataset
 import pytest
 
 from tests.spark.cluster import cluster
+from tests.spark.live_world import ThreadBroker
 from tidings.spark.session import LOOPBACK
 from tidings.spark.sweeps import Run, run_here
 
@@ -39,3 +41,25 @@ def test_a_sweep_on_a_cluster_gives_what_its_runs_give_here(cluster: str, tmp_pa
         assert (folder / place).read_bytes() == (tmp_path / "alone" / place).read_bytes()
     sent = [sum(alone[run.id].measures["sent"] for run in runs[begin : begin + 3]) / 3 for begin in (0, 3)]
     assert [each["measures"]["sent"] for each in answer["variants"]] == sent
+
+
+@pytest.mark.spark
+def test_a_stream_on_a_cluster_sees_and_publishes_each_event_once(cluster: str, tmp_path: Path, root: Path) -> None:
+    numbers = range(1000)
+    with ThreadBroker("source") as source, ThreadBroker("target") as target:
+        source.publish("meter", [{"n": n, "amount": n / 4} for n in numbers])
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.spark.live_query", source.url, target.url, str(tmp_path), cluster],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
+                "SPARK_LOCAL_IP": LOOPBACK,
+            },
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+        )
+        assert done.returncode == 0, done.stderr
+        sent = target.stored()
+    kept = pyarrow.dataset.dataset(tmp_path / "rows", exclude_invalid_files=True).to_table().column("n").to_pylist()
+    assert sorted(kept) == sorted(sent) == list(numbers)

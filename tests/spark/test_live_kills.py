@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from tests.scenarios.processes import SOURCE, Program, tidings
 from tests.spark.live_query import start_queries
 from tests.spark.live_world import ThreadBroker
-from tidings.machine.publications import decode_head, encode_head
+from tidings.machine.publications import encode_head
 from tidings.net.client.client import Client
 from tidings.net.client.connecting import connect
 
@@ -124,16 +124,6 @@ def finish(spark: SparkSession, source: str, target: str, folder: Path) -> None:
         query.awaitTermination()
 
 
-async def published(url: str) -> list[int]:
-    """What is stored at a broker, of all publishers."""
-    got = []
-    async with connect(url) as client:
-        for mark in (await client.marks("TRUE")).marks:
-            async for page in client.history("TRUE", mark.publisher, through=mark.through):
-                got += [int(decode_head(head)["n"]) for head in page.heads]
-    return got
-
-
 @pytest.mark.spark
 @pytest.mark.timeout(300 + 120 * KILLS)
 def test_queries_that_are_killed_at_any_moment_see_and_publish_each_event_once(
@@ -150,5 +140,5 @@ def test_queries_that_are_killed_at_any_moment_see_and_publish_each_event_once(
         )
         assert (kept.rows, kept.different) == (count, count), f"TIDINGS_SEED={SEED}"
         assert (kept.total, kept.amount) == (count * (count - 1) // 2, count * (count - 1) / 8)
-        sent = Counter(asyncio.run(published(target.url)))
+        sent = Counter(target.stored())
     assert sent == Counter(range(count)), f"TIDINGS_SEED={SEED}"
