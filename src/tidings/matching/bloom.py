@@ -17,7 +17,9 @@ beyond `FILL_MAX`.
 The places are independent of each other: a 128-bit hash of the tag (xxh3, keyed by the profile's seed) gives four, 32
 bits each, modulo M; further ones come from further hashes with the next seeds. Double hashing, (h1 + i * h2) mod M, is
 the common choice and was tried first, but so few bits leave it only M * M / 2 different patterns: at M = 256 and six
-tags it gave eight times as many false positives as fill^hashes.
+tags it gave eight times as many false positives as fill^hashes. The flags of an event (`tags.py`) have one place each,
+in a row from a place that the seed gives, so that no two of the first M share one: an event has dozens of them, and a
+filter that asks for flags asks for several.
 
 The same tags give the same bits in every process and on every machine. In memory a row is an int, bit i having the
 value 2**i; on the wire it is M / 8 bytes, the lowest bits first.
@@ -30,7 +32,7 @@ from collections.abc import Iterable
 import msgspec
 import xxhash
 
-from tidings.matching.tags import tags_of_conjunction, tags_of_event
+from tidings.matching.tags import FLAG_NAME, FLAG_TAG, tags_of_conjunction, tags_of_event
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.sets.conjunction import Conjunction
@@ -41,6 +43,8 @@ SEED_MAX = 2**64 - 1
 PLACE_BITS = 32
 PLACE_MASK = 2**PLACE_BITS - 1
 PLACES_OF_DIGEST = 128 // PLACE_BITS
+FLAG_DIGITS_MAX = 9
+"""Longer numbers are hashed like words: a name of a stranger must not cost the reading of a huge number."""
 FILL_MAX = 0.6
 """Share of set bits beyond which a row tells too little to be used."""
 
@@ -75,6 +79,9 @@ def is_integer(value: object) -> bool:
 def bits_of_tags(tags: Iterable[str], profile: BloomProfile) -> int:
     row = 0
     for tag in tags:
+        if tag.startswith(FLAG_TAG):
+            row |= 1 << place_of_flag(tag, profile)
+            continue
         text = tag.encode()
         for first in range(0, profile.hashes, PLACES_OF_DIGEST):
             digest = xxhash.xxh3_128_intdigest(text, (profile.seed + first) & SEED_MAX)
@@ -82,6 +89,13 @@ def bits_of_tags(tags: Iterable[str], profile: BloomProfile) -> int:
                 row |= 1 << (digest & PLACE_MASK) % profile.bits
                 digest >>= PLACE_BITS
     return row
+
+
+def place_of_flag(tag: str, profile: BloomProfile) -> int:
+    name, number = FLAG_TAG + FLAG_NAME, tag[len(FLAG_TAG) + len(FLAG_NAME) :]
+    if not number.isdecimal() or len(number) > FLAG_DIGITS_MAX:
+        return xxhash.xxh3_64_intdigest(tag.encode(), profile.seed) % profile.bits
+    return (xxhash.xxh3_64_intdigest(name.encode(), profile.seed) + int(number)) % profile.bits
 
 
 def bits_of_event(event: Event, profile: BloomProfile) -> int:

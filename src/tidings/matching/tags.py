@@ -17,7 +17,12 @@ common; all other conditions leave values that have nothing in common. The rule 
 where one constraint mixes a number range with a text pattern that lets a single value through, such as `x < 10 AND
 x LIKE '5_'`: there the second law may fail, never the first.
 
-Source: the transport specification, section 2.4 (tag scheme), widened by the readings of a value.
+Attributes `tidings_bit_N` are flags that are there or not, and an event that asks for a lost one has dozens of them
+(`protocols/transport/recovery/requests.py`). With tags like all others they would fill its Bloom row, and it would seem
+to match everything. They get one tag, `B`, whatever their value, which `bloom.py` writes as a single bit. Both laws
+hold: what a constraint accepts has the attribute.
+
+Source: the transport specification, section 2.4 (tag scheme), widened by the readings of a value; G-15 for flags.
 """
 
 from tidings.model.event import Event
@@ -29,11 +34,18 @@ from tidings.model.values import Value, number_of, text_of, truth_of
 Tags = tuple[str, ...]
 """Distinct tags in a fixed order: attributes as they come, `E` before `V`."""
 
+FLAG_NAME = "tidings_bit_"
+"""How the names of flags begin."""
+
+FLAG_TAG = "B|"
+
 
 def tags_of_event(event: Event) -> Tags:
-    return tuple(
-        tag for name, value in event.attributes.items() for tag in (exists_tag(name), *tags_of_value(name, value))
-    )
+    return tuple(tag for name, value in event.attributes.items() for tag in tags_of_attribute(name, value))
+
+
+def tags_of_attribute(name: str, value: Value) -> Tags:
+    return (flag_tag(name),) if name.startswith(FLAG_NAME) else (exists_tag(name), *tags_of_value(name, value))
 
 
 def tags_of_filter(filter: Filter) -> tuple[Tags, ...]:
@@ -48,6 +60,8 @@ def tags_of_conjunction(conjunction: Conjunction) -> Tags:
 def tags_of_constraint(constraint: Constraint) -> Tags:
     if not constraint.present:
         return ()
+    if constraint.name.startswith(FLAG_NAME):
+        return (flag_tag(constraint.name),)
     return exists_tag(constraint.name), *common_tags(constraint)
 
 
@@ -76,6 +90,10 @@ def tags_of_value(name: str, value: Value) -> Tags:
 
 def exists_tag(name: str) -> str:
     return f"E|{name}"
+
+
+def flag_tag(name: str) -> str:
+    return f"{FLAG_TAG}{name}"
 
 
 def value_tag(name: str, reading: Value) -> str:

@@ -1,0 +1,1 @@
+"""Rates that the network can carry: receivers say what they can take, publishers keep to it."""

@@ -1,0 +1,128 @@
+"""How a flow is kept to its rate: what the sender asks whoever controls it, and the token bucket.
+
+    Controller      may an event of this flow leave now, and if not, when? What has left; what was reported
+    TokenBuckets    the equation: receivers say the rate, the publisher keeps to it
+    Windows         (window.py) the alternative: the publisher finds out itself, by what is acknowledged
+
+A token bucket fills at the flow's quota and holds what may go in one round trip, at least two: events come in clusters,
+and a flow that was idle for a moment may catch up.
+
+With acknowledgements (F-3a) the publisher knows exactly what its limiting receiver lost, and lowers the quota to what
+TCP would have with those losses. It never raises it: the receiver may know of reasons that we do not see.
+"""
+
+from typing import Protocol
+
+from tidings.protocols.transport.congestion.acknowledgements import Ledger
+from tidings.protocols.transport.congestion.flows import Key, Row
+from tidings.protocols.transport.congestion.loss_intervals import LossIntervals
+from tidings.protocols.transport.congestion.response import allowed_rate, loss_rate_at
+from tidings.protocols.transport.formats import Acknowledgement
+from tidings.protocols.transport.params import CongestionParams
+
+BUCKET_MIN = 2.0
+"""Tokens that a bucket holds at least."""
+
+EARLY = 1e-6
+"""Part of a token that may be missing: a timer that was set for the time of a token must find it."""
+
+WAIT_MIN = 1e-4
+"""Seconds to the next question, at least; flows that are faster send several at a time."""
+
+
+class Controller(Protocol):
+    def added(self, row: Row, now: float) -> None: ...
+
+    def reported(self, row: Row, now: float) -> None:
+        """Its quota, or its limiting receiver, is another."""
+
+    def removed(self, row: Row) -> None: ...
+
+    def is_ready(self, row: Row, now: float) -> bool: ...
+
+    def ready_at(self, row: Row, now: float) -> float:
+        """When to ask again; infinity if only an acknowledgement helps."""
+
+    def take(self, row: Row, now: float) -> None: ...
+
+    def departed(self, row: Row, sequence: int, now: float) -> None: ...
+
+    def acknowledged(self, row: Row, message: Acknowledgement, now: float) -> int:
+        """How many were lost."""
+
+    def deadline(self) -> float | None:
+        """When `check_deadlines` must be asked, though nothing happens."""
+
+    def check_deadlines(self, now: float) -> list[Key]:
+        """Rows whose events were given up, so that others may leave."""
+
+    def rate_of(self, row: Row) -> float: ...
+
+
+class TokenBuckets:
+    def __init__(self, params: CongestionParams) -> None:
+        self.params = params
+        self.watched: dict[Key, tuple[Ledger, LossIntervals]] = {}
+        """Flows whose losses are known exactly."""
+
+    def added(self, row: Row, now: float) -> None:
+        row.tokens, row.filled_at = BUCKET_MIN, now
+
+    def reported(self, row: Row, now: float) -> None:
+        self.fill(row, now)
+
+    def removed(self, row: Row) -> None:
+        self.watched.pop(row.key, None)
+
+    def fill(self, row: Row, now: float) -> None:
+        rate = self.rate_of(row) if self.watched else row.quota
+        depth = max(BUCKET_MIN, rate * row.round_trip)
+        row.tokens = min(depth, row.tokens + (now - row.filled_at) * rate)
+        row.filled_at = now
+
+    def is_ready(self, row: Row, now: float) -> bool:
+        if now > row.filled_at:
+            self.fill(row, now)
+        return row.tokens >= 1.0 - EARLY
+
+    def ready_at(self, row: Row, now: float) -> float:
+        if self.is_ready(row, now):
+            return now
+        return max(now + WAIT_MIN, row.filled_at + (1.0 - row.tokens) / self.rate_of(row))
+
+    def take(self, row: Row, now: float) -> None:
+        row.tokens -= 1.0
+
+    def rate_of(self, row: Row) -> float:
+        watched = self.watched.get(row.key) if self.watched else None
+        if watched is None or not row.round_trip:
+            return row.quota
+        return min(row.quota, allowed_rate(watched[1].loss_event_rate, row.round_trip))
+
+    # Acknowledgements.
+
+    def departed(self, row: Row, sequence: int, now: float) -> None:
+        if not self.params.acknowledgements:
+            return
+        if row.key not in self.watched:
+            self.watched[row.key] = Ledger(), LossIntervals(self.params)
+        self.watched[row.key][0].departed(sequence, now)
+
+    def acknowledged(self, row: Row, message: Acknowledgement, now: float) -> int:
+        watched = self.watched.get(row.key)
+        if watched is None:
+            return 0
+        ledger, intervals = watched
+        arrived, lost = ledger.acknowledge(message)
+        self.fill(row, now)
+        intervals.open += len(arrived)
+        for _ in lost:
+            first = 1.0 / loss_rate_at(row.quota / 2.0, row.round_trip) if row.round_trip else None
+            intervals.lost(now, row.round_trip, first)
+        return len(lost)
+
+    def deadline(self) -> float | None:
+        return None
+
+    def check_deadlines(self, now: float) -> list[Key]:
+        return []

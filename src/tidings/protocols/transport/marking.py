@@ -1,0 +1,101 @@
+"""How the transport marks what it sends: reserved attributes.
+
+The transport's header stands before the payload, where no broker looks. That it is there is said by one attribute,
+`tidings_transport`, whose value says what kind of message it is; without this mark nobody could tell a header from a
+payload that looks like one. Whoever receives a marked event takes mark and header off, whether or not it uses the
+transport itself; so an application never sees either (T-16). What is not marked is as it would be without a transport
+(T-17).
+
+Messages that are not for everybody are addressed by content, like all others:
+
+    tidings_to          the transport that it is for: feedback, echoes, repairs for one receiver
+    tidings_of          the publisher that it is about: requests for a lost event, digests
+    tidings_bit_N       bit N of the Bloom row of a lost event is set (recovery/requests.py)
+    tidings_domain      the domain inside which a request stays
+
+Application events must not use these names. Heads are MessagePack maps (`machine/publications.py`), so a mark is put
+behind the last attribute and taken off there without reading the rest.
+"""
+
+from enum import Enum
+
+import msgspec
+
+from tidings.machine.publications import decode_head, encode_head
+from tidings.model.values import Value
+
+RESERVED = "tidings_"
+"""How all reserved names begin."""
+
+MARK = "tidings_transport"
+TO = "tidings_to"
+OF = "tidings_of"
+DOMAIN = "tidings_domain"
+BIT = "tidings_bit_"
+
+SHORT_MAP, SHORT_MAP_LAST = 0x80, 0x8F
+MAP_16 = 0xDE
+MAP_16_LAST = 0xFFFF
+
+
+class Kind(Enum):
+    DATA = "data"
+    REPAIR = "repair"
+    REQUEST = "request"
+    FEEDBACK = "feedback"
+    ECHO_REQUEST = "echo_request"
+    ECHO_REPLY = "echo_reply"
+    DIGEST = "digest"
+    ACKNOWLEDGEMENT = "acknowledgement"
+
+
+encode = msgspec.msgpack.Encoder().encode
+NAME_BYTES = encode(MARK)
+TAILS = {kind: NAME_BYTES + encode(kind.value) for kind in Kind}
+KINDS = {tail: kind for kind, tail in TAILS.items()}
+DATA_TAIL = TAILS[Kind.DATA]
+
+
+def mark(head: bytes, kind: Kind) -> bytes:
+    """The same attributes, and the mark. At least one place must be left among the attributes of the event."""
+    first = head[0]
+    if SHORT_MAP <= first < SHORT_MAP_LAST:
+        return bytes((first + 1,)) + head[1:] + TAILS[kind]
+    if first == SHORT_MAP_LAST:
+        return bytes((MAP_16, 0, 16)) + head[1:] + TAILS[kind]
+    count = int.from_bytes(head[1:3]) + 1
+    return bytes((MAP_16,)) + count.to_bytes(2) + head[3:] + TAILS[kind]
+
+
+def unmark(head: bytes) -> tuple[bytes, Kind | None]:
+    """The attributes without the mark, as the application wrote them; None where there is no mark."""
+    if head.endswith(DATA_TAIL):
+        return shortened(head, len(DATA_TAIL)), Kind.DATA
+    place = head.rfind(NAME_BYTES)
+    if place < 0:
+        return head, None
+    kind = KINDS.get(head[place:])
+    return (head, None) if kind is None else (shortened(head, len(head) - place), kind)
+
+
+def shortened(head: bytes, tail_bytes: int) -> bytes:
+    """Without the last attribute. What is no map comes back unread, and is refused by whoever reads it."""
+    first = head[0]
+    if SHORT_MAP < first <= SHORT_MAP_LAST:
+        return bytes((first - 1,)) + head[1:-tail_bytes]
+    if first != MAP_16:
+        return head
+    count = int.from_bytes(head[1:3]) - 1
+    if count <= SHORT_MAP_LAST - SHORT_MAP:
+        return bytes((SHORT_MAP + count,)) + head[3:-tail_bytes]
+    return bytes((MAP_16,)) + count.to_bytes(2) + head[3:-tail_bytes]
+
+
+def head_of(attributes: dict[str, Value], kind: Kind) -> bytes:
+    """The head of a message of the transport's own."""
+    return mark(encode_head(attributes), kind)
+
+
+def attributes_of(head: bytes) -> dict[str, Value]:
+    """What a head without its mark says; BadPublication for what is none."""
+    return decode_head(head)

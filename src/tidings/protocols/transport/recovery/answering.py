@@ -1,0 +1,243 @@
+"""Answering the requests of others from what we keep.
+
+    request heard   kept here, nobody answers yet, and not in hold-down: wait a random time, timer ("repair", ...)
+    timer           send the repair; hold-down
+    repair heard    ours is not needed any more; hold-down
+
+Hold-down: for three distances after a repair was sent or heard, requests for the same event are those that crossed it,
+and are not answered.
+
+A repair is the event with the header it had, so whoever has it already knows it again. Two ways to send it:
+
+    republish   the attributes of the event itself, marked as a repair: all who lost it get it
+    unicast     addressed to the requester (`tidings_to`), the attributes inside: nobody else gets it
+    auto        unicast while one asks; republish when two do, or when the same one asks again
+
+Others do not hear an answer by unicast, so they cannot refrain from theirs. Of a large group each therefore answers
+only with chance `UNICAST_ANSWERS` / group; publishers always do. A requester that is not reached that way (nobody
+routes to it, or its answers are lost) is noticed by its rounds: from round `UNREACHED_ROUND` on, in mode unicast too,
+the answer is republished. The other way round, a requester may ask for what only seems to be for it, by the Bloom row:
+the network will never bring it that as a republished event. So publishers, who have all of theirs, answer every second
+round by unicast even in mode republish; the requester then sees that it is not for it, and is quiet.
+
+Strangers. A requester may ask `requests_per_second` times; all together get `repairs_per_second` repairs, what is more
+waits for its turn up to `DELAY_MAX`; one event is sent once in a hold-down; `PENDING_MAX` repairs wait at a time. What
+a requester claims about waits and distances is clamped. A request for what we never had costs a few look-ups.
+
+Not guaranteed: that a repair is what its publisher sent. The header is not signed.
+
+Source: the transport specification, 3.5.5, G-11, G-14.
+"""
+
+from random import Random
+from typing import Literal
+
+import msgspec
+
+from tidings.machine.effects import CancelTimer, Drop, Effect, Note, SetTimer
+from tidings.protocols.transport.codec import encode_control
+from tidings.protocols.transport.formats import Repair, Request
+from tidings.protocols.transport.marking import TO, Kind, head_of, mark
+from tidings.protocols.transport.params import TransportParams
+from tidings.protocols.transport.recovery.asking import Key, fact_key
+from tidings.protocols.transport.recovery.cache import Kept
+from tidings.protocols.transport.recovery.limits import Bucket, Buckets
+from tidings.protocols.transport.recovery.streams import StreamState
+from tidings.protocols.transport.recovery.tuning import FARTHER
+from tidings.protocols.transport.signals import Outgoing, Stream
+
+HOLD_DOWN = 3.0
+"""Distances for which an event that was repaired is not sent again."""
+
+PENDING_MAX = 1000
+"""Repairs that wait to be sent."""
+
+HELD_MAX = 10_000
+"""Events in hold-down; beyond it the oldest is forgotten."""
+
+REQUESTERS_MAX = 1000
+"""Requesters whose rate is watched."""
+
+DELAY_MAX = 1.0
+"""Seconds that a repair waits for its turn when more are sent than `repairs_per_second`."""
+
+BURST = 0.1
+"""Seconds' worth of repairs that may leave at once."""
+
+UNICAST_ANSWERS = 2.0
+UNREACHED_ROUND = 2
+
+ASKS_TOO_OFTEN = "this requester asks more often than requests_per_second"
+TOO_MANY_REPAIRS = "more repairs are asked for than repairs_per_second"
+TOO_MANY_PENDING = "as many repairs as are allowed wait to be sent"
+
+
+class Pending(msgspec.Struct):
+    """A repair that waits."""
+
+    kept: Kept
+    request: Request
+    heard_at: float
+    distance: float
+    is_shared: bool = False
+    """Whether somebody else asked as well."""
+    has_turn: bool = False
+    """Whether it is counted against `repairs_per_second` already."""
+
+
+class Hold(msgspec.Struct):
+    until: float
+    seen: int = 1
+    """Repairs of the event, ours included."""
+    held: float | None = None
+    """How long we waited before ours; None if another was quicker."""
+    delay: float | None = None
+    """How long anybody took, in distances, where we would have answered."""
+
+
+class Answering:
+    def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
+        self.node_id, self.params, self.rng = node_id, params, rng
+        self.pending: dict[Key, Pending] = {}
+        self.held: dict[Key, Hold] = {}
+        self.configure(params)
+        self.sent = self.suppressed = self.refused = 0
+
+    def configure(self, params: TransportParams) -> None:
+        self.params = params
+        limits = params.recovery
+        self.requesters = Buckets(limits.requests_per_second, limits.requests_per_second, REQUESTERS_MAX)
+        self.repairs: Bucket | None = None
+
+    def admits(self, now: float, request: Request) -> bool:
+        return self.requesters.take(now, request.requester)
+
+    def asked(
+        self, now: float, state: StreamState, sequence: int, kept: Kept, request: Request, distance: float
+    ) -> list[Effect]:
+        """`distance` is ours to the requester, or what comes nearest to it."""
+        key = state.stream, sequence
+        waiting = self.pending.get(key)
+        if waiting is not None:
+            if request.requester != waiting.request.requester:
+                waiting.is_shared = True
+            elif request.round > waiting.request.round:
+                waiting.request = request
+            return []
+        hold = self.held.get(key)
+        if hold is not None and now < hold.until:
+            return []
+        if len(self.pending) >= PENDING_MAX:
+            self.refused += 1
+            return [Drop(request, TOO_MANY_PENDING)]
+        state.adapt_repairs()
+        self.pending[key] = Pending(kept, request, now, distance)
+        return [SetTimer(("repair", *key), now + state.repairs.draw(self.rng, distance))]
+
+    def due(self, now: float, state: StreamState, sequence: int) -> list[Effect]:
+        key = state.stream, sequence
+        pending = self.pending.get(key)
+        if pending is None:
+            return []
+        way = self.way_of(pending, state.stream[1] == self.node_id)
+        if way == "unicast" and not pending.has_turn and not self.is_chosen(state):
+            del self.pending[key]
+            self.suppressed += 1
+            return [Note("suppress", {"key": fact_key(*key)})]
+        if not pending.has_turn:
+            wait = self.turn(now)
+            if wait is None:
+                del self.pending[key]
+                self.refused += 1
+                return [Drop(pending.request, TOO_MANY_REPAIRS)]
+            pending.has_turn = True
+            if wait:
+                return [SetTimer(("repair", *key), now + wait)]
+        del self.pending[key]
+        self.hold(now, state, key, pending, is_ours=True)
+        state.repairs.sent_first()
+        state.ring.sent_repair(now)
+        self.sent += 1
+        return [self.repair(now, pending, way), Note("repair", {"key": fact_key(*key), "way": way})]
+
+    def turn(self, now: float) -> float | None:
+        """The seconds to wait so that all repairs together keep to their rate."""
+        rate = self.params.recovery.repairs_per_second
+        if self.repairs is None:
+            self.repairs = Bucket(now, rate, rate * BURST)
+        return self.repairs.book(now, DELAY_MAX)
+
+    def way_of(self, pending: Pending, is_publisher: bool) -> Literal["republish", "unicast"]:
+        mode, round_ = self.params.recovery.repair_mode, pending.request.round
+        if mode == "republish":
+            is_alone = is_publisher and round_ % 2 == 1
+        elif mode == "auto":
+            is_alone = not (pending.is_shared or round_)
+        else:
+            is_alone = round_ < UNREACHED_ROUND
+        return "unicast" if is_alone else "republish"
+
+    def is_chosen(self, state: StreamState) -> bool:
+        if state.stream[1] == self.node_id or state.group_size <= UNICAST_ANSWERS:
+            return True
+        return self.rng.random() < UNICAST_ANSWERS / state.group_size
+
+    def repair(self, now: float, pending: Pending, way: str) -> Outgoing:
+        header, content, bits = pending.kept
+        request = pending.request
+        inside = content.head if way == "unicast" else b""
+        message = Repair(self.node_id, now, request.requester, request.sent, now - pending.heard_at, header, inside)
+        head = head_of({TO: request.requester}, Kind.REPAIR) if inside else mark(content.head, Kind.REPAIR)
+        return Outgoing(Kind.REPAIR, head, encode_control(message, content.payload), bits or request.bits)
+
+    def heard(self, now: float, state: StreamState, sequence: int, repair: Repair, distance: float) -> list[Effect]:
+        """Another has repaired something that we keep, or would have."""
+        key = state.stream, sequence
+        pending = self.pending.pop(key, None)
+        state.ring.heard_repair(sequence, pending is not None)
+        if pending is not None:
+            self.hold(now, state, key, pending, is_ours=False)
+            self.suppressed += 1
+            return [CancelTimer(("repair", *key)), Note("suppress", {"key": fact_key(*key)})]
+        hold = self.held.get(key)
+        if hold is None or hold.until <= now:
+            self.keep_hold(key, Hold(now + HOLD_DOWN * distance), state)
+            return []
+        hold.seen += 1
+        if hold.held is not None and repair.held > FARTHER * hold.held:
+            state.repairs.outran()
+        return []
+
+    def hold(self, now: float, state: StreamState, key: Key, pending: Pending, is_ours: bool) -> None:
+        elapsed = now - pending.heard_at
+        hold = Hold(now + HOLD_DOWN * pending.distance, 1, elapsed if is_ours else None, elapsed / pending.distance)
+        self.keep_hold(key, hold, state)
+
+    def keep_hold(self, key: Key, hold: Hold, state: StreamState) -> None:
+        self.end_hold(key, state)
+        self.held[key] = hold
+        if len(self.held) > HELD_MAX:
+            del self.held[next(iter(self.held))]
+
+    def end_hold(self, key: Key, state: StreamState) -> None:
+        """What is known now is how many repaired it."""
+        hold = self.held.pop(key, None)
+        if hold is not None and hold.delay is not None:
+            state.repairs.ended(hold.seen - 1, hold.delay)
+
+    def review(self, now: float, states: dict[Stream, StreamState]) -> None:
+        for key in [key for key, hold in self.held.items() if hold.until <= now]:
+            self.end_hold(key, states[key[0]])
+
+    def forget(self, stream: Stream) -> list[Effect]:
+        for key in [key for key in self.held if key[0] == stream]:
+            del self.held[key]
+        gone = [key for key in self.pending if key[0] == stream]
+        for key in gone:
+            del self.pending[key]
+        return [CancelTimer(("repair", *key)) for key in gone]
+
+    def check(self) -> None:
+        assert len(self.pending) <= PENDING_MAX, "more repairs wait than PENDING_MAX"
+        assert len(self.held) <= HELD_MAX, "more events are in hold-down than HELD_MAX"
+        self.requesters.check()

@@ -1,0 +1,91 @@
+"""Requests for lost events that reach those who should have them, through the network itself.
+
+The problem. Whoever lost an event knows its number and, from the record of a later one, its Bloom row: not its
+attributes. Those who have it are those whose filters match it, and nobody knows who they are. A request that copied
+the requester's own filter would miss the others: Alice wants `team = 'Yankees'`, Bob `news = 'sport'`, Bob lost an
+event that has both. A request with ordinary attributes would be taken for an event.
+
+The idea. A filter matches an event only if the bits of its row are among the event's (`matching/bloom.py`). So bits
+become attributes. A volunteer asks, for each conjunction of its filter, for requests that have the bits of its row; a
+request has those of the lost event:
+
+    volunteer   tidings_transport = 'request' AND EXISTS tidings_bit_3 AND EXISTS tidings_bit_70 AND ...
+    request     tidings_transport: request, tidings_of: 4711, tidings_bit_3: true, tidings_bit_70: true, ...
+
+Every volunteer whose filter matches the event gets the request; some others do by chance. Publishers, who have all of
+their events, ask for `tidings_of` alone.
+
+Bounds. An event has at most 128 attributes: a row with more than `REQUEST_BITS_MAX` bits, and one that is unknown (0),
+is asked for by its publisher's name alone, and then the publisher answers, and those who want everything. A filter is
+shortened to `FILTER_BITS_MAX` bits, which lets more requests through and none less. What is told by a wider row is not
+asked for twice, and beyond `FILTERS_MAX` rows a node hears all requests.
+
+Domains. Where one is set, requests carry it and volunteers ask for it; where none is, volunteers ask for requests
+without one. So requests never leave their domain.
+
+Source: the transport specification, 3.5.3.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from tidings.matching.bloom import BloomProfile, bits_of_conjunction, filter_bits_cover
+from tidings.model.filter import Filter
+from tidings.model.language.lexer import quoted
+from tidings.model.values import Value
+from tidings.protocols.transport.marking import BIT, DOMAIN, MARK, OF, Kind, head_of
+
+REQUEST_BITS_MAX = 120
+"""Bits of a request: with the other attributes they are an event's 128."""
+
+FILTER_BITS_MAX = 100
+"""Bits of a request filter: its text must stay within what brokers parse."""
+
+FILTERS_MAX = 64
+"""Request filters of one node."""
+
+REQUESTS = f"{MARK} = '{Kind.REQUEST.value}'"
+EVERYTHING = (0,)
+
+
+def rows_of(filters: Iterable[Filter], profile: BloomProfile) -> tuple[int, ...]:
+    """The rows to ask for; without those that a wider one includes."""
+    rows = {bits_of_conjunction(conjunction, profile) for filter in filters for conjunction in filter.conjunctions}
+    needed: list[int] = []
+    for row in sorted(rows, key=lambda row: (row.bit_count(), row)):
+        if not any(filter_bits_cover(wide, row) for wide in needed):
+            needed.append(row)
+            if len(needed) > FILTERS_MAX:
+                return EVERYTHING
+    return tuple(needed)
+
+
+def bits_in(row: int) -> Iterator[int]:
+    """The places that are set, ascending."""
+    while row:
+        lowest = row & -row
+        yield lowest.bit_length() - 1
+        row ^= lowest
+
+
+def request_filter(row: int, domain: str = "") -> str:
+    """What a volunteer with this row asks for."""
+    places = list(bits_in(row))[:FILTER_BITS_MAX]
+    return " AND ".join((REQUESTS, *(f"EXISTS {BIT}{place}" for place in places), domain_condition(domain)))
+
+
+def publisher_filter(publisher: int, domain: str = "") -> str:
+    """What a publisher asks for, who answers for its own events."""
+    return f"{REQUESTS} AND {OF} = {publisher} AND {domain_condition(domain)}"
+
+
+def domain_condition(domain: str) -> str:
+    return f"{DOMAIN} = {quoted(domain)}" if domain else f"NOT EXISTS {DOMAIN}"
+
+
+def request_head(publisher: int, bits: int, domain: str = "") -> bytes:
+    attributes: dict[str, Value] = {OF: publisher}
+    if domain:
+        attributes[DOMAIN] = domain
+    if bits.bit_count() <= REQUEST_BITS_MAX:
+        attributes |= {f"{BIT}{place}": True for place in bits_in(bits)}
+    return head_of(attributes, Kind.REQUEST)

@@ -1,0 +1,277 @@
+"""What the parts of the transport tell each other, and what goes in and out of it.
+
+    above       the application (or the client library around it)       Listen, Publish, ... / Handed, Quality
+    parts       shim, ordering, recovery, round trips, receiver, sender  Heard, Gap, Lost, Recovered, RateChanged, ...
+    below       a best-effort network that publishes and subscribes     Emit, Ask, Unask, Recall / Caught, Recalled
+
+The network below is a black box (`carrier` in these pages): our brokers, B-DRP, an MQTT server. What it must do is
+carry what `Emit` says to those whose `Ask` matches, perhaps late, twice, in another order or never.
+
+The parts never see each other. The shim reads what comes from below and tells `Heard` for each event that is new, once,
+and `Told` for messages of the transport itself. Ordering answers with `Gap` (numbers are missing) and `Lost` (one that
+we want is given up as late); recovery with `Recovered`; the sender's part of congestion control with `RateChanged`.
+What leaves goes through `Outgoing`: congestion control lets it through as `Admitted`, when it is on; else the shim
+takes it as it is.
+"""
+
+from collections.abc import Hashable
+from typing import Literal
+
+import msgspec
+
+from tidings.machine.inputs import Signal
+from tidings.model.filter import Filter
+from tidings.protocols.transport.formats import Control, Data, FlowMark
+from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.params import TransportParams
+
+Stream = tuple[str, int]
+"""Events of one publisher: what the carrier calls it ("" where it does not say), and its id in the headers."""
+
+Way = Literal["direct", "late", "repaired", "history"]
+"""How an event came: in order; after a later one; from the cache of another receiver; from the history of a broker."""
+
+Ticket = Hashable
+
+
+class Content(msgspec.Struct, frozen=True):
+    """An event as the application knows it, with what the carrier says of it. `subscriptions` are those of the
+    application that it came for."""
+
+    head: bytes
+    payload: bytes
+    source: str = ""
+    number: int = 0
+    accepted_at: float = 0.0
+    subscriptions: tuple[int, ...] = ()
+
+
+# From above.
+
+
+class Listen(msgspec.Struct, frozen=True):
+    """A subscription of the application is in place. Without `is_ordered` the transport only takes headers off."""
+
+    subscription: int
+    filter: Filter
+    is_ordered: bool = True
+    is_reliable: bool = False
+    is_paced: bool = False
+    priority: float = 1.0
+    """Weight of this filter when the rate that we can take is divided among ours."""
+
+
+class StopListening(msgspec.Struct, frozen=True):
+    subscription: int
+
+
+class PublishEvent(msgspec.Struct, frozen=True):
+    """An event as bytes; with a ticket, `Emit` carries it on."""
+
+    head: bytes
+    payload: bytes
+    ticket: Ticket | None = None
+
+
+class Configure(msgspec.Struct, frozen=True):
+    """Other parameters from now on; the parts that run stay (T-102)."""
+
+    params: TransportParams
+
+
+# To above, inside `Deliver`.
+
+
+class Handed(msgspec.Struct, frozen=True):
+    """An event for the application. `latch` is how long it was to be held back, `held` how long it was."""
+
+    content: Content
+    stream: Stream
+    sequence: int
+    way: Way = "direct"
+    latch: float = 0.0
+    held: float = 0.0
+
+
+class Quality(msgspec.Struct, frozen=True):
+    """Something that an application may want to know: a loss, its end, a withheld event, a rate."""
+
+    what: Literal["lost", "recovered", "given_up", "late", "withheld", "rate"]
+    stream: Stream | None
+    sequence: int = 0
+    value: float = 0.0
+    subscriptions: tuple[int, ...] = ()
+    """Of losses, where that is known: those that the event was for."""
+
+
+# From and to below.
+
+
+class Emit(msgspec.Struct, frozen=True):
+    """Publish this. `kind` and `ticket` are for whoever carries it and are not sent."""
+
+    head: bytes
+    payload: bytes
+    kind: Kind
+    ticket: Ticket | None = None
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """The transport itself wants what matches; the same key again replaces the filter."""
+
+    key: Hashable
+    filter: str
+
+
+class Unask(msgspec.Struct, frozen=True):
+    key: Hashable
+
+
+class Recall(msgspec.Struct, frozen=True):
+    """Read what the carrier has stored of this publisher between two of its numbers, both exclusive (0: no bound), for
+    a subscription of the application. Answered by `Recalled`, by carriers that have a history."""
+
+    stream: Stream
+    sequence: int
+    subscription: int
+    after: int
+    before: int
+
+
+class Caught(msgspec.Struct, frozen=True):
+    """The carrier brought this for the application's subscriptions `content.subscriptions` (or for what the transport
+    asked); head and payload as they came, mark and header included."""
+
+    content: Content
+
+
+class Recalled(msgspec.Struct, frozen=True):
+    """Head and payload of each are as they were published. Empty, with a reason, if nothing could be read."""
+
+    stream: Stream
+    sequence: int
+    contents: tuple[Content, ...] = ()
+    problem: str = ""
+
+
+# Between the parts.
+
+
+class Heard(Signal, frozen=True):
+    """An event with a header, for the first time. `sequence` is the whole number, `header.sequence` its last bits."""
+
+    stream: Stream
+    sequence: int
+    header: Data
+    content: Content
+
+
+class DigestHeard(Signal, frozen=True):
+    """A publisher tells what it sent up to `sequence` (exclusive), without an event."""
+
+    stream: Stream
+    sequence: int
+    header: Data
+
+
+class Told(Signal, frozen=True):
+    """A message of the transport itself. For a repair `content` is the event that it brings, `content.subscriptions`
+    those of ours that caught it, if any."""
+
+    message: Control
+    content: Content
+    stream: Stream | None = None
+    """Of a repair or a request: the stream of the event, found by the publisher's id among those that we follow; None
+    where we follow none of this id (it may be our own: `message.publisher == node_id`)."""
+    sequence: int = 0
+    """Of a repair or a request: the whole number of the event."""
+    is_new: bool = False
+    """Of a repair: whether we have not seen that event yet."""
+
+
+class Gap(Signal, frozen=True):
+    """Event `sequence` came, and `missing` numbers just before it did not. No record tells what `uncovered` of them
+    were; `relevant` of the others are for us."""
+
+    stream: Stream
+    sequence: int
+    missing: int
+    uncovered: int
+    relevant: int
+
+
+class Lost(Signal, frozen=True):
+    """An event that is for us, by its Bloom row, has not come in time."""
+
+    stream: Stream
+    sequence: int
+    bits: int
+    departed: float
+    subscriptions: tuple[int, ...] = ()
+    """Those whose filter it seems to match."""
+
+
+class Recovered(Signal, frozen=True):
+    """An event that was `Lost` is here after all. From recovery (repaired, history): ordering delivers it. From
+    ordering (late): recovery stops asking."""
+
+    stream: Stream
+    sequence: int
+    content: Content
+    way: Way
+
+
+class GivenUp(Signal, frozen=True):
+    """An event that was `Lost` will not come any more: nobody had it."""
+
+    stream: Stream
+    sequence: int
+
+
+class RoundTrip(Signal, frozen=True):
+    """The way to this publisher and back takes so many seconds, smoothed."""
+
+    stream: Stream
+    seconds: float
+
+
+class RateChanged(Signal, frozen=True):
+    """This node, as a publisher, may send so many events a second of a flow; None: the flow is not limited any more."""
+
+    flow: int
+    rate: float | None
+
+
+class Outgoing(Signal, frozen=True):
+    """Something wants to leave. Events of the application come from the shim, with their bits; requests and repairs
+    with those of the event that they are about (T-99). Feedback, echoes and the like pass at once."""
+
+    kind: Kind
+    head: bytes
+    payload: bytes
+    """Events of the application: theirs. Others: all of it, header included."""
+    bits: int = 0
+    ticket: Ticket | None = None
+
+
+class Admitted(Signal, frozen=True):
+    """It may leave now. `flows` are those that the event belongs to, for its header."""
+
+    outgoing: Outgoing
+    flows: tuple[FlowMark, ...] = ()
+
+
+class Departed(Signal, frozen=True):
+    """An event of ours has left under this number; the publisher's own cache keeps it."""
+
+    sequence: int
+    header: Data
+    head: bytes
+    payload: bytes
+    bits: int
+
+
+class StreamGone(Signal, frozen=True):
+    """Nothing came of it for so long that its state is forgotten."""
+
+    stream: Stream

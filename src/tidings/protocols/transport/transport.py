@@ -1,0 +1,84 @@
+"""Transport: order, recovery and congestion control in the clients, over any network that publishes and subscribes.
+
+The parts, and what each is for:
+
+    shim          headers, marks, numbers; each event once
+    round_trips   how far away each publisher is
+    ordering      events of each publisher in its order; what is missing
+    recovery      lost events, from whoever has them
+    receiver      what this node can take, told to publishers
+    sender        what this node may send, as its receivers say
+    tally         what was lost and what became of it, for whoever looks
+
+They meet through signals only (`signals.py`), and each runs whether or not the others do anything: what a subscription
+wants is said by `Listen`, what this node does as a publisher by `TransportParams`, and both can change at any time. A
+node without any of it has no transport, and its bytes are those of the plain network.
+
+What comes from above are the inputs `PublishEvent`, `Listen`, `StopListening`, `Configure`; from below `Caught` and
+`Recalled`. What goes up is in `Deliver` effects: `Handed`, `Quality`; what goes down are the effects `Emit`, `Ask`,
+`Unask`, `Recall`, which whoever embeds the transport carries out. Timers are those of any machine.
+"""
+
+from random import Random
+
+from tidings.machine.effects import Effect
+from tidings.machine.inputs import Input
+from tidings.machine.node import Node
+from tidings.protocols.transport.congestion.receiver import Receiver
+from tidings.protocols.transport.congestion.sender import Sender
+from tidings.protocols.transport.ordering.ordering import Ordering
+from tidings.protocols.transport.params import TransportParams
+from tidings.protocols.transport.recovery.recovery import Recovery
+from tidings.protocols.transport.round_trips import RoundTrips
+from tidings.protocols.transport.shim import Shim
+from tidings.protocols.transport.signals import Caught, Heard, PublishEvent
+from tidings.protocols.transport.tally import Tally
+
+
+class Transport(Node):
+    """`Transport(node_id, TransportParams(), rng)`; `node_id` is a number of 32 bits that nobody else has, drawn anew
+    for each life of a process, since sequence numbers begin at 0."""
+
+    def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
+        self.node_id, self.params = node_id, params
+        self.shim = Shim(node_id, params, rng)
+        self.round_trips = RoundTrips(node_id, params, rng)
+        self.ordering = Ordering(node_id, params, rng)
+        self.recovery = Recovery(node_id, params, rng)
+        self.receiver = Receiver(node_id, params, rng)
+        self.sender = Sender(node_id, params, rng)
+        self.tally = Tally(node_id, params, rng)
+        super().__init__(
+            {
+                "shim": self.shim,
+                "round_trips": self.round_trips,
+                "ordering": self.ordering,
+                "recovery": self.recovery,
+                "receiver": self.receiver,
+                "sender": self.sender,
+                "tally": self.tally,
+            }
+        )
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        # These come for each event, and are the shim's alone.
+        if type(input) is Caught:
+            effects = self.shim.caught(now, input)
+            if len(effects) == 1 and type(effects[0]) is Heard:
+                return self.hear(now, effects[0])
+            return self.settle(now, "shim", effects)
+        if type(input) is PublishEvent:
+            return self.settle(now, "shim", self.shim.publish(now, input))
+        return super().handle(now, input)
+
+    def hear(self, now: float, heard: Heard) -> list[Effect]:
+        """As the node does it for any signal: all who hear it first, what they answer then. Nearly all events are the
+        next of their publisher, and nearly all parts then have nothing to say."""
+        answered: list[tuple[str, list[Effect]]] = []
+        for name, part in self.hearers.get(Heard) or self.hearers_of(Heard):
+            answers = part.handle(now, heard)
+            if answers:
+                answered.append((name, answers))
+        if len(answered) == 1:
+            return self.settle(now, *answered[0])
+        return [effect for name, answers in answered for effect in self.settle(now, name, answers)]
