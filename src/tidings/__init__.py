@@ -28,12 +28,16 @@ if TYPE_CHECKING:
         Refused,
         TooSlow,
     )
+    from tidings.protocols.transport.params import CongestionParams, OrderingParams, RecoveryParams, TransportParams
+    from tidings.protocols.transport.signals import Quality
+    from tidings.protocols.transport.views import TransportState
 
 __version__ = "0.1.0"
 __all__ = [
     "Client",
     "ClientError",
     "Closed",
+    "CongestionParams",
     "Delivered",
     "Event",
     "Filter",
@@ -43,10 +47,15 @@ __all__ = [
     "NotConfirmed",
     "NotPermitted",
     "NotReachable",
+    "OrderingParams",
+    "Quality",
+    "RecoveryParams",
     "Refused",
     "Stored",
     "Subscription",
     "TooSlow",
+    "TransportParams",
+    "TransportState",
     "UsageError",
     "attr",
     "blocking",
@@ -62,6 +71,7 @@ HOMES = {
     "Client": "tidings.net.client.client",
     "ClientError": "tidings.net.errors",
     "Closed": "tidings.net.errors",
+    "CongestionParams": "tidings.protocols.transport.params",
     "Delivered": "tidings.net.client.subscription",
     "Event": "tidings.model.event",
     "Filter": "tidings.model.filter",
@@ -71,10 +81,15 @@ HOMES = {
     "NotConfirmed": "tidings.net.errors",
     "NotPermitted": "tidings.net.errors",
     "NotReachable": "tidings.net.errors",
+    "OrderingParams": "tidings.protocols.transport.params",
+    "Quality": "tidings.protocols.transport.signals",
+    "RecoveryParams": "tidings.protocols.transport.params",
     "Refused": "tidings.net.errors",
     "Stored": "tidings.net.client.reading",
     "Subscription": "tidings.net.client.subscription",
     "TooSlow": "tidings.net.errors",
+    "TransportParams": "tidings.protocols.transport.params",
+    "TransportState": "tidings.protocols.transport.views",
     "UsageError": "tidings.model.errors",
     "attr": "tidings.model.language.builder",
     "connect": "tidings.net.client.connecting",

@@ -6,6 +6,7 @@ import shlex
 import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -236,6 +237,44 @@ def test_top_shows_every_broker_once(capsys: Captured) -> None:
             assert shown["brokers"][0]["received_per_second"] > 0
             assert await command("top", "--once", "--period", "0.1", *where(brokers["a"])) == OK
             assert capsys.readouterr().out.splitlines()[0].startswith("broker  links  clients")
+
+    play(scenario())
+
+
+def test_top_shows_the_transports_of_clients(capsys: Captured) -> None:
+    async def scenario() -> None:
+        async with make_service("a") as a:
+            url = f"tidings://{address_text(a.address)}"
+            async with connect(url, name="ann", ordered=True, reliable=True, paced=True) as ann:
+                subscription = await ann.subscribe("n >= 0")
+                assert await command("pub", "n=7", "--name", "pete", "--reliable", "--paced", *where(a)) == OK
+                await subscription.take()
+                capsys.readouterr()
+                shown: dict[str, Any] = {"transport": []}
+                while not any(row["kind"] == "stream" for row in shown["transport"]):
+                    assert await command("top", "--once", "--json", "--period", "0.1", *where(a)) == OK
+                    shown = json.loads(capsys.readouterr().out)
+                (stream,) = [row for row in shown["transport"] if row["kind"] == "stream"]
+                assert (stream["client"], stream["publisher"], stream["delivered"]) == ("ann", "pete", 1)
+                assert await command("top", "--once", "--period", "0.1", *where(a)) == OK
+                lines = capsys.readouterr().out.splitlines()
+                assert any(line.startswith("client  publisher or flow  hold") for line in lines)
+                assert any(line.startswith("ann") and "ordered reliable paced" in line for line in lines)
+                assert any("pete" in line and " ms" in line for line in lines)
+
+    play(scenario())
+
+
+def test_a_publisher_and_a_subscriber_may_use_the_transport(capsys: Captured) -> None:
+    async def scenario() -> None:
+        async with make_service("a") as a:
+            options = ["--ordered", "--reliable", "--paced", "--json", *where(a)]
+            assert await command("pub", "n=1", "--payload", "hello", *options) == OK
+            capsys.readouterr()
+            for more in (options, ["--json", *where(a)]):
+                assert await command("sub", "TRUE", "--since", "10m", "--count", "1", *more) == OK
+                shown = json.loads(capsys.readouterr().out)
+                assert (shown["attributes"], shown["payload"]) == ({"n": 1}, "hello")
 
     play(scenario())
 

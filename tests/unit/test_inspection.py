@@ -21,12 +21,13 @@ from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
 from tidings.protocols.inspection.asking import NOT_ASKED, Answer, Ask, Asking
 from tidings.protocols.inspection.inspection import (
+    BAD_REPORT,
     NO_SUCH_CLIENT,
     NOT_A_BROKER,
     Inspection,
     InspectionParams,
 )
-from tidings.protocols.inspection.messages import ROWS_BYTES_MAX, Inspect, Report, Whereabouts
+from tidings.protocols.inspection.messages import ROWS_BYTES_MAX, Inspect, Report, TransportReport, Whereabouts
 from tidings.protocols.inspection.rows import (
     AdvertisementRow,
     BrokerRow,
@@ -34,6 +35,7 @@ from tidings.protocols.inspection.rows import (
     CounterRow,
     LinkRow,
     SubscriptionRow,
+    TransportRow,
 )
 
 OWN = BrokerRow(broker="b1", listen="127.0.0.1:7411", http="127.0.0.1:9411")
@@ -150,12 +152,37 @@ def test_somebody_who_is_not_attached_gets_no_answer() -> None:
     assert make().handle(1.0, Received("eve", question)) == [Drop(question, NO_SUCH_CLIENT)]
 
 
+def test_clients_tell_of_their_transports_and_the_broker_says_whose_it_is() -> None:
+    inspection = make()
+    inspection.handle(1.0, ClientUp("bob", "bob"))
+    told = TransportRow(client="not bob", kind="stream", publisher="pub", lost=3)
+    report = TransportReport(msgspec.json.encode([told]))
+    assert inspection.handle(1.0, Received("bob", report)) == []
+    assert rows(inspection, "transport", TransportRow) == [msgspec.structs.replace(told, client="bob")]
+    latest = TransportReport(b'[{"kind":"client","a column of tomorrow":1}]')
+    assert inspection.handle(2.0, Received("bob", latest)) == []
+    assert rows(inspection, "transport", TransportRow) == [TransportRow(client="bob", kind="client")]
+    inspection.handle(3.0, ClientDown("bob"))
+    assert rows(inspection, "transport", TransportRow) == []
+
+
+@pytest.mark.parametrize("text", [b"", b"[1]", b'[{"lost":3}]', b'[{"kind":"x"}' + b',{"kind":"x"}' * 100 + b"]"])
+def test_a_report_that_is_none_is_dropped(text: bytes) -> None:
+    inspection = make()
+    inspection.handle(1.0, ClientUp("bob", "bob"))
+    report = TransportReport(text)
+    assert inspection.handle(1.0, Received("bob", report)) == [Drop(report, BAD_REPORT)]
+    assert inspection.handle(1.0, Received("eve", report)) == [Drop(report, NO_SUCH_CLIENT)]
+    assert rows(inspection, "transport", TransportRow) == []
+
+
 def test_an_unknown_table_is_answered_with_those_that_there_are() -> None:
     inspection = make(views={"counters": lambda argument: []})
     inspection.handle(1.0, ClientUp("ann", "ann"))
     answer = problem(inspection, "ann", "cutlery")
     assert answer == (
-        "there is no table 'cutlery' here; there are broker, links, clients, subscriptions, advertisements, counters"
+        "there is no table 'cutlery' here; "
+        "there are broker, links, clients, subscriptions, advertisements, transport, counters"
     )
 
 

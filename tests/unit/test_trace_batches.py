@@ -6,6 +6,7 @@ import pytest
 
 from tidings.machine.effects import Deliver
 from tidings.machine.publications import encode_head
+from tidings.nodes.carried.items import Carried
 from tidings.protocols.delivery.messages import Accepted
 from tidings.protocols.delivery.session.items import Arrived, PublishBatch
 from tidings.trace.batches import UNREADABLE
@@ -43,6 +44,16 @@ def test_each_event_of_a_delivered_batch_has_a_row_under_the_key_it_was_publishe
     assert (named.kind, named.message, named.key, named.size_bytes) == ("deliver", "Event", "/station 7", 4)
     assert named.detail == '{"accepted_at":20.25,"publisher":"station","subscription":3,"number":8}'
     assert nameless.key == "station 9"
+
+
+def test_what_did_not_come_straight_says_how_it_came() -> None:
+    held = Carried(3, "station", 20.25, (8,), (QUAKE,), (b"",), "direct", 0.5, 0.25)
+    repaired = Carried(3, "station", 20.25, (0, 0), (QUAKE, NAMELESS), (b"", b""), "repaired", 0.0, 0.0)
+    first, named, nameless = recorded(Deliver(held), Deliver(repaired))
+    about = '{"accepted_at":20.25,"publisher":"station","subscription":3,'
+    assert first.detail == about + '"latch":0.5,"hold":0.25,"late":false,"number":8}'
+    assert named.detail == about + '"latch":0.0,"hold":0.0,"late":false,"repaired":true,"way":"repaired"}'
+    assert (named.key, nameless.key) == ("/station 7", None)
 
 
 def test_what_is_no_encoded_event_is_recorded_as_such() -> None:

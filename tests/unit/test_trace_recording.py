@@ -136,6 +136,12 @@ def test_a_note_has_its_kind_and_its_fields_in_sorted_order() -> None:
     )
 
 
+def test_a_note_about_an_event_has_the_key_of_the_event() -> None:
+    assert of_effect(1.0, "a", Note("request", {"key": "/station 7", "round": 2})) == Record(
+        time=1.0, node="a", kind="note", message="request", key="/station 7", detail='{"round":2}'
+    )
+
+
 @pytest.mark.parametrize(
     "other", [SetTimer("round", 1.0), CancelTimer("round"), Save("x", b""), Connect("b"), Saved("x"), Suspected("b")]
 )

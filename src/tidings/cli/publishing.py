@@ -11,10 +11,11 @@ import typer
 
 from tidings import UsageError
 from tidings.cli.output import Json, print_json
-from tidings.cli.reaching import Reach, connect, reaching
+from tidings.cli.reaching import OrderedOption, PacedOption, Reach, ReliableOption, connect, reaching
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.client.client import Client
+from tidings.net.client.connecting import Connecting
 
 LINE_BYTES_MAX = 2 * 1024 * 1024
 """One event as a line of JSON."""
@@ -48,14 +49,18 @@ def pub(
         bool, typer.Option("--receipt", help="Wait until the brokers of all who want it have it.")
     ] = False,
     name: Annotated[str | None, typer.Option(help="Our name as a publisher; by default a new one.")] = None,
+    ordered: OrderedOption = False,
+    reliable: ReliableOption = False,
+    paced: PacedOption = False,
     json: Json = False,
     *,
     reach: Reach,
 ) -> None:
     """Publish one event, or with --lines as many as come on stdin.
 
-    A value that reads as a number, true or false is one; in double quotes it stays text: code='"007"'. Ends when the
-    broker has accepted everything. Exit code: 1 if it declined something, 3 if no broker answers, 4 if we may not.
+    A value that reads as a number, true or false is one; in double quotes it stays text: code='"007"'. --reliable and
+    --paced are ordered as well; what we published can be repaired only as long as we run. Ends when the broker has
+    accepted everything. Exit code: 1 if it declined something, 3 if no broker answers, 4 if we may not.
 
     \b
     Example:
@@ -67,7 +72,8 @@ def pub(
         raise UsageError("give attributes as NAME=VALUE, such as type=quake, or --lines to read events from stdin")
     body = read_payload(payload, payload_file)
     first = None if lines else Event(read_attributes(attributes or ()), body)
-    published = asyncio.run(publish(reach, first, advertise, receipt, name))
+    connection = connect(reach, name, ordered or reliable or paced, reliable, paced)
+    published = asyncio.run(publish(connection, first, advertise, receipt))
     if json:
         print_json(published)
     else:
@@ -109,10 +115,8 @@ def read_payload(text: str | None, file: Path | None) -> bytes:
     return (text or "").encode()
 
 
-async def publish(
-    reach: Reach, first: Event | None, advertise: str | None, receipt: bool, name: str | None
-) -> Published:
-    async with connect(reach, name) as client:
+async def publish(connection: Connecting, first: Event | None, advertise: str | None, receipt: bool) -> Published:
+    async with connection as client:
         if advertise is not None:
             await client.advertise(advertise)
         published = Published(client.name, reached=receipt)

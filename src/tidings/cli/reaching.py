@@ -23,6 +23,12 @@ from tidings.net.keys import read_token_file, signer
 from tidings.net.tls import Tls
 from tidings.protocols.access.judging import BEHIND_PRINCIPAL
 
+OrderedOption = Annotated[
+    bool, typer.Option("--ordered", help="Through the transport: events of each publisher in its order.")
+]
+ReliableOption = Annotated[bool, typer.Option("--reliable", help="Likewise, and lost events are recovered.")]
+PacedOption = Annotated[bool, typer.Option("--paced", help="Likewise, and publishers send what receivers can take.")]
+
 DEFAULT = f"127.0.0.1:{PORT_DEFAULT}"
 
 
@@ -73,7 +79,9 @@ def make_reach(
     return Reach(broker, access, token, token_key, wait)
 
 
-def connect(reach: Reach, name: str | None = None) -> Connecting:
+def connect(
+    reach: Reach, name: str | None = None, ordered: bool = False, reliable: bool = False, paced: bool = False
+) -> Connecting:
     """A client of that broker."""
     if reach.broker.startswith((MEMORY, PLAIN, SECURE)):
         url = reach.broker
@@ -90,6 +98,9 @@ def connect(reach: Reach, name: str | None = None) -> Connecting:
         tls=reach.access.tls,
         insecure=reach.access.insecure,
         timeout=reach.wait,
+        ordered=ordered,
+        reliable=reliable,
+        paced=paced,
     )
 
 

@@ -17,9 +17,10 @@ from rich.table import Table
 
 from tidings import UsageError, parse
 from tidings.cli.output import JsonLines, json_line
-from tidings.cli.reaching import Reach, connect, reaching
+from tidings.cli.reaching import OrderedOption, PacedOption, Reach, ReliableOption, connect, reaching
 from tidings.cli.spans import read_instant
 from tidings.net.client.client import QUEUE_MAX, Client
+from tidings.net.client.connecting import Connecting
 from tidings.net.client.subscription import Delivered, Subscription
 from tidings.protocols.delivery.messages import Policy
 
@@ -61,6 +62,9 @@ def sub(
     ] = "wait",
     queue: Annotated[int, typer.Option(min=1, help="Events that may wait at the broker.")] = QUEUE_MAX,
     name: Annotated[str | None, typer.Option(help="Our name as a subscriber; by default a new one.")] = None,
+    ordered: OrderedOption = False,
+    reliable: ReliableOption = False,
+    paced: PacedOption = False,
     json: JsonLines = False,
     *,
     reach: Reach,
@@ -68,8 +72,9 @@ def sub(
     """Show events that match a filter as they come, until Ctrl-C.
 
     The receipt (who installed the subscription, and from when on nothing is missed) goes to stderr, and so does word
-    of a broker that is lost or found again; the subscription then continues where it was. Exit code: 3 if no broker
-    answers, 4 if we may not.
+    of a broker that is lost or found again; the subscription then continues where it was. --reliable and --paced are
+    ordered as well; an event that did not come straight says on which way it came. Exit code: 3 if no broker answers,
+    4 if we may not.
 
     \b
     Example:
@@ -89,8 +94,9 @@ def sub(
         "queue_max": queue,
     }
     watcher = Watcher(json, count)
+    connection = connect(reach, name, ordered or reliable or paced, reliable, paced)
     try:
-        is_complete = asyncio.run(watcher.run(reach, filter, asked, name, timeout))
+        is_complete = asyncio.run(watcher.run(connection, filter, asked, timeout))
     except KeyboardInterrupt:
         is_complete = True
     watcher.conclude()
@@ -119,11 +125,9 @@ class Watcher:
         self.seen = 0
         self.missed: dict[str, int] = {}
 
-    async def run(
-        self, reach: Reach, filter: str, asked: dict[str, Any], name: str | None, timeout: float | None
-    ) -> bool:
+    async def run(self, connection: Connecting, filter: str, asked: dict[str, Any], timeout: float | None) -> bool:
         """Whether all came that was waited for."""
-        async with connect(reach, name) as client:
+        async with connection as client:
             self.subscription = await client.subscribe(filter, **asked)
             say(receipt_text(client, self.subscription))
             looking = asyncio.create_task(self.look_after(client, self.subscription))
@@ -182,7 +186,21 @@ class Watcher:
 
     def conclude(self) -> None:
         missed = "".join(f"; missed {number}: {reason}" for reason, number in self.missed.items())
-        say(f"{self.seen} events{missed}")
+        say(f"{self.seen} events{missed}{self.ways()}")
+
+    def ways(self) -> str:
+        """What the transport did, if there was one and it had something to do."""
+        if self.subscription is None:
+            return ""
+        counts = self.subscription.counts
+        parts = {
+            "late": counts.late,
+            "lost": counts.lost,
+            "repaired": counts.repaired,
+            "from history": counts.from_history,
+            "given up": counts.given_up,
+        }
+        return "".join(f"; {number} {what}" for what, number in parts.items() if number)
 
 
 def say(text: str) -> None:
@@ -207,7 +225,8 @@ def attributes_text(event: Delivered) -> str:
 
 def event_line(event: Delivered) -> str:
     payload = f"  ({len(event.payload)} bytes)" if event.payload else ""
-    return f"{time_text(event.accepted_at)}  {event.publisher}/{event.number}  {attributes_text(event)}{payload}"
+    way = f"  [{event.way}]" if event.way != "direct" else ""
+    return f"{time_text(event.accepted_at)}  {event.publisher}/{event.number}  {attributes_text(event)}{payload}{way}"
 
 
 def event_json(event: Delivered) -> dict[str, Any]:
@@ -217,6 +236,8 @@ def event_json(event: Delivered) -> dict[str, Any]:
         "accepted_at": event.accepted_at,
         "attributes": event.attributes,
     }
+    if event.way != "direct":
+        shown["way"] = event.way
     if event.payload:
         try:
             shown["payload"] = event.payload.decode()

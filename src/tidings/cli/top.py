@@ -1,7 +1,7 @@
-"""`tidings top`: what all brokers are doing right now.
+"""`tidings top`: what all brokers are doing right now, and the transports of their clients.
 
 Two looks at the counters of every broker, a period apart, give rates; the second also tells what waits and what was
-dropped.
+dropped. Clients that have a transport tell their broker how it fares; that makes a second table.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
@@ -23,9 +23,13 @@ from tidings.cli.output import JsonLines, json_line, table_lines
 from tidings.cli.reaching import Reach, reaching
 from tidings.net.inspecting import Access, Inspector, NotInspected, crawl
 from tidings.protocols.inspection.network import Network
-from tidings.protocols.inspection.rows import CounterRow
+from tidings.protocols.inspection.rows import CounterRow, TransportRow
 
 HEADER = ("broker", "links", "clients", "subs", "in/s", "out/s", "kB/s out", "busy", "waiting", "dropped", "state")
+TRANSPORT_HEADER = (
+    *("client", "publisher or flow", "hold", "loss", "round trip", "cache", "hits"),
+    *("lost", "recovered", "given up", "rate/s", "quota/s", "queue", "withheld", "state"),
+)
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -61,7 +65,9 @@ def top(
     """Show rates, queues and drops of all brokers that can be reached, until Ctrl-C.
 
     Messages in and out, the share of the time in which a broker works, publications that wait for slow clients, and
-    what was dropped, by reason (with --json). Exit code: 3 if no broker answers.
+    what was dropped, by reason (with --json). Below, for clients with a transport, a line for the client and one for
+    each publisher and flow: how long events are held back, losses, round trips, caches, quotas. Exit code: 3 if no
+    broker answers.
 
     \b
     Example:
@@ -85,12 +91,13 @@ async def watch(addresses: Sequence[str], access: Access, period: float, once: b
             await asyncio.sleep(period)
             after, after_at = await sample(addresses, access), time.monotonic()
             loads = measure(before, after, after_at - before_at)
+            carried = [row for reported in after[0].brokers.values() for row in reported.transport]
             if as_json:
-                print(json_line({"at": time.time(), "brokers": loads}), flush=True)
+                print(json_line({"at": time.time(), "brokers": loads, "transport": carried}), flush=True)
             elif live is None:
-                print("\n".join(table_lines(HEADER, [cells(load) for load in loads])), flush=True)
+                print("\n".join(text_lines(loads, carried)), flush=True)
             else:
-                live.update(draw(loads), refresh=True)
+                live.update(Group(draw(loads), *([draw_transport(carried)] if carried else [])), refresh=True)
             if once:
                 return
             before, before_at = after, after_at
@@ -112,7 +119,7 @@ Sample = tuple[Network, dict[str, list[CounterRow]]]
 
 
 async def sample(addresses: Sequence[str], access: Access) -> Sample:
-    network = await crawl(addresses, access, ("links", "clients", "subscriptions", "queues"))
+    network = await crawl(addresses, access, ("links", "clients", "subscriptions", "queues", "transport"))
     if not network.brokers:
         first = network.unreached[0]
         raise NotInspected(first.address, first.problem, first.is_refused)
@@ -180,6 +187,47 @@ def cells(load: Load) -> list[str]:
         f"{sum(load.dropped.values()):,.0f}",
         load.problem or "ready",
     ]
+
+
+def transport_cells(row: TransportRow) -> list[str]:
+    """A client first, what belongs to it below; columns that mean nothing for a row are empty."""
+    is_client, is_stream = row.kind == "client", row.kind == "stream"
+    is_flow = not is_client and not is_stream
+    is_published = row.kind == "flow as publisher"
+    state = row.problem or ("; ".join(filter(None, [row.modes, f"{row.more} rows more" if row.more else ""])))
+    return [
+        row.client if is_client else "",
+        row.publisher if is_stream else " ".join(filter(None, [row.publisher, row.flow])),
+        f"{1000 * row.hold:.1f} ms" if is_stream else "",
+        f"{row.loss_event_rate:.2%}" if is_stream else "",
+        f"{1000 * row.round_trip:.1f} ms" if is_stream and row.round_trip else "",
+        f"{row.cache}" if is_client else f"{row.cache}/{row.cache_max}" if is_stream else "",
+        f"{row.hits}/{row.requests}" if is_stream else "",
+        f"{row.lost:,}" if is_stream else "",
+        f"{row.recovered:,}" if is_stream else "",
+        f"{row.given_up:,}" if is_stream else "",
+        f"{row.rate:,.1f}" if is_flow else "",
+        f"{row.quota:,.1f}" if is_flow else "",
+        f"{row.queue:,}" if is_published else "",
+        f"{row.withheld:,}" if is_client else "",
+        state if is_client else "limits it" if row.is_limiting else "",
+    ]
+
+
+def text_lines(loads: Sequence[Load], carried: Sequence[TransportRow]) -> list[str]:
+    lines = table_lines(HEADER, [cells(load) for load in loads])
+    if carried:
+        lines += ["", *table_lines(TRANSPORT_HEADER, list(map(transport_cells, carried)))]
+    return lines
+
+
+def draw_transport(carried: Sequence[TransportRow]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in TRANSPORT_HEADER:
+        table.add_column(name, justify="left" if name in ("client", "publisher or flow", "state") else "right")
+    for row in carried:
+        table.add_row(*transport_cells(row), style="red" if row.problem else "")
+    return table
 
 
 def draw(loads: Sequence[Load]) -> Table:

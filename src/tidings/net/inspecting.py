@@ -44,6 +44,7 @@ from tidings.protocols.inspection.rows import (
     RouteRow,
     Row,
     SubscriptionRow,
+    TransportRow,
 )
 
 ANSWER_TIMEOUT = 10.0
@@ -63,6 +64,7 @@ TABLES: dict[str, type[Row]] = {
     "subscriptions": SubscriptionRow,
     "advertisements": AdvertisementRow,
     "routes": RouteRow,
+    "transport": TransportRow,
     "queues": QueueRow,
     "publishers": PublisherRow,
 }

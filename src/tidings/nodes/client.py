@@ -26,4 +26,5 @@ class ClientNode(Node):
     ) -> None:
         self.guest = Guest(node_id, access, rng, sign)
         self.session = Session(delivery, rng, first_publication, is_repeating)
+        self.publishing = self.session.publishing
         super().__init__({"access": self.guest, "delivery": self.session})

@@ -16,6 +16,7 @@ from tidings.machine.effects import Deliver
 from tidings.machine.publications import BadPublication, event_of
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
+from tidings.nodes.carried.items import Carried
 from tidings.protocols.delivery.session.items import Arrived, PublishBatch
 from tidings.trace.describing import describe_event, key_text
 from tidings.trace.record import Record
@@ -36,13 +37,25 @@ def published(now: float, node: NodeId, batch: PublishBatch) -> Iterator[Record]
 
 
 def delivered(now: float, node: NodeId, effect: Deliver) -> Iterator[Record]:
-    batch: Arrived = effect.item
-    about = {"accepted_at": batch.accepted_at, "publisher": batch.publisher, "subscription": batch.subscription}
+    batch: Arrived | Carried = effect.item
+    about: dict[str, Any] = {
+        "accepted_at": batch.accepted_at,
+        "publisher": batch.publisher,
+        "subscription": batch.subscription,
+    }
+    if isinstance(batch, Carried):
+        about |= {"latch": batch.latch, "hold": batch.held, "late": batch.way == "late"}
+        if batch.way in ("repaired", "history"):
+            about |= {"repaired": True, "way": batch.way}
     for number, head, payload in zip(batch.numbers, batch.heads, batch.payloads, strict=True):
         event = readable(head)
         key = None if event is None else describe_event(event)[1]
-        detail = encode({**about, "number": number}).decode()
-        yield row(now, node, "deliver", key or key_text(f"{batch.publisher} {number}"), payload, detail, event)
+        # What was repaired has no number, and no name but its own.
+        is_numbered = bool(number) or isinstance(batch, Arrived)
+        if is_numbered:
+            key = key or key_text(f"{batch.publisher} {number}")
+        detail = encode({**about, "number": number} if is_numbered else about).decode()
+        yield row(now, node, "deliver", key, payload, detail, event)
 
 
 def readable(head: bytes) -> Event | None:
@@ -68,7 +81,7 @@ def row(
 
 
 PUBLISHED: dict[type, Taker] = {PublishBatch: published}
-DELIVERED: dict[type, Taker] = {Arrived: delivered}
+DELIVERED: dict[type, Taker] = {Arrived: delivered, Carried: delivered}
 
 
 def taker(thing: Any) -> Taker | None:

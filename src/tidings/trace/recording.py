@@ -132,7 +132,12 @@ def lost_row(now: float, node: NodeId, lost: Lost) -> Row:
 
 
 def note_row(now: float, node: NodeId, note: Note) -> Row:
-    return now, node, "note", None, note.kind, None, None, None, detail_text(note.fields)
+    """A field `key` is the key of the row: a note about an event stands with the other rows of that event."""
+    key, fields = note.fields.get("key"), note.fields
+    if key is None:
+        return now, node, "note", None, note.kind, None, None, None, detail_text(fields)
+    others = {name: value for name, value in fields.items() if name != "key"}
+    return now, node, "note", None, note.kind, key_text(key), None, None, detail_text(others)
 
 
 def link_row(now: float, node: NodeId, link: LinkUp | LinkDown) -> Row:

@@ -72,6 +72,7 @@ REGISTRY.add(0x0425, delivery.FetchedFar)
 REGISTRY.add(0x0500, inspection.Inspect)
 REGISTRY.add(0x0501, inspection.Report)
 REGISTRY.add(0x0502, inspection.Whereabouts)
+REGISTRY.add(0x0503, inspection.TransportReport)
 
 REGISTRY.add(0x0600, overlay.TreeOffer)
 REGISTRY.add(0x0601, overlay.RenewTree)

@@ -9,6 +9,7 @@ from typing import Any
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input
+from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.entries import Entry, to_us
@@ -26,7 +27,8 @@ OURS, OTHERS = {"a": 1}, {"a": 2}
 
 
 def params_of(record: int = 5, **ordering: Any) -> TransportParams:
-    return TransportParams(record=record, ordering=OrderingParams(**ordering))
+    profile = BloomProfile(bits=128)
+    return TransportParams(record=record, profile=profile, tells_ranges=False, ordering=OrderingParams(**ordering))
 
 
 class Publisher:

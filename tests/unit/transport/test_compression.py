@@ -13,6 +13,7 @@ from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.publishing import Publishing
 
 ROW = 0xF0F0
+PROFILE = BloomProfile(bits=128)
 
 
 def test_equal_rows_are_written_once() -> None:
@@ -32,8 +33,7 @@ def test_rows_that_differ_little_are_merged_and_others_are_not() -> None:
 
 
 def test_events_that_differ_in_a_value_share_a_row_until_it_is_too_full() -> None:
-    profile = TransportParams().profile
-    rows = [bits_of_event(Event({"symbol": "AMD", "price": price, "volume": 100}), profile) for price in range(30)]
+    rows = [bits_of_event(Event({"symbol": "AMD", "price": price, "volume": 100}), PROFILE) for price in range(30)]
     record = compress(list(range(30)), rows, 16)
     assert len(record) < 30 * 20 / 3
     for entry, row in zip(expand(record, 30, 16, 100, 30), rows, strict=True):
@@ -68,7 +68,7 @@ def depart(publishing: Publishing, rows: list[int]) -> list[bytes]:
 
 
 def test_records_are_compressed_only_where_that_is_shorter() -> None:
-    params = TransportParams(record=5, is_compressed=True)
+    params = TransportParams(record=5, profile=PROFILE, is_compressed=True)
     (*_, alike) = depart(Publishing(7, params), [ROW] * 6)
     (*_, different) = depart(Publishing(7, params), [0xFFF << 12 * number for number in range(6)])
     assert len(alike) < len(different) == 40 + 5 * 20

@@ -455,7 +455,7 @@ def test_feedback_that_cannot_be_meant_is_dropped() -> None:
     for message, reason in (
         (Feedback(1, 99, 0.0, 0.1, (report,), size_bytes), NOT_FOR_US),
         (Feedback(1, ME, 0.0, 0.1, (Report(report.flow, 20.0, 1 << 300),), 60), OTHER_PROFILE),
-        (Feedback(1, ME, 0.0, 0.1, (Report(report.flow, 20.0, 2**128 - 1),), size_bytes), OTHER_PROFILE),
+        (Feedback(1, ME, 0.0, 0.1, (Report(report.flow, 20.0, 2**256 - 1),), size_bytes), OTHER_PROFILE),
         (Feedback(1, ME, 0.0, 0.1, (Report(report.flow + 1, 20.0, report.bits),), size_bytes), FORGED_FLOW),
     ):
         desk.drops.clear()

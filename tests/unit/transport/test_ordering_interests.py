@@ -104,7 +104,7 @@ def test_record_of_topics_tells_whether_a_missing_event_is_ours() -> None:
 
 def test_rows_of_another_size_are_as_if_there_were_no_record() -> None:
     ours = TransportParams(record=5)
-    theirs = TransportParams(record=5, profile=BloomProfile(bits=256))
+    theirs = TransportParams(record=5, profile=BloomProfile(bits=128))
     publisher, receiver = Publisher(theirs), Receiver(ours)
     publisher.send_all((0.0, 0.001, 0.002), OURS)
     receiver.at(0.100, publisher.heard(1))

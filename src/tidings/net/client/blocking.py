@@ -13,10 +13,10 @@ loop and waits. Any thread may call; two threads that iterate over the same subs
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from tidings.model.event import Event
 from tidings.model.filter import Filter
@@ -30,6 +30,12 @@ from tidings.net.client.subscription import Delivered, SubscriptionCounts, Subsc
 from tidings.net.client.subscription import Subscription as AsyncSubscription
 from tidings.net.errors import Closed
 from tidings.protocols.delivery.messages import Guarantee, Policy, Receipt
+from tidings.protocols.transport.params import TransportParams
+from tidings.protocols.transport.signals import Quality
+from tidings.protocols.transport.views import TransportState
+
+if TYPE_CHECKING:
+    from tidings.net.client.carrying import Ordered
 
 TAKEN_MAX = 256
 """Events that an iteration takes from the loop at once."""
@@ -98,6 +104,19 @@ class Subscription:
                     return
             yield self.taken.popleft()
 
+    def set_modes(
+        self,
+        *,
+        ordered: bool | None = None,
+        reliable: bool | None = None,
+        paced: bool | None = None,
+        priority: float | None = None,
+    ) -> None:
+        async def change() -> None:
+            self.inner.set_modes(ordered=ordered, reliable=reliable, paced=paced, priority=priority)
+
+        self.thread.run(change())
+
     def unsubscribe(self) -> None:
         self.thread.run(self.inner.unsubscribe())
 
@@ -129,6 +148,10 @@ class Client:
         policy: Policy = "wait",
         queue_max: int = QUEUE_MAX,
         window: int = WINDOW,
+        ordered: bool | None = None,
+        reliable: bool | None = None,
+        paced: bool | None = None,
+        priority: float = 1.0,
     ) -> Subscription:
         work = self.inner.subscribe(
             filter,
@@ -139,6 +162,10 @@ class Client:
             policy=policy,
             queue_max=queue_max,
             window=window,
+            ordered=ordered,
+            reliable=reliable,
+            paced=paced,
+            priority=priority,
         )
         return Subscription(self.thread, self.thread.run(work))
 
@@ -202,6 +229,29 @@ class Client:
 
     def flush(self) -> None:
         self.thread.run(self.inner.flush())
+
+    def transport_state(self) -> TransportState:
+        async def look() -> TransportState:
+            return self.inner.transport_state()
+
+        return self.thread.run(look())
+
+    def configure_transport(
+        self,
+        params: TransportParams | None = None,
+        *,
+        ordered: "Ordered | None" = None,
+        reliable: bool | None = None,
+        paced: bool | None = None,
+    ) -> None:
+        async def change() -> None:
+            self.inner.configure_transport(params, ordered=ordered, reliable=reliable, paced=paced)
+
+        self.thread.run(change())
+
+    def on_quality(self, callback: Callable[[Quality], None]) -> None:
+        """The callback runs on the thread of the client's loop, and must not wait for anything."""
+        self.inner.on_quality(callback)
 
     def close(self) -> None:
         try:

@@ -20,7 +20,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
 
 from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
 from tidings.model.errors import UsageError
@@ -36,6 +38,7 @@ from tidings.net.client.subscription import Subscription
 from tidings.net.client.tickets import Tickets, error_of
 from tidings.net.errors import ClientError, Closed, NotConfirmed, NotPermitted, NotReachable, TooSlow
 from tidings.net.host import Host
+from tidings.nodes.carried.items import Carried
 from tidings.nodes.client import ClientNode
 from tidings.protocols.delivery.messages import Accepted, Declined, Guarantee, Missed, Policy, Receipt
 from tidings.protocols.delivery.session.items import (
@@ -51,6 +54,14 @@ from tidings.protocols.delivery.session.items import (
     Took,
 )
 from tidings.protocols.delivery.session.session import TOO_SLOW
+from tidings.protocols.transport.params import TransportParams
+from tidings.protocols.transport.plain import has_marks, take_off
+from tidings.protocols.transport.signals import Quality
+from tidings.protocols.transport.views import TransportState
+
+if TYPE_CHECKING:
+    from tidings.net.client.carrying import Carrying, Ordered
+    from tidings.nodes.carried.client import CarriedClient
 
 QUEUE_MAX = 10_000
 """Events of a subscription that wait at the broker."""
@@ -66,7 +77,12 @@ class Client:
     """Made by `connect`. `name` is what others see as the publisher of its events."""
 
     def __init__(
-        self, host: Host, items: Items, machine: ClientNode, brokers: str, left: Callable[[], None] | None = None
+        self,
+        host: Host,
+        items: Items,
+        machine: "ClientNode | CarriedClient",
+        brokers: str,
+        left: Callable[[], None] | None = None,
     ) -> None:
         """`brokers` is where they are, for people; `left` is called, on another thread, when we have gone."""
         self.host, self.machine, self.brokers, self.left, self.name = host, machine, brokers, left, host.node_id
@@ -79,7 +95,9 @@ class Client:
         """Why there is no connection, where there is none."""
         self.is_served = asyncio.Event()
         self.is_closing = False
-        self.outgoing = Outgoing(machine.session.publishing, asyncio.get_running_loop(), self.hand_over)
+        self.carrying: Carrying | None = None
+        """The transport, if there is one."""
+        self.outgoing = Outgoing(machine.publishing, asyncio.get_running_loop(), self.hand_over)
         self.advertisements = Advertisements(self.ask, self.outgoing.leave)
         self.reader = Reader(self.tickets, self.inject, self.check_open)
         items.stopped = self.host_stopped
@@ -99,6 +117,33 @@ class Client:
             TurnedAway: self.turned_away,
         }
 
+    # The transport.
+
+    def transport_state(self) -> TransportState:
+        """What can be seen of the transport now: publishers, flows, caches."""
+        return self.carried("transport_state").state()
+
+    def configure_transport(
+        self,
+        params: TransportParams | None = None,
+        *,
+        ordered: "Ordered | None" = None,
+        reliable: bool | None = None,
+        paced: bool | None = None,
+    ) -> None:
+        """Other parameters from now on, as a publisher and for subscriptions to come; those that are open keep their
+        modes (`subscription.set_modes`)."""
+        self.carried("configure_transport").configure(params, ordered, reliable, paced)
+
+    def on_quality(self, callback: Callable[[Quality], None]) -> None:
+        """Call this for each loss, its end, and each change of a rate."""
+        self.carried("on_quality").listeners.append(callback)
+
+    def carried(self, what: str) -> "Carrying":
+        if self.carrying is None:
+            raise UsageError(f"{what}: this client has no transport; connect(..., ordered=True)")
+        return self.carrying
+
     # Subscribing.
 
     async def subscribe(
@@ -112,12 +157,19 @@ class Client:
         policy: Policy = "wait",
         queue_max: int = QUEUE_MAX,
         window: int = WINDOW,
+        ordered: bool | None = None,
+        reliable: bool | None = None,
+        paced: bool | None = None,
+        priority: float = 1.0,
     ) -> Subscription:
         """Returns when the network has installed it. Everything that is published from then on arrives ("installed"),
         or whatever happens to come ("none"); or everything since a time, or behind the positions of publishers
         (`subscription.positions` of an earlier subscription). Members of a `group` all get the same events. The
         policy says what the broker does when `queue_max` events wait there: wait for us (and fetch what was left out
-        later), drop the oldest or the newest, or end the subscription."""
+        later), drop the oldest or the newest, or end the subscription.
+
+        With a transport (`connect(..., ordered=True)`), `ordered`, `reliable` and `paced` are those of the client where
+        they are not given; `priority` is the weight of this filter when what we can take is divided among ours."""
         asked = parse(filter) if isinstance(filter, str) else filter
         if guarantee is None or guarantee == "installed":
             guarantee = "installed" if since is None and after is None else "reference"
@@ -128,6 +180,10 @@ class Client:
         if window < 1 or queue_max < 1:
             raise UsageError(f"subscribe: window={window}, queue_max={queue_max}; give at least 1 of each")
         subscription = Subscription(asked.text(), window, self.took, self.unsubscribe)
+        if self.carrying is not None:
+            self.carrying.equip(subscription, ordered, reliable, paced, priority)
+        elif ordered or reliable or paced:
+            raise UsageError("subscribe: order, recovery and pacing need a transport; connect(..., ordered=True)")
         positions = tuple((after or {}).items())
 
         def begun(number: int) -> None:
@@ -137,8 +193,10 @@ class Client:
         try:
             receipt = await self.ask(
                 "subscribe",
-                lambda ticket: OpenSubscription(
-                    ticket, asked.text(), guarantee, since, positions, group or "", policy, queue_max, window
+                lambda ticket: subscription.opening(
+                    OpenSubscription(
+                        ticket, asked.text(), guarantee, since, positions, group or "", policy, queue_max, window
+                    )
                 ),
                 begun,
             )
@@ -220,11 +278,16 @@ class Client:
         if not self.advertisements.open:
             await asyncio.shield(self.advertisements.begin_everything())
         head, advertisement = self.advertisements.heads.find(attributes)
-        outgoing, size_bytes = self.outgoing, len(head) + len(payload)
+        outgoing, size_bytes, carrying = self.outgoing, len(head) + len(payload), self.carrying
         if self.is_closing or self.error is not None or not outgoing.has_room(size_bytes):
             self.check_open("publish")
             await outgoing.wait_for_room(size_bytes)
+        if carrying is not None and carrying.is_limiting:
+            await carrying.wait_for_turn(head, payload)
         batch, place = outgoing.put(advertisement, head, payload, receipt)
+        if carrying is not None and carrying.is_limiting:
+            # Each takes its place in the queues of its flows before the next one is looked at.
+            outgoing.leave()
         if receipt:
             await batch.confirmed(place)
         elif batch.is_large:
@@ -244,8 +307,12 @@ class Client:
                 await asyncio.shield(self.advertisements.begin_everything())
             advertisement = next(iter(self.advertisements.open.values()))
         self.outgoing.leave()
+        carrying = self.carrying
         for part in self.outgoing.portions(heads, payloads):
             self.check_open("publish_encoded")
+            if carrying is not None and carrying.is_limiting:
+                await carrying.publish_slowly(advertisement.number, heads[part], payloads[part])
+                continue
             batch = Batch(advertisement.number, heads[part], payloads[part])
             await self.outgoing.wait_for_room(batch.size_bytes, len(batch.heads))
             self.hand_over(batch)
@@ -253,7 +320,8 @@ class Client:
             await asyncio.sleep(0)
 
     def try_publish(self, attributes: dict[str, Value] | Event, payload: bytes = b"") -> bool:
-        """Publish if that is possible at once. False while the window is full, or nothing is advertised yet."""
+        """Publish if that is possible at once. False while the window is full, or the queue of one of its flows (with
+        `paced`), or nothing is advertised yet."""
         if isinstance(attributes, Event):
             payload, attributes = attributes.payload, attributes.attributes
         self.check_open("publish")
@@ -261,10 +329,16 @@ class Client:
             self.advertisements.begin_everything()
             return False
         head, advertisement = self.advertisements.heads.find(attributes)
+        carrying = self.carrying
+        is_limiting = carrying is not None and carrying.is_limiting
         if not self.outgoing.has_room(len(head) + len(payload)):
             self.outgoing.leave()
             return False
+        if carrying is not None and is_limiting and not carrying.may_leave(head, payload):
+            return False
         self.outgoing.put(advertisement, head, payload)
+        if is_limiting:
+            self.outgoing.leave()
         return True
 
     async def flush(self) -> None:
@@ -337,7 +411,7 @@ class Client:
             with suppress(TimeoutError, ClientError):
                 async with asyncio.timeout(CLOSE_TIMEOUT):
                     await self.outgoing.wait_until_accepted()
-            unaccepted = self.machine.session.publishing.count
+            unaccepted = self.machine.publishing.count
         await self.leave()
         if unaccepted:
             raise NotConfirmed(
@@ -365,10 +439,19 @@ class Client:
 
     # What the machine tells us.
 
-    def arrived(self, item: Arrived) -> None:
+    def arrived(self, item: Arrived | Carried) -> None:
         subscription = self.subscriptions.get(item.subscription)
-        if subscription is not None:
-            subscription.arrived(item)
+        if subscription is None:
+            return
+        if self.carrying is None and has_marks(item.heads):
+            bare = without_transport(item)
+            if len(bare.numbers) < len(item.numbers):
+                subscription.counts.foreign += len(item.numbers) - len(bare.numbers)
+                self.took(subscription, len(item.numbers) - len(bare.numbers))
+            if not bare.numbers:
+                return
+            item = bare
+        subscription.arrived(item)
 
     def missed(self, item: Missed) -> None:
         subscription = self.subscriptions.get(item.subscription)
@@ -413,3 +496,10 @@ class Client:
         self.outgoing.fail(error)
         for subscription in self.subscriptions.values():
             subscription.end(self.error)
+
+
+def without_transport(item: Arrived | Carried) -> Arrived | Carried:
+    """What of it is for an application, as it was published."""
+    places, heads, payloads = take_off(item.heads, item.payloads)
+    numbers = tuple([item.numbers[place] for place in places])
+    return msgspec.structs.replace(item, numbers=numbers, heads=tuple(heads), payloads=tuple(payloads))

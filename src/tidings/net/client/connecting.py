@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from random import SystemRandom
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tidings.model.bounds import INTEGER_MAX
 from tidings.model.errors import UsageError
@@ -32,7 +32,12 @@ from tidings.net.tls import Address, Tls
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.transport.params import TransportParams
 from tidings.trace.gathering import Writer
+
+if TYPE_CHECKING:
+    from tidings.net.client.carrying import Ordered
+    from tidings.nodes.carried.client import CarriedClient
 
 MEMORY = "memory:"
 PLAIN, SECURE = "tidings://", "tidingss://"
@@ -68,6 +73,10 @@ def connect(
     trace: Writer | None = None,
     log: Any = None,
     numbers_from: int | None = None,
+    ordered: "Ordered" = False,
+    reliable: bool = False,
+    paced: bool = False,
+    transport: TransportParams | None = None,
 ) -> "Connecting":
     """`async with connect(url) as client`, or `client = await connect(url)` and later `await client.close()`.
 
@@ -78,8 +87,19 @@ def connect(
 
     With `numbers_from` the application numbers what it publishes: this client's first event has that number. What an
     earlier client of the same name published under the same numbers is taken for the same events: the broker drops the
-    repetition, and it counts as accepted."""
-    how = params or SessionParams(), trace, log, numbers_from
+    repetition, and it counts as accepted.
+
+    `ordered` ("basic" for short headers, "strict" to wait for repairs), `reliable` and `paced` put a transport between
+    the application and the network (`carrying.py`): events in the order of their publisher, lost ones recovered, publishers no faster than
+    their receivers. `transport` has its parameters; what they say is on is on."""
+    carried = ordered or reliable or paced or transport is not None
+    if carried and numbers_from is not None:
+        raise UsageError(
+            "connect: numbers_from= gives numbers to what the application publishes, and a transport publishes "
+            "messages of its own among them; leave out ordered=, reliable=, paced= and transport="
+        )
+    transport = read_transport(ordered, reliable, paced, transport) if carried else None
+    how = params or SessionParams(), trace, log, numbers_from, transport
     return Connecting(url, name, token, key, tls, insecure, timeout, *how)
 
 
@@ -99,7 +119,9 @@ class Connecting:
         trace: Writer | None,
         log: Any,
         numbers_from: int | None = None,
+        transport: TransportParams | None = None,
     ) -> None:
+        self.transport = transport
         if numbers_from is not None:
             if name is None:
                 raise UsageError("connect: numbers_from= continues what a client of the same name began; give name=")
@@ -144,8 +166,7 @@ class Connecting:
         first = time.time_ns() // 1000 if self.is_named else 1
         if self.numbers_from is not None:
             first = self.numbers_from
-        is_repeating = self.numbers_from is not None
-        machine = ClientNode(self.name, access, self.params, rng, self.sign, first, is_repeating)
+        machine = self.make_machine(rng, access, first)
         items = Items()
         host = Host(
             self.name,
@@ -161,7 +182,22 @@ class Connecting:
             log=self.log or make_logger(self.name, "error"),
         )
         where = ", ".join(map(address_text, self.brokers.values()))
-        return Client(host, items, machine, where, left)
+        client = Client(host, items, machine, where, left)
+        if not isinstance(machine, ClientNode):
+            from tidings.net.client.carrying import Carrying
+
+            client.carrying = Carrying(client, machine)
+            items.handlers |= client.carrying.handlers
+        return client
+
+    def make_machine(self, rng: SystemRandom, access: GuestParams, first: int) -> "ClientNode | CarriedClient":
+        if self.transport is None:
+            return ClientNode(
+                self.name, access, self.params, rng, self.sign, first, is_repeating=self.numbers_from is not None
+            )
+        from tidings.nodes.carried.client import CarriedClient
+
+        return CarriedClient(self.name, access, self.params, rng, self.transport, rng, self.sign, first)
 
     async def __aenter__(self) -> Client:
         return await self.open()
@@ -171,6 +207,15 @@ class Connecting:
     ) -> None:
         assert self.client is not None
         await self.client.__aexit__(kind, error, where)
+
+
+def read_transport(
+    ordered: "Ordered", reliable: bool, paced: bool, transport: TransportParams | None
+) -> TransportParams | None:
+    # Only those who want one need all of a transport.
+    from tidings.net.client.carrying import make_params
+
+    return make_params(ordered, reliable, paced, transport)
 
 
 def parse_brokers(url: str, tls: Tls | None) -> Brokers:

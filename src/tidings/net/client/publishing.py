@@ -6,7 +6,8 @@ remembered, by their bytes in the order in which the program wrote them (which, 
 apart).
 
 The session keeps what the broker has not accepted, up to its window; `has_room` says whether one more event fits, and
-those that wait for room are woken in order when the broker has accepted some.
+those that wait for room are woken in order when the broker has accepted some. A transport may have an event wait for
+other reasons (`may_leave`): the receivers of its flow can take no more.
 """
 
 import asyncio
@@ -16,13 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from tidings.machine.publications import PUBLICATION_BYTES_MAX, encode_head
+from tidings.model.bounds import ATTRIBUTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.errors import ClientError, Refused
+from tidings.nodes.carried.publishing import Sendings
 from tidings.protocols.delivery.messages import Declined, Receipt
 from tidings.protocols.delivery.session.items import PublishBatch
 from tidings.protocols.delivery.session.publishing import Publishing
+from tidings.protocols.transport.marking import RESERVED
 
 BATCH_PUBLICATIONS = 256
 """So many events leave without waiting for the end of the turn."""
@@ -47,6 +51,7 @@ class Heads:
 
     def __init__(self, advertisement_of: Callable[[Event], int]) -> None:
         self.advertisement_of = advertisement_of
+        self.attributes_max = ATTRIBUTES_MAX
         self.known: dict[bytes, tuple[bytes, int]] = {}
 
     def find(self, attributes: dict[str, Value]) -> tuple[bytes, int]:
@@ -60,12 +65,23 @@ class Heads:
 
     def make(self, written: bytes, attributes: dict[str, Value]) -> tuple[bytes, int]:
         event = Event(attributes)
+        self.check(attributes)
         made = encode_head(attributes), self.advertisement_of(event)
         if written and len(written) <= HEAD_BYTES_MAX:
             if len(self.known) >= HEADS_MAX:
                 self.known.clear()
             self.known[written] = made
         return made
+
+    def check(self, attributes: dict[str, Value]) -> None:
+        reserved = [name for name in attributes if name.startswith(RESERVED)]
+        if reserved:
+            raise UsageError(f"{reserved[0]}: names with {RESERVED} are those of the transport; choose another")
+        if len(attributes) > self.attributes_max:
+            raise UsageError(
+                f"event with {len(attributes)} attributes, at most {self.attributes_max} can be published through a "
+                "transport, which adds one; put some of them into the payload"
+            )
 
     def forget(self) -> None:
         self.known.clear()
@@ -116,9 +132,11 @@ class Outgoing:
     """`hand_over(batch)` gives one to the session."""
 
     def __init__(
-        self, publishing: Publishing, loop: asyncio.AbstractEventLoop, hand_over: Callable[[Batch], None]
+        self, publishing: Publishing | Sendings, loop: asyncio.AbstractEventLoop, hand_over: Callable[[Batch], None]
     ) -> None:
         self.publishing, self.loop, self.hand_over = publishing, loop, hand_over
+        self.overhead_bytes = 0
+        """What is added to an event on its way."""
         self.batch: Batch | None = None
         self.waiting: deque[asyncio.Future[None]] = deque()
         self.flushing: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -135,7 +153,7 @@ class Outgoing:
 
     def put(self, advertisement: int, head: bytes, payload: bytes, receipt: bool = False) -> tuple[Batch, int]:
         """Into the batch that leaves next; there must be room. Answers with the batch, and the place in it."""
-        check_size(len(head) + len(payload))
+        check_size(len(head) + len(payload) + self.overhead_bytes)
         batch = self.batch
         if batch is not None and (batch.advertisement != advertisement or batch.is_large):
             self.leave()
@@ -170,9 +188,11 @@ class Outgoing:
         if heads:
             yield slice(begin, len(heads))
 
-    async def wait_for_room(self, size_bytes: int, count: int = 1) -> None:
+    async def wait_for_room(
+        self, size_bytes: int, count: int = 1, may_leave: Callable[[], bool] = lambda: True
+    ) -> None:
         self.leave()
-        while not self.publishing.has_room(count, size_bytes):
+        while not (self.publishing.has_room(count, size_bytes) and may_leave()):
             waiter = self.loop.create_future()
             self.waiting.append(waiter)
             await waiter

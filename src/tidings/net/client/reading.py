@@ -9,7 +9,7 @@
 The publications of a publisher, under its numbers, are a log; a position in the history of the network is a number for
 each publisher. What was read between two positions can be read again, by another program if need be, and is the same,
 or says that some of it is no longer stored (`is_truncated`). Pages hold encoded events side by side, as bytes, for
-those who make columns of them; `events()` makes objects.
+those who make columns of them; `events()` makes objects. What publishers' transports wrote for themselves is taken off.
 
 While one page is in use the next one is on its way.
 """
@@ -28,6 +28,7 @@ from tidings.model.language.parser import parse
 from tidings.net.client.subscription import Delivered
 from tidings.net.client.tickets import Tickets
 from tidings.protocols.delivery.session.items import HistoryRead, MarksRead, ReadHistory, ReadMarks, StopReading
+from tidings.protocols.transport.plain import has_marks, take_off
 
 PAGE_PUBLICATIONS = 4096
 """Publications of a page at most; their bytes, and how long a broker may look for them, bound it too."""
@@ -103,7 +104,11 @@ class Reader:
         asked = text, publisher, after, since, through, limit
         answer: HistoryRead = await self.ask("fetch", lambda ticket: ReadHistory(ticket, *asked))
         page = answer.page
-        columns = page.accepted_at, page.numbers, page.heads, page.payloads
+        columns: tuple[Any, ...] = page.accepted_at, page.numbers, page.heads, page.payloads
+        if has_marks(page.heads):
+            places, heads, payloads = take_off(page.heads, page.payloads)
+            times, numbers = ([column[place] for place in places] for column in columns[:2])
+            columns = tuple(times), tuple(numbers), tuple(heads), tuple(payloads)
         return Stored(publisher, page.through, page.is_truncated, page.has_more, *columns)
 
     async def history(

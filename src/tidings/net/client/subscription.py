@@ -11,6 +11,8 @@ give up the loop.
 What waits here is bounded by the window: the broker sends no more until the application has taken some. What does not
 fit waits at the broker, whose queue is bounded by `queue_max`, and the policy of the subscription says what happens
 when that is full. `counts` shows both: what was taken and what waits here, what was lost there and why.
+
+With a transport (`carrying.py`) an event also tells on which `way` it came.
 """
 
 from collections import Counter, deque
@@ -21,11 +23,14 @@ from typing import Self
 import msgspec
 
 from tidings.machine.publications import event_of
+from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.waiting import Waiters
+from tidings.nodes.carried.items import Carried, Modes, OpenCarried
 from tidings.protocols.delivery.messages import Missed, Receipt
-from tidings.protocols.delivery.session.items import Arrived
+from tidings.protocols.delivery.session.items import Arrived, OpenSubscription
+from tidings.protocols.transport.signals import Quality, Way
 
 
 class Delivered(msgspec.Struct, gc=False):
@@ -39,6 +44,9 @@ class Delivered(msgspec.Struct, gc=False):
     head: bytes
     payload: bytes
     decoded: Event | None = None
+    way: Way = "direct"
+    """With a transport: "late" after a later one of its publisher, "repaired" by another receiver or its publisher,
+    "history" from the history of a broker. A repaired event has no number, 0."""
 
     @property
     def event(self) -> Event:
@@ -80,6 +88,18 @@ class SubscriptionCounts(msgspec.Struct):
     """Those of them that the application has not taken."""
     missed: Counter[str] = msgspec.field(default_factory=Counter)
     """Events that did not come, by reason; one is counted where their number is not known."""
+    foreign: int = 0
+    """Messages of other clients' transports that the filter matches; they are not handed out."""
+    late: int = 0
+    """With a transport: events that came after a later one of their publisher."""
+    repaired: int = 0
+    """Lost events that other receivers, or the publisher, sent again."""
+    from_history: int = 0
+    """Lost events that were read from the history of a broker."""
+    lost: int = 0
+    """Events that were found to be lost, whatever became of them."""
+    given_up: int = 0
+    """Those of them that nobody looks for any longer."""
 
 
 class Subscription:
@@ -93,11 +113,14 @@ class Subscription:
         close: Callable[["Subscription"], Awaitable[None]],
     ) -> None:
         self.filter, self.window, self.took, self.close = filter, window, took, close
+        self.modes: Modes | None = None
+        """What the transport does for it, where there is one."""
+        self.change_modes: Callable[[Subscription, Modes], None] | None = None
         self.number = 0
         self.receipt: SubscriptionReceipt
         self.counts = SubscriptionCounts()
         self.step = max(1, window // 4)
-        self.chunks: deque[Arrived] = deque()
+        self.chunks: deque[Arrived | Carried] = deque()
         self.offset = 0
         """How much of the first chunk has been unpacked."""
         self.ready: deque[Delivered] = deque()
@@ -112,16 +135,36 @@ class Subscription:
 
     # What the client tells us.
 
+    def opening(self, request: OpenSubscription) -> OpenSubscription | OpenCarried:
+        """The request that begins it."""
+        return request if self.modes is None else OpenCarried(request, self.modes)
+
     def confirmed(self, receipt: Receipt, is_narrowed: bool) -> None:
         brokers, brokers_count = receipt.brokers, receipt.brokers_count
         self.receipt = SubscriptionReceipt(brokers, brokers_count, receipt.at, receipt.filter, is_narrowed)
 
-    def arrived(self, chunk: Arrived) -> None:
+    def arrived(self, chunk: Arrived | Carried) -> None:
         self.chunks.append(chunk)
         count = len(chunk.numbers)
+        if type(chunk) is Carried:
+            self.came_by(chunk.way, count)
         self.counts.delivered += count
         self.counts.waiting += count
         self.waiters.wake_one()
+
+    def came_by(self, way: Way, count: int) -> None:
+        if way == "late":
+            self.counts.late += count
+        elif way == "repaired":
+            self.counts.repaired += count
+        elif way == "history":
+            self.counts.from_history += count
+
+    def told(self, quality: Quality) -> None:
+        if quality.what == "lost":
+            self.counts.lost += 1
+        elif quality.what == "given_up":
+            self.counts.given_up += 1
 
     def missed(self, message: Missed) -> None:
         self.counts.missed[message.reason] += message.count or 1
@@ -142,12 +185,11 @@ class Subscription:
         if self.ready:
             taken = len(self.unpacked) - len(self.ready)
             publisher, before = self.last_before
-            if taken:
-                positions[publisher] = self.unpacked[taken - 1]
-            elif before is None:
-                del positions[publisher]
+            highest = max((before or 0, *self.unpacked[:taken]))
+            if highest:
+                positions[publisher] = highest
             else:
-                positions[publisher] = before
+                positions.pop(publisher, None)
         return positions
 
     def __aiter__(self) -> Self:
@@ -180,6 +222,19 @@ class Subscription:
             self.tell()
         return taken
 
+    def set_modes(
+        self,
+        *,
+        ordered: bool | None = None,
+        reliable: bool | None = None,
+        paced: bool | None = None,
+        priority: float | None = None,
+    ) -> None:
+        """Other modes of the transport from now on; those that are not named stay (T-102)."""
+        if self.modes is None or self.change_modes is None:
+            raise UsageError("set_modes: this client has no transport; connect(..., ordered=True)")
+        self.change_modes(self, changed_modes(self.modes, ordered, reliable, paced, priority))
+
     async def unsubscribe(self) -> None:
         """End it, at all brokers. Events that came before can still be taken."""
         await self.close(self)
@@ -200,10 +255,16 @@ class Subscription:
             self.offset = end
         publisher = chunk.publisher
         self.unpacked, self.last_before = numbers, (publisher, self.last.get(publisher))
-        self.last[publisher] = numbers[-1]
         self.untold += len(numbers)
         same = repeat(self.number), repeat(publisher), numbers, repeat(chunk.accepted_at)
-        return list(map(Delivered, *same, heads, payloads))
+        if type(chunk) is Arrived:
+            self.last[publisher] = numbers[-1]
+            return list(map(Delivered, *same, heads, payloads))
+        # What comes late has a lower number than what came before it, and what was repaired has none.
+        if max(numbers) > self.last.get(publisher, 0):
+            self.last[publisher] = max(numbers)
+        assert isinstance(chunk, Carried)
+        return list(map(Delivered, *same, heads, payloads, repeat(None), repeat(chunk.way)))
 
     def tell(self) -> None:
         untold, self.untold = self.untold, 0
@@ -220,3 +281,16 @@ class Subscription:
                 return False
             await self.waiters.wait()
         return True
+
+
+def changed_modes(
+    modes: Modes, ordered: bool | None, reliable: bool | None, paced: bool | None, priority: float | None
+) -> Modes:
+    """Those that are not None take the place of what there was."""
+    return Modes(
+        modes.is_ordered if ordered is None else ordered,
+        # Without order there is nothing to recover or to pace by; it need not be said twice.
+        (modes.is_reliable and ordered is not False) if reliable is None else reliable,
+        (modes.is_paced and ordered is not False) if paced is None else paced,
+        modes.priority if priority is None else priority,
+    )

@@ -11,11 +11,11 @@ signals (queues, routes, counters) is read from *views*, functions that others g
 State. `others`: other brokers, also those that are gone, up to `brokers_max`. `clients`, `wanted`, `offered`: as told;
 the parts that tell have bounds of their own. `looks`: a table can be larger than a message, and must not change between
 two pages; so the rows are collected once and kept for the one who asks until the last page is fetched, for at most
-`looks_max` of them at a time.
+`looks_max` of them at a time. `transports`: what each client last told of its transport, until it leaves.
 
 Messages. `Inspect` is answered by `Report`. Clients with the role "admin" may ask, or all clients where the broker is
 open to everybody anyway. `Whereabouts` goes to each broker that comes up, so that both ends know each other's address,
-whoever called.
+whoever called. `TransportReport` comes from clients that have a transport, now and then.
 
 Not guaranteed: that the tables of two brokers are of the same moment. Who compares them looks twice.
 """
@@ -46,8 +46,22 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.inspection.acquaintances import Acquaintances
-from tidings.protocols.inspection.messages import ROWS_BYTES_MAX, Inspect, Report, Whereabouts
-from tidings.protocols.inspection.rows import AdvertisementRow, BrokerRow, ClientRow, Row, SubscriptionRow
+from tidings.protocols.inspection.messages import (
+    ROWS_BYTES_MAX,
+    TRANSPORT_ROWS_MAX,
+    Inspect,
+    Report,
+    TransportReport,
+    Whereabouts,
+)
+from tidings.protocols.inspection.rows import (
+    AdvertisementRow,
+    BrokerRow,
+    ClientRow,
+    Row,
+    SubscriptionRow,
+    TransportRow,
+)
 
 ADMIN = "admin"
 """The role that may look at everything."""
@@ -55,9 +69,12 @@ ADMIN = "admin"
 NO_SUCH_CLIENT = "inspected by somebody who is not attached"
 NOT_A_BROKER = "whereabouts of a node that is no broker"
 NOT_PERMITTED = "not permitted"
+BAD_REPORT = "a report on a transport that cannot be read"
 
 Look = Row | Callable[[], Row]
 """A row, or what makes it when its page goes out: the text of a filter is dear, and a table may have many."""
+
+read_transport = msgspec.json.Decoder(tuple[TransportRow, ...]).decode
 
 View = Callable[[str], Iterable[Look]]
 """The rows of a table, given the argument of the question."""
@@ -84,7 +101,7 @@ class Inspection:
     """`own()` is the broker's row, asked for anew each time. `configured` are the links to keep up, by name or by
     address (`identity.at`); `is_open` lets every client ask; `views` add tables."""
 
-    messages: tuple[type, ...] = (Inspect, Whereabouts)
+    messages: tuple[type, ...] = (Inspect, Whereabouts, TransportReport)
 
     def __init__(
         self,
@@ -100,6 +117,7 @@ class Inspection:
         self.clients: dict[NodeId, ClientUp] = {}
         self.wanted: dict[SubscriptionKey, Filter] = {}
         self.offered: dict[str, Known] = {}
+        self.transports: dict[NodeId, tuple[TransportRow, ...]] = {}
         self.looks: dict[NodeId, list[Look]] = {}
         self.views: dict[str, View] = {
             "broker": lambda _: [self.own()],
@@ -107,12 +125,14 @@ class Inspection:
             "clients": lambda _: map(client_row, self.clients.values()),
             "subscriptions": lambda _: (partial(subscription_row, *item) for item in self.wanted.items()),
             "advertisements": lambda _: (partial(advertisement_row, known) for known in self.offered.values()),
+            "transport": lambda _: self.transport_rows(),
             **(views or {}),
         }
 
     def start(self, now: float) -> list[Effect]:
         self.others.forget_links()
         self.clients.clear()
+        self.transports.clear()
         self.looks.clear()
         return []
 
@@ -137,6 +157,7 @@ class Inspection:
 
     def client_down(self, signal: ClientDown) -> list[Effect]:
         self.clients.pop(signal.client, None)
+        self.transports.pop(signal.client, None)
         self.looks.pop(signal.client, None)
         return []
 
@@ -164,12 +185,29 @@ class Inspection:
             return self.learn(sender, message)
         if sender not in self.clients:
             return [Drop(message, NO_SUCH_CLIENT)]
+        if isinstance(message, TransportReport):
+            return self.hear_transport(sender, message)
         if not self.is_open and ADMIN not in self.clients[sender].roles:
             return [refusal(sender, message, f"{NOT_PERMITTED}: this needs a token with the role {ADMIN}")]
         if message.row == 0 and message.table not in self.views:
             tables = ", ".join(self.views)
             return [refusal(sender, message, f"there is no table {message.table!r} here; there are {tables}")]
         return [self.page(sender, message)]
+
+    def hear_transport(self, sender: NodeId, message: TransportReport) -> list[Effect]:
+        try:
+            rows = read_transport(message.rows)
+        except (msgspec.DecodeError, RecursionError):
+            return [Drop(message, BAD_REPORT)]
+        if len(rows) > TRANSPORT_ROWS_MAX:
+            return [Drop(message, BAD_REPORT)]
+        self.transports[sender] = rows
+        return []
+
+    def transport_rows(self) -> Iterable[Look]:
+        for client, rows in self.transports.items():
+            for row in rows:
+                yield msgspec.structs.replace(row, client=client)
 
     def learn(self, sender: NodeId, message: Whereabouts) -> list[Effect]:
         return [] if self.others.learn(sender, message.listen) else [Drop(message, NOT_A_BROKER)]
@@ -197,6 +235,7 @@ class Inspection:
         assert len(self.looks) <= self.params.looks_max, "more looks are kept than looks_max allows"
         self.others.check()
         assert all(client in self.clients for client in self.looks), "a look is kept for somebody who left"
+        assert all(client in self.clients for client in self.transports), "a report is kept of somebody who left"
 
     ears: Mapping[type, Callable[..., list[Effect]]] = {
         Received: received,

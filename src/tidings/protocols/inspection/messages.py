@@ -1,4 +1,4 @@
-"""Questions about the tables of a broker, and where brokers can be asked.
+"""Questions about the tables of a broker, where brokers can be asked, and what clients tell of themselves.
 
 An answer is JSON and not one of our own structs on the wire: those who ask are people and their tools, of this version
 or another, and a row that gains a column must not end a connection.
@@ -15,6 +15,10 @@ ROWS_BYTES_MAX = 256 * 1024
 
 ADDRESS_CHARS_MAX = 300
 """A host name of 255 characters, a colon and a port fit."""
+
+TRANSPORT_ROWS_MAX = 64
+TRANSPORT_BYTES_MAX = 32 * 1024
+"""What a client tells of its transport."""
 
 AddressText = Annotated[str, Meta(max_length=ADDRESS_CHARS_MAX)]
 """host:port, or nothing where there is none."""
@@ -47,3 +51,10 @@ class Whereabouts(Message, frozen=True):
 
     listen: AddressText
     http: AddressText
+
+
+class TransportReport(Message, frozen=True):
+    """What a client's transport looks like, for those who look at its broker."""
+
+    rows: Annotated[bytes, Meta(max_length=TRANSPORT_BYTES_MAX)]
+    """A JSON array of objects, `TransportRow`; the latest report holds."""

@@ -24,6 +24,7 @@ from tidings.protocols.inspection.rows import (
     QueueRow,
     RouteRow,
     SubscriptionRow,
+    TransportRow,
 )
 
 
@@ -36,6 +37,7 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: tuple[SubscriptionRow, ...] = ()
     advertisements: tuple[AdvertisementRow, ...] = ()
     routes: tuple[RouteRow, ...] = ()
+    transport: tuple[TransportRow, ...] = ()
     queues: tuple[QueueRow, ...] = ()
     publishers: tuple[PublisherRow, ...] = ()
 

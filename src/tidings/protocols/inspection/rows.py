@@ -1,14 +1,14 @@
 """What the tables of a broker look like to those who ask.
 
 A row says things in words that stay the same whatever machine routes or delivers: filters are texts, nodes are names,
-times are times of day in seconds. The first five tables exist at every broker; the others are there where its parts
+times are times of day in seconds. The first six tables exist at every broker; the others are there where its parts
 offer them.
 """
 
 import msgspec
 
 TABLES = (
-    *("broker", "links", "clients", "subscriptions", "advertisements"),
+    *("broker", "links", "clients", "subscriptions", "advertisements", "transport"),
     *("routes", "queues", "publishers", "event", "counters", "settings"),
 )
 """The tables that a broker on sockets has."""
@@ -64,6 +64,42 @@ class SubscriptionRow(Row, frozen=True, kw_only=True):
     client: str
     number: int
     filter: str
+
+
+class TransportRow(Row, frozen=True, kw_only=True):
+    """Something of a client's transport, as the client itself tells it. `kind` is "client", "stream" for a publisher
+    that it follows, "flow as receiver" or "flow as publisher"; each has the fields that mean something for it."""
+
+    client: str = ""
+    kind: str
+    modes: str = ""
+    """What it does as a publisher."""
+    problem: str = ""
+    publisher: str = ""
+    flow: str = ""
+    """Its filter, or its number."""
+    hold: float = 0.0
+    """Seconds for which an event would be held back now."""
+    loss_event_rate: float = 0.0
+    round_trip: float = 0.0
+    cache: int = 0
+    cache_max: int = 0
+    requests: int = 0
+    hits: int = 0
+    delivered: int = 0
+    late: int = 0
+    lost: int = 0
+    recovered: int = 0
+    given_up: int = 0
+    rate: float = 0.0
+    """Events a second, received or allowed; 0 for no bound."""
+    quota: float = 0.0
+    queue: int = 0
+    is_limiting: bool = False
+    published: int = 0
+    withheld: int = 0
+    more: int = 0
+    """Rows that the client left out."""
 
 
 class AdvertisementRow(Row, frozen=True, kw_only=True):

@@ -159,13 +159,14 @@ class TransportParams(msgspec.Struct, frozen=True, kw_only=True):
     is_paced: bool = False
     record: int = 5
     """R: events before it that the header of each event tells of; 0 for basic ordering."""
-    profile: BloomProfile = BloomProfile(bits=128)
-    """How attributes become Bloom rows; the same for all who use the transport on one network."""
+    profile: BloomProfile = BloomProfile(bits=256)
+    """How attributes become Bloom rows; the same for all who use the transport on one network. The sources have 128
+    bits for events of few attributes; 256 leave room for ranges."""
     topic_attribute: str = ""
     """Where set, rows tell only of this attribute: the topics of a network that has no other filters (T-42)."""
-    tells_ranges: bool = False
-    """Whether rows tell how large numbers are, so that filters with ranges find out what is theirs (`ranges.py`). Rows
-    should then have 256 bits. The same for all, too."""
+    tells_ranges: bool = True
+    """Whether rows tell how large numbers are, so that filters with ranges find out what is theirs (`ranges.py`). The
+    same for all, too; the sources have no such thing."""
     is_compressed: bool = False
     """Whether records merge equal rows of consecutive events (F-2a)."""
     digest_period: float = 0.25

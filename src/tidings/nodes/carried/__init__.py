@@ -1,0 +1,1 @@
+"""A client whose events go through the transport: order, recovery and congestion control over our brokers."""

@@ -1,0 +1,73 @@
+"""What an application says to a carried client, and hears from it, besides the items of the session."""
+
+from collections.abc import Callable, Hashable
+
+import msgspec
+
+from tidings.machine.effects import Effect
+from tidings.protocols.delivery.session.items import OpenSubscription
+from tidings.protocols.transport.signals import Way
+
+
+class Modes(msgspec.Struct, frozen=True):
+    """What the transport does for a subscription."""
+
+    is_ordered: bool = True
+    is_reliable: bool = False
+    is_paced: bool = False
+    priority: float = 1.0
+    """Weight of its filter when the rate that we can take is divided among ours."""
+
+
+# Requests.
+
+
+class OpenCarried(msgspec.Struct, frozen=True):
+    """`OpenSubscription` with modes of its own; without them a subscription has those of the client."""
+
+    request: OpenSubscription
+    modes: Modes
+
+
+class SetModes(msgspec.Struct, frozen=True):
+    """Other modes from now on, for a subscription that is open."""
+
+    subscription: int
+    modes: Modes
+
+
+# Answers.
+
+
+class Carried(msgspec.Struct, frozen=True):
+    """Like `Arrived`, for events that did not come straight through: they were held back (`latch` is for how long they
+    should have been, `held` for how long they were), or came some other way. Where the number that the broker gave to
+    an event is not known, it is 0."""
+
+    subscription: int
+    publisher: str
+    accepted_at: float
+    numbers: tuple[int, ...]
+    heads: tuple[bytes, ...]
+    payloads: tuple[bytes, ...]
+    way: Way
+    latch: float
+    held: float
+
+
+class RoomMade(msgspec.Struct, frozen=True):
+    """Events that waited for their turn have left; whoever waits to publish may try again."""
+
+
+# Inside.
+
+
+class Own(msgspec.Struct, frozen=True):
+    """A ticket of the transport's own requests; the application never sees one."""
+
+    what: str
+    key: Hashable = None
+
+
+Hear = Callable[[float, list[Effect]], list[Effect]]
+"""Carries out what the session, or the transport, has answered; what is left is for the world."""

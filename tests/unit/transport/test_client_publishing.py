@@ -1,0 +1,259 @@
+"""What a carried client publishes: batches through the transport and back, tickets, its own messages."""
+
+import msgspec
+import pytest
+
+from tests.unit.transport.carried import (
+    ALL,
+    OFF,
+    ORDERED,
+    RELIABLE,
+    Desk,
+    Other,
+    drops,
+    items,
+    publications,
+    receipt,
+    sent,
+)
+from tidings.machine.inputs import LinkDown, Received
+from tidings.machine.publications import encode_head
+from tidings.machine.streams import random_stream
+from tidings.model.language.parser import parse
+from tidings.nodes.carried.asking import CONTROL
+from tidings.nodes.carried.items import Modes, RoomMade
+from tidings.nodes.carried.publishing import WITHHELD
+from tidings.nodes.client import ClientNode
+from tidings.protocols.access.params import GuestParams
+from tidings.protocols.delivery.messages import Accepted, Advertise, Declined, Publish, Refusal, Subscribe
+from tidings.protocols.delivery.session.items import Begun, Confirmed, Failed, OpenAdvertisement, PublishBatch
+from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.delivery.session.session import WINDOW_FULL
+from tidings.protocols.delivery.session.standing import NO_SUCH
+from tidings.protocols.transport.codec import decode_data, encode_control
+from tidings.protocols.transport.congestion.interests import interests_of
+from tidings.protocols.transport.formats import Feedback, Report
+from tidings.protocols.transport.marking import TO, Kind, head_of, unmark
+from tidings.protocols.transport.params import CongestionParams, TransportParams
+from tidings.protocols.transport.signals import Configure
+from tidings.wire import encode
+
+
+def plain_bytes(values: range) -> bytes:
+    """What a client without a transport sends for the same request."""
+    client = ClientNode("ann", GuestParams(brokers=("b",)), SessionParams(), random_stream(1, "session"))
+    client.start(0.0)
+    client.session.broker = "b"
+    client.handle(0.0, OpenAdvertisement("a", "TRUE"))
+    heads = tuple(encode_head({"x": value}) for value in values)
+    (message,) = sent(client.handle(0.0, PublishBatch(1, heads, tuple(b"%d" % value for value in values))))
+    return encode(message)
+
+
+@pytest.mark.spec("T-17")
+def test_a_publisher_that_is_not_ordered_sends_the_bytes_of_a_plain_client() -> None:
+    desk = Desk(OFF)
+    desk.advertise()
+    (message,) = publications(desk.publish(range(5)))
+    assert encode(message) == plain_bytes(range(5))
+
+
+def test_events_leave_marked_and_numbered_in_one_batch_again() -> None:
+    desk = Desk(ORDERED)
+    desk.advertise()
+    (message,) = publications(desk.publish(range(5)))
+    assert (message.advertisement, message.first, message.receipt) == (1, 1, False)
+    for sequence, (head, payload) in enumerate(zip(message.heads, message.payloads, strict=True)):
+        assert unmark(head) == (encode_head({"x": sequence}), Kind.DATA)
+        header, rest = decode_data(payload)
+        assert (header.sequence, rest) == (sequence, b"%d" % sequence)
+
+
+def test_a_batch_with_a_ticket_is_confirmed_like_one_of_a_plain_client() -> None:
+    desk = Desk(RELIABLE)
+    desk.advertise()
+    effects = desk.publish(range(3), "ticket")
+    (message,) = publications(effects)
+    assert items(effects) == [Begun("ticket", 1)]
+    assert message.receipt
+    answer = receipt("publish", 3)
+    assert items(desk.hear(answer)) == [Confirmed("ticket", answer)]
+    assert desk.client.publishing.through == 0
+    desk.hear(Accepted(3))
+    assert (desk.client.publishing.through, desk.client.publishing.count) == (1, 0)
+
+
+def test_a_batch_under_no_advertisement_fails_and_takes_no_numbers() -> None:
+    desk = Desk(ORDERED)
+    effects = desk.publish(range(3), "ticket")
+    assert items(effects) == [Failed("ticket", NO_SUCH)]
+    desk.advertise()
+    (message,) = publications(desk.publish(range(1)))
+    assert decode_data(message.payloads[0])[0].sequence == 0
+
+
+def test_what_headers_push_out_of_the_window_waits_until_there_is_room() -> None:
+    desk = Desk(ORDERED, window_publications=100, window_bytes=400)
+    desk.advertise()
+    effects = desk.publish(range(10), "ticket")
+    (message,) = publications(effects)
+    assert 1 <= len(message.heads) < 10
+    assert not desk.client.publishing.has_room(1, 1)
+    through, told = 0, []
+    for _ in range(20):
+        last = message.first + len(message.heads) - 1
+        told += items(desk.hear(receipt("publish", last)), Confirmed)
+        effects = desk.hear(Accepted(last))
+        through += len(message.heads)
+        if not publications(effects):
+            break
+        (message,) = publications(effects)
+    assert through == 10
+    assert [item.ticket for item in told] == ["ticket"]
+    assert (desk.client.publishing.count, desk.client.publishing.through) == (0, 1)
+
+
+def test_what_does_not_fit_the_window_at_all_is_refused_as_ever() -> None:
+    desk = Desk(ORDERED, window_publications=5)
+    desk.advertise()
+    effects = desk.publish(range(6), "ticket")
+    assert drops(effects) == [WINDOW_FULL]
+    assert items(effects) == [Failed("ticket", WINDOW_FULL)]
+
+
+def test_bytes_that_are_no_event_go_to_the_broker_which_declines_them() -> None:
+    desk = Desk(ORDERED)
+    desk.advertise()
+    (message,) = publications(desk.take(PublishBatch(1, (b"\xc1",), (b"",))))
+    assert message.heads == (b"\xc1",)
+    assert items(desk.hear(Declined((1,), "no event"))) == [Declined((1,), "no event")]
+
+
+# Under congestion control.
+
+
+def limited(desk: Desk, quota: float) -> None:
+    """Some receiver reports what it can take of everything."""
+    transport = desk.client.transport
+    profile = transport.params.profile
+    (interest,) = interests_of(parse("x >= 0"), profile, 1.0, False)
+    report = Report(interest.flow, quota, interest.bits)
+    feedback = Feedback(99, transport.node_id, desk.now, 0.05, (report,), profile.size_bytes)
+    head = head_of({TO: transport.node_id}, Kind.FEEDBACK)
+    (inbox,) = [number for number, key in desk.client.asking.keys.items() if key == "inbox"]
+    other = Other("cat", 99)
+    desk.hear(other.delivery([(1, head, encode_control(feedback))], inbox))
+    assert transport.sender.table.rows
+
+
+PACED = TransportParams(is_paced=True, congestion=CongestionParams(queue_max=4))
+
+
+def test_a_paced_batch_leaves_in_pieces_and_its_ticket_is_answered_when_all_are() -> None:
+    desk = Desk(PACED)
+    desk.advertise()
+    limited(desk, 10.0)
+    effects = desk.publish(range(5), "ticket")
+    assert items(effects, Begun) == []
+    told, numbers = [], []
+    for step in range(1, 40):
+        for message in publications(effects):
+            numbers += [decode_data(payload)[0].sequence for payload in message.payloads]
+            told += items(desk.hear(receipt("publish", message.first + len(message.heads) - 1)), Confirmed)
+        effects = desk.fire(step / 10)
+    assert numbers == [0, 1, 2, 3, 4]
+    assert [item.ticket for item in told] == ["ticket"]
+    assert desk.client.posting.may_leave(encode_head({"x": 1}), b"")
+
+
+def test_a_full_queue_says_so_and_what_has_to_give_way_fails_its_ticket() -> None:
+    desk = Desk(PACED)
+    desk.advertise()
+    limited(desk, 1.0)
+    effects = desk.publish(range(3))
+    while desk.client.posting.may_leave(encode_head({"x": 1}), b""):
+        effects += desk.publish(range(1))
+    assert not desk.client.posting.may_leave(encode_head({"x": 1}), b"")
+    assert desk.client.posting.may_leave(encode_head({"y": 1}), b""), "another flow is free"
+    effects = desk.publish(range(8), "ticket")
+    assert Failed("ticket", WITHHELD) in items(effects)
+    assert RoomMade() in items(effects)
+    assert len(items(effects, Failed)) == 1
+
+
+# Messages of its own.
+
+
+def test_its_own_messages_go_under_an_advertisement_of_their_own_once_that_is_known() -> None:
+    desk = Desk(ALL)
+    number = desk.subscribe(modes=Modes(True, True, True))
+    other = Other()
+    effects = desk.hear(other.delivery([other.make(1)], number))
+    (advertise,) = sent(effects, Advertise)
+    assert advertise.filter == CONTROL.text()
+    assert publications(effects) == []
+    effects = desk.hear(receipt("advertise", advertise.number, CONTROL.text()))
+    (message,) = publications(effects)
+    assert unmark(message.heads[0])[1] is Kind.ECHO_REQUEST
+    assert items(effects) == []
+
+
+def test_the_application_sees_none_of_the_transports_own_requests() -> None:
+    desk = Desk(ALL, is_attached=False)
+    effects = desk.effects + desk.attach()
+    asked = sent(effects, Subscribe)
+    assert asked and all(message.guarantee == "none" for message in asked)
+    for message in asked:
+        assert items(desk.hear(receipt("subscribe", message.number, message.filter))) == []
+
+
+@pytest.mark.parametrize("answer", ["refused", "narrowed", "declined"])
+def test_a_client_that_may_not_publish_the_transports_messages_keeps_order_and_says_what_is_off(answer: str) -> None:
+    desk = Desk(ALL)
+    number = desk.subscribe(modes=Modes(True, True, True))
+    other = Other()
+    (advertise,) = sent(desk.hear(other.delivery([other.make(1)], number)), Advertise)
+    if answer == "refused":
+        effects = desk.hear(Refusal("advertise", advertise.number, "not permitted: only x >= 0", False))
+    elif answer == "narrowed":
+        effects = desk.hear(receipt("advertise", advertise.number, f"x >= 0 AND {CONTROL.text()}"))
+    else:
+        desk.hear(receipt("advertise", advertise.number, CONTROL.text()))
+        effects = desk.hear(Declined((1,), "not permitted: only x >= 0"))
+    assert items(effects) == []
+    state = desk.client.state()
+    assert "recovery and pacing are off" in state.problem
+    assert (state.is_ordered, state.is_reliable, state.is_paced) == (True, False, False)
+    assert not desk.client.transport.recovery.reliable
+    effects = desk.hear(other.delivery([other.make(2)], number))
+    assert [item.payloads for item in items(effects)] == [(b"2",)]
+    assert desk.client.subscriptions[number].modes == Modes(True, True, True)
+
+
+def test_with_the_next_broker_it_is_tried_again() -> None:
+    desk = Desk(ALL)
+    number = desk.subscribe(modes=Modes(True, True, True))
+    desk.client.asking.forbid("not permitted")
+    desk.client.modes_changed(0.0)
+    desk.take(LinkDown("b", 1, "broken"))
+    desk.fire(30.0)
+    desk.attach()
+    desk.take(Received("b", Accepted(0)))
+    assert desk.client.state().problem == ""
+    assert number in desk.client.transport.recovery.reliable
+
+
+@pytest.mark.spec("T-102")
+def test_what_a_publisher_does_can_be_changed_while_it_runs() -> None:
+    desk = Desk(ORDERED)
+    desk.advertise()
+    desk.publish(range(2))
+    assert desk.client.state().cache == 0
+    desk.take(Configure(msgspec.structs.replace(ORDERED, is_reliable=True)))
+    (message,) = publications(desk.publish(range(2, 4)))
+    assert isinstance(message, Publish)
+    assert [decode_data(payload)[0].sequence for payload in message.payloads] == [2, 3]
+    assert (desk.client.state().is_reliable, desk.client.state().cache) == (True, 2)
+    desk.take(Configure(OFF))
+    (message,) = publications(desk.publish(range(4, 5)))
+    assert message.payloads == (b"4",)
