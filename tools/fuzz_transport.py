@@ -80,14 +80,16 @@ class Maker:
         if rng.random() < 0.01:
             self.sequence = rng.getrandbits(32)
         sequence, now = max(0, self.sequence - int(rng.random() * 9)), self.now
-        row = rng.getrandbits(128) & ROW if rng.random() < 0.5 else ROW
+        row = rng.getrandbits(PROFILE.bits) & ROW if rng.random() < 0.5 else ROW
         report = Report(flow_of(row, "", ROW_BYTES), rng.random() * 100, row)
         flows = (FlowMark(report.flow, OURS, 0.1), FlowMark(rng.getrandbits(32), OTHER, 9.0))[: int(rng.random() * 3)]
         record = b"".join(bytes((0, 0, age, 1)) + ROW.to_bytes(ROW_BYTES, "little") for age in range(5))
         recorded = bool(flows), flows, None, 5, ROW_BYTES, record
         header = Data(THEIRS, sequence, now, 100.0, *recorded)
         digest = Data(THEIRS, sequence, now, 100.0, *recorded, kind=DIGEST)
-        request = Request(THEIRS, (OURS, OTHER)[int(rng.random() * 2)], int(rng.random() * 50), now, 0.1, 0.1, ROW, 16)
+        request = Request(
+            THEIRS, (OURS, OTHER)[int(rng.random() * 2)], int(rng.random() * 50), now, 0.1, 0.1, ROW, ROW_BYTES
+        )
         inside = HEAD if rng.random() < 0.5 else b""
         messages: list[tuple[dict[str, Value], Kind, bytes]] = [
             ({OF: THEIRS}, Kind.DIGEST, encode_data(digest)),

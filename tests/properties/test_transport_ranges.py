@@ -25,12 +25,24 @@ numbers = st.one_of(
 values = st.one_of(numbers, numbers.map(str), st.booleans(), st.sampled_from(["", "abc", "1e3", "-0"]))
 comparisons = st.tuples(st.sampled_from("ab"), st.sampled_from(["<", "<=", ">", ">=", "=", "!="]), numbers)
 conditions = comparisons.map(lambda parts: f"{parts[0]} {parts[1]} {parts[2]!r}")
+lists = st.tuples(st.sampled_from("ab"), st.lists(values, min_size=1, max_size=4)).map(
+    lambda parts: f"{parts[0]} IN ({', '.join(map(spelled, parts[1]))})"
+)
 texts = st.one_of(
     conditions,
+    lists,
+    lists.map(lambda text: f"NOT ({text})"),
+    st.tuples(lists, conditions).map(" AND ".join),
     st.lists(conditions, min_size=2, max_size=3).map(" AND ".join),
     st.lists(conditions, min_size=2, max_size=3).map(" OR ".join),
     conditions.map(lambda text: f"NOT ({text})"),
 )
+
+
+def spelled(value: Value) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return f"'{value}'" if isinstance(value, str) else repr(value)
 
 
 def interests_of(text: str) -> Interests:
@@ -59,7 +71,13 @@ def test_every_number_lies_in_its_step(number: float) -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted_max"),
-    [("price > 100", 1.05), ("price < 20", 1.1), ("price > 50 AND price < 60", 1.35), ("volume >= 1000", 1.1)],
+    [
+        ("price > 100", 1.05),
+        ("price < 20", 1.1),
+        ("price > 50 AND price < 60", 1.35),
+        ("volume >= 1000", 1.1),
+        ("symbol IN ('AMD', 'IBM')", 1.05),
+    ],
 )
 def test_most_of_what_does_not_match_is_told_apart(text: str, wanted_max: float) -> None:
     """What seems to match, against what does, among quotes; without ranges it would be all of them."""

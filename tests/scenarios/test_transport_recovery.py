@@ -190,7 +190,7 @@ class Liar:
         spans = rng.choice((0.0, 3600.0)), rng.choice((0.0, 1e-9, 3600.0))
         repairer, repair_sent = rng.choice((0, 1, 2)), rng.choice((0.0, self.world.now, 1e6))
         about = requester, PUBLISHER, sequence, rng.random()
-        message = Request(*about, *spans, bits, 16, rng.randrange(256), repairer, repair_sent, rng.random())
+        message = Request(*about, *spans, bits, 32, rng.randrange(256), repairer, repair_sent, rng.random())
         head = request_head(PUBLISHER, bits)
         self.world.carry(666, Outgoing(Kind.REQUEST, head, encode_control(message), bits))
 

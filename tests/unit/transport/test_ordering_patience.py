@@ -85,3 +85,15 @@ def test_repairs_of_the_last_events_of_a_burst_leave_in_order() -> None:
 def test_patience_is_a_span_of_time() -> None:
     with pytest.raises(UsageError, match="patience"):
         OrderingParams(patience=-1.0)
+
+
+def test_a_digest_that_overtakes_events_does_not_make_them_lost() -> None:
+    params = params_of(5, digest_latch=0.2)
+    publisher, receiver = Publisher(params), Receiver(params)
+    publisher.send_all((0.0, 0.01))
+    receiver.at(0.1, publisher.heard(1))
+    receiver.fix_scale(0.001)
+    receiver.at(0.12, publisher.digest(0.02))
+    receiver.at(0.30, publisher.heard(2))
+    receiver.until(1.0)
+    assert receiver.lost() == {} and receiver.order() == [1, 2]

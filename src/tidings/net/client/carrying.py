@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 Ordered = bool | Literal["basic", "strict"]
 
-RELIABLE = OrderingParams(joins="listening")
-"""The first events after subscribing are not lost without being missed."""
+RELIABLE = OrderingParams(joins="listening", digest_latch=0.2)
+"""The first events after subscribing are not lost without being missed; and events that wait at a broker are not taken
+for lost because a digest overtook them."""
 
 EXACT = CongestionParams(covering="exact")
 """Bloom rows tell flows apart by equality alone, and applications also ask for ranges."""

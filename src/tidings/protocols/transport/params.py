@@ -45,6 +45,9 @@ class OrderingParams(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 0.0
     """Seconds that events wait, beyond their latch, for one before them that was lost and is asked for: strict order at
     the price of delay. 0: nothing ever waits for a repair."""
+    digest_latch: float = 0.0
+    """Seconds that an event has to come, at least, when a digest tells of it: where events wait in queues, digests
+    overtake them."""
     pending_max: int = 10_000
     """Events held back for one stream; beyond it the oldest goes out at once."""
     window: int = 4096
@@ -54,8 +57,9 @@ class OrderingParams(msgspec.Struct, frozen=True, kw_only=True):
         if not 0.0 < self.violation <= 0.5:
             raise UsageError(f"violation: {self.violation} is no share of events; give more than 0, at most 0.5")
         check_counts(self, "samples", "pending_max", "window")
-        if not 0.0 <= self.patience < math.inf:
-            raise UsageError(f"patience: {self.patience} is no span of time; give seconds, or 0 for none")
+        for name in ("patience", "digest_latch"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds, or 0 for none")
         check_spans(self, "static_latch", "latch_max")
 
 
@@ -87,9 +91,9 @@ class RecoveryParams(msgspec.Struct, frozen=True, kw_only=True):
     """Where set, requests stay among those with the same."""
     requests_max: int = 1000
     """Losses that are asked for at a time; further ones are given up at once."""
-    requests_per_second: float = 50.0
+    requests_per_second: float = 200.0
     """What one requester may ask of us; further ones are ignored, and counted."""
-    repairs_per_second: float = 200.0
+    repairs_per_second: float = 500.0
     """Repairs that we send."""
     uses_history: bool = True
     """Whether a loss that nobody repaired is read from the carrier's history, where it has one."""

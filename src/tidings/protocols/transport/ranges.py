@@ -1,4 +1,4 @@
-"""Ranges of numbers in Bloom rows.
+"""Ranges of numbers, and lists of values, in Bloom rows.
 
 A Bloom row tells whether an attribute has this value, and nothing about its size: `price > 100` leaves no more in a row
 than that there is a price. In a record every event with a price would then seem to be for whoever wants some of them,
@@ -10,6 +10,9 @@ only one of them; so a range is kept as the list of its steps, and a row may mat
 
     an event matches a range   =>   its step is one of the range's   =>   the row has the tags of some step of the range
 
+Lists, such as `symbol IN ('AMD', 'IBM')`, are looked at in the same way: the row must have the tags of any of the
+values. For those the row of an event needs nothing more.
+
 Octaves that no real data reaches are one step each, for whatever is so small or so large. Looking through a list is
 slower than one comparison of bits, but what a row means is remembered. False alarms grow with the number of steps in
 the range: with 4 places for a tag and a row that is a quarter full, a step seems to be there by chance once in 65,000
@@ -19,12 +22,15 @@ All who use the transport on one network agree on whether rows tell ranges (`Tra
 """
 
 import math
+from collections.abc import Sequence
 
 from tidings.matching.bloom import BloomProfile, bits_of_tags
+from tidings.matching.tags import tags_of_value
 from tidings.model.event import Event
 from tidings.model.sets.conjunction import Conjunction
+from tidings.model.sets.constraint import Constraint
 from tidings.model.sets.numbers import NumberSet
-from tidings.model.values import Number, number_of
+from tidings.model.values import Number, Value, number_of
 
 OCTAVE_MIN, OCTAVE_MAX = -13, 44
 """From about a ten thousandth up to some ten million millions, on either side of 0."""
@@ -37,8 +43,12 @@ Step = tuple[int, int, int]
 
 ZERO: Step = (0, 0, 0)
 
+MEMBERS_MAX = 256
+"""Values of a list that are looked at; a longer one lets everything pass that has the attribute."""
+
 Masks = tuple[tuple[int, tuple[int, ...]], ...]
-"""Octaves of a range, each with those of its steps that are in it: as bits that a row must have."""
+"""Octaves of a range, each with those of its steps that are in it: as bits that a row must have. A list is one octave
+without bits, and its values are the steps."""
 
 
 def step_of(number: Number) -> Step:
@@ -101,17 +111,22 @@ def range_tags(event: Event) -> list[str]:
 
 
 def range_masks(conjunction: Conjunction, profile: BloomProfile) -> tuple[Masks, ...]:
-    """One for each range of the conjunction. A single number needs none: its value is a tag."""
-    return tuple(
-        masks_of(constraint.name, constraint.number, profile)
-        for constraint in conjunction
-        if constraint.present and constraint.number is not None and not is_single(constraint.number)
-    )
+    """One for each range or list of the conjunction. What accepts a single value needs none: its tags are in the row of
+    the filter."""
+    found = [masks_of_constraint(constraint, profile) for constraint in conjunction if constraint.present]
+    return tuple(masks for masks in found if masks)
 
 
-def is_single(numbers: NumberSet) -> bool:
-    points = numbers.points()
-    return points is not None and len(points) == 1
+def masks_of_constraint(constraint: Constraint, profile: BloomProfile) -> Masks:
+    values: Sequence[Value] | None = constraint.members()
+    if values is None and constraint.number is not None and constraint.text is None:
+        values = constraint.number.points()
+    if values is None:
+        return () if constraint.number is None else masks_of(constraint.name, constraint.number, profile)
+    if not 1 < len(values) <= MEMBERS_MAX:
+        return ()
+    rows = [bits_of_tags(tags_of_value(constraint.name, value), profile) for value in values]
+    return ((0, tuple(dict.fromkeys(rows))),)
 
 
 def masks_of(name: str, numbers: NumberSet, profile: BloomProfile) -> Masks:

@@ -75,7 +75,7 @@ class Records:
             self.reach_back(now, header, sequence)
         for subscription in self.rules.interests.filters:
             self.since.setdefault(subscription, sequence - 1)
-        self.expect(now, header, sequence, latch)
+        self.expect(now, header, sequence, max(latch, self.rules.params.digest_latch))
 
     def reach_back(self, now: float, header: Data, sequence: int) -> None:
         """Entries of events that were certainly sent after a subscription was made are for it."""

@@ -1,0 +1,195 @@
+"""A client over a foreign carrier: subscribe, publish, iterate.
+
+    async with connect_over_nats("nats://localhost", network="lab", ordered=True, reliable=True) as client:
+        subscription = await client.subscribe("price > 100 AND symbol = 'AMD'")
+        await client.publish({"symbol": "AMD", "price": 101.5}, b"...")
+        async for event in subscription:
+            print(event.publisher, event.number, event.attributes, event.way)
+
+What it does for an application is what the transport does: order, recovery and pace, as far as they are switched on.
+There is no broker of ours, so there are no receipts, no history, and no rights: whoever is in the network reads and
+writes everything, and every receiver is brought every message and filters for itself.
+
+A subscription holds at most `queue_max` events for its application; beyond that the oldest give way, and are counted. A
+publisher with `reliable=True` answers those who lost something, so it should stay a few seconds after its last event.
+"""
+
+import secrets
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from random import SystemRandom
+from types import TracebackType
+from typing import Any, Self
+
+from tidings.machine.publications import encode_head
+from tidings.model.errors import UsageError
+from tidings.model.event import Event
+from tidings.model.filter import Filter
+from tidings.model.language.parser import parse
+from tidings.model.values import Value
+from tidings.net.carriers.carrier import Carrier
+from tidings.net.carriers.runner import Runner
+from tidings.net.client.carrying import Ordered, make_params
+from tidings.net.client.subscription import Delivered
+from tidings.net.errors import Closed
+from tidings.net.waiting import Waiters
+from tidings.protocols.transport.marking import RESERVED
+from tidings.protocols.transport.params import TransportParams, check_modes
+from tidings.protocols.transport.signals import Handed, Listen, PublishEvent, Quality, StopListening
+from tidings.protocols.transport.transport import Transport
+
+QUEUE_MAX = 10_000
+"""Events that wait for an application."""
+
+QUEUE_FULL = "the application took events too slowly"
+
+
+class CarrierSubscription:
+    """Gives events, one after the other, as the transport hands them over."""
+
+    def __init__(self, client: "CarrierClient", number: int, filter: Filter, queue_max: int) -> None:
+        self.client, self.number, self.filter, self.queue_max = client, number, filter, queue_max
+        self.waiting: deque[Delivered] = deque()
+        self.waiters = Waiters()
+        self.dropped = 0
+        """Events that had to give way."""
+        self.is_ended = False
+
+    def hand(self, handed: Handed) -> None:
+        content, (_, publisher) = handed.content, handed.stream
+        if len(self.waiting) >= self.queue_max:
+            self.waiting.popleft()
+            self.dropped += 1
+            self.client.runner.stepper.count(QUEUE_FULL)
+        name = f"{publisher:08x}" if publisher else ""
+        same = self.number, name, handed.sequence, content.accepted_at
+        self.waiting.append(Delivered(*same, content.head, content.payload, None, handed.way))
+        self.waiters.wake_one()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivered:
+        while not self.waiting:
+            if self.is_ended:
+                raise StopAsyncIteration
+            await self.waiters.wait()
+        return self.waiting.popleft()
+
+    def take_now(self) -> list[Delivered]:
+        """What is there, without waiting."""
+        taken = list(self.waiting)
+        self.waiting.clear()
+        return taken
+
+    def unsubscribe(self) -> None:
+        """Nothing more comes; what is there can still be taken."""
+        self.client.end(self)
+
+
+class CarrierClient:
+    """Made by `connect_over_nats` and its like; `async with` connects it. Runs on one loop."""
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        *,
+        ordered: Ordered = True,
+        reliable: bool = False,
+        paced: bool = False,
+        transport: TransportParams | None = None,
+    ) -> None:
+        self.carrier = carrier
+        self.params = make_params(ordered, reliable, paced, transport) or TransportParams(is_ordered=False)
+        self.on_quality: Callable[[Quality], None] | None = None
+        """Called for each loss, its end, each event that was withheld, each change of a rate."""
+        self.qualities: Counter[str] = Counter()
+        """How many of each there were."""
+        self.subscriptions: dict[int, CarrierSubscription] = {}
+        self.numbered = 0
+        self.is_open = False
+        self.runner: Runner
+
+    async def __aenter__(self) -> Self:
+        # Numbers begin at 0 in each life, so each life has another id.
+        node_id = 1 + secrets.randbelow(2**32 - 1)
+        self.runner = Runner(Transport(node_id, self.params, SystemRandom()), self.carrier, self.delivered)
+        await self.runner.start()
+        self.is_open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.is_open = False
+        for subscription in list(self.subscriptions.values()):
+            self.end(subscription)
+        await self.runner.stop()
+
+    @property
+    def drops(self) -> Mapping[str, int]:
+        """What was given up, by reason."""
+        return self.runner.counts.drops
+
+    async def subscribe(
+        self,
+        filter: str | Filter,
+        *,
+        ordered: bool | None = None,
+        reliable: bool | None = None,
+        paced: bool | None = None,
+        priority: float = 1.0,
+        queue_max: int = QUEUE_MAX,
+    ) -> CarrierSubscription:
+        """Events that match and arrive from now on. What is not said is as the client was connected."""
+        self.check_open()
+        params = self.params
+        is_ordered = params.is_ordered if ordered is None else ordered
+        is_reliable = (params.is_reliable and is_ordered) if reliable is None else reliable
+        is_paced = (params.is_paced and is_ordered) if paced is None else paced
+        check_modes(is_ordered, is_reliable, is_paced, params.ordering.mode)
+        if queue_max < 1 or not priority > 0:
+            raise UsageError(f"subscribe: queue_max={queue_max}, priority={priority}; give numbers above 0")
+        asked = parse(filter) if isinstance(filter, str) else filter
+        self.numbered += 1
+        subscription = CarrierSubscription(self, self.numbered, asked, queue_max)
+        self.subscriptions[self.numbered] = subscription
+        self.runner.subscriptions[self.numbered] = asked
+        self.runner.take(Listen(self.numbered, asked, is_ordered, is_reliable, is_paced, priority))
+        return subscription
+
+    async def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
+        """Waits while too much waits for the carrier already."""
+        self.check_open()
+        event = Event(dict(attributes), payload)
+        if any(name.startswith(RESERVED) for name in event.attributes):
+            raise UsageError(f"publish: names that begin with {RESERVED!r} belong to the transport; take another")
+        await self.runner.wait_for_room()
+        self.runner.take(PublishEvent(encode_head(event.attributes), payload))
+
+    async def flush(self) -> None:
+        """Returns when what the transport let through is with the carrier."""
+        await self.runner.idle.wait()
+
+    def check_open(self) -> None:
+        if not self.is_open:
+            raise Closed("the client is closed; use it inside its `async with`")
+
+    def end(self, subscription: CarrierSubscription) -> None:
+        if self.subscriptions.pop(subscription.number, None) is None:
+            return
+        self.runner.subscriptions.pop(subscription.number, None)
+        self.runner.stepper.take(StopListening(subscription.number))
+        subscription.is_ended = True
+        subscription.waiters.wake_all()
+
+    def delivered(self, item: Any) -> None:
+        if type(item) is Handed:
+            for number in item.content.subscriptions:
+                subscription = self.subscriptions.get(number)
+                if subscription is not None:
+                    subscription.hand(item)
+        elif type(item) is Quality:
+            self.qualities[item.what] += 1
+            if self.on_quality is not None:
+                self.on_quality(item)
