@@ -177,6 +177,8 @@ def test_without_a_guarantee_events_come_once_the_subscription_is_there() -> Non
             subscription = await client.subscribe("number >= 0", guarantee="none")
             await client.publish({"number": 1})
             assert await take(subscription, 1) == [1]
+            with pytest.raises(UsageError, match="policy='drop_oldest'; give one of 'wait', 'drop oldest'"):
+                await client.subscribe("TRUE", policy="drop_oldest")  # type: ignore[arg-type]
             with pytest.raises(UsageError, match="promises nothing"):
                 await client.subscribe("number >= 0", guarantee="none", since=0.0)
 

@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import msgspec
 
@@ -171,6 +171,9 @@ class Client:
         With a transport (`connect(..., ordered=True)`), `ordered`, `reliable` and `paced` are those of the client where
         they are not given; `priority` is the weight of this filter when what we can take is divided among ours."""
         asked = parse(filter) if isinstance(filter, str) else filter
+        for name, word, words in (("guarantee", guarantee, get_args(Guarantee)), ("policy", policy, get_args(Policy))):
+            if word is not None and word not in words:
+                raise UsageError(f"subscribe: {name}={word!r}; give one of {', '.join(map(repr, words))}")
         if guarantee is None or guarantee == "installed":
             guarantee = "installed" if since is None and after is None else "reference"
         elif guarantee == "none" and (since is not None or after is not None):
