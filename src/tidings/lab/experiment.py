@@ -132,6 +132,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     figures: Callable[["DataFrame", "DataFrame"], "DataFrame"]
     claims: tuple[Claim, ...]
     plot: Callable[["Figure", Sequence[Measured]], None]
+    sweep: str = ""
+    """Experiments that name the same one, such as "transport/recovery", share their runs: one that another has
+    performed is not performed again."""
 
     def scale(self, name: str) -> Scale:
         if name not in self.scales:

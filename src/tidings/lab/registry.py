@@ -1,9 +1,11 @@
 """Every experiment by its name, FAMILY/NUMBER: those that run, and those of the specifications that are not built yet.
+Experiments of our own have a word in place of the number (transport/loss).
 
 A family is a folder beside this file, with a tuple EXPERIMENTS in it. What is not built stands in `planned.toml`; a
 definition that comes takes its line there away, which a test asks for.
 """
 
+import sys
 import tomllib
 from difflib import get_close_matches
 from importlib import import_module
@@ -47,11 +49,12 @@ def entries() -> dict[str, Experiment | Planned]:
     return {each.id: each for each in sorted(every.values(), key=place)}
 
 
-def place(entry: Experiment | Planned) -> tuple[int, str, int]:
-    """Where an entry stands in the list."""
+def place(entry: Experiment | Planned) -> tuple[int, str, int, str]:
+    """Where an entry stands in the list: our own behind those of the specification."""
     family, _, number = entry.id.partition("/")
     families = list(FAMILIES)
-    return (families.index(family) if family in families else len(families)), family, int(number[1:])
+    at = int(number[1:]) if number[1:].isdigit() else sys.maxsize
+    return (families.index(family) if family in families else len(families)), family, at, number
 
 
 def find(id: str) -> Experiment:

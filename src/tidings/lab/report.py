@@ -5,7 +5,7 @@ beside it. The text of every value comes from `verdicts.py`, so the page says wh
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
@@ -16,9 +16,8 @@ from tidings.lab.registry import entries
 from tidings.lab.running import Judged
 from tidings.lab.verdicts import Judgement
 
+RUNS = {"results": "results (Parquet)", "traces": "traces (Parquet)"}
 FILES = {
-    "results": "results (Parquet)",
-    "traces": "traces (Parquet)",
     "figures.parquet": "figures",
     "table.csv": "table as CSV",
     "table.json": "as JSON",
@@ -63,7 +62,7 @@ def overview_row(judged: Judged, title: str) -> str:
 
 
 def section(folder: Path, judged: Judged, experiment: Experiment) -> str:
-    here = judged.place.relative_to(folder).as_posix()
+    here, swept = (path.relative_to(folder).as_posix() for path in (judged.place, judged.swept))
     order = judged.order
     return f"""<section id="{anchor(judged)}">
 <h2><span class="id">{escape(experiment.id)}</span> {escape(experiment.title)}</h2>
@@ -77,7 +76,7 @@ seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
 {claim_rows(judged.judgements)}
 </tbody></table></div>
 {missed(judged.judgements)}
-<p class="files">{" ".join(f'<a href="{escape(here)}/{name}">{text}</a>' for name, text in FILES.items())}</p>
+<p class="files">{" ".join([*links(swept, RUNS), *links(here, FILES)])}</p>
 <p class="quiet">Run again: <code>{escape(order.command())}</code></p>
 {failures(judged)}
 <details><summary>{len(judged.performed)} runs, and the command that runs each alone</summary>
@@ -85,6 +84,10 @@ seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
 {run_items(judged)}
 </ol></details>
 </section>"""
+
+
+def links(here: str, files: Mapping[str, str]) -> list[str]:
+    return [f'<a href="{escape(here)}/{name}">{text}</a>' for name, text in files.items()]
 
 
 def setting_text(experiment: Experiment, judged: Judged) -> str:

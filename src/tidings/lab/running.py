@@ -2,7 +2,8 @@
 
     FOLDER/FAMILY/NUMBER/SCALE/
         order.json                          what was asked for: experiment, scale, seeds
-        results/, traces/                   what the sweep wrote (`spark/sweeps/`): all that verdicts are made of
+        results/, traces/                   what the sweep wrote (`spark/sweeps/`): all that verdicts are made of; in
+                                            the folder of that name where the experiment shares its runs (`sweep`)
         figures.parquet                     the figures, as computed from these
         table.csv, table.json, table.parquet    published, measured, verdict
         plot.png, plot.svg
@@ -71,6 +72,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     order: Order
     place: Path
+    swept: Path
+    """Where results and traces of the runs are."""
     judgements: list[Judgement]
     measured: list[Measured]
     performed: list[Performed]
@@ -99,27 +102,29 @@ def run_experiment(
 ) -> Judged:
     """Perform what is not performed yet, judge it, and write everything down."""
     place = order.place(folder)
-    sweep(spark, order.runs(experiment), place, progress=progress)
+    place.mkdir(parents=True, exist_ok=True)
+    sweep(spark, order.runs(experiment), place_of_runs(experiment, place), progress=progress)
     (place / ORDER).write_bytes(msgspec.json.format(msgspec.json.encode(order), indent=2))
     return judge_place(spark, experiment, order, place)
 
 
 def judge_place(spark: "SparkSession", experiment: Experiment, order: Order, place: Path) -> Judged:
     """From the Parquet in this folder; tables and plot are written anew."""
-    runs = order.runs(experiment)
-    results = results_of(spark, place, runs).cache()
+    runs, swept = order.runs(experiment), place_of_runs(experiment, place)
+    results = results_of(spark, swept, runs).cache()
     performed = [
         Performed(row.run, row.variant, row.seed, row.error, row.replay)
         for row in results.select("run", "variant", "seed", "error", "replay").collect()
     ]
     succeeded = results.where("status = 'ok'")
-    traces = read_traces(spark, place).join(succeeded.select("run"), on="run", how="left_semi")
+    traces = read_traces(spark, swept).join(succeeded.select("run"), on="run", how="left_semi")
     figures = experiment.figures(succeeded, traces).select(*Measured.__struct_fields__)
     measured = in_order_of_claims(experiment.claims, [Measured(*row) for row in figures.collect()])
     results.unpersist()
     judged = Judged(
         order=order,
         place=place,
+        swept=swept,
         judgements=judge(experiment.claims, measured),
         measured=measured,
         performed=performed,
@@ -128,6 +133,11 @@ def judge_place(spark: "SparkSession", experiment: Experiment, order: Order, pla
     write_tables(place, order.experiment, judged.judgements, measured)
     draw(experiment, measured, place)
     return judged
+
+
+def place_of_runs(experiment: Experiment, place: Path) -> Path:
+    """Of an experiment whose figures are at `place`: FOLDER/FAMILY/NUMBER/SCALE."""
+    return place.parents[2] / experiment.sweep / place.name if experiment.sweep else place
 
 
 def results_of(spark: "SparkSession", place: Path, runs: list[Run]) -> "DataFrame":

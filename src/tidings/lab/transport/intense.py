@@ -1,4 +1,4 @@
-"""The workload of E1, E4 and E5: an intense stream to a few subscribers, and a steady, slower flow to all others.
+"""The workload of E1 and E4 to E7: an intense stream to a few subscribers, and a steady, slower flow to all others.
 
 Eight brokers, two hubs with three leaves each, so that the longest way passes four brokers (transport specification,
 4.4). Each has 50 clients, and all 400 subscribe. Six clients of each broker publish slowly: from 1.5 events a second at
@@ -14,6 +14,8 @@ The source does not say what is published and wanted. We chose what gives the ra
 - the two intense streams run against each other, or both from one side to the other.
 
 So the rates are no evidence of anything; what happens at the limit is.
+
+A `Layout` says where brokers and clients are. E7 has one of its own (`e7.py`); all else is as above.
 
 **Trace.** Besides what the network writes, a `note` "interest" for each client says what it wants, in the fields topic,
 and for some stream and level. An event is wanted that has this topic, or is of this stream and below this level.
@@ -61,6 +63,16 @@ SETTLE = 10.0
 """Seconds after the last publication in which everything arrives that will."""
 
 
+class Layout(msgspec.Struct, frozen=True):
+    """Who is where: at each broker so many clients, called after it; slow publishers by name; at the broker that a
+    stream goes to, the places of the clients that want it."""
+
+    topology: Topology
+    clients: int
+    slow: tuple[NodeId, ...]
+    listeners: range
+
+
 class Intense(msgspec.Struct, frozen=True):
     """A stream of 1200 events a second."""
 
@@ -69,6 +81,9 @@ class Intense(msgspec.Struct, frozen=True):
     listeners_at: NodeId
     begins_at: float
     rate: float = 1200.0
+    grades: int = 0
+    """Where set, an event has one of so many grades instead of a level, and who wants a share wants some of the grades.
+    A Bloom row tells whether two values are equal, and not which is less."""
 
 
 FIRST = Intense("s1", "a1.c10", "b1", 90.0)
@@ -82,28 +97,39 @@ class Interest(msgspec.Struct, frozen=True, omit_defaults=True):
     topic: int
     stream: str = ""
     level: int = 0
+    grades: int = 0
 
     def text(self) -> str:
-        of_stream = f" OR stream = '{self.stream}' AND level < {self.level}" if self.stream else ""
-        return f"topic = {self.topic}{of_stream}"
+        of_stream = f" OR stream = '{self.stream}' AND level < {self.level}" if self.level else ""
+        graded = [f" OR stream = '{self.stream}' AND grade = {grade}" for grade in range(self.grades)]
+        return f"topic = {self.topic}{of_stream}{''.join(graded)}"
 
 
 def client_name(broker: NodeId, place: int) -> NodeId:
     return f"{broker}.c{place:02}"
 
 
-def clients() -> dict[NodeId, NodeId]:
-    return {client_name(broker, place): broker for broker in HUBS.nodes for place in range(CLIENTS)}
+EIGHT = Layout(
+    HUBS,
+    CLIENTS,
+    tuple(client_name(broker, place) for broker in HUBS.nodes for place in range(SLOW_PUBLISHERS)),
+    LISTENERS,
+)
 
 
-def interests(seed: int, streams: Sequence[Intense]) -> dict[NodeId, Interest]:
+def clients(layout: Layout = EIGHT) -> dict[NodeId, NodeId]:
+    nodes = layout.topology.nodes
+    return {client_name(broker, place): broker for broker in nodes for place in range(layout.clients)}
+
+
+def interests(seed: int, streams: Sequence[Intense], layout: Layout = EIGHT) -> dict[NodeId, Interest]:
     rng = random_stream(seed, "interests")
-    drawn = {client: Interest(rng.below(TOPICS)) for client in clients()}
+    drawn = {client: Interest(rng.below(TOPICS)) for client in clients(layout)}
     for stream in streams:
-        for place in LISTENERS:
-            client = client_name(stream.listeners_at, place)
-            level = round(rng.uniform(SHARE_MIN, SHARE_MAX) * LEVELS)
-            drawn[client] = Interest(drawn[client].topic, stream.name, level)
+        for place in layout.listeners:
+            client, share = client_name(stream.listeners_at, place), rng.uniform(SHARE_MIN, SHARE_MAX)
+            level = 0 if stream.grades else round(share * LEVELS)
+            drawn[client] = Interest(drawn[client].topic, stream.name, level, math.ceil(share * stream.grades))
     return drawn
 
 
@@ -135,6 +161,8 @@ class StreamSource(Source):
         self.stream = stream
 
     def content(self) -> dict[str, Value]:
+        if self.stream.grades:
+            return {"stream": self.stream.name, "grade": self.rng.below(self.stream.grades)}
         return {"stream": self.stream.name, "level": self.rng.below(LEVELS)}
 
 
@@ -146,14 +174,12 @@ def next_slow_at(slowdown: float, at: float, rng: Stream) -> float:
     return (math.sqrt(SLOW_RATE_MIN**2 + 4 * growth * expected) - SLOW_RATE_MIN) / (2 * growth)
 
 
-def play(network: Substrate, seed: int, seconds: float, streams: Sequence[Intense]) -> None:
+def play(network: Substrate, seed: int, seconds: float, streams: Sequence[Intense], layout: Layout = EIGHT) -> None:
     """Run the workload from its beginning up to so many seconds, and a while longer until everything has arrived."""
     slowdown = network.params.slowdown
-    for broker in HUBS.nodes:
-        for place in range(SLOW_PUBLISHERS):
-            name = client_name(broker, place)
-            slow = Source(name, random_stream(seed, "slow", name), partial(next_slow_at, slowdown))
-            feed(network, slow.events(0.0, seconds))
+    for name in layout.slow:
+        slow = Source(name, random_stream(seed, "slow", name), partial(next_slow_at, slowdown))
+        feed(network, slow.events(0.0, seconds))
     for stream in streams:
         intense = StreamSource(stream, random_stream(seed, "intense", stream.name), slowdown)
         feed(network, intense.events(stream.begins_at, seconds))

@@ -13,6 +13,17 @@ Where time goes (transport specification, 3.1):
 - a link takes `link_delay`, which drifts by `wander` to either side; it has a bandwidth, and a queue that drops its
   tail.
 
+Links need not be alike, nor stay as they are (the experiments on recovery and on congestion):
+
+    params = SubstrateParams(link_delay=0.05, link_delay_spread=0.025)     # each link has its own, 25 to 75 ms
+    params = SubstrateParams(link_loss=0.01)                               # of each message, on each link
+    network = Substrate(..., rates_bps={("a", "b"): 1e6})                  # this link has 1 Mbit/s, both ways
+    network.simulator.call_at(WARM_UP + 40, partial(network.set_rate, "a", "b", 2e6))
+    network.link("a", "b")                                                 # its queue, for a TCP flow beside
+
+How many bytes a message takes on a link is what its encoding takes, and 40 for lower layers. The source counts header
+and body alone: with `counts_payload_only` only the payload counts, which is the transport's header and 205 bytes.
+
 The drift is what the source calls a run-time variability of 5 ms. It is slow, because the source also says that two
 messages sent close to each other take equally long on a link; so all reordering happens in brokers.
 
@@ -27,24 +38,29 @@ row also tells when the event was published (`accepted_at`); all clocks are one.
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Any
 
 import msgspec
 
-from tidings.lab.transport.tracing import EndsTraced
+from tidings.lab.transport.tracing import Ends, EndsTraced, Local
 from tidings.machine.effects import Deliver, Effect, Send, Transport
 from tidings.machine.inputs import Input, Publish, Received
 from tidings.machine.node import Node
 from tidings.machine.publications import Publications, encode_head
 from tidings.machine.signals import Forward, Matched, NeighbourUp, Want
+from tidings.machine.streams import random_stream
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.delivery.session.items import Arrived
+from tidings.protocols.routing.drp.messages import Directed
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
-from tidings.sim.network.bandwidth import Bandwidth
-from tidings.sim.network.latency import Constant
+from tidings.sim.network.bandwidth import HEADERS_BYTES, Bandwidth, DropTail
+from tidings.sim.network.distributions import Uniform
+from tidings.sim.network.latency import Constant, Matrix
+from tidings.sim.network.loss import Duplication, Loss, Reordering
 from tidings.sim.network.processing import Processing
 from tidings.sim.network.rule import Fates, Rule, Wrapper
 from tidings.sim.network.wandering import Wandering
@@ -52,11 +68,15 @@ from tidings.sim.node import Draws, Make
 from tidings.sim.simulator import Simulator, SimulatorParams
 from tidings.sim.topologies.topology import Topology
 from tidings.trace.gathering import Writer
+from tidings.wire.registry import encode
 
 WARM_UP = 20.0
 """Seconds in which brokers get to know each other. The workload begins then, and times of experiments count from it."""
 
 WANDER_PERIOD = 10.0
+
+DETOUR = Uniform(0.02, 0.1)
+"""Seconds by which a message that is overtaken comes later."""
 
 WIRE_BYTES = 285
 """A message on a link, as derived from other experiments of the source (transport specification, 4.0)."""
@@ -81,16 +101,41 @@ class SubstrateParams(msgspec.Struct, frozen=True, kw_only=True):
     link_queue_messages: int = 100
     """Not scaled: how long the queue of a link becomes, in messages, does not depend on the slowdown."""
     slowdown: float = 1.0
+    link_delay_spread: float = 0.0
+    """How much longer or shorter the delay of a link may be than `link_delay`; each link draws its own."""
+    link_loss: float = 0.0
+    """Probability that a message is lost on a link, beside what queues drop."""
+    link_duplication: float = 0.0
+    """Probability that it arrives twice."""
+    link_reordering: float = 0.0
+    """Probability that it takes `DETOUR` longer than others, which overtake it."""
+    counts_payload_only: bool = False
 
     def processing(self, factor: float = 1.0) -> Processing:
         """Of a broker that takes `factor` times as long as others."""
         mean = self.handling * self.slowdown * factor
         return Processing(self.workers, mean, max(1, round(self.queue * self.workers / mean)))
 
-    def network(self, brokers: Iterable[NodeId]) -> Rule:
-        links = Wandering(Constant(self.link_delay), self.wander, WANDER_PERIOD)
+    def links(self, topology: Topology, seed: int) -> Bandwidth:
+        wire: Rule = Wandering(self.delays(topology, seed), self.wander, WANDER_PERIOD)
+        if self.link_reordering:
+            wire = Reordering(wire, self.link_reordering, DETOUR)
+        if self.link_duplication:
+            wire = Duplication(wire, self.link_duplication)
+        if self.link_loss:
+            wire = Loss(wire, self.link_loss)
         rate, queue = self.link_rate_bps / self.slowdown, self.link_queue_messages * WIRE_BYTES
-        return BetweenBrokers(Bandwidth(links, rate, queue), brokers)
+        return Bandwidth(wire, rate, queue, headers_bytes=0 if self.counts_payload_only else HEADERS_BYTES)
+
+    def delays(self, topology: Topology, seed: int) -> Rule:
+        if not self.link_delay_spread:
+            return Constant(self.link_delay)
+        drawn: dict[tuple[NodeId, NodeId], float] = {}
+        for edge in topology.edges:
+            rng = random_stream(seed, "link", edge.a, edge.b)
+            delay = self.link_delay + rng.uniform(-self.link_delay_spread, self.link_delay_spread)
+            drawn[edge.a, edge.b] = drawn[edge.b, edge.a] = delay
+        return Matrix(drawn)
 
 
 class BetweenBrokers(Wrapper):
@@ -182,6 +227,14 @@ def publication_of(event: Event, now: float) -> Publications:
     return Publications(publisher, publisher, now, 0, (number,), (encode_head(content),), (PAYLOAD,))
 
 
+def encoded_bytes(message: Any) -> int:
+    return 0 if isinstance(message, Local) else len(encode(message))
+
+
+def payload_bytes(message: Any) -> int:
+    return sum(map(len, message.batch.payloads)) if type(message) is Directed else encoded_bytes(message)
+
+
 def best_effort_broker(node_id: NodeId, draws: Draws) -> Node:
     router = DestinationRouter(node_id, DestinationParams(transport=DATAGRAM))
     return Node({"counter": Counter(), "routing": router, "desk": Desk()})
@@ -191,7 +244,7 @@ class Substrate:
     """A simulated network that is ready for a workload: all brokers know each other and what is wanted where.
 
     `clients` gives the broker of each client, `wants` the filter of each that subscribes, `factors` the brokers that
-    take longer or shorter over a message than others.
+    take longer or shorter over a message than others, `rates_bps` the links that have another bandwidth than others.
     """
 
     def __init__(
@@ -203,12 +256,16 @@ class Substrate:
         clients: Mapping[NodeId, NodeId],
         wants: Mapping[NodeId, str],
         factors: Mapping[NodeId, float] | None = None,
+        rates_bps: Mapping[tuple[NodeId, NodeId], float] | None = None,
     ) -> None:
         self.topology, self.params = topology, params
-        settings = SimulatorParams(delivered_max=1)
-        self.simulator = Simulator(seed, params.network(topology.nodes), trace=trace, params=settings)
-        if trace is not None:
-            self.simulator.process_type = EndsTraced
+        self.links = params.links(topology, seed)
+        network = BetweenBrokers(self.links, topology.nodes)
+        self.simulator = Simulator(seed, network, trace=trace, params=SimulatorParams(delivered_max=1))
+        self.simulator.process_type = Ends if trace is None else EndsTraced
+        self.simulator.measure = payload_bytes if params.counts_payload_only else encoded_bytes
+        for (one, other), rate_bps in (rates_bps or {}).items():
+            self.set_rate(one, other, rate_bps)
         for broker in topology.nodes:
             processing = self.processing((factors or {}).get(broker, 1.0))
             self.simulator.add(broker, self.broker(broker), processing=processing)
@@ -218,9 +275,24 @@ class Substrate:
             self.simulator.inject(0.0, edge.a, NeighbourUp(edge.b, 1))
             self.simulator.inject(0.0, edge.b, NeighbourUp(edge.a, 1))
         for client, text in wants.items():
-            self.simulator.inject(0.0, clients[client], Want((client, 1), parse(text)))
+            self.subscribe(client, clients[client], text)
         self.simulator.run(WARM_UP)
         self.check()
+
+    def subscribe(self, client: NodeId, home: NodeId, text: str) -> None:
+        """Before the workload: each client has one subscription."""
+        self.simulator.inject(0.0, home, Want((client, 1), parse(text)))
+
+    def link(self, sender: NodeId, to: NodeId) -> DropTail:
+        """The link in this direction, with its queue."""
+        return self.links.link((sender, to))
+
+    def set_rate(self, one: NodeId, other: NodeId, rate_bps: float) -> None:
+        """From now on, both ways; given before slowing down. What comes next waits for what waits at the new rate."""
+        for pair in ((one, other), (other, one)):
+            link, rate = self.link(*pair), rate_bps / self.params.slowdown
+            link.free_at = self.simulator.now + link.wait(self.simulator.now) * link.rate_bps / rate
+            link.rate_bps = rate
 
     def processing(self, factor: float) -> Processing | None:
         return self.params.processing(factor)

@@ -3,9 +3,14 @@
 An event that 12 clients want passes eight brokers, which makes some 50 rows if every send and receive is one; what the
 experiments measure is in 13 of them (one publication, 12 deliveries). The other rows would take more time than the
 simulation.
+
+Beside publications, a client and its broker say to each other what the client wants (`Local`). Such a message is never
+on a link and takes no worker: it is obeyed at once.
 """
 
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tidings.machine.effects import Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
@@ -17,7 +22,22 @@ if TYPE_CHECKING:
     from tidings.sim.simulator import Simulator
 
 
-class EndsTraced(Process):
+class Local(msgspec.Struct, frozen=True):
+    """Base of what is said on one machine only, and has no form on the wire."""
+
+
+class Ends(Process):
+    __slots__ = ()
+
+    def receive(self, now: float, received: Received) -> None:
+        if isinstance(received.message, Local) and self.is_running:
+            self.received += 1
+            self.step(now, received)
+        else:
+            Process.receive(self, now, received)
+
+
+class EndsTraced(Ends):
     __slots__ = ("trace",)
 
     def __init__(self, world: "Simulator", node: "SimulatedNode", machine: Machine) -> None:

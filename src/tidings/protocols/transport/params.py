@@ -69,7 +69,7 @@ class RecoveryParams(msgspec.Struct, frozen=True, kw_only=True):
     tuning: bool = True
     """Whether C1, C2, D1 and D2 follow what is heard (3.5.6)."""
     backoff: float = 2.0
-    rounds_max: int = 16
+    rounds_max: int = 24
     """Requests for one event. The source's network loses 1 % on a link and 6 are enough; at 20 % they are not."""
     repair_mode: Literal["republish", "unicast", "auto"] = "republish"
     cache_min: int = 5
@@ -177,7 +177,7 @@ class TransportParams(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between two digests, of a reliable publisher; 0 for none."""
     digest_record: int = 128
     """Entries of a digest."""
-    digests_after: int = 6
+    digests_after: int = 10
     """Digests that are sent after the last event, at growing distances, before the publisher falls silent."""
     echo_first: float = 1.0
     """Seconds until an echo that was not answered is repeated; each further time twice as long."""

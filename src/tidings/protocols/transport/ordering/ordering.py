@@ -107,7 +107,7 @@ class Ordering:
         receiving = self.streams.get(heard.stream)
         if receiving is None:
             receiving = self.streams[heard.stream] = Receiving(now, heard, self.rules)
-            return [Deliver(Handed(heard.content, heard.stream, heard.sequence)), *receiving.begin(now, heard.header)]
+            return receiving.begin(now, heard.header, heard.content)
         return receiving.hear(now, heard)
 
     def hear_digest(self, now: float, digest: DigestHeard) -> list[Effect]:

@@ -5,8 +5,8 @@ Each entry of a record speaks of one event that was sent before. If its number i
 leaves its number open, as if the record did not reach so far.
 
 An entry counts for a subscription only after its first event, or digest, from this publisher: what was sent before that
-was not sent to us (G-6). Or, where `joins` says so, from when we began to listen (`reach_back`): an entry tells how long
-before its event it was sent, and we know how long we have listened; no common clock is needed.
+was not sent to us (G-6). Or, where `joins` says so, from when we began to listen (`reach_back`): an entry tells how
+long before its event it was sent, and we know how long we have listened; no common clock is needed.
 """
 
 from tidings.machine.effects import Effect
@@ -15,7 +15,6 @@ from tidings.protocols.transport.formats import ENTRY_AGE, Data
 from tidings.protocols.transport.ordering.pending import Missing
 from tidings.protocols.transport.ordering.rules import Rules
 from tidings.protocols.transport.ordering.shelf import Shelf
-
 
 JOIN_MARGIN = 1.0
 """Seconds that a subscription may take to be known everywhere, and an event to come here."""
@@ -77,10 +76,12 @@ class Records:
             self.since.setdefault(subscription, sequence - 1)
         self.expect(now, header, sequence, max(latch, self.rules.params.digest_latch))
 
-    def reach_back(self, now: float, header: Data, sequence: int) -> None:
-        """Entries of events that were certainly sent after a subscription was made are for it."""
+    def reach_back(self, now: float, header: Data, sequence: int) -> int:
+        """Entries of events that were certainly sent after a subscription was made are for it. The lowest of their
+        numbers, else that of the event or digest."""
+        lowest = sequence
         if self.is_foreign(header):
-            return
+            return lowest
         for subscription, listening in self.rules.interests.listening.items():
             span = now - listening - JOIN_MARGIN
             since = self.since.get(subscription, sequence)
@@ -90,6 +91,8 @@ class Records:
                 if entry.sequence <= since:
                     self.since[subscription] = entry.sequence - 1
                     self.shelf.numbers.reopen(entry.sequence)
+                    lowest = min(lowest, entry.sequence)
+        return lowest
 
     def expect(self, now: float, header: Data, sequence: int, latch: float) -> None:
         rules, shelf, numbers = self.rules, self.shelf, self.shelf.numbers

@@ -71,15 +71,20 @@ class Receiving:
         self.late = 0
         self.join(heard.content.subscriptions, sequence)
 
-    def begin(self, now: float, header: Data) -> list[Effect]:
-        """After the first event: what its record proves to be ours is missed too, where that is wanted."""
-        if self.rules.params.joins != "listening" or not self.rules.is_enhanced:
-            return []
-        self.records.reach_back(now, header, self.base)
-        self.records.expect(now, header, self.base, self.longest_latch)
-        effects = self.shelf.settle(now)
-        self.calm_down()
-        return effects
+    def begin(self, now: float, header: Data, content: Content) -> list[Effect]:
+        """The first event goes out at once; unless what its record proves to be ours is missed too, and is not here."""
+        if self.rules.params.joins == "listening" and self.rules.is_enhanced:
+            effects: list[Effect] = []
+            reference = self.shelf.handed = self.records.reach_back(now, header, self.base) - 1
+            sent = self.records.read(header, self.base, header.entries, reference, effects)
+            if self.shelf.awaited.missing:
+                self.shelf.delivered = 0
+                latch = self.rules.bounded(self.longest_latch - (header.departed - sent))
+                effects += self.hold(now, self.base, content, latch, header.departed - sent)
+                self.calm_down()
+                return effects
+            self.shelf.handed = self.base
+        return [Deliver(Handed(content, self.stream, self.base))]
 
     # Events.
 

@@ -1,0 +1,252 @@
+"""Several orderers side by side on the same arrivals (E6 to E8).
+
+Ordering happens in the receivers, and what they do has no influence on the network. So a run of the plain network is
+recorded once: what each publisher published, and when which of it arrived where. Then each orderer is given exactly
+these arrivals, one pair of publisher and subscriber after the other. An orderer is the transport's own part `Ordering`
+with its parameters; headers are those that the publisher's part would have written. What differs between two orderers
+is therefore theirs alone, and nothing else.
+
+The records that headers carry are not on the links of the recorded run: they would take bandwidth, and not the same for
+all. The source ran its orderers side by side in the same way.
+
+Orderers are called as in the source: CST-30 holds every event behind a gap for 30 ms; P-.05-25 is the probabilistic one
+with P_t = 0.05 and records of 25 events, P-.05-0 has none (basic mode). "exact" behind it means the quantile that
+follows from the distribution; without it the one of the source's appendix, which is longer by four scales (X-1).
+
+**Slowing down** stretches delays, so whatever is a time in an orderer is stretched too, and extra delays must be
+divided by the slowdown to be compared.
+"""
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from random import Random
+
+import msgspec
+
+from tidings.lab.transport.as_published import AS_PUBLISHED
+from tidings.lab.transport.substrate import Client, Substrate, SubstrateParams
+from tidings.machine.effects import Deliver, Effect, Note, SetTimer
+from tidings.machine.inputs import Fired, Input, Publish, Received
+from tidings.machine.publications import Publications
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.protocols.transport.formats import Data
+from tidings.protocols.transport.ordering.ordering import Ordering
+from tidings.protocols.transport.params import OrderingParams, TransportParams
+from tidings.protocols.transport.publishing import Publishing
+from tidings.protocols.transport.signals import Content, Handed, Heard, Listen, StreamGone
+from tidings.sim.node import Make
+from tidings.sim.topologies.topology import Topology
+from tidings.trace.gathering import Writer
+
+SUBSCRIPTION = 1
+
+
+class Orderer(msgspec.Struct, frozen=True):
+    label: str
+    ordering: OrderingParams
+    record: int = 0
+
+    def stretched(self, slowdown: float) -> TransportParams:
+        ordering = msgspec.structs.replace(
+            self.ordering,
+            static_latch=self.ordering.static_latch * slowdown,
+            latch_max=self.ordering.latch_max * slowdown,
+        )
+        return msgspec.structs.replace(AS_PUBLISHED, record=self.record, ordering=ordering)
+
+
+def static(milliseconds: int) -> Orderer:
+    return Orderer(f"CST-{milliseconds}", OrderingParams(mode="static", static_latch=milliseconds / 1000))
+
+
+def probabilistic(violation: str, record: int, quantile: str = "appendix") -> Orderer:
+    """`violation` as it is written in the label: ".05"."""
+    params = OrderingParams(
+        mode="enhanced" if record else "basic",
+        violation=float(violation),
+        quantile="exact" if quantile == "exact" else "appendix",
+    )
+    return Orderer(f"P-{violation}-{record}{' exact' * (quantile == 'exact')}", params, record)
+
+
+# What is recorded.
+
+
+class Published(msgspec.Struct, frozen=True):
+    at: float
+    head: bytes
+
+
+class Recording:
+    """What was published, and when it arrived where."""
+
+    def __init__(self) -> None:
+        self.published: dict[NodeId, list[Published]] = {}
+        """By publisher, in the order of numbers, from 0 on."""
+        self.arrived: dict[NodeId, dict[NodeId, list[tuple[float, int]]]] = {}
+        """By publisher and subscriber: time and number, in the order of time."""
+
+    def publish(self, publisher: NodeId, now: float, head: bytes) -> None:
+        self.published.setdefault(publisher, []).append(Published(now, head))
+
+    def arrive(self, now: float, subscriber: NodeId, batch: Publications) -> None:
+        at_subscriber = self.arrived.setdefault(batch.publisher, {}).setdefault(subscriber, [])
+        at_subscriber += [(now, number) for number in batch.numbers]
+
+    def only(self, subscribers: Container[NodeId]) -> "Recording":
+        """What arrived at these."""
+        part = Recording()
+        part.published = self.published
+        for publisher, at in self.arrived.items():
+            part.arrived[publisher] = {name: arrived for name, arrived in at.items() if name in subscribers}
+        return part
+
+
+class RecordingClient(Client):
+    def __init__(self, node_id: NodeId, home: NodeId, recording: Recording) -> None:
+        super().__init__(node_id, home)
+        self.recording = recording
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        effects = super().handle(now, input)
+        match input:
+            case Received(_, Publications() as batch):
+                self.recording.arrive(now, self.node_id, batch)
+            case Publish():
+                self.recording.publish(self.node_id, now, effects[0].message.heads[0])
+        return effects
+
+
+class RecordedSubstrate(Substrate):
+    """The plain network, and a recording of what its clients see."""
+
+    def __init__(
+        self,
+        seed: int,
+        trace: Writer | None,
+        topology: Topology,
+        params: SubstrateParams,
+        clients: Mapping[NodeId, NodeId],
+        wants: Mapping[NodeId, str],
+    ) -> None:
+        self.recording = Recording()
+        super().__init__(seed, trace, topology, params, clients, wants)
+
+    def client(self, node_id: NodeId, home: NodeId) -> Make:
+        return lambda draws: RecordingClient(node_id, home, self.recording)
+
+
+# What orderers make of it.
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """`latch` is how long the event was to be held, `held` how long it was."""
+
+    at: float
+    number: int
+    latch: float
+    held: float
+
+
+def headers_of(params: TransportParams, published: Sequence[Published]) -> list[Data]:
+    """What stands before each event of one publisher."""
+    publishing = Publishing(1, params)
+    return [publishing.depart(one.at, publishing.bits_of(one.head), ())[1] for one in published]
+
+
+class Replay:
+    """One orderer at one subscriber."""
+
+    def __init__(self, params: TransportParams, filter: Filter) -> None:
+        self.ordering = Ordering(2, params, Random(0))
+        self.ordering.handle(0.0, Listen(SUBSCRIPTION, filter))
+        self.fires_at: float | None = None
+        self.key: object = None
+        self.notes: list[tuple[float, Note]] = []
+
+    def deliveries(
+        self, publisher: NodeId, headers: Sequence[Data], arrived: Sequence[tuple[float, int]]
+    ) -> Iterator[Delivered]:
+        """Of one publisher, in the order in which the application gets them. `notes` are then those of this pair."""
+        stream, now = (publisher, 1), 0.0
+        self.notes.clear()
+        for now, number in arrived:
+            yield from self.fire_until(now)
+            content = Content(b"", b"", publisher, number, now, (SUBSCRIPTION,))
+            yield from self.settle(now, self.ordering.handle(now, Heard(stream, number, headers[number], content)))
+        yield from self.fire_until(None)
+        yield from self.settle(now, self.ordering.handle(now, StreamGone(stream)))
+
+    def fire_until(self, now: float | None) -> Iterator[Delivered]:
+        """Whatever is due before that time, or at all."""
+        while self.fires_at is not None and (now is None or self.fires_at < now):
+            at, self.fires_at = self.fires_at, None
+            yield from self.settle(at, self.ordering.handle(at, Fired(self.key)))
+
+    def settle(self, now: float, effects: list[Effect]) -> Iterator[Delivered]:
+        for effect in effects:
+            kind = type(effect)
+            if kind is SetTimer:
+                self.fires_at, self.key = effect.at, effect.key
+            elif kind is Deliver and type(effect.item) is Handed:
+                handed = effect.item
+                yield Delivered(now, handed.sequence, handed.latch, handed.held)
+            elif kind is Note:
+                self.notes.append((now, effect))
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """What came of one orderer for one publisher and one subscriber; spans in seconds, of the slowed-down run."""
+
+    orderer: str
+    publisher: NodeId
+    arrived: int
+    violations: int
+    """Events handed over after one with a higher number."""
+    latch: float
+    """Mean over all events of the time for which each was to be held: the extra delay."""
+    held: float
+
+
+def judge(orderer: str, publisher: NodeId, deliveries: Iterator[Delivered]) -> Pair:
+    arrived = violations = 0
+    highest, latches, holds = -1, 0.0, 0.0
+    for one in deliveries:
+        arrived += 1
+        violations += one.number < highest
+        highest = max(highest, one.number)
+        latches, holds = latches + one.latch, holds + one.held
+    return Pair(orderer, publisher, arrived, violations, latches / arrived, holds / arrived)
+
+
+UNORDERED = "none"
+
+
+def unordered(arrived: Sequence[tuple[float, int]]) -> Iterator[Delivered]:
+    """Without an orderer."""
+    return (Delivered(at, number, 0.0, 0.0) for at, number in arrived)
+
+
+def compare(
+    recording: Recording, filters: Mapping[NodeId, Filter], orderers: Sequence[Orderer], slowdown: float
+) -> Iterator[tuple[NodeId, Pair]]:
+    """Every orderer for every pair; subscriber and what came of it. Publisher by publisher, since headers are large."""
+    params = {orderer.label: orderer.stretched(slowdown) for orderer in orderers}
+    replays: dict[tuple[str, NodeId], Replay] = {}
+    for publisher, at_subscribers in recording.arrived.items():
+        published = recording.published[publisher]
+        # Headers differ by mode and length of the record only.
+        headers: dict[tuple[str, int], list[Data]] = {}
+        for orderer in orderers:
+            written = orderer.ordering.mode, orderer.record
+            if written not in headers:
+                headers[written] = headers_of(params[orderer.label], published)
+            for subscriber, arrived in at_subscribers.items():
+                known = orderer.label, subscriber
+                replay = replays.get(known)
+                if replay is None:
+                    replay = replays[known] = Replay(params[orderer.label], filters[subscriber])
+                deliveries = replay.deliveries(publisher, headers[written], arrived)
+                yield subscriber, judge(orderer.label, publisher, deliveries)
+        for subscriber, arrived in at_subscribers.items():
+            yield subscriber, judge(UNORDERED, publisher, unordered(arrived))

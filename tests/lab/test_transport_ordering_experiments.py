@@ -1,0 +1,249 @@
+"""E6 to E9 and E17: orderers on recorded arrivals, detection of losses, the response function."""
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidings.lab.transport import e6, e7, e8, e9, e17, ordered
+from tidings.lab.transport.broker_trees import longest_way, low_degree
+from tidings.lab.transport.orderers import (
+    UNORDERED,
+    Pair,
+    Published,
+    Recording,
+    Replay,
+    compare,
+    headers_of,
+    judge,
+    probabilistic,
+    static,
+    unordered,
+)
+from tidings.lab.transport.substrate import WARM_UP
+from tidings.machine.publications import encode_head
+from tidings.machine.streams import random_stream
+from tidings.model.language.parser import parse
+from tidings.spark.metrics.references.order import order_rows
+from tidings.trace.record import Record
+from tidings.trace.writers import RingBuffer, open_writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+numpy = pytest.importorskip("numpy", reason="figures need numpy; install tidings[lab]")
+pytest.importorskip("scipy", reason="figures need scipy; install tidings[lab]")
+
+EVERYTHING = 1_000_000
+WANTED = parse("kind = 1")
+
+
+def a_recording(events: int = 4000, rate: float = 600.0, match: float = 0.7) -> Recording:
+    """One pair over four brokers without a queue: every event takes a sum of four exponential times."""
+    rng, at, recording = random_stream(1, "recording"), 10.0, Recording()
+    arrived = []
+    for number in range(events):
+        at += rng.expovariate(rate)
+        is_wanted = rng.random() < match
+        recording.published.setdefault("p", []).append(Published(at, encode_head({"kind": int(is_wanted)})))
+        if is_wanted:
+            arrived.append((at + 0.1 + sum(rng.expovariate(1 / 0.00275) for _ in range(4)), number))
+    recording.arrived["p"] = {"s": sorted(arrived)}
+    return recording
+
+
+def pairs_of(recording: Recording, *orderers: Any) -> dict[str, Pair]:
+    return {pair.orderer: pair for _, pair in compare(recording, {"s": WANTED}, orderers, 1.0)}
+
+
+def test_every_orderer_hands_over_what_arrived_once() -> None:
+    recording = a_recording()
+    arrived = recording.arrived["p"]["s"]
+    for orderer in (static(30), probabilistic(".05", 0), probabilistic(".05", 5), probabilistic(".2", 25, "exact")):
+        params = orderer.stretched(1.0)
+        replay = Replay(params, WANTED)
+        made = list(replay.deliveries("p", headers_of(params, recording.published["p"]), arrived))
+        assert sorted(one.number for one in made) == sorted(number for _, number in arrived)
+        times = {number: at for at, number in arrived}
+        assert all(one.at == pytest.approx(times[one.number] + one.held) for one in made)
+
+
+def test_a_pair_is_judged_as_the_metric_of_order_judges_it() -> None:
+    recording, orderer = a_recording(), probabilistic(".2", 5, "exact")
+    params = orderer.stretched(1.0)
+    headers = headers_of(params, recording.published["p"])
+    made = list(Replay(params, WANTED).deliveries("p", headers, recording.arrived["p"]["s"]))
+    records = [
+        Record(
+            time=one.at,
+            node="s",
+            kind="deliver",
+            message="Event",
+            detail=json.dumps({"publisher": "p", "number": one.number, "latch": one.latch, "hold": one.held}),
+        )
+        for one in made
+    ]
+    (row,) = order_rows(records, frozenset())
+    pair = judge(orderer.label, "p", iter(made))
+    assert row["fifo_violations"] == pair.violations > 0
+    assert row["extra_delay_mean"] == pytest.approx(pair.latch, abs=1e-6)
+    assert row["hold_mean"] == pytest.approx(pair.held, abs=1e-6)
+
+
+@pytest.mark.spec("T-37")
+def test_a_smaller_share_of_errors_leaves_fewer_violations_and_a_longer_record_costs_less() -> None:
+    pairs = pairs_of(
+        a_recording(),
+        *(probabilistic(violation, record) for violation in (".05", ".2", ".5") for record in (0, 5, 25)),
+    )
+    for record in (0, 5, 25):
+        left = [pairs[f"P-{violation}-{record}"].violations for violation in (".05", ".2", ".5")]
+        assert left == sorted(left)
+    for violation in (".05", ".2"):
+        costs = [pairs[f"P-{violation}-{record}"].latch for record in (25, 5, 0)]
+        assert costs == sorted(costs)
+
+
+@pytest.mark.spec("T-105")
+@pytest.mark.spec("T-106")
+def test_ordering_removes_nearly_all_violations_at_less_delay_than_a_constant_hold() -> None:
+    trace = RingBuffer(EVERYTHING, "run", 1)
+    parameters = {"seconds": 300.0, "slowdown": 250.0, "follow": 10}
+    measures = e6.run("", parameters, 1, trace)
+    figures = figures_of(trace.records(), parameters, measures)
+    for label in e6.PROBABLE:
+        assert figures["removed", label] >= 0.95
+    for label in e6.RELAXED:
+        assert figures["removed", label] >= 0.8
+    assert figures["removed", "P-.2-5 exact"] < figures["removed", "P-.2-5"]
+    assert figures["25 against 5", "P-.05"] <= 1.0
+    assert figures["5 against none", "P-.05"] <= 1.0
+    assert figures["25 against CST-30", "P-.05"] < 1.0
+    assert figures["violations", ""] == measures["violations"] * 250.0 > 1_000_000
+
+
+@pytest.mark.spec("T-107")
+def test_over_many_brokers_a_record_spares_most_pairs_any_delay() -> None:
+    trace = RingBuffer(EVERYTHING, "run", 1)
+    parameters = {"seconds": 240.0, "slowdown": 100.0, "follow": 10}
+    figures = figures_of(trace.records(), parameters, measures=e7.run("", parameters, 1, trace), trace=trace)
+    assert figures["median against largest", "P-.05"] < 0.05
+    assert figures["extra delay, 90 %", "P-.05-25"] < 0.19
+    assert figures["removed", "P-.05-25"] > 0.95
+
+
+def figures_of(
+    records: list[Record], parameters: dict[str, Any], measures: dict[str, float], trace: RingBuffer | None = None
+) -> dict[tuple[str, str], float]:
+    """What `ordered.figures` has Spark select, and what is measured of it."""
+    kept = records if trace is None else trace.records()
+    rows = [json.loads(record.detail or "") for record in kept if record.message == "pair"]
+    columns = {name: numpy.array([row[name] for row in rows]) for name in rows[0]}
+    columns |= {"parameters": numpy.array([json.dumps(parameters)]), "in_all": numpy.array([measures["violations"]])}
+    return {(name, group): value for name, group, value in ordered.measure(columns)}
+
+
+def test_without_an_orderer_violations_are_those_of_the_arrivals() -> None:
+    pair = judge(UNORDERED, "p", unordered([(1.0, 0), (1.1, 3), (1.2, 1), (1.3, 2), (1.4, 5), (1.5, 4)]))
+    assert (pair.arrived, pair.violations, pair.latch) == (6, 3, 0.0)
+
+
+def test_an_orderer_is_stretched_with_the_network() -> None:
+    params = static(30).stretched(20.0)
+    assert params.ordering.static_latch == pytest.approx(0.6)
+    assert params.ordering.latch_max == pytest.approx(40.0)
+
+
+@pytest.mark.parametrize(("brokers", "diameter"), [(46, 15), (46, 11), (12, 5)])
+def test_a_tree_has_the_size_and_the_longest_way_that_are_asked_for(brokers: int, diameter: int) -> None:
+    tree = low_degree(brokers, diameter)
+    assert len(tree.nodes) == brokers
+    assert tree.is_tree
+    assert tree.degree_max <= 3
+    assert longest_way(tree)[2] == diameter
+
+
+def test_the_intense_streams_of_e7_go_from_end_to_end() -> None:
+    layout = e7.layout()
+    one, other, _ = longest_way(layout.topology)
+    assert [(stream.publisher.partition(".")[0], stream.listeners_at) for stream in e7.streams()] == [
+        (one, other),
+        (other, one),
+    ]
+    assert len(set(layout.slow)) == 48
+
+
+def test_basic_ordering_holds_more_events_than_the_one_with_records() -> None:
+    trace = RingBuffer(EVERYTHING, "run", 1)
+    e8.run("", {"seconds": 8.0}, 1, trace)
+    held = [json.loads(record.detail or "") for record in trace.records() if record.message == "held"]
+    counts = {orderer.label: sum(said["orderer"] == orderer.label for said in held) for orderer in e8.ORDERERS}
+    assert counts[e8.BASIC.label] > counts[e8.ENHANCED.label] > 0
+    assert all(0 <= said["violation"] <= 0.5 for said in held)
+
+
+@pytest.mark.spec("T-46")
+def test_losses_are_seen_as_often_as_the_formula_says() -> None:
+    for record, match, loss in ((1, 0.5, 0.01), (10, 0.05, 0.01), (25, 0.01, 0.1), (50, 0.1, 0.2), (5, 0.9, 0.5)):
+        rng, count = random_stream(1, "detection", record), 3000
+        share, beyond = e9.share_seen(e9.Trials(record), match, loss, count, rng)
+        assert e9.distance(share, e9.detection(match, loss, record), count) <= 3
+        assert beyond == 0
+
+
+@pytest.mark.spec("T-46")
+def test_the_formula_gives_the_values_of_the_specification() -> None:
+    for match, values in {0.01: (0.0099, 0.0947, 0.2202, 0.6303), 0.05: (0.0495, 0.3981, 0.7189, 0.9938)}.items():
+        for record, value in zip((1, 10, 25, 100), values, strict=True):
+            assert e9.detection(match, 0.01, record) == pytest.approx(value, abs=5e-5)
+
+
+@pytest.mark.spec("T-47")
+def test_shared_losses_are_seen_more_often_with_more_sharers_and_longer_records() -> None:
+    found = e9.try_sharing(1, 4000)
+    assert found["grows with sharers|"] > 0
+    assert found["grows with the record|"] > 0
+    assert found["deviation, shared|"] < 4
+    assert e9.shared_detection(0.05, 0.01, 10, 0) == pytest.approx(e9.detection(0.05, 0.01, 10))
+
+
+def test_the_response_function_has_the_values_and_the_shape_that_are_published() -> None:
+    assert e17.distance_to_table() == 0.0
+    assert e17.fall_with_loss(0.2) < e17.fall_with_loss(0.01)
+    assert e17.fall_with_round_trip(0.001) > e17.fall_with_round_trip(0.1)
+
+
+def test_the_tcp_of_the_simulator_is_about_as_fast_as_the_function_says() -> None:
+    expected = math.sqrt(1.5 / 0.01) / 0.1
+    assert e17.simulated_rate(0.01, 1, 300.0) == pytest.approx(expected, rel=0.2)
+
+
+@pytest.mark.spark
+def test_spans_and_pairs_come_out_of_their_parquet(spark: "SparkSession", tmp_path: Path) -> None:
+    path, parameters = str(tmp_path / "trace.parquet"), {"seconds": 20.0}
+    records = RingBuffer(EVERYTHING, "run", 1)
+    e8.run("", parameters, 1, records)
+    with open_writer(path, "run", 1) as trace:
+        for record in records.records():
+            trace.write(record)
+    counted = {(row.series, row.span): row.value for row in e8.spans(spark.read.parquet(path)).collect()}
+    published = [record.time - WARM_UP for record in records.records() if record.kind == "publish"]
+    for span in range(20):
+        assert counted.get(("published", span), 0) == sum(span <= at < span + 1 for at in published)
+    held = [json.loads(record.detail or "") for record in records.records() if record.message == "held"]
+    latches = sum(said["latch"] for said in held if said["orderer"] == e8.BASIC.label)
+    assert sum(value for (series, _), value in counted.items() if series == f"latch, {e8.BASIC.label}") == (
+        pytest.approx(latches)
+    )
+
+
+@pytest.mark.spark
+def test_what_runs_measured_becomes_figures(spark: "SparkSession") -> None:
+    from tidings.lab.transport.samples import measured_in_runs
+
+    rows = [("r1", {"seen|R = 1": 0.5, "beyond|": 0.0}), ("r2", {"seen|R = 1": 0.7, "beyond|": 0.0})]
+    results = spark.createDataFrame(rows, "run string, measures map<string,double>")
+    found = {(row.figure, row.group): (row.value, row.runs) for row in measured_in_runs(results, results).collect()}
+    assert found == {("seen", "R = 1"): (pytest.approx(0.6), 2), ("beyond", ""): (0.0, 2)}

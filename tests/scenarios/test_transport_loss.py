@@ -1,0 +1,73 @@
+"""The whole transport on a network that loses, repeats and reorders on every link: how much arrives, and how.
+
+A failure says the seed; `TIDINGS_SEED=7 pytest tests/scenarios/test_transport_loss.py` plays it again.
+"""
+
+import json
+import os
+from collections import Counter
+
+import pytest
+
+from tidings.lab.transport.losing import PATIENCE, Trouble, interests, play
+from tidings.trace.writers import RingBuffer
+
+SEED = int(os.environ.get("TIDINGS_SEED", "1"))
+SECONDS = 8.0
+
+Pair = tuple[str, str]
+"""Key of an event, and who wants or got it."""
+
+
+def played(trouble: Trouble) -> tuple[list[Pair], list[Pair]]:
+    """What was due, and what was delivered in this order."""
+    print(f"replay: TIDINGS_SEED={SEED} pytest tests/scenarios/test_transport_loss.py")
+    trace = RingBuffer(1_000_000, "run", SEED)
+    play(SEED, trace, trouble, SECONDS).simulator.check()
+    records = trace.records()
+    wanted = interests(SEED)
+    due = [
+        (str(record.key), subscriber)
+        for record in records
+        if record.kind == "publish"
+        for subscriber, topic in wanted.items()
+        if topic == json.loads(record.detail or "")["topic"]
+    ]
+    return due, [(str(record.key), record.node) for record in records if record.kind == "deliver"]
+
+
+def inversions(delivered: list[Pair]) -> int:
+    highest: dict[Pair, int] = {}
+    found = 0
+    for key, subscriber in delivered:
+        publisher, number = key.split()
+        before = highest.get((publisher, subscriber), -1)
+        found += int(number) < before
+        highest[publisher, subscriber] = max(before, int(number))
+    return found
+
+
+@pytest.mark.parametrize(("loss", "share"), [(0.01, 1.0), (0.05, 1.0), (0.1, 0.999), (0.2, 0.99)])
+def test_nearly_everything_is_delivered_whatever_links_lose(loss: float, share: float) -> None:
+    due, delivered = played(Trouble(loss=loss))
+    assert max(Counter(delivered).values()) == 1
+    assert not set(delivered) - set(due)
+    missed = [pair for pair in due if pair not in set(delivered)]
+    assert 1 - len(missed) / len(due) >= share, missed
+
+
+def test_without_recovery_much_of_it_is_missed() -> None:
+    due, delivered = played(Trouble(loss=0.05, is_recovered=False))
+    assert len(set(delivered)) < 0.95 * len(due)
+
+
+def test_links_that_repeat_and_reorder_a_tenth_are_not_noticed() -> None:
+    due, delivered = played(Trouble(duplication=0.1, reordering=0.1, patience=PATIENCE))
+    assert sorted(delivered) == sorted(due)
+    assert inversions(delivered) == 0
+
+
+def test_the_trouble_is_there() -> None:
+    due, delivered = played(Trouble(duplication=0.1, reordering=0.1, is_recovered=False))
+    assert inversions(delivered) > 0
+    assert len(delivered) > len(due)
