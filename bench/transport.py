@@ -33,7 +33,7 @@ from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Caught, Content, Emit, Handed, Listen, PublishEvent
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 
 ROUNDS = 5
 EVENTS_MACHINE, EVENTS_CLIENT = 40_000, 20_000
@@ -54,8 +54,8 @@ class World:
     """A publisher and a receiver, and nothing between them. Times are those of the events, not of this computer."""
 
     def __init__(self, params: TransportParams) -> None:
-        self.publisher, self.receiver = Transport(1, params, Random(1)), Transport(2, params, Random(2))
-        self.timers: dict[Transport, dict[TimerKey, float]] = {self.publisher: {}, self.receiver: {}}
+        self.publisher, self.receiver = TransportNode(1, params, Random(1)), TransportNode(2, params, Random(2))
+        self.timers: dict[TransportNode, dict[TimerKey, float]] = {self.publisher: {}, self.receiver: {}}
         self.under_way: list[Emit] = []
         self.delivered = 0
         for transport in (self.publisher, self.receiver):
@@ -63,10 +63,10 @@ class World:
         asked = Listen(1, parse("type = 'quote'"), True, params.is_reliable, params.is_paced)
         self.step(self.receiver, 0.0, asked)
 
-    def step(self, transport: Transport, now: float, input: Input) -> None:
+    def step(self, transport: TransportNode, now: float, input: Input) -> None:
         self.carry_out(transport, transport.handle(now, input))
 
-    def carry_out(self, transport: Transport, effects: list[Effect]) -> None:
+    def carry_out(self, transport: TransportNode, effects: list[Effect]) -> None:
         timers = self.timers[transport]
         for effect in effects:
             kind = type(effect)
@@ -79,7 +79,7 @@ class World:
             elif kind is Emit:
                 self.under_way.append(effect)
 
-    def fire(self, transport: Transport, now: float) -> None:
+    def fire(self, transport: TransportNode, now: float) -> None:
         timers = self.timers[transport]
         for key in [key for key, at in timers.items() if at <= now]:
             del timers[key]

@@ -47,7 +47,7 @@ from tidings.protocols.transport.formats import (
 from tidings.protocols.transport.marking import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Caught, Content, Listen, PublishEvent
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 from tools.fuzz_wire import damaged
 
 OURS, THEIRS, OTHER = 7, 8, 9
@@ -123,7 +123,7 @@ class Judge:
 
     def begin(self) -> None:
         params = TransportParams(is_reliable=True, is_paced=True, streams_max=STREAMS_MAX)
-        self.transport = Transport(OURS, params, Random(self.rng.getrandbits(32)))
+        self.transport = TransportNode(OURS, params, Random(self.rng.getrandbits(32)))
         self.now, self.lived = 10.0, 0
         self.timers: dict[TimerKey, float] = {}
         self.carry_out(self.transport.start(self.now))

@@ -84,7 +84,7 @@ def test_most_of_what_does_not_match_is_told_apart(text: str, wanted_max: float)
     rng, filter, interests = Random(7), parse(text), interests_of(text)
     matching = seeming = 0
     for number in range(4000):
-        attributes = {
+        attributes: dict[str, Value] = {
             "symbol": rng.choice(["AMD", "IBM", "SAP"]),
             "price": round(rng.uniform(1, 200), 2),
             "volume": rng.randrange(10, 2000),

@@ -28,7 +28,7 @@ from tidings.protocols.transport.signals import (
     Recalled,
     Unask,
 )
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 
 TRAVEL, JITTER = 0.02, 0.003
 
@@ -39,7 +39,7 @@ class RecoveryNetwork:
         self.now, self.ticket = 0.0, 0
         self.queue: list[tuple[float, int, int, Any]] = []
         self.timers: dict[tuple[int, Any], int] = {}
-        self.nodes: dict[int, Transport] = {}
+        self.nodes: dict[int, TransportNode] = {}
         self.filters: dict[int, Filter] = {}
         self.asked: dict[int, dict[Any, Filter]] = {}
         self.handed: dict[int, list[Handed]] = {}
@@ -47,7 +47,7 @@ class RecoveryNetwork:
         params = TransportParams(is_reliable=True)
         for place in range(len(filters) + 1):
             self.asked[place], self.handed[place] = {}, []
-            self.nodes[place] = Transport(1000 + place, params, Random(seed * 1000 + place))
+            self.nodes[place] = TransportNode(1000 + place, params, Random(seed * 1000 + place))
             self.perform(place, self.nodes[place].start(0.0))
         for place, text in enumerate(filters, 1):
             self.filters[place] = parse(text)

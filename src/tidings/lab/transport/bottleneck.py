@@ -52,7 +52,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.transport.congestion.sender import WITHHELD
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import Emit, PublishEvent
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 from tidings.sim.network.tcp import TcpFlow, TcpParams, Variant
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.shapes import chain
@@ -227,7 +227,7 @@ class SparingNetwork(CarriedNetwork):
 
         def make(draws: Draws) -> Machine:
             transport_id = draws("transport id").below(2**32)
-            return SparingClient(node_id, home, Transport(transport_id, params, draws("transport")))
+            return SparingClient(node_id, home, TransportNode(transport_id, params, draws("transport")))
 
         return make
 

@@ -1,7 +1,7 @@
 """Clients with a transport, over the best-effort network of `substrate.py`.
 
 The network below is the same: brokers that take their time, links that lose and delay. What is new is in the clients.
-Each has a `Transport` (order, recovery, congestion control), and carries out what it asks for:
+Each has a `TransportNode` (order, recovery, congestion control), and carries out what it asks for:
 
     Emit           a publication to the broker at home
     Ask, Unask     `Subscribe`, `Unsubscribe` to the broker; from then on the client is brought what matches
@@ -74,7 +74,7 @@ from tidings.protocols.transport.signals import (
     StopListening,
     Unask,
 )
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.topology import Topology
 from tidings.trace.batches import DELIVERED
@@ -177,7 +177,7 @@ def carrying_broker(node_id: NodeId, draws: Draws) -> Node:
 class CarriedClient:
     """`transport` on the machine of the broker `home`."""
 
-    def __init__(self, node_id: NodeId, home: NodeId, transport: Transport) -> None:
+    def __init__(self, node_id: NodeId, home: NodeId, transport: TransportNode) -> None:
         self.node_id, self.home, self.transport = node_id, home, transport
         self.asked: dict[Any, int] = {}
         """Numbers of the transport's own subscriptions, by its keys."""
@@ -321,7 +321,7 @@ class CarriedNetwork(Substrate):
 
         def make(draws: Draws) -> Machine:
             transport_id = draws("transport id").below(2**32)
-            return CarriedClient(node_id, home, Transport(transport_id, params, draws("transport")))
+            return CarriedClient(node_id, home, TransportNode(transport_id, params, draws("transport")))
 
         return make
 
@@ -337,7 +337,7 @@ class CarriedNetwork(Substrate):
     def tell(self, client: NodeId, input: Input) -> None:
         self.simulator.nodes[client].inject(self.simulator.now, input)
 
-    def transport(self, client: NodeId) -> Transport:
+    def transport(self, client: NodeId) -> TransportNode:
         machine = self.simulator.nodes[client].machine
         assert isinstance(machine, CarriedClient)
         return machine.transport

@@ -37,23 +37,27 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS
 
-    axes = canvas.subplots(1, 1)
     values = {(each.figure, each.group): 1000 * each.value for each in measured}
     groups = [each.name for each in VARIANTS]
-    for place, (figure, colour) in enumerate(zip(COLUMNS, COLOURS, strict=False)):
-        heights = [values.get((figure, group), 0.0) for group in groups]
-        axes.barh([at + (place - 1.5) * 0.2 for at in range(len(groups))], heights, 0.18, color=colour, label=figure)
-    axes.set_yticks(range(len(groups)), groups)
+    for axes, span in zip(
+        canvas.subplots(1, 2, sharey=True), ("request to repair", "publication to repair"), strict=True
+    ):
+        for place, share in enumerate(("50 %", "80 %")):
+            heights = [values.get((f"{span}, {share}", group), 0.0) for group in groups]
+            at = [row + (place - 0.5) * 0.36 for row in range(len(groups))]
+            axes.barh(at, heights, 0.34, color=COLOURS[place], label=f"{share} of the events")
+        axes.set_yticks(range(len(groups)), [group.replace(", ", "\n") for group in groups])
+        axes.grid(axis="x")
+        axes.set_title(span)
+        axes.set_xlabel("milliseconds, at most")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     axes.invert_yaxis()
-    axes.grid(axis="x")
-    axes.set_xlabel("milliseconds")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.16), ncols=2)
 
 
 WAITING = (
-    "from the first request to the first repair a request must travel to whoever answers, who then waits a random time "
-    "between once and twice its distance, as others may be quicker; with links of 50 ms the publisher, who often is "
-    "the only one to have the event, is three links away on average, and two such distances are 300 ms already"
+    "a request travels to whoever answers, who then waits half to one and a half of its distance, as others may be "
+    "quicker; the publisher, often the only one to have the event, is some 200 ms away in the median (400 ms among 46 "
+    "brokers), and two distances are more than the band; where receivers alone answer it takes 0.7 times as long"
 )
 
 E13 = Experiment(

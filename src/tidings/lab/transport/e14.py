@@ -60,12 +60,12 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     for place, figure in enumerate(("requests not duplicated", "repairs not duplicated")):
         heights = [values.get((figure, group), 0.0) for group in groups]
         at = [row + (place - 0.5) * 0.36 for row in range(len(groups))]
-        axes.barh(at, heights, 0.34, color=COLOURS[place], label=figure)
-    axes.set_yticks(range(len(groups)), groups)
+        axes.barh(at, heights, 0.34, color=COLOURS[place], label=figure.removesuffix(" not duplicated"))
+    axes.set_yticks(range(len(groups)), [group.replace(", ", "\n") for group in groups])
     axes.invert_yaxis()
     axes.grid(axis="x")
-    axes.set_xlabel("%")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.16), ncols=2)
+    axes.set_xlabel("% not duplicated")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
 FEW_LOSSES = (

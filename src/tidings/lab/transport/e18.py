@@ -9,10 +9,10 @@ subscribers want the same, at the same broker, so that exactly the same reaches 
 What each of them believes is noted at its ticks ("tick": the rate that TCP would have, T) and loss events. A header
 with a record of 100 is long; the link is faster by as much, so that it carries the same number of events.
 
-The source does not say which share of the events is wanted, and much depends on it. While the flow is held to 219 events
-a second, 30 % of what is sent is for it, and five entries reach the next of them five times of six. With the load of E19
-(4000 a second, 22 % wanted) it is 7 %, and records of 5 and of 2 are nearly equally blind: in one run of 30 s either saw
-3 of 10 loss events, and 5 was no closer to the ideal than 2 (1.15 times as far away).
+The source does not say which share of the events is wanted, and much depends on it. While the flow is held to 219
+events a second, 30 % of what is sent is for it, and five entries reach the next of them five times of six. With the
+load of E19 (4000 a second, 22 % wanted) it is 7 %, and records of 5 and of 2 are nearly equally blind: in one run of
+30 s either saw 3 of 10 loss events, and 5 was no closer to the ideal than 2 (1.15 times as far away).
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ from tidings.protocols.transport.formats import entry_form
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Caught, Emit
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.gathering import Writer
@@ -89,7 +89,7 @@ class WatchedNetwork(SparingNetwork):
 
         def make(draws: Draws) -> Machine:
             transport_id = draws("transport id").below(2**32)
-            watcher = Watcher(node_id, home, Transport(transport_id, params, draws("transport")))
+            watcher = Watcher(node_id, home, TransportNode(transport_id, params, draws("transport")))
             watcher.most = int(node_id[1:])
             return watcher
 

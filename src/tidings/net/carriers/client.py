@@ -36,7 +36,7 @@ from tidings.net.waiting import Waiters
 from tidings.protocols.transport.marking import RESERVED
 from tidings.protocols.transport.params import TransportParams, check_modes
 from tidings.protocols.transport.signals import Handed, Listen, PublishEvent, Quality, StopListening
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 
 QUEUE_MAX = 10_000
 """Events that wait for an application."""
@@ -113,7 +113,7 @@ class CarrierClient:
     async def __aenter__(self) -> Self:
         # Numbers begin at 0 in each life, so each life has another id.
         node_id = 1 + secrets.randbelow(2**32 - 1)
-        self.runner = Runner(Transport(node_id, self.params, SystemRandom()), self.carrier, self.delivered)
+        self.runner = Runner(TransportNode(node_id, self.params, SystemRandom()), self.carrier, self.delivered)
         await self.runner.start()
         self.is_open = True
         return self

@@ -28,7 +28,7 @@ from tidings.net.timers import Timers
 from tidings.net.waiting import Waiters
 from tidings.protocols.transport.marking import Kind, unmark
 from tidings.protocols.transport.signals import Ask, Caught, Content, Emit, Recall, Recalled, Unask
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 
 OUTGOING_MAX = 10_000
 """Messages that wait for the carrier."""
@@ -43,7 +43,7 @@ NO_HISTORY = "this carrier has no history"
 class Runner:
     """`deliver(item)` is called for whatever the transport hands up."""
 
-    def __init__(self, transport: Transport, carrier: Carrier, deliver: Callable[[Any], None]) -> None:
+    def __init__(self, transport: TransportNode, carrier: Carrier, deliver: Callable[[Any], None]) -> None:
         self.transport, self.carrier = transport, carrier
         self.loop = asyncio.get_running_loop()
         self.counts = Counts()

@@ -90,8 +90,8 @@ def connect(
     repetition, and it counts as accepted.
 
     `ordered` ("basic" for short headers, "strict" to wait for repairs), `reliable` and `paced` put a transport between
-    the application and the network (`carrying.py`): events in the order of their publisher, lost ones recovered, publishers no faster than
-    their receivers. `transport` has its parameters; what they say is on is on."""
+    the application and the network (`carrying.py`): events in the order of their publisher, lost ones recovered,
+    publishers no faster than their receivers. `transport` has its parameters; what they say is on is on."""
     carried = ordered or reliable or paced or transport is not None
     if carried and numbers_from is not None:
         raise UsageError(

@@ -15,7 +15,7 @@ from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.marking import DATA_TAIL, NAME_BYTES
 from tidings.protocols.transport.ordering.stream import REPEATED, TOO_OLD
 from tidings.protocols.transport.signals import Caught, Content, Handed
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 
 CAME_BEFORE = (REPEATED, TOO_OLD)
 """Why the transport drops what the session has not delivered to this subscription before."""
@@ -24,7 +24,7 @@ CAME_BEFORE = (REPEATED, TOO_OLD)
 class Catching:
     """`own` are the subscriptions of the transport itself."""
 
-    def __init__(self, transport: Transport, ledger: Ledger, recalls: Recalls, own: Mapping[int, Hashable]) -> None:
+    def __init__(self, transport: TransportNode, ledger: Ledger, recalls: Recalls, own: Mapping[int, Hashable]) -> None:
         self.transport, self.ledger, self.recalls, self.own = transport, ledger, recalls, own
 
     def catch(self, now: float, items: Sequence[Arrived]) -> list[Effect]:

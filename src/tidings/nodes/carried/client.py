@@ -86,7 +86,7 @@ from tidings.protocols.transport.signals import (
     StopListening,
     Unask,
 )
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 from tidings.protocols.transport.views import TransportState, state_of
 
 
@@ -115,7 +115,7 @@ class CarriedClient:
         self.client = ClientNode(node_id, access, delivery, rng, sign, first_publication)
         self.guest, self.session, self.messages = self.client.guest, self.client.session, self.client.messages
         self.params = params
-        self.transport = Transport(transport_rng.getrandbits(32), params, transport_rng)
+        self.transport = TransportNode(transport_rng.getrandbits(32), params, transport_rng)
         self.publishing = Sendings(self.session.publishing, overhead_of(params))
         self.ledger, self.asking, self.recalls, self.telling = Ledger(), Asking(), Recalls(), Telling()
         both = self.client, self.transport, self.from_session, self.from_transport

@@ -29,7 +29,7 @@ from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.entries import BadHeader
 from tidings.protocols.transport.marking import Kind, unmark
 from tidings.protocols.transport.signals import Content, Recovered
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 
 WAIT_FIRST = 1.0
 """Seconds until the first look: caches of others are nearer than histories, and come first."""
@@ -57,7 +57,7 @@ class Mending:
     def __init__(
         self,
         client: ClientNode,
-        transport: Transport,
+        transport: TransportNode,
         from_session: Hear,
         from_transport: Hear,
         filter_of: Callable[[int], str | None],

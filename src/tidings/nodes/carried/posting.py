@@ -19,14 +19,14 @@ from tidings.protocols.delivery.session.items import Confirmed, Failed, PublishB
 from tidings.protocols.delivery.session.session import WINDOW_FULL
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.signals import Emit, Outgoing, PublishEvent
-from tidings.protocols.transport.transport import Transport
+from tidings.protocols.transport.transport import TransportNode
 
 
 class Posting:
     """`from_session` and `from_transport` carry out what the two sides answer."""
 
     def __init__(
-        self, sendings: Sendings, client: ClientNode, transport: Transport, from_session: Hear, from_transport: Hear
+        self, sendings: Sendings, client: ClientNode, transport: TransportNode, from_session: Hear, from_transport: Hear
     ) -> None:
         self.sendings, self.client, self.transport = sendings, client, transport
         self.from_session, self.from_transport = from_session, from_transport

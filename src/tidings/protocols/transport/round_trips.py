@@ -76,7 +76,7 @@ class Trip:
 
 
 class RoundTrips:
-    """Part of `Transport`. Measures while some subscription is reliable or paced."""
+    """Part of `TransportNode`. Measures while some subscription is reliable or paced."""
 
     messages: tuple[type, ...] = ()
     signals: tuple[type, ...] = (Heard, Told, StreamGone)

@@ -92,7 +92,7 @@ DIGEST_GROWTH = 1.5
 
 
 class Shim:
-    """Part of `Transport`; `node_id` is our number in headers."""
+    """Part of `TransportNode`; `node_id` is our number in headers."""
 
     messages: tuple[type, ...] = ()
     signals: tuple[type, ...] = (Admitted, Recovered)

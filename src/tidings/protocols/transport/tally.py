@@ -30,7 +30,7 @@ class Counts:
 
 
 class Tally:
-    """Part of `Transport`."""
+    """Part of `TransportNode`."""
 
     messages: tuple[type, ...] = ()
     signals: tuple[type, ...] = (Lost, Recovered, GivenUp, StreamGone)

@@ -35,9 +35,9 @@ from tidings.protocols.transport.signals import Caught, Heard, PublishEvent
 from tidings.protocols.transport.tally import Tally
 
 
-class Transport(Node):
-    """`Transport(node_id, TransportParams(), rng)`; `node_id` is a number of 32 bits that nobody else has, drawn anew
-    for each life of a process, since sequence numbers begin at 0."""
+class TransportNode(Node):
+    """`TransportNode(node_id, TransportParams(), rng)`; `node_id` is a number of 32 bits that nobody else has, drawn
+    anew for each life of a process, since sequence numbers begin at 0."""
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params = node_id, params

@@ -12,7 +12,7 @@ import msgspec
 from tidings.protocols.transport.signals import Stream
 
 if TYPE_CHECKING:
-    from tidings.protocols.transport.transport import Transport
+    from tidings.protocols.transport.transport import TransportNode
 
 
 class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class TransportState(msgspec.Struct, frozen=True, kw_only=True):
     flows: tuple[FlowRow, ...] = ()
 
 
-def state_of(transport: "Transport", problem: str = "") -> TransportState:
+def state_of(transport: "TransportNode", problem: str = "") -> TransportState:
     params, recovery = transport.shim.params, transport.recovery.overview()
     own = ("", transport.node_id)
     kept = [row.entries for row in recovery.streams if row.stream == own]
@@ -107,7 +107,7 @@ def state_of(transport: "Transport", problem: str = "") -> TransportState:
     )
 
 
-def stream_rows(transport: "Transport") -> Iterator[StreamRow]:
+def stream_rows(transport: "TransportNode") -> Iterator[StreamRow]:
     ordered = transport.ordering.state()
     caches = {row.stream: row for row in transport.recovery.overview().streams}
     congested = {state.stream: state for state in transport.receiver.states()}
@@ -137,7 +137,7 @@ def stream_rows(transport: "Transport") -> Iterator[StreamRow]:
         )
 
 
-def received_flows(transport: "Transport") -> Iterator[FlowRow]:
+def received_flows(transport: "TransportNode") -> Iterator[FlowRow]:
     for state in transport.receiver.states():
         for row in state.rows:
             yield FlowRow(
@@ -151,7 +151,7 @@ def received_flows(transport: "Transport") -> Iterator[FlowRow]:
             )
 
 
-def published_flows(transport: "Transport") -> Iterator[FlowRow]:
+def published_flows(transport: "TransportNode") -> Iterator[FlowRow]:
     for row in transport.sender.states():
         yield FlowRow(
             side="publisher", flow=row.flow, receiver=row.limiting, rate=row.rate, quota=row.quota, queue=row.queue

@@ -74,7 +74,7 @@ class StreamState(msgspec.Struct, frozen=True):
 
 
 class Ordering:
-    """Part of `Transport`."""
+    """Part of `TransportNode`."""
 
     messages: tuple[type, ...] = ()
     signals: tuple[type, ...] = (Heard, DigestHeard, Recovered, GivenUp, StreamGone)

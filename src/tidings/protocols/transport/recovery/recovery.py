@@ -73,7 +73,7 @@ NOT_FOLLOWED = "a repair of an event from before we followed its publisher"
 
 
 class Recovery:
-    """Part of `Transport`; `node_id` is our number as requester, repairer and publisher."""
+    """Part of `TransportNode`; `node_id` is our number as requester, repairer and publisher."""
 
     messages: tuple[type, ...] = ()
     signals: tuple[type, ...] = (Heard, Told, Lost, Recovered, RoundTrip, Departed, StreamGone)
