@@ -274,7 +274,7 @@ def test_a_reliable_publisher_sends_digests_after_its_last_event_at_growing_dist
         sent_at.append(timers[0].at)
         emitted, *timers = shim.handle(timers[0].at, Fired("digest"))
         assert emitted.kind is Kind.DIGEST
-    assert sent_at == [1.25, 1.5, 2.0]
+    assert sent_at == [1.25, 1.5, 1.875]
 
 
 def test_a_digest_reaches_those_who_follow_the_publisher() -> None:

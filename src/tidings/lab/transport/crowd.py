@@ -9,8 +9,18 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from tidings.lab.transport.bottleneck import SETTLE, Drawn, Mode, Publishing, SparingNetwork, Tally, watch
-from tidings.lab.transport.substrate import WARM_UP, SubstrateParams
+from tidings.lab.transport.bottleneck import (
+    ENTRY_BYTES,
+    RECORD,
+    SETTLE,
+    Drawn,
+    Mode,
+    Publishing,
+    SparingNetwork,
+    Tally,
+    watch,
+)
+from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES, SubstrateParams
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.identity import NodeId
 from tidings.sim.topologies.topology import Topology
@@ -31,6 +41,12 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     link_delay: float = 0.02
     queue: int = 50
+
+    def for_record(self, record: int) -> "Crowd":
+        """As `Plan.for_record`: links that are as many events wide and long as with a record of two."""
+        factor = (WIRE_BYTES + (record - RECORD) * ENTRY_BYTES) / WIRE_BYTES
+        narrow = {link: rate_bps * factor for link, rate_bps in self.narrow.items()}
+        return msgspec.structs.replace(self, narrow=narrow, queue=round(self.queue * factor))
 
 
 def play_crowd(

@@ -135,7 +135,7 @@ def recovered(columns: Columns, mode: str, length: int, repaired: float, missed:
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes = canvas.subplots(1, 1)
     labels = {PLAIN: "neither", CONTROL: "control", BOTH: "control and recovery"}
-    draw_lines(axes, measured, {f"missed over time, {mode}": label for mode, label in labels.items()})
+    draw_lines(axes, measured, {f"missed over time, {mode}": label for mode, label in labels.items()}, 2)
     axes.set_yscale("symlog", linthresh=10)
     axes.set_title("events missed a second, all subscribers")
 

@@ -54,8 +54,8 @@ def over_time(figure: str, values: Any, span: float) -> list[Figure]:
     ]
 
 
-def draw_lines(axes: "Axes", measured: Sequence[Measured], figures: Mapping[str, str]) -> None:
-    """A line for each of the figures, with its label."""
+def draw_lines(axes: "Axes", measured: Sequence[Measured], figures: Mapping[str, str], columns: int = 3) -> None:
+    """A line for each of the figures, with its label; so many labels side by side."""
     from tidings.lab.plots import COLOURS
 
     for colour, (figure, label) in zip(COLOURS, figures.items(), strict=False):
@@ -63,4 +63,4 @@ def draw_lines(axes: "Axes", measured: Sequence[Measured], figures: Mapping[str,
         axes.plot([at for at, _ in points], [value for _, value in points], color=colour, label=label, linewidth=1.2)
     axes.set_xlabel("seconds")
     axes.set_ylim(bottom=0.0)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
