@@ -1,18 +1,22 @@
 """E18 to E25: the world of the congestion experiments, tiny; and what is measured of it."""
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidings.lab.transport import e18, e19, e20, e21, e22, e23, e24, e25
 from tidings.lab.transport.bottleneck import CONTROL, PLAIN, Flow, Plan, between, paced, plain, play
 from tidings.lab.transport.samples import Columns
-from tidings.lab.transport.spans import COUNTED, all_series, over_time, series
+from tidings.lab.transport.spans import COUNTED, all_series, over_time, series, spans
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.machine.streams import random_stream
 from tidings.trace.record import Record
-from tidings.trace.writers import RingBuffer
+from tidings.trace.writers import RingBuffer, open_writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 numpy = pytest.importorskip("numpy", reason="figures need numpy; install tidings[lab]")
 
@@ -235,3 +239,18 @@ def test_shares_beside_tcp_are_measured_from_what_was_counted() -> None:
     figures = values(columns, e22)
     assert figures["share of tcp", f"{CONTROL}, cubic"] == pytest.approx(238 / 438)
     assert figures["content, largest lead", f"{CONTROL}, cubic"] < 0
+
+
+@pytest.mark.spark
+def test_spark_reads_the_spans_that_were_counted(spark: "SparkSession", tmp_path: Path) -> None:
+    path, records = str(tmp_path / "trace.parquet"), RingBuffer(EVERYTHING, "run", 1)
+    few = Plan(flows=NARROW.flows, capacity=NARROW.capacity, seconds=2.0)
+    play(few, paced(), 1, records)
+    with open_writer(path, "run", 1) as trace:
+        for record in records.records():
+            trace.write(record)
+    columns = columns_of(records.records())
+    names = ("node", "mode", "place", *COUNTED)
+    counted = sorted(zip(*(columns[name].tolist() for name in names), strict=True))
+    rows = spans(spark.read.parquet(path)).select(*names).collect()
+    assert sorted(map(tuple, rows)) == counted

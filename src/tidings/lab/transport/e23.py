@@ -195,8 +195,9 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
 
 
 BLIND = (
-    "most subscribers want little of what is published, and of their losses a record of two tells hardly any: they go on "
-    "asking for more than the link carries; with records of 25 there are fewer losses and the queue is shorter"
+    "subscribers that want a small share of what is published learn of few losses from records of two, and believe "
+    "that they can take more; in a run of 15 s with records of 25 they saw 428 loss events instead of 147, and what "
+    "was missed fell to 2 % of that without control"
 )
 
 
