@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.unit.transport.carried import ALL, OFF, ORDERED, RELIABLE, Desk, Other, drops, items, receipt, sent
+from tidings.machine.inputs import LinkDown
 from tidings.machine.publications import encode_head
 from tidings.nodes.carried.items import Carried, Modes, SetModes
 from tidings.nodes.carried.mending import HOLES_MAX, TRIES_MAX
@@ -482,6 +483,15 @@ def test_the_client_tells_its_broker_how_its_transport_fares_and_says_nothing_tw
     assert [(row.kind, row.publisher) for row in rows][:2] == [("client", ""), ("stream", "pub")]
     assert rows[0].modes == "ordered reliable paced"
     assert sent(desk.fire(4.0), TransportReport) == []
+
+
+def test_a_broker_that_serves_the_client_again_is_told_again() -> None:
+    desk = Desk(ALL)
+    assert len(sent(desk.fire(2.0), TransportReport)) == 1
+    desk.take(LinkDown("b", desk.epoch))
+    desk.fire(3.9)
+    desk.attach()
+    assert len(sent(desk.fire(4.0), TransportReport)) == 1
 
 
 def test_a_transport_that_is_off_changes_nothing_that_arrives() -> None:

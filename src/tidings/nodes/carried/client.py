@@ -304,6 +304,7 @@ class CarriedClient:
 
     def served(self, now: float, item: PeerUp) -> list[Effect]:
         effects: list[Effect] = [Deliver(item)]
+        self.telling.forget()
         if self.asking.problem:
             self.asking.allow()
             effects += self.modes_changed(now)

@@ -24,16 +24,20 @@ encode = msgspec.json.Encoder().encode
 
 class Telling:
     def __init__(self) -> None:
-        self.told: tuple[NodeId, bytes] | None = None
+        self.told: bytes | None = None
+
+    def forget(self) -> None:
+        """A broker begins to serve us: it knows nothing, even if it served us before."""
+        self.told = None
 
     def tell(self, broker: NodeId | None, state: TransportState) -> list[Effect]:
         """To the broker that serves us, if it does not know."""
         if broker is None:
             return []
         rows = encode_rows(state)
-        if self.told == (broker, rows):
+        if self.told == rows:
             return []
-        self.told = broker, rows
+        self.told = rows
         return [Send(broker, TransportReport(rows))]
 
 
@@ -70,9 +74,9 @@ def stream_row(row: StreamRow) -> TransportRow:
     return TransportRow(
         kind="stream",
         publisher=row.publisher or str(row.id),
-        hold=row.hold,
-        loss_event_rate=row.loss_event_rate,
-        round_trip=row.round_trip,
+        hold=finite(row.hold),
+        loss_event_rate=finite(row.loss_event_rate),
+        round_trip=finite(row.round_trip),
         cache=row.cache,
         cache_max=row.cache_max,
         requests=row.requests,
@@ -97,6 +101,6 @@ def flow_row(row: FlowRow) -> TransportRow:
     )
 
 
-def finite(rate: float) -> float:
-    """JSON has no infinity; a rate without a bound is told as 0."""
-    return rate if math.isfinite(rate) else 0.0
+def finite(number: float) -> float:
+    """JSON has no infinity; what has no bound, or is not known, is told as 0."""
+    return number if math.isfinite(number) else 0.0
