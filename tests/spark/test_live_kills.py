@@ -1,7 +1,7 @@
 """A query that is killed at any moment and starts again from its checkpoint sees each event once, and publishes each
 row once; its broker may die as well.
 
-TIDINGS_KILLS says how often it is killed (2; the full test is 20), TIDINGS_SEED where the moments come from.
+TIDINGS_KILLS says how often it is killed (1; the full test is 20), TIDINGS_SEED where the moments come from.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from tidings.machine.publications import encode_head
 from tidings.net.client.client import Client
 from tidings.net.client.connecting import connect
 
-KILLS = int(os.environ.get("TIDINGS_KILLS", "2"))
+KILLS = int(os.environ.get("TIDINGS_KILLS", "1"))
 SEED = int(os.environ.get("TIDINGS_SEED", "5"))
 
 BURST = 200
