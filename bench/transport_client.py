@@ -9,9 +9,11 @@ import asyncio
 import sys
 import time
 
+import msgspec
+
 import tidings
+from tidings.net.client.carrying import make_params
 from tidings.net.client.connecting import Connecting
-from tidings.protocols.transport.params import TransportParams
 
 MODES = {
     "plain": (False, False, False),
@@ -32,9 +34,9 @@ def connect(url: str, mode: str) -> Connecting:
     if mode == "plain":
         return tidings.connect(url)
     ordered, reliable, paced = MODES[mode]
-    return tidings.connect(
-        url, transport=TransportParams(record=RECORD), ordered=ordered, reliable=reliable, paced=paced
-    )
+    params = make_params(ordered, reliable, paced, None)
+    assert params is not None
+    return tidings.connect(url, transport=msgspec.structs.replace(params, record=RECORD))
 
 
 def tell(text: object) -> None:

@@ -59,6 +59,15 @@ class TransportNode(Node):
                 "tally": self.tally,
             }
         )
+        self.listeners = (
+            ("round_trips", self.round_trips.heard),
+            ("ordering", self.ordering.hear),
+            ("recovery", self.recovery.heard),
+            ("receiver", self.receiver.heard),
+            ("sender", self.sender.heard),
+        )
+        """Who hears of each event, and how."""
+        assert [name for name, _ in self.listeners] == [name for name, _ in self.hearers_of(Heard)]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         # These come for each event, and are the shim's alone.
@@ -75,8 +84,8 @@ class TransportNode(Node):
         """As the node does it for any signal: all who hear it first, what they answer then. Nearly all events are the
         next of their publisher, and nearly all parts then have nothing to say."""
         answered: list[tuple[str, list[Effect]]] = []
-        for name, part in self.hearers.get(Heard) or self.hearers_of(Heard):
-            answers = part.handle(now, heard)
+        for name, hear in self.listeners:
+            answers = hear(now, heard)
             if answers:
                 answered.append((name, answers))
         if len(answered) == 1:

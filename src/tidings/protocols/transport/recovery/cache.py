@@ -84,8 +84,6 @@ class Ring:
         self.entries: dict[int, Kept] = {}
         self.order: deque[int] = deque()
         self.overwritten: dict[int, None] = {}
-        self.forgotten: deque[int] = deque()
-        """The numbers in `overwritten`, in their order."""
         self.is_listed = False
         self.heard = 0
         """Events since the last review."""
@@ -116,10 +114,10 @@ class Ring:
     def drop_oldest(self) -> None:
         oldest = self.order.popleft()
         _, content, _ = self.entries.pop(oldest)
-        self.overwritten[oldest] = None
-        self.forgotten.append(oldest)
-        if len(self.forgotten) > OVERWRITTEN_MAX:
-            self.overwritten.pop(self.forgotten.popleft(), None)
+        overwritten = self.overwritten
+        overwritten[oldest] = None
+        if len(overwritten) > OVERWRITTEN_MAX:
+            self.overwritten = dict.fromkeys(list(overwritten)[OVERWRITTEN_MAX // 2 :])
         self.budget.count -= 1
         self.budget.size_bytes -= len(content.head) + len(content.payload)
 
