@@ -11,6 +11,7 @@ from tidings.matching.bloom import (
     bits_of_conjunction,
     bits_of_event,
     bits_of_tags,
+    bits_superset,
     message_bits_match_filter_bits,
 )
 from tidings.matching.tags import FLAG_NAME
@@ -28,6 +29,7 @@ from tidings.protocols.transport.recovery.requests import (
     request_head,
     rows_of,
 )
+from tidings.protocols.transport.rows import row_of_event
 
 PROFILE = PARAMS.profile
 YANKEES = parse("team = 'Yankees'")
@@ -207,3 +209,10 @@ def test_flags_have_a_place_of_their_own_each() -> None:
     profile = BloomProfile(128, seed=3)
     places = {bits_of_tags([f"B|{FLAG_NAME}{number}"], profile) for number in range(128)}
     assert len(places) == 128 and all(place.bit_count() == 1 for place in places)
+
+
+def test_where_records_tell_topics_requests_reach_those_who_want_the_topic() -> None:
+    wanted, event = parse("topic = 'a' AND price > 3"), Event({"topic": "a", "price": 5})
+    (row,) = rows_of([wanted], PROFILE, "topic")
+    assert bits_superset(row_of_event(event, PROFILE, "topic"), row)
+    assert not bits_superset(row_of_event(event, PROFILE, "topic"), rows_of([wanted], PROFILE)[0])

@@ -28,11 +28,12 @@ Source: the transport specification, 3.5.3.
 
 from collections.abc import Iterable, Iterator
 
-from tidings.matching.bloom import BloomProfile, bits_of_conjunction, filter_bits_cover
+from tidings.matching.bloom import BloomProfile, filter_bits_cover
 from tidings.model.filter import Filter
 from tidings.model.language.lexer import quoted
 from tidings.model.values import Value
 from tidings.protocols.transport.marking import BIT, DOMAIN, MARK, OF, Kind, head_of
+from tidings.protocols.transport.rows import rows_of_filter
 
 REQUEST_BITS_MAX = 120
 """Bits of a request: with the other attributes they are an event's 128."""
@@ -47,9 +48,9 @@ REQUESTS = f"{MARK} = '{Kind.REQUEST.value}'"
 EVERYTHING = (0,)
 
 
-def rows_of(filters: Iterable[Filter], profile: BloomProfile) -> tuple[int, ...]:
+def rows_of(filters: Iterable[Filter], profile: BloomProfile, topic_attribute: str = "") -> tuple[int, ...]:
     """The rows to ask for; without those that a wider one includes."""
-    rows = {bits_of_conjunction(conjunction, profile) for filter in filters for conjunction in filter.conjunctions}
+    rows = {row for filter in filters for row in rows_of_filter(filter, profile, topic_attribute)}
     needed: list[int] = []
     for row in sorted(rows, key=lambda row: (row.bit_count(), row)):
         if not any(filter_bits_cover(wide, row) for wide in needed):

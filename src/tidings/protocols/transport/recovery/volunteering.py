@@ -55,7 +55,7 @@ class Volunteering:
 
     def changed(self, params: TransportParams) -> list[Effect]:
         domain = params.recovery.domain
-        rows = rows_of(self.filters.values(), params.profile)
+        rows = rows_of(self.filters.values(), params.profile, params.topic_attribute)
         wanted: dict[Hashable, str] = {("requests", row): request_filter(row, domain) for row in rows}
         self.is_publisher = params.is_reliable and params.recovery.publisher_repairs
         if self.is_publisher:
