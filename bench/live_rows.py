@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from tidings.machine.publications import head_decoder
+from tidings.pubsub.publications import head_decoder
 from tidings.spark.live.batch import TidingsReader
 from tidings.spark.live.options import Options
 from tidings.spark.live.reaching import Link

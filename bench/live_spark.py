@@ -31,8 +31,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.live_rows import RowSource
-from tidings.machine.publications import encode_head
 from tidings.net.client.connecting import connect
+from tidings.pubsub.publications import encode_head
 from tidings.spark.session import open_session
 
 ROOT = Path(__file__).parent.parent

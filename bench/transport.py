@@ -28,12 +28,12 @@ from bench.timing import frozen_heap
 from bench.transport_client import MODES, RECORD
 from tidings.machine.effects import CancelTimer, Deliver, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, TimerKey
-from tidings.machine.publications import encode_head
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Caught, Content, Emit, Handed, Listen, PublishEvent
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import encode_head
 
 ROUNDS = 5
 EVENTS_MACHINE, EVENTS_CLIENT = 40_000, 20_000

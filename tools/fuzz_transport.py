@@ -24,7 +24,6 @@ from typing import Any
 
 from tidings.machine.effects import Deliver, Drop, SetTimer
 from tidings.machine.inputs import Fired, TimerKey
-from tidings.machine.publications import encode_head, event_of
 from tidings.machine.streams import random_stream
 from tidings.matching.bloom import bits_of_event
 from tidings.model.language.parser import parse
@@ -48,6 +47,7 @@ from tidings.protocols.transport.marking import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Caught, Content, Listen, PublishEvent
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import encode_head, event_of
 from tools.fuzz_wire import damaged
 
 OURS, THEIRS, OTHER = 7, 8, 9

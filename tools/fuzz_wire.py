@@ -24,7 +24,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tidings.machine.publications import (
+from tidings.machine.streams import random_stream
+from tidings.model.event import Event
+from tidings.protocols.teaching.gossip import Digest, Repair, Request
+from tidings.protocols.teaching.ping import Echo, Probe
+from tidings.pubsub.publications import (
     BadPublication,
     Publications,
     decode_event,
@@ -32,10 +36,6 @@ from tidings.machine.publications import (
     encode_head,
     event_of,
 )
-from tidings.machine.streams import random_stream
-from tidings.model.event import Event
-from tidings.protocols.teaching.gossip import Digest, Repair, Request
-from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.wire import FRAME_BYTES_MAX, BadMessage, FrameReader, decode, encode, frame
 from tidings.wire.handshake import Goodbye, Heartbeat, hello
 

@@ -7,12 +7,12 @@ temperatures. So no single attribute could be cut into topics for all of them.
 from dataclasses import dataclass
 from random import Random
 
-from tidings.machine.publications import encode_head
 from tidings.matching import Index
 from tidings.matching.index.answers import Key
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
+from tidings.pubsub.publications import encode_head
 
 EVENT_BYTES = 140
 """Attributes and payload of an event together."""

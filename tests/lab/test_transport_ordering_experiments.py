@@ -23,9 +23,9 @@ from tidings.lab.transport.orderers import (
     unordered,
 )
 from tidings.lab.transport.substrate import WARM_UP
-from tidings.machine.publications import encode_head
 from tidings.machine.streams import random_stream
 from tidings.model.language.parser import parse
+from tidings.pubsub.publications import encode_head
 from tidings.spark.metrics.references.order import order_rows
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer, open_writer

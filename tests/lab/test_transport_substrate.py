@@ -10,11 +10,11 @@ from tidings.lab.transport.chain import run as run_chain
 from tidings.lab.transport.intense import HUBS, STREAMS, clients, interests, next_slow_at
 from tidings.lab.transport.substrate import Substrate, SubstrateParams, named
 from tidings.machine.effects import Send, Transport
-from tidings.machine.publications import Publications, encode_head
 from tidings.machine.streams import random_stream
 from tidings.protocols.routing.drp.messages import Directed
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.queues import Queues
+from tidings.pubsub.publications import Publications, encode_head
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer

@@ -7,7 +7,6 @@ import pytest
 from tests.parity.worlds import Draws, host_of, simulator_of, started
 from tests.scenarios.sockets import play, until
 from tidings.machine.machine import Machine
-from tidings.machine.publications import encode_head
 from tidings.model.identity import NodeId
 from tidings.net import Host
 from tidings.nodes.broker import BrokerNode, BrokerParams
@@ -25,6 +24,7 @@ from tidings.protocols.delivery.session.items import (
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
+from tidings.pubsub.publications import encode_head
 from tidings.trace.writers import RingBuffer
 
 BROKERS = {"a": ("b",), "b": ("c",), "c": ()}

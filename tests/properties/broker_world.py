@@ -17,7 +17,7 @@ from typing import Any
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal, TimerKey
 from tidings.machine.machine import Machine
-from tidings.machine.signals import NeighbourDown, NeighbourUp
+from tidings.pubsub.signals import NeighbourDown, NeighbourUp
 from tidings.wire import decode, encode
 
 STEPS_MAX = 1_000_000

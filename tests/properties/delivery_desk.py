@@ -5,8 +5,6 @@ from typing import Any
 
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.publications import Publications, encode_head
-from tidings.machine.signals import ClientDown, ClientUp, Forgotten, Forward, Known, Matched, NeighbourUp, Settled
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
@@ -14,6 +12,8 @@ from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import publisher_of
 from tidings.protocols.delivery.messages import Advertise, Delivery, History, Publish, Reference, Subscribe, Taken
+from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.signals import ClientDown, ClientUp, Forgotten, Forward, Known, Matched, NeighbourUp, Settled
 
 C1 = (("c", 1),)
 C2 = (("c", 2),)

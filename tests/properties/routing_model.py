@@ -6,13 +6,13 @@ from random import Random
 
 from tests.properties.broker_world import BrokerWorld, Edge, random_tree, side_of
 from tidings.machine.inputs import Signal
-from tidings.machine.publications import Publications, encode_head
-from tidings.machine.signals import Forward, Matched, Offer, Settled, SubscriptionKey, Unoffer, Unwant, Want
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.signals import Forward, Matched, Offer, Settled, SubscriptionKey, Unoffer, Unwant, Want
 
 EVENTS = [
     Event({"x": x, **({"y": y} if y else {})}) for x in (0, 1, 2, 3, 4, 5, 6.5, 8) for y in ("", "a", "ab", "b", "c")

@@ -19,8 +19,6 @@ from tidings.machine.effects import Send
 from tidings.machine.inputs import Loaded, Received
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
-from tidings.machine.publications import event_of
-from tidings.machine.signals import ClientUp, Forward, Known, Matched, NeighbourUp
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.edge import Edge
@@ -37,6 +35,8 @@ from tidings.protocols.delivery.messages import (
 )
 from tidings.protocols.routing.params import ReductionName, RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.publications import event_of
+from tidings.pubsub.signals import ClientUp, Forward, Known, Matched, NeighbourUp
 from tidings.wire import decode, encode
 
 seeds = st.integers(0, 2**48)

@@ -20,8 +20,6 @@ from tidings.machine.effects import Effect, Load, Save
 from tidings.machine.inputs import Input, Loaded, Received, Saved
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
-from tidings.machine.publications import decode_head, encode_head
-from tidings.machine.signals import ClientDown, ClientUp
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.extents import within, without
@@ -39,6 +37,8 @@ from tidings.protocols.delivery.messages import (
 )
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.publications import decode_head, encode_head
+from tidings.pubsub.signals import ClientDown, ClientUp
 
 seeds = st.integers(0, 2**48)
 FILTERS = ("x >= 0", "x >= 3", "x = 4", "x < 6")

@@ -12,18 +12,6 @@ from tests.properties.message_strategies import of_message
 from tidings.machine.effects import Send
 from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.machine.node import Node
-from tidings.machine.signals import (
-    ClientDown,
-    ClientUp,
-    NeighbourDown,
-    NeighbourUp,
-    Offer,
-    PeerDown,
-    PeerUp,
-    Unoffer,
-    Unwant,
-    Want,
-)
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.inspection import diagnosis
@@ -35,6 +23,18 @@ from tidings.protocols.inspection.rows import BrokerRow, CounterRow, RouteRow
 from tidings.protocols.inspection.way import trace_event
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.signals import (
+    ClientDown,
+    ClientUp,
+    NeighbourDown,
+    NeighbourUp,
+    Offer,
+    PeerDown,
+    PeerUp,
+    Unoffer,
+    Unwant,
+    Want,
+)
 from tidings.wire import decode, encode
 
 WANTED = ("a > 1", "a > 2", "a > 1 AND b < 5", "b = 3", "a = 1 OR b > 7", "s LIKE 'x%'", "LENGTH(s) > 2", "TRUE")

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from tests.properties.message_strategies import of_message
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
-from tidings.machine.publications import Publications, encode_head
-from tidings.machine.signals import Forward, Matched, NeighbourDown, NeighbourUp, SubscriptionKey, Unwant, Want
 from tidings.machine.streams import Stream, random_stream
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
@@ -21,6 +19,8 @@ from tidings.protocols.routing.drp.messages import Directed, LinkState, Predicat
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.queues import Queues
 from tidings.protocols.routing.drp.router import NO_ROUTE, DestinationRouter
+from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.signals import Forward, Matched, NeighbourDown, NeighbourUp, SubscriptionKey, Unwant, Want
 from tidings.wire import decode, encode
 
 Edge = tuple[str, str]

@@ -17,11 +17,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.conftest import EXAMPLES
 from tests.ordering import in_order
 from tests.properties.test_index import NAMES, NUMBERS, STRINGS, TINY, filters, keys, links
-from tidings.machine.publications import decode_head, encode_head
 from tidings.matching import Index
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.values import Value
+from tidings.pubsub.publications import decode_head, encode_head
 
 TEXTS = (*STRINGS, "grün", "日本", "a" * 300, "\U0001f600", "TRUE", "+5", ".5", "-0", "1e400")
 MORE_NAMES = (*NAMES, "id", "source", "time", "type", "longer_than_eight_bytes", "Z", "7x", "x.y")

@@ -7,8 +7,8 @@ import pytest
 
 from tests.properties.broker_world import side_of
 from tests.properties.routing_model import TEXTS, RoutingModel, events_of, filter_of
-from tidings.machine.signals import SubscriptionKey, Want
 from tidings.protocols.routing.params import ReductionName, StrategyName
+from tidings.pubsub.signals import SubscriptionKey, Want
 
 STRATEGIES: tuple[StrategyName, ...] = ("flooding", "subscription", "hierarchical", "advertisement")
 REDUCTIONS: tuple[ReductionName, ...] = ("plain", "covering", "merging")

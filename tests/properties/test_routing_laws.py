@@ -14,8 +14,6 @@ from tests.properties.routing_model import HEADS, TEXTS, RoutingModel, events_of
 from tests.properties.test_routing import REDUCTIONS, STRATEGIES, act
 from tidings.machine.inputs import Received
 from tidings.machine.message import Message
-from tidings.machine.publications import Publications
-from tidings.machine.signals import NeighbourDown, NeighbourUp, Offer, Want
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
@@ -31,6 +29,8 @@ from tidings.protocols.routing.messages import (
 )
 from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.publications import Publications
+from tidings.pubsub.signals import NeighbourDown, NeighbourUp, Offer, Want
 
 CHANGES = (SubscriptionAdded, SubscriptionRemoved, AdvertisementAdded, AdvertisementRemoved)
 seeds = st.integers(0, 2**32)

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from tests.properties.message_strategies import of_message
 from tidings.machine.effects import CancelTimer, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Received, TimerKey
-from tidings.machine.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 from tidings.machine.streams import Stream, random_stream
 from tidings.protocols.overlay.messages import RenewTree, TreeOffer
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
+from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 from tidings.wire import decode, encode
 
 Probe = tuple[int, int]

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.machine.publications import encode_head
 from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -42,6 +41,7 @@ from tidings.protocols.transport.signals import (
     StreamGone,
     Told,
 )
+from tidings.pubsub.publications import encode_head
 
 PROFILE = BloomProfile(bits=64)
 TEXTS = ("TRUE", "a = 1", "b = 1", "a = 1 AND b = 1", "a = 2", "a = 1 AND c = 1", "b < 5")

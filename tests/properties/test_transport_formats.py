@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.message_strategies import events
-from tidings.machine.publications import encode_head
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -37,6 +36,7 @@ from tidings.protocols.transport.records import Records
 from tidings.protocols.transport.seen import Seen
 from tidings.protocols.transport.shim import Shim
 from tidings.protocols.transport.signals import Caught, Content, Listen
+from tidings.pubsub.publications import encode_head
 
 ROW_BYTES = 8
 words = st.integers(0, 2**32 - 1)

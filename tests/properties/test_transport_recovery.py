@@ -11,7 +11,6 @@ from tests.properties.test_bloom import accepts, some_conjunction, some_event
 from tests.unit.transport.recovery_world import PUBLISHER, STREAM, event, of, params_with
 from tidings.machine.effects import CancelTimer, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.machine.publications import encode_head, event_of
 from tidings.matching.bloom import (
     BloomProfile,
     bits_of_conjunction,
@@ -45,6 +44,7 @@ from tidings.protocols.transport.signals import (
     StreamGone,
     Told,
 )
+from tidings.pubsub.publications import encode_head, event_of
 
 PROFILE = BloomProfile(bits=128)
 FLAGS = tuple(f"{FLAG_NAME}{number}" for number in (0, 1, 7, 127, 128, "x", "9" * 30))

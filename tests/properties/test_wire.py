@@ -11,7 +11,8 @@ from hypothesis.strategies import DataObject
 
 from tests.properties.message_strategies import events, messages, of_message
 from tidings.machine.message import Message
-from tidings.machine.publications import (
+from tidings.model.event import Event
+from tidings.pubsub.publications import (
     PUBLICATION_BYTES_MAX,
     PUBLICATIONS_MAX,
     BadPublication,
@@ -20,7 +21,6 @@ from tidings.machine.publications import (
     encode_event,
     pieces,
 )
-from tidings.model.event import Event
 from tidings.wire import FRAME_BYTES_MAX, REGISTRY, BadMessage, FrameReader, decode, encode, frame
 from tidings.wire.handshake import Agreement, Hello, Refusal, agree
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Note, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.machine.publications import encode_head
 from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -38,6 +37,7 @@ from tidings.protocols.transport.signals import (
     RoundTrip,
     Told,
 )
+from tidings.pubsub.publications import encode_head
 
 PUBLISHER = 1
 STREAM = ("publisher", PUBLISHER)
@@ -204,7 +204,7 @@ class Bottleneck:
                     pass
 
     def transmit(self, outgoing: Outgoing, flows: Any) -> None:
-        from tidings.machine.publications import event_of
+        from tidings.pubsub.publications import event_of
 
         event = event_of(outgoing.head, outgoing.payload)
         sequence, self.sequence = self.sequence, self.sequence + 1

@@ -11,7 +11,6 @@ from typing import Any
 
 from tidings.machine.effects import CancelTimer, Deliver, Effect, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.machine.publications import encode_head, event_of
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
@@ -29,6 +28,7 @@ from tidings.protocols.transport.signals import (
     Unask,
 )
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import encode_head, event_of
 
 TRAVEL, JITTER = 0.02, 0.003
 

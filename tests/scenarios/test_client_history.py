@@ -11,10 +11,10 @@ import tidings
 from tests.scenarios.client_world import Broker, Cut, Relay, play_long, url_of
 from tests.scenarios.sockets import until
 from tidings import Client, Mark, NotPermitted, NotReachable, Refused, Stored, UsageError, blocking, connect, parse
-from tidings.machine.publications import encode_head
 from tidings.model.identity import NodeId
 from tidings.protocols.access.judging import Verdict
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.pubsub.publications import encode_head
 
 LONG = 3600.0
 

@@ -18,7 +18,6 @@ from tidings.lab.dependable.measures import (
 )
 from tidings.machine.effects import Send
 from tidings.machine.inputs import Received
-from tidings.machine.signals import NeighbourUp
 from tidings.model.errors import UsageError
 from tidings.nodes.broker import BrokerParams
 from tidings.protocols.delivery.edge.edge import Close, Closed
@@ -34,6 +33,7 @@ from tidings.protocols.delivery.session.items import (
 from tidings.protocols.routing.messages import AdvertisementAdded, Installed, TablesBegun, TablesTold
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.signals import NeighbourUp
 from tidings.sim.library.brokers import brokers, cast_brokers, client_of, with_clients
 from tidings.sim.network.latency import Constant
 from tidings.sim.scenario import Scenario, run_scenario

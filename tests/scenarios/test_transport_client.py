@@ -10,7 +10,6 @@ from tests.scenarios.client_world import Broker, Relay, play_long, url_of
 from tests.scenarios.sockets import until
 from tidings import Delivered, Subscription, UsageError, connect, parse
 from tidings.blocking import connect as connect_blocking
-from tidings.machine.publications import encode_head
 from tidings.net.client.client import Client
 from tidings.net.client.metrics import make_client_registry
 from tidings.net.inspecting import Inspector
@@ -19,6 +18,7 @@ from tidings.protocols.delivery.messages import Policy
 from tidings.protocols.inspection.rows import TransportRow
 from tidings.protocols.transport.params import CongestionParams, RecoveryParams, TransportParams
 from tidings.protocols.transport.signals import Quality
+from tidings.pubsub.publications import encode_head
 
 EAGER = TransportParams(recovery=RecoveryParams(rounds_max=1, distance_first=0.01))
 """Losses that nobody repairs are read from history soon."""

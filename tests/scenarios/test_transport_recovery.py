@@ -7,7 +7,6 @@ import pytest
 
 from tests.scenarios.recovery_network import RecoveryNetwork
 from tests.unit.transport.recovery_world import DELAY, PUBLISHER, World, event, params_with
-from tidings.machine.publications import event_of
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import encode_control
@@ -15,6 +14,7 @@ from tidings.protocols.transport.formats import Repair, Request
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.recovery.requests import request_head
 from tidings.protocols.transport.signals import Outgoing
+from tidings.pubsub.publications import event_of
 
 A: dict[str, Value] = {"a": 1}
 

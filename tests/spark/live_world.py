@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.scenarios.services import make_service
-from tidings.machine.publications import decode_head, encode_head
 from tidings.net.addresses import address_text
 from tidings.net.broker.service import BrokerService
 from tidings.net.client.connecting import connect
+from tidings.pubsub.publications import decode_head, encode_head
 
 STORED = {"history_age": 3600.0, "history_count_max": 1_000_000, "history_bytes_max": 2**30}
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.types import StructType
 
-from tidings.machine.publications import decode_head, encode_head
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value, number_of, text_of, truth_of
+from tidings.pubsub.publications import decode_head, encode_head
 from tidings.spark.live.columns import columns_of, infer_schema
 from tidings.spark.live.decoding import Decoder, Page, read_time
 from tidings.spark.live.encoding import Encoder

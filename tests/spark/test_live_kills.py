@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 from tests.scenarios.processes import SOURCE, Program, tidings
 from tests.spark.live_query import start_queries
 from tests.spark.live_world import ThreadBroker
-from tidings.machine.publications import encode_head
 from tidings.net.client.client import Client
 from tidings.net.client.connecting import connect
+from tidings.pubsub.publications import encode_head
 
 KILLS = int(os.environ.get("TIDINGS_KILLS", "1"))
 SEED = int(os.environ.get("TIDINGS_SEED", "5"))

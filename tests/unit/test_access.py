@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.machine.machine import Machine
-from tidings.machine.signals import ClientDown, ClientUp, PeerDown, PeerUp, TurnedAway
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
@@ -45,6 +44,7 @@ from tidings.protocols.access.tokens import (
     TokenJudge,
     make_token,
 )
+from tidings.pubsub.signals import ClientDown, ClientUp, PeerDown, PeerUp, TurnedAway
 from tidings.wire.handshake import Heartbeat
 
 

@@ -4,7 +4,6 @@ from typing import Any
 
 from tidings.machine.effects import Connect, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, LinkDown, LinkUp, Received
-from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
 from tidings.machine.streams import random_stream
 from tidings.model.identity import at
 from tidings.protocols.access.access import Access
@@ -12,6 +11,7 @@ from tidings.protocols.access.guest import Guest
 from tidings.protocols.access.judging import open_judge
 from tidings.protocols.access.messages import Attach, Attached, Rejected
 from tidings.protocols.access.params import AccessParams, GuestParams
+from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 X, Y = at("10.0.0.1", 7411), at("10.0.0.2", 7411)
 

@@ -11,10 +11,10 @@ from bench.brokers.load import Subscriber
 from bench.brokers.measures import QUICK_PLAN
 from bench.brokers.report import CONTENT, ONE, P50, PER_CPU, PER_SECOND, Figures
 from bench.brokers.servers import MOSQUITTO, NATS, REDIS, TIDINGS, Missing, Server
-from tidings.machine.publications import decode_head
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.messages import Publish
+from tidings.pubsub.publications import decode_head
 from tidings.wire.frames import FrameReader
 from tidings.wire.registry import decode
 

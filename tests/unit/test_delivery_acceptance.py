@@ -6,8 +6,6 @@ import pytest
 from tests.properties.delivery_desk import Desk, dropped, forwarded, head, sent, signalled
 from tidings.machine.effects import Deliver, Disconnect, Load, Save, SetTimer
 from tidings.machine.inputs import Loaded, Saved
-from tidings.machine.publications import PUBLICATION_BYTES_MAX
-from tidings.machine.signals import Forward, Offer, Unoffer
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.acceptance import NO_ADVERTISEMENT
 from tidings.protocols.delivery.edge.edge import CLOSING, NOT_A_CLIENT, Close, Closed
@@ -23,6 +21,8 @@ from tidings.protocols.delivery.messages import (
     Subscribe,
     Unadvertise,
 )
+from tidings.pubsub.publications import PUBLICATION_BYTES_MAX
+from tidings.pubsub.signals import Forward, Offer, Unoffer
 
 
 def publishing(params: EdgeParams | None = None, filter: str = "x >= 0") -> Desk:

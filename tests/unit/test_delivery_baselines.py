@@ -8,7 +8,6 @@ import pytest
 from tests.properties.delivery_desk import head
 from tidings.machine.effects import Deliver, Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
-from tidings.machine.signals import PeerDown, PeerUp
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.baselines import (
     NOT_BEHIND,
@@ -40,6 +39,7 @@ from tidings.protocols.delivery.session.items import (
     OpenSubscription,
     PublishBatch,
 )
+from tidings.pubsub.signals import PeerDown, PeerUp
 
 
 def connected(timeout: float = 2.0) -> PlainSession:

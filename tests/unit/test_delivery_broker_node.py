@@ -6,7 +6,6 @@ from typing import Any
 from tests.properties.delivery_desk import head, sent, subscription
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import LinkUp, Loaded, Received
-from tidings.machine.signals import NeighbourUp
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.messages import Attach, Attached
 from tidings.protocols.delivery.edge.edge import Close
@@ -14,6 +13,7 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Receipt
 from tidings.protocols.inspection.rows import EventRow, PublisherRow, QueueRow
 from tidings.protocols.routing.params import RoutingParams
+from tidings.pubsub.signals import NeighbourUp
 
 
 def broker(**params: Any) -> BrokerNode:

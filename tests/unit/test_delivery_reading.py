@@ -8,7 +8,6 @@ from tests.properties.delivery_desk import Desk, dropped, head, sent
 from tidings.machine.effects import Save, Send, SetTimer
 from tidings.machine.inputs import Loaded, Saved
 from tidings.machine.message import NAME_CHARS_MAX
-from tidings.machine.publications import BATCH_BYTES_MAX, encode_head
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.extents import within, without
@@ -33,6 +32,7 @@ from tidings.protocols.delivery.messages import (
     Publish,
     Refusal,
 )
+from tidings.pubsub.publications import BATCH_BYTES_MAX, encode_head
 from tidings.wire import encode
 from tidings.wire.frames import FRAME_BYTES_MAX
 

@@ -6,13 +6,13 @@ import pytest
 
 from tests.properties.delivery_desk import Desk, batch, dropped, head, named, sent, signalled
 from tidings.machine.effects import Send
-from tidings.machine.publications import BATCH_BYTES_MAX, Publications, encode_head
-from tidings.machine.signals import NeighbourDown
 from tidings.protocols.delivery.edge.batches import size_bytes
 from tidings.protocols.delivery.edge.history import PublisherHistory, Store
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
 from tidings.protocols.delivery.messages import Advertise, History, Publish, Reference
+from tidings.pubsub.publications import BATCH_BYTES_MAX, Publications, encode_head
+from tidings.pubsub.signals import NeighbourDown
 from tidings.wire import encode
 from tidings.wire.frames import FRAME_BYTES_MAX
 

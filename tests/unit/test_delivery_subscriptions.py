@@ -17,7 +17,6 @@ from tests.properties.delivery_desk import (
     subscription,
 )
 from tidings.machine.effects import Send, SetTimer
-from tidings.machine.signals import Matched, Settled, Unwant, Want
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
 from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
@@ -33,6 +32,7 @@ from tidings.protocols.delivery.messages import (
     Subscribe,
     Unsubscribe,
 )
+from tidings.pubsub.signals import Matched, Settled, Unwant, Want
 
 # Installed.
 

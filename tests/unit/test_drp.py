@@ -8,22 +8,6 @@ import pytest
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.machine.node import Node
-from tidings.machine.publications import Publications, encode_head
-from tidings.machine.signals import (
-    Forgotten,
-    Forward,
-    Known,
-    Matched,
-    NeighbourDown,
-    NeighbourUp,
-    Offer,
-    PeerDown,
-    PeerUp,
-    Settled,
-    Unoffer,
-    Unwant,
-    Want,
-)
 from tidings.matching.bloom import BloomProfile, message_bits_match_filter_bits
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
@@ -38,6 +22,22 @@ from tidings.protocols.routing.drp.messages import DESTINATIONS_MAX, NEIGHBOURS_
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.predicates import EVERYTHING, rows_of
 from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.signals import (
+    Forgotten,
+    Forward,
+    Known,
+    Matched,
+    NeighbourDown,
+    NeighbourUp,
+    Offer,
+    PeerDown,
+    PeerUp,
+    Settled,
+    Unoffer,
+    Unwant,
+    Want,
+)
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator

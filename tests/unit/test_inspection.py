@@ -5,18 +5,6 @@ import pytest
 
 from tidings.machine.effects import Deliver, Drop, Send
 from tidings.machine.inputs import LinkDown, LinkUp, Received
-from tidings.machine.signals import (
-    ClientDown,
-    ClientUp,
-    Forgotten,
-    Known,
-    NeighbourDown,
-    NeighbourUp,
-    PeerDown,
-    PeerUp,
-    Unwant,
-    Want,
-)
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
 from tidings.protocols.inspection.asking import NOT_ASKED, Answer, Ask, Asking
@@ -36,6 +24,18 @@ from tidings.protocols.inspection.rows import (
     LinkRow,
     SubscriptionRow,
     TransportRow,
+)
+from tidings.pubsub.signals import (
+    ClientDown,
+    ClientUp,
+    Forgotten,
+    Known,
+    NeighbourDown,
+    NeighbourUp,
+    PeerDown,
+    PeerUp,
+    Unwant,
+    Want,
 )
 
 OWN = BrokerRow(broker="b1", listen="127.0.0.1:7411", http="127.0.0.1:9411")

@@ -15,7 +15,6 @@ from tests.scenarios.sockets import QUICK, QUIET, play, until
 from tidings.machine.effects import Send
 from tidings.machine.inputs import LinkUp, Received
 from tidings.machine.node import Node
-from tidings.machine.signals import ClientUp
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.net import Host
@@ -41,6 +40,7 @@ from tidings.protocols.access.messages import Attached
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.access.tokens import WRONG_SIGNATURE, Claims, TokenJudge, make_token
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
+from tidings.pubsub.signals import ClientUp
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidings.machine.publications import decode_head, encode_head
 from tidings.matching import Index, IndexParams
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
+from tidings.pubsub.publications import decode_head, encode_head
 
 ENGINES = ("fast", "plain")
 

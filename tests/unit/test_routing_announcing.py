@@ -9,18 +9,6 @@ from tests.properties.routing_model import RoutingModel
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.node import Node
-from tidings.machine.signals import (
-    Forgotten,
-    Known,
-    NeighbourDown,
-    NeighbourReplaced,
-    NeighbourUp,
-    Offer,
-    Settled,
-    Unoffer,
-    Unwant,
-    Want,
-)
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.messages import (
@@ -36,6 +24,18 @@ from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.requests import LINK_LOST, TIMED_OUT
 from tidings.protocols.routing.router import Router
 from tidings.protocols.routing.state import BAD_FILTER, NO_NEIGHBOUR, TABLE_FULL
+from tidings.pubsub.signals import (
+    Forgotten,
+    Known,
+    NeighbourDown,
+    NeighbourReplaced,
+    NeighbourUp,
+    Offer,
+    Settled,
+    Unoffer,
+    Unwant,
+    Want,
+)
 
 QUAKES = "type = 'quake'"
 LARGE = "type = 'quake' AND magnitude >= 5"

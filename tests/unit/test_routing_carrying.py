@@ -8,8 +8,6 @@ from tests.properties.broker_world import BrokerWorld
 from tests.properties.routing_model import RoutingModel, events_of
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Received
-from tidings.machine.publications import Publications, encode_head
-from tidings.machine.signals import Forward, Matched, NeighbourDown, NeighbourUp, Offer, Settled, Want
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.routing.carrying import (
@@ -32,6 +30,8 @@ from tidings.protocols.routing.messages import (
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.requests import LINK_LOST, TIMED_OUT
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.signals import Forward, Matched, NeighbourDown, NeighbourUp, Offer, Settled, Want
 
 
 def broker(neighbours: str = "pqr", **params: object) -> Router:

@@ -4,12 +4,12 @@ import pytest
 
 from tidings.machine.effects import Drop, Send
 from tidings.machine.inputs import Received
-from tidings.machine.publications import Publications, encode_head
-from tidings.machine.signals import Forward, Matched, NeighbourUp, Offer, Want
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.messages import SubscriptionAdded, TablesBegun
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.signals import Forward, Matched, NeighbourUp, Offer, Want
 
 MEMO_MAX = 8
 

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from tidings.machine.effects import CancelTimer, Deliver, Disconnect, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
-from tidings.machine.publications import PUBLICATIONS_MAX
-from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import (
@@ -51,6 +49,8 @@ from tidings.protocols.delivery.session.session import (
     Session,
 )
 from tidings.protocols.delivery.session.standing import CLOSED, NO_SUCH, NOT_ASKED, TOO_MANY
+from tidings.pubsub.publications import PUBLICATIONS_MAX
+from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 from tidings.wire import encode
 from tidings.wire.frames import FRAME_BYTES_MAX
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests.properties.message_strategies import of_message
 from tidings.machine.effects import Deliver, Drop, Effect, Send
 from tidings.machine.inputs import Received
-from tidings.machine.signals import PeerDown, PeerUp
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import (
@@ -39,6 +38,7 @@ from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.reading import PARTS_MAX, TOO_LONG
 from tidings.protocols.delivery.session.session import Session
 from tidings.protocols.delivery.session.standing import NOT_ASKED, TOO_MANY
+from tidings.pubsub.signals import PeerDown, PeerUp
 
 UP, DOWN = PeerUp("b", 1), PeerDown("b", 1, "broken")
 PAGE = Fetched(1, 9, False, False, (2.5,), (7,), (b"\x80",), (b"x",))

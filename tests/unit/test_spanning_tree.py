@@ -8,7 +8,6 @@ import pytest
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.machine.node import Node
-from tidings.machine.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.access.access import Access
@@ -18,6 +17,7 @@ from tidings.protocols.overlay import spanning_tree as tree
 from tidings.protocols.overlay.capabilities import Overlay, Strategy, check
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
+from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 from tidings.sim.network.latency import Constant
 from tidings.sim.network.rule import Fates, Rule, Wrapper
 from tidings.sim.node import Draws

@@ -5,7 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidings.machine.publications import (
+from tidings.model.bounds import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN
+from tidings.model.errors import UsageError
+from tidings.model.event import Event
+from tidings.model.values import Value
+from tidings.pubsub.publications import (
     ATTRIBUTES_BYTES_MAX,
     BATCH_BYTES_MAX,
     PUBLICATION_BYTES_MAX,
@@ -19,10 +23,6 @@ from tidings.machine.publications import (
     event_of,
     pieces,
 )
-from tidings.model.bounds import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN
-from tidings.model.errors import UsageError
-from tidings.model.event import Event
-from tidings.model.values import Value
 from tidings.wire import FRAME_BYTES_MAX, BadMessage, decode, encode
 
 EVENT = Event({"id": "7", "source": "/a", "price": 5, "share": 5.0, "urgent": True, "name": "é"}, b"\x00\xff")

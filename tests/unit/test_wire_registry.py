@@ -11,7 +11,6 @@ import pytest
 
 import tidings
 from tidings.machine.message import Message
-from tidings.machine.publications import Publications
 from tidings.model.event import Event
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
@@ -21,6 +20,7 @@ from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.drp import messages as drp
 from tidings.protocols.teaching.gossip import Digest, Repair, Request
 from tidings.protocols.teaching.ping import Echo, Probe
+from tidings.pubsub.publications import Publications
 from tidings.wire import REGISTRY, decode, encode
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello
 

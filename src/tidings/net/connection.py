@@ -24,12 +24,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol, cast
 
-from tidings.machine.publications import PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.net.counts import QUEUE_FULL
 from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
 from tidings.protocols.delivery.messages import Publish, joined
+from tidings.pubsub.publications import PUBLICATIONS_MAX
 from tidings.wire.errors import BadMessage
 from tidings.wire.frames import HEAD_BYTES, OPENING_BYTES_MAX, FrameReader, frame
 from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye

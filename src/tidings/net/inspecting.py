@@ -19,7 +19,6 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from tidings.machine.node import Node
-from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
 from tidings.model.errors import UsageError
 from tidings.model.identity import at
 from tidings.net.addresses import parse_address
@@ -46,6 +45,7 @@ from tidings.protocols.inspection.rows import (
     SubscriptionRow,
     TransportRow,
 )
+from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 ANSWER_TIMEOUT = 10.0
 """Seconds for a broker to let us in, and then for each table."""

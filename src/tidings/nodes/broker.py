@@ -1,7 +1,7 @@
 """A broker: access lets clients and other brokers in, the overlay picks the links of a tree, routing carries filters
 and publications over it, delivery serves the clients, and inspection shows all of it to those who may look.
 
-The parts know each other only through signals (`machine/signals.py`); here they are put side by side. Their order is
+The parts know each other only through signals (`pubsub/signals.py`); here they are put side by side. Their order is
 the order in which each input is offered to them: who is there comes before what is done with it.
 """
 

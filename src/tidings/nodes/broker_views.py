@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 
-from tidings.machine.publications import BadPublication, decode_head
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.inspection.inspection import View
 from tidings.protocols.inspection.rows import BrokerRow, EventRow, PublisherRow, QueueRow, RouteRow, Row
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.publications import BadPublication, decode_head
 
 
 def broker_views(routing: Router, edge: Edge) -> dict[str, View]:

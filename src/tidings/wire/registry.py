@@ -5,7 +5,6 @@ A code is for ever. A message that changes its fields gets a new code under a ne
 The first byte of a code tells the family, and a new family takes the next free one.
 """
 
-from tidings.machine.publications import Publications, decode_event, encode_event
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
@@ -13,6 +12,7 @@ from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.drp import messages as drp
 from tidings.protocols.teaching import gossip, ping
+from tidings.pubsub.publications import Publications, decode_event, encode_event
 from tidings.wire.codec import Registry
 from tidings.wire.frames import OPENING_BYTES_MAX
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello

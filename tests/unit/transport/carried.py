@@ -5,7 +5,6 @@ from typing import Any
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, LinkUp, Received
-from tidings.machine.publications import encode_head
 from tidings.machine.streams import random_stream
 from tidings.nodes.carried.client import CarriedClient
 from tidings.nodes.carried.items import Modes, OpenCarried
@@ -17,6 +16,7 @@ from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.publishing import Publishing
+from tidings.pubsub.publications import encode_head
 
 ORDERED = TransportParams()
 RELIABLE = TransportParams(is_reliable=True)

@@ -12,7 +12,6 @@ from typing import Any
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Note, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.machine.publications import encode_head, event_of
 from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.filter import Filter
@@ -37,6 +36,7 @@ from tidings.protocols.transport.signals import (
     Told,
     Unask,
 )
+from tidings.pubsub.publications import encode_head, event_of
 
 PUBLISHER = 99
 STREAM: Stream = ("z", PUBLISHER)

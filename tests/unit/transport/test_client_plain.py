@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.unit.transport.carried import Other
 from tidings import connect
-from tidings.machine.publications import encode_head
 from tidings.model.errors import UsageError
 from tidings.net.client.carrying import changed_params, make_params
 from tidings.net.client.client import without_transport
@@ -27,6 +26,7 @@ from tidings.protocols.transport.formats import EchoRequest, Repair
 from tidings.protocols.transport.marking import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.plain import body_of, has_marks, take_off
+from tidings.pubsub.publications import encode_head
 
 
 @pytest.mark.spec("T-16")

@@ -17,7 +17,6 @@ from tests.unit.transport.carried import (
     sent,
 )
 from tidings.machine.inputs import LinkDown, Received
-from tidings.machine.publications import encode_head
 from tidings.machine.streams import random_stream
 from tidings.model.language.parser import parse
 from tidings.nodes.carried.asking import CONTROL
@@ -36,6 +35,7 @@ from tidings.protocols.transport.formats import Feedback, Report
 from tidings.protocols.transport.marking import TO, Kind, head_of, unmark
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import Configure
+from tidings.pubsub.publications import encode_head
 from tidings.wire import encode
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from tests.unit.transport.carried import ALL, OFF, ORDERED, RELIABLE, Desk, Other, drops, items, receipt, sent
 from tidings.machine.inputs import LinkDown
-from tidings.machine.publications import encode_head
 from tidings.nodes.carried.items import Carried, Modes, SetModes
 from tidings.nodes.carried.mending import HOLES_MAX, TRIES_MAX
 from tidings.nodes.carried.recalling import NOTHING_THERE, PAGES_MAX, READINGS_MAX, WAITING_MAX, Recalls
@@ -41,6 +40,7 @@ from tidings.protocols.transport.formats import Repair
 from tidings.protocols.transport.marking import OF, Kind, head_of, mark
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
 from tidings.protocols.transport.signals import Content, Handed, Quality, Recall, Recalled
+from tidings.pubsub.publications import encode_head
 
 STREAM = ("pub", 7)
 

@@ -7,7 +7,6 @@ import pytest
 
 from tidings.machine.effects import Effect, Note, SetTimer
 from tidings.machine.inputs import Fired, Input
-from tidings.machine.publications import encode_head
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
@@ -28,6 +27,7 @@ from tidings.protocols.transport.signals import (
     Stream,
     StreamGone,
 )
+from tidings.pubsub.publications import encode_head
 
 ME, PUBLISHER = 9, 7
 STREAM: Stream = ("p", PUBLISHER)

@@ -9,7 +9,6 @@ import pytest
 
 from tidings.machine.effects import Deliver, Drop, Effect, Note, SetTimer
 from tidings.machine.inputs import Fired, Input
-from tidings.machine.publications import encode_head
 from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -41,6 +40,7 @@ from tidings.protocols.transport.signals import (
     RateChanged,
     Told,
 )
+from tidings.pubsub.publications import encode_head
 
 ME = 7
 SPORT: dict[str, Value] = {"news": "sport"}

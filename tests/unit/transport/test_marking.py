@@ -2,9 +2,9 @@
 
 import pytest
 
-from tidings.machine.publications import decode_head, encode_head
 from tidings.model.values import Value
 from tidings.protocols.transport.marking import DATA_TAIL, MARK, TO, Kind, attributes_of, head_of, mark, unmark
+from tidings.pubsub.publications import decode_head, encode_head
 
 
 @pytest.mark.spec("T-16")

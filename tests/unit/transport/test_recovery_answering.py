@@ -7,7 +7,6 @@ import pytest
 from tests.unit.transport.recovery_world import PUBLISHER, STREAM, World, event, heard, of, params_with, timer
 from tidings.machine.effects import CancelTimer, Drop, Note, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.machine.publications import event_of
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
@@ -29,6 +28,7 @@ from tidings.protocols.transport.signals import (
     Told,
     Unask,
 )
+from tidings.pubsub.publications import event_of
 
 D = 0.1
 A: dict[str, Value] = {"a": 1}

@@ -18,7 +18,6 @@ from tests.unit.transport.recovery_world import (
 )
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Note, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.machine.publications import event_of
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
@@ -41,6 +40,7 @@ from tidings.protocols.transport.signals import (
     StreamGone,
     Told,
 )
+from tidings.pubsub.publications import event_of
 
 D = 0.1
 A: dict[str, Value] = {"a": 1}

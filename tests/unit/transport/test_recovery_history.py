@@ -7,7 +7,6 @@ import pytest
 from tests.unit.transport.recovery_world import PUBLISHER, STREAM, heard, lost, of, params_with
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.machine.publications import encode_head
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import encode_data
@@ -25,6 +24,7 @@ from tidings.protocols.transport.signals import (
     Recovered,
     StreamGone,
 )
+from tidings.pubsub.publications import encode_head
 
 A: dict[str, Value] = {"a": 1}
 

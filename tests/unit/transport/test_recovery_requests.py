@@ -5,7 +5,6 @@ from random import Random
 import pytest
 
 from tests.unit.transport.recovery_world import PARAMS, World
-from tidings.machine.publications import event_of
 from tidings.matching.bloom import (
     BloomProfile,
     bits_of_conjunction,
@@ -30,6 +29,7 @@ from tidings.protocols.transport.recovery.requests import (
     rows_of,
 )
 from tidings.protocols.transport.rows import row_of_event
+from tidings.pubsub.publications import event_of
 
 PROFILE = PARAMS.profile
 YANKEES = parse("team = 'Yankees'")

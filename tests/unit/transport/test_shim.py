@@ -6,7 +6,6 @@ import pytest
 
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.machine.publications import encode_head
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.arrivals import SAME_ID_MAX
 from tidings.protocols.transport.codec import decode_data, encode_control, encode_data
@@ -43,6 +42,7 @@ from tidings.protocols.transport.signals import (
     Told,
     Unask,
 )
+from tidings.pubsub.publications import encode_head
 
 HEAD = encode_head({"price": 5, "symbol": "AMD"})
 PAYLOAD = b"\x00payload"

@@ -28,7 +28,6 @@ import msgspec
 from tidings.machine.effects import Send
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
-from tidings.machine.publications import encode_head
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams
@@ -47,6 +46,7 @@ from tidings.protocols.delivery.session.items import (
     PublishBatch,
 )
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.pubsub.publications import encode_head
 from tidings.sim.network.latency import Matrix
 from tidings.sim.network.rule import Rule
 from tidings.sim.node import Draws

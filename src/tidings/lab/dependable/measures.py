@@ -3,8 +3,8 @@
 from statistics import fmean
 
 from tidings.lab.dependable.cloud import CLIENT_LATENCY, PUBLISHERS, Joined, Outcome
-from tidings.machine.publications import event_of
 from tidings.model.language.parser import parse
+from tidings.pubsub.publications import event_of
 
 ACKNOWLEDGEMENTS = ("Installed", "NotInstalled", "Reached", "NotReached", "Receipt")
 """What a plain broker would not send."""

@@ -46,13 +46,13 @@ from tidings.lab.transport.carried import STAMP, CarriedClient, CarriedNetwork, 
 from tidings.lab.transport.substrate import PAYLOAD, WARM_UP, WIRE_BYTES, SubstrateParams
 from tidings.machine.effects import Deliver, Drop, Effect, Note
 from tidings.machine.machine import Machine
-from tidings.machine.publications import encode_head
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.congestion.sender import WITHHELD
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import Emit, PublishEvent
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import encode_head
 from tidings.sim.network.tcp import TcpFlow, TcpParams, Variant
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.shapes import chain

@@ -50,8 +50,6 @@ from tidings.machine.effects import Deliver, Effect, Send
 from tidings.machine.inputs import Input, Publish, Received
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
-from tidings.machine.publications import Publications, encode_head
-from tidings.machine.signals import Matched, Unwant, Want
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -75,6 +73,8 @@ from tidings.protocols.transport.signals import (
     Unask,
 )
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.signals import Matched, Unwant, Want
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.topology import Topology
 from tidings.trace.batches import DELIVERED

@@ -29,7 +29,6 @@ from tidings.lab.transport.spans import draw_lines, over_time
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
 from tidings.machine.effects import Effect
 from tidings.machine.machine import Machine
-from tidings.machine.publications import encode_head
 from tidings.machine.streams import Stream
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.codec import decode_data, encode_data
@@ -39,6 +38,7 @@ from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Caught, Emit
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import encode_head
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.gathering import Writer

@@ -23,10 +23,10 @@ from tidings.lab.transport.intense import HUBS
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.spans import all_series, draw_lines, over_time, spans
 from tidings.lab.transport.substrate import WIRE_BYTES
-from tidings.machine.publications import encode_head
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.params import CongestionParams
+from tidings.pubsub.publications import encode_head
 from tidings.sim.topologies.topology import Edge, Topology
 from tidings.trace.gathering import Writer
 

@@ -24,10 +24,10 @@ from tidings.lab.transport.carried import Modes
 from tidings.lab.transport.crowd import Crowd, play_crowd
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
 from tidings.lab.transport.spans import all_series, draw_lines, over_time, spans
-from tidings.machine.publications import encode_head
 from tidings.machine.streams import Stream
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.params import TransportParams
+from tidings.pubsub.publications import encode_head
 from tidings.sim.topologies.topology import Edge, Topology
 from tidings.trace.gathering import Writer
 

@@ -30,13 +30,13 @@ from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Var
 from tidings.lab.transport.as_published import AS_PUBLISHED
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.effects import Effect
-from tidings.machine.publications import encode_head
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.formats import ENTRY_AGE, Data
 from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.publishing import Publishing
 from tidings.protocols.transport.signals import Content, Heard, Listen, Lost, StreamGone
+from tidings.pubsub.publications import encode_head
 from tidings.trace.gathering import Writer
 
 if TYPE_CHECKING:

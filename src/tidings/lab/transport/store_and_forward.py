@@ -27,7 +27,6 @@ from tidings.lab.transport.substrate import Client, Desk, Substrate, publication
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Publish, Received
 from tidings.machine.node import Node
-from tidings.machine.publications import Publications
 from tidings.machine.streams import Stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
@@ -35,6 +34,7 @@ from tidings.protocols.delivery.messages import Accepted
 from tidings.protocols.routing.drp.messages import HOPS_MAX, Directed, LinkState, Predicates
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.pubsub.publications import Publications
 from tidings.sim.network.processing import Processing
 from tidings.sim.node import Draws, Make
 

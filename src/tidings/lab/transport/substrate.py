@@ -46,8 +46,6 @@ from tidings.lab.transport.tracing import Ends, EndsTraced, Local
 from tidings.machine.effects import Deliver, Effect, Send, Transport
 from tidings.machine.inputs import Input, Publish, Received
 from tidings.machine.node import Node
-from tidings.machine.publications import Publications, encode_head
-from tidings.machine.signals import Forward, Matched, NeighbourUp, Want
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
@@ -57,6 +55,8 @@ from tidings.protocols.delivery.session.items import Arrived
 from tidings.protocols.routing.drp.messages import Directed
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.signals import Forward, Matched, NeighbourUp, Want
 from tidings.sim.network.bandwidth import HEADERS_BYTES, Bandwidth, DropTail
 from tidings.sim.network.distributions import Uniform
 from tidings.sim.network.latency import Constant, Matrix

@@ -26,13 +26,13 @@ from typing import Any
 
 import msgspec
 
-from tidings.machine.publications import PUBLICATION_BYTES_MAX
 from tidings.model import bounds
 from tidings.model.errors import UsageError
 from tidings.net.addresses import address_text, parse_address
 from tidings.net.broker.settings import NESTED, PREFIX, SECTIONS, BrokerSettings, Settings, leaves
 from tidings.net.errors import HostError
 from tidings.net.tls import Address, Tls, is_loopback
+from tidings.pubsub.publications import PUBLICATION_BYTES_MAX
 from tidings.wire.frames import FRAME_BYTES_MAX
 
 try:

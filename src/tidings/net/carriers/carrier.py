@@ -11,7 +11,7 @@ one), and its payload (with the transport's header before it).
 from collections.abc import Callable
 from typing import Protocol
 
-from tidings.machine.publications import ATTRIBUTES_BYTES_MAX
+from tidings.pubsub.publications import ATTRIBUTES_BYTES_MAX
 
 LENGTH_BYTES = 4
 

@@ -21,7 +21,6 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self
 
-from tidings.machine.publications import encode_head
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
@@ -37,6 +36,7 @@ from tidings.protocols.transport.marking import RESERVED
 from tidings.protocols.transport.params import TransportParams, check_modes
 from tidings.protocols.transport.signals import Handed, Listen, PublishEvent, Quality, StopListening
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import encode_head
 
 QUEUE_MAX = 10_000
 """Events that wait for an application."""

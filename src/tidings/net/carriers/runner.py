@@ -17,7 +17,6 @@ from typing import Any
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Note, SetTimer
 from tidings.machine.inputs import Fired, Input
-from tidings.machine.publications import BadPublication, event_of
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.net.carriers.carrier import BadFrame, Carrier, join, split
@@ -29,6 +28,7 @@ from tidings.net.waiting import Waiters
 from tidings.protocols.transport.marking import Kind, unmark
 from tidings.protocols.transport.signals import Ask, Caught, Content, Emit, Recall, Recalled, Unask
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import BadPublication, event_of
 
 OUTGOING_MAX = 10_000
 """Messages that wait for the carrier."""

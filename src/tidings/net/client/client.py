@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 import msgspec
 
-from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
@@ -58,6 +57,7 @@ from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.plain import has_marks, take_off
 from tidings.protocols.transport.signals import Quality
 from tidings.protocols.transport.views import TransportState
+from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 if TYPE_CHECKING:
     from tidings.net.client.carrying import Carrying, Ordered
@@ -300,7 +300,7 @@ class Client:
     async def publish_encoded(
         self, heads: Sequence[bytes], payloads: Sequence[bytes], advertisement: Advertisement | None = None
     ) -> None:
-        """Publish many events that are encoded already (`machine/publications.py`), under one advertisement: the one
+        """Publish many events that are encoded already (`pubsub/publications.py`), under one advertisement: the one
         given, or else the oldest that is open. Waits while the window is full; the broker declines what is not within
         the advertisement, and `flush` tells."""
         if len(heads) != len(payloads):

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from tidings.machine.publications import PUBLICATION_BYTES_MAX, encode_head
 from tidings.model.bounds import ATTRIBUTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
@@ -27,6 +26,7 @@ from tidings.protocols.delivery.messages import Declined, Receipt
 from tidings.protocols.delivery.session.items import PublishBatch
 from tidings.protocols.delivery.session.publishing import Publishing
 from tidings.protocols.transport.marking import RESERVED
+from tidings.pubsub.publications import PUBLICATION_BYTES_MAX, encode_head
 
 BATCH_PUBLICATIONS = 256
 """So many events leave without waiting for the end of the turn."""

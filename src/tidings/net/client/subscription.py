@@ -22,7 +22,6 @@ from typing import Self
 
 import msgspec
 
-from tidings.machine.publications import event_of
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
@@ -31,6 +30,7 @@ from tidings.nodes.carried.items import Carried, Modes, OpenCarried
 from tidings.protocols.delivery.messages import Missed, Receipt
 from tidings.protocols.delivery.session.items import Arrived, OpenSubscription
 from tidings.protocols.transport.signals import Quality, Way
+from tidings.pubsub.publications import event_of
 
 
 class Delivered(msgspec.Struct, gc=False):

@@ -39,7 +39,6 @@ import msgspec
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Note, SetTimer
 from tidings.machine.inputs import Fired, Input, TimerKey
-from tidings.machine.signals import PeerUp
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.nodes.carried.asking import Asking, Request
@@ -88,6 +87,7 @@ from tidings.protocols.transport.signals import (
 )
 from tidings.protocols.transport.transport import TransportNode
 from tidings.protocols.transport.views import TransportState, state_of
+from tidings.pubsub.signals import PeerUp
 
 
 class Subscribed(msgspec.Struct):

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from tidings.machine.effects import Deliver, Drop, Effect
-from tidings.machine.publications import BadPublication
 from tidings.nodes.carried.items import Hear, Own, RoomMade
 from tidings.nodes.carried.publishing import WITHHELD, Sending, Sendings
 from tidings.nodes.client import ClientNode
@@ -20,6 +19,7 @@ from tidings.protocols.delivery.session.session import WINDOW_FULL
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.signals import Emit, Outgoing, PublishEvent
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import BadPublication
 
 
 class Posting:

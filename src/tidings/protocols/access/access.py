@@ -36,12 +36,12 @@ import msgspec
 from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.machine.message import TEXT_CHARS_MAX
-from tidings.machine.signals import ClientDown, ClientUp, PeerDown, PeerUp
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.access.judging import Judge, Role, Signatures, Verdict, bound_text, statement
 from tidings.protocols.access.messages import NONCE_BYTES, Attach, Attached, Challenge, Proof, Rejected
 from tidings.protocols.access.params import AccessParams, retry_wait
+from tidings.pubsub.signals import ClientDown, ClientUp, PeerDown, PeerUp
 
 NO_LINK = "comes from a node without a link"
 ATTACHED_ALREADY = "has attached already"

@@ -27,7 +27,6 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.signals import PeerDown, PeerUp
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import (
@@ -55,6 +54,7 @@ from tidings.protocols.delivery.session.items import (
     PublishBatch,
     Ticket,
 )
+from tidings.pubsub.signals import PeerDown, PeerUp
 
 NOT_CONNECTED = "there is no broker; a plain client does not keep requests"
 NOT_OUR_BROKER = "comes from a node that does not serve us"

@@ -19,14 +19,14 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Real, Text
-from tidings.machine.publications import (
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+from tidings.pubsub.publications import (
     PUBLICATIONS_MAX,
     Heads,
     Numbers,
     Payloads,
     check_lengths,
 )
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
 
 PUBLISHERS_MAX = 4096
 """Publishers whose position a subscription may name."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from tidings.machine.inputs import Input, LinkDown, LinkUp
-from tidings.machine.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 from tidings.model.identity import ADDRESS_MARK, NodeId
 from tidings.protocols.inspection.rows import LinkRow
+from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
 NOT_YET = "not reached yet"
 

@@ -14,9 +14,9 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send
 from tidings.machine.inputs import Input, Received, Signal
-from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
 from tidings.model.identity import NodeId
 from tidings.protocols.inspection.messages import Inspect, Report
+from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 QUESTIONS_MAX = 1000
 """Questions that wait for their answer."""

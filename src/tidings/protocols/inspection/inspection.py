@@ -29,19 +29,6 @@ import msgspec
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Input, LinkDown, LinkUp, Received
 from tidings.machine.message import TEXT_CHARS_MAX
-from tidings.machine.signals import (
-    ClientDown,
-    ClientUp,
-    Forgotten,
-    Known,
-    NeighbourDown,
-    NeighbourUp,
-    PeerDown,
-    PeerUp,
-    SubscriptionKey,
-    Unwant,
-    Want,
-)
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -61,6 +48,19 @@ from tidings.protocols.inspection.rows import (
     Row,
     SubscriptionRow,
     TransportRow,
+)
+from tidings.pubsub.signals import (
+    ClientDown,
+    ClientUp,
+    Forgotten,
+    Known,
+    NeighbourDown,
+    NeighbourUp,
+    PeerDown,
+    PeerUp,
+    SubscriptionKey,
+    Unwant,
+    Want,
 )
 
 ADMIN = "admin"

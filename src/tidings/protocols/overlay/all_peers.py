@@ -7,8 +7,8 @@ keeps its order; so nothing has to be agreed on.
 
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import Input
-from tidings.machine.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 from tidings.model.identity import NodeId
+from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
 
 class AllPeers:

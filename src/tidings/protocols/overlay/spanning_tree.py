@@ -51,10 +51,10 @@ import msgspec
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
+from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
 SEQUENCE_STEP_MAX = 1000
 """How far a root raises its sequence at once, so that nobody makes it count to the end of numbers in one message."""

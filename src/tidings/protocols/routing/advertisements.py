@@ -8,7 +8,6 @@ announcement stops where its name is known already.
 """
 
 from tidings.machine.effects import Drop, Effect
-from tidings.machine.signals import AdvertisementId, Forgotten, Known, Offer, Unoffer
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.announcing import Link
 from tidings.protocols.routing.messages import AdvertisementAdded, AdvertisementRemoved
@@ -17,6 +16,7 @@ from tidings.protocols.routing.requests import Request
 from tidings.protocols.routing.state import BAD_FILTER, TABLE_FULL, State
 from tidings.protocols.routing.subscriptions import Subscriptions
 from tidings.protocols.routing.tables import Hop, Offered, Way
+from tidings.pubsub.signals import AdvertisementId, Forgotten, Known, Offer, Unoffer
 
 Chosen = tuple[Hop, Offered] | None
 NO_WAY: Way = ("", 0)

@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping
 
 from tidings.machine.effects import Effect, Send
 from tidings.machine.message import Message
-from tidings.machine.signals import AdvertisementId
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.messages import (
@@ -32,6 +31,7 @@ from tidings.protocols.routing.messages import (
 from tidings.protocols.routing.reductions import Reduction
 from tidings.protocols.routing.requests import Announcement, Asker, Ledger, Request, Unanswered
 from tidings.protocols.routing.tables import Offered, Tables, Way
+from tidings.pubsub.signals import AdvertisementId
 
 Numbers = list[int]
 """Numbers of what was told: whoever caused it may wait for them."""

@@ -17,8 +17,6 @@ from operator import lt
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.publications import BadPublication, Publications, decode_head
-from tidings.machine.signals import Matched, Ticket, Wants
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.announcing import Link
@@ -27,6 +25,8 @@ from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.requests import Ledger, Request, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import Hop, Tables
+from tidings.pubsub.publications import BadPublication, Publications, decode_head
+from tidings.pubsub.signals import Matched, Ticket, Wants
 
 BAD_HEAD = "its attributes do not decode"
 NOT_ASCENDING = "its numbers do not ascend"

@@ -17,11 +17,11 @@ from itertools import chain
 from operator import itemgetter
 from typing import cast
 
-from tidings.machine.publications import Publications
-from tidings.machine.signals import SubscriptionKey
 from tidings.matching.index.answers import Finding
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.tables import Hop, Tables
+from tidings.pubsub.publications import Publications
+from tidings.pubsub.signals import SubscriptionKey
 
 Keys = tuple[SubscriptionKey, ...]
 

@@ -14,10 +14,10 @@ from collections.abc import Hashable, Iterable
 
 from tidings.machine.effects import CancelTimer, Effect, Send, SetTimer
 from tidings.machine.message import BROKERS_NAMED_MAX
-from tidings.machine.signals import Settled
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.messages import Installed, NotInstalled, NotReached, Reached
 from tidings.protocols.routing.tables import Way
+from tidings.pubsub.signals import Settled
 
 TIMER = "unanswered"
 

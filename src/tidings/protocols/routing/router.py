@@ -43,17 +43,6 @@ from typing import Any
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.message import Message
-from tidings.machine.publications import Publications
-from tidings.machine.signals import (
-    Forward,
-    NeighbourDown,
-    NeighbourReplaced,
-    NeighbourUp,
-    Offer,
-    Unoffer,
-    Unwant,
-    Want,
-)
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.advertisements import Advertisements
 from tidings.protocols.routing.announcing import Link
@@ -74,6 +63,17 @@ from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
 from tidings.protocols.routing.subscriptions import Subscriptions
 from tidings.protocols.routing.tables import Routes
+from tidings.pubsub.publications import Publications
+from tidings.pubsub.signals import (
+    Forward,
+    NeighbourDown,
+    NeighbourReplaced,
+    NeighbourUp,
+    Offer,
+    Unoffer,
+    Unwant,
+    Want,
+)
 
 OnInput = Callable[[float, Any], list[Effect]]
 OnMessage = Callable[[float, Link, Any], list[Effect]]

@@ -8,7 +8,6 @@ subs(p) \\ {m} is not empty (INV-R1).
 from collections.abc import Iterable
 
 from tidings.machine.effects import Drop, Effect
-from tidings.machine.signals import Unwant, Want
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.announcing import Link
@@ -17,6 +16,7 @@ from tidings.protocols.routing.reductions import tellable
 from tidings.protocols.routing.requests import Request
 from tidings.protocols.routing.state import BAD_FILTER, TABLE_FULL, State
 from tidings.protocols.routing.tables import Hop
+from tidings.pubsub.signals import Unwant, Want
 
 
 class Subscriptions:

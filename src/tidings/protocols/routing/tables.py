@@ -16,11 +16,11 @@ dictionaries of filters. Two indexes answer which links, and which local subscri
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from tidings.machine.publications import decode_head
-from tidings.machine.signals import AdvertisementId, SubscriptionKey
 from tidings.matching import Index, IndexParams
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
+from tidings.pubsub.publications import decode_head
+from tidings.pubsub.signals import AdvertisementId, SubscriptionKey
 
 Hop = NodeId | None
 """A neighbour, or None for the clients of this broker."""

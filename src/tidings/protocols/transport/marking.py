@@ -13,7 +13,7 @@ Messages that are not for everybody are addressed by content, like all others:
     tidings_bit_N       bit N of the Bloom row of a lost event is set (recovery/requests.py)
     tidings_domain      the domain inside which a request stays
 
-Application events must not use these names. Heads are MessagePack maps (`machine/publications.py`), so a mark is put
+Application events must not use these names. Heads are MessagePack maps (`pubsub/publications.py`), so a mark is put
 behind the last attribute and taken off there without reading the rest.
 """
 
@@ -21,8 +21,8 @@ from enum import Enum
 
 import msgspec
 
-from tidings.machine.publications import decode_head, encode_head
 from tidings.model.values import Value
+from tidings.pubsub.publications import decode_head, encode_head
 
 RESERVED = "tidings_"
 """How all reserved names begin."""

@@ -11,7 +11,6 @@ full row would seem to be for everybody.
 
 import math
 
-from tidings.machine.publications import ATTRIBUTES_BYTES_MAX, BadPublication, event_of
 from tidings.model.bounds import ATTRIBUTES_MAX
 from tidings.protocols.transport.codec import encode_data
 from tidings.protocols.transport.entries import MICROSECONDS, to_us
@@ -20,6 +19,7 @@ from tidings.protocols.transport.marking import DATA_TAIL, MAP_16, SHORT_MAP, SH
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.records import Records
 from tidings.protocols.transport.rows import row_of_event
+from tidings.pubsub.publications import ATTRIBUTES_BYTES_MAX, BadPublication, event_of
 
 ROWS_KNOWN_MAX = 4096
 """Heads whose Bloom row is remembered; when there are more, all are forgotten."""

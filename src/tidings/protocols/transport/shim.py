@@ -27,7 +27,6 @@ from typing import Any
 
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input
-from tidings.machine.publications import BadPublication
 from tidings.protocols.transport.arrivals import Streams
 from tidings.protocols.transport.codec import decode_control, decode_data
 from tidings.protocols.transport.entries import BadHeader
@@ -66,6 +65,7 @@ from tidings.protocols.transport.signals import (
     Told,
     Unask,
 )
+from tidings.pubsub.publications import BadPublication
 
 BAD_HEADER = "its transport header cannot be read"
 BAD_EVENT = "no event that can be published"

@@ -16,7 +16,6 @@ import msgspec
 
 from tidings.machine.inputs import Input
 from tidings.machine.machine import Machine
-from tidings.machine.publications import encode_head, event_of
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
@@ -40,6 +39,7 @@ from tidings.protocols.delivery.session.items import (
     Took,
 )
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.pubsub.publications import encode_head, event_of
 from tidings.sim.checkers import Checker, Invariants, Problem
 from tidings.sim.drawing import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan

@@ -1,6 +1,6 @@
 """Encoded events to Arrow columns.
 
-A page of history is a tuple of heads, MessagePack maps, and a tuple of payloads (`machine/publications.py`). A head
+A page of history is a tuple of heads, MessagePack maps, and a tuple of payloads (`pubsub/publications.py`). A head
 is not decoded on its own: all heads of a page, with the mark of an array in front, are one MessagePack value, which
 one call decodes into structs that have a field for each wanted attribute and skip all others. That is most of the
 speed of a reader.
@@ -25,10 +25,10 @@ import pyarrow
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidings.machine.publications import BadPublication, decode_head
 from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
 from tidings.model.errors import UsageError
 from tidings.model.values import Value, number_of, text_of, truth_of
+from tidings.pubsub.publications import BadPublication, decode_head
 from tidings.spark.live.columns import ACCEPTED_AT, FILLED_IN, NUMBER, PAYLOAD, PUBLISHER, TIME, columns_of
 
 ARRAY_OF_MANY = 0xDD

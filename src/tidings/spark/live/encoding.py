@@ -18,11 +18,11 @@ import pyarrow
 import pyarrow.compute as compute
 from pyspark.sql.types import StructType
 
-from tidings.machine.publications import ATTRIBUTES_BYTES_MAX
 from tidings.model.bounds import ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import CONTEXT_NAMES
 from tidings.model.values import check_name
+from tidings.pubsub.publications import ATTRIBUTES_BYTES_MAX
 from tidings.spark.live.columns import OF_THE_NETWORK, PAYLOAD, TIME
 
 NATURAL = {"string": str, "boolean": bool, "double": float, "bigint": int}

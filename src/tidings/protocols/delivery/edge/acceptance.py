@@ -23,7 +23,14 @@ is taken twice. Not guaranteed, without durability: that a crash of this broker 
 
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.message import TEXT_CHARS_MAX
-from tidings.machine.publications import (
+from tidings.model.bounds import INTEGER_MAX
+from tidings.protocols.delivery.edge.batches import cut, pick, size_bytes
+from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request, Requests, read_filter
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
+from tidings.protocols.delivery.edge.sieve import FEW_HEADS
+from tidings.protocols.delivery.messages import Accepted, Advertise, Declined, Publish, Refusal, Unadvertise
+from tidings.pubsub.publications import (
     BATCH_BYTES_MAX,
     PIECE_OVERHEAD_BYTES_MAX,
     PUBLICATION_BYTES_MAX,
@@ -32,14 +39,7 @@ from tidings.machine.publications import (
     event_of,
     pieces,
 )
-from tidings.machine.signals import Forward, Offer
-from tidings.model.bounds import INTEGER_MAX
-from tidings.protocols.delivery.edge.batches import cut, pick, size_bytes
-from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request, Requests, read_filter
-from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
-from tidings.protocols.delivery.edge.sieve import FEW_HEADS
-from tidings.protocols.delivery.messages import Accepted, Advertise, Declined, Publish, Refusal, Unadvertise
+from tidings.pubsub.signals import Forward, Offer
 
 HEAD_BYTES_MAX = 512
 """Longer heads are looked at each time."""

@@ -6,12 +6,12 @@ whether there is room. The first question has one right answer; the second is a 
 """
 
 from tidings.machine.effects import Disconnect, Drop, Effect, Send
-from tidings.machine.publications import Publications
 from tidings.protocols.delivery.edge.batches import behind, cut, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.streams import Stream, Subscription
 from tidings.protocols.delivery.messages import Delivery, Missed
+from tidings.pubsub.publications import Publications
 
 NOT_ACTIVE = "the subscription is not active for this publisher yet"
 REPEATED = "passed on before"

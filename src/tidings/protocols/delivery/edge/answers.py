@@ -6,12 +6,12 @@ lacks another may hold; what is left then is lost, and the client is told (`exte
 
 from collections.abc import Mapping, Sequence
 
-from tidings.machine.publications import PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.extents import Extent, within, without
 from tidings.protocols.delivery.edge.inquiries import Mark
 from tidings.protocols.delivery.edge.pages import merged
 from tidings.protocols.delivery.messages import MARKS_MAX, Fetch, Fetched, FetchedFar, Marks
+from tidings.pubsub.publications import PUBLICATIONS_MAX
 
 
 def marks_found(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from operator import itemgetter
 
-from tidings.machine.publications import Publications
+from tidings.pubsub.publications import Publications
 
 
 def size_bytes(batch: Publications) -> int:

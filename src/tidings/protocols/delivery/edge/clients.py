@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from tidings.machine.message import TEXT_CHARS_MAX
-from tidings.machine.signals import ClientUp, Ticket
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.messages import Kind
+from tidings.pubsub.signals import ClientUp, Ticket
 
 if TYPE_CHECKING:
     from tidings.protocols.delivery.edge.streams import Subscription

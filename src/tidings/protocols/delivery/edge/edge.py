@@ -39,17 +39,6 @@ import msgspec
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Load, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Loaded, Received, Saved
 from tidings.machine.message import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
-from tidings.machine.signals import (
-    ClientDown,
-    ClientUp,
-    Forgotten,
-    Known,
-    Matched,
-    NeighbourDown,
-    NeighbourUp,
-    Offer,
-    Settled,
-)
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
 from tidings.protocols.delivery.edge.admission import Admission
@@ -82,6 +71,17 @@ from tidings.protocols.delivery.messages import (
     Taken,
     Unadvertise,
     Unsubscribe,
+)
+from tidings.pubsub.signals import (
+    ClientDown,
+    ClientUp,
+    Forgotten,
+    Known,
+    Matched,
+    NeighbourDown,
+    NeighbourUp,
+    Offer,
+    Settled,
 )
 
 NOT_A_CLIENT = "comes from a node that is no client of this broker"

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
-from tidings.machine.signals import AdvertisementId, Known, SubscriptionKey
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.admission import Admission, deliver, fall_back
@@ -27,6 +26,7 @@ from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.references import References
 from tidings.protocols.delivery.edge.streams import Stream, Subscription
 from tidings.protocols.delivery.messages import PUBLISHERS_MAX, History, Missed, Reference
+from tidings.pubsub.signals import AdvertisementId, Known, SubscriptionKey
 
 OLD_ANSWER = "answers a question that nobody waits for any more"
 TOO_LONG = "a longer answer than was asked for"

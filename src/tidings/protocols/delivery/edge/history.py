@@ -18,11 +18,11 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
-from tidings.machine.publications import Publications
 from tidings.protocols.delivery.edge.batches import size_bytes
 from tidings.protocols.delivery.edge.extents import Extent, without
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import EXTENTS_MAX
+from tidings.pubsub.publications import Publications
 
 NEVER = float("-inf")
 

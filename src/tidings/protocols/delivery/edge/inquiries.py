@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.publications import PUBLICATIONS_MAX
-from tidings.machine.signals import AdvertisementId
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -36,6 +34,8 @@ from tidings.protocols.delivery.edge.references import (
 )
 from tidings.protocols.delivery.edge.sieve import Sieve, Sieves
 from tidings.protocols.delivery.messages import FetchedFar, FetchFar, LookFar, MarksFar
+from tidings.pubsub.publications import PUBLICATIONS_MAX
+from tidings.pubsub.signals import AdvertisementId
 
 Mark = tuple[AdvertisementId, int, tuple[Extent, ...], tuple[Extent, ...]]
 """An advertisement, the number of its publisher's last publication here, what is lacking, what is held."""

@@ -10,9 +10,9 @@ is no room is not decided here but by the policy of the subscription.
 
 from collections import deque
 
-from tidings.machine.publications import Publications
 from tidings.protocols.delivery.edge.batches import cut, fitting, size_bytes
 from tidings.protocols.delivery.edge.clients import Client
+from tidings.pubsub.publications import Publications
 
 
 class Outlet:

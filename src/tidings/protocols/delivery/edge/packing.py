@@ -2,9 +2,9 @@
 
 from itertools import groupby
 
-from tidings.machine.publications import Publications
 from tidings.protocols.delivery.edge.streams import Subscription
 from tidings.protocols.delivery.messages import Delivery, History
+from tidings.pubsub.publications import Publications
 
 MIXED_PUBLICATIONS_MAX, MIXED_ENTRIES_MAX = 1000, 4000
 """Publications of a delivery that says for each which subscriptions match, and all entries of that, so that they fit

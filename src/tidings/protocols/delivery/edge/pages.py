@@ -7,8 +7,8 @@ answers for thousands of heads at once (`sieve.py`).
 from collections.abc import Sequence
 from operator import itemgetter
 
-from tidings.machine.publications import BATCH_BYTES_MAX, PIECE_OVERHEAD_BYTES_MAX, Publications
 from tidings.protocols.delivery.edge.references import POSITION_BYTES_MAX
+from tidings.pubsub.publications import BATCH_BYTES_MAX, PIECE_OVERHEAD_BYTES_MAX, Publications
 
 ROW_BYTES_MAX = POSITION_BYTES_MAX + PIECE_OVERHEAD_BYTES_MAX
 """What a publication takes in a page besides its bytes."""

@@ -5,9 +5,9 @@ from typing import Literal
 
 import msgspec
 
-from tidings.machine.publications import BATCH_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import PUBLISHERS_MAX, SUBSCRIPTIONS_MATCHED_MAX
+from tidings.pubsub.publications import BATCH_BYTES_MAX
 
 MEBIBYTE = 1024 * 1024
 

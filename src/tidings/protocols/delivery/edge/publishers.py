@@ -17,8 +17,6 @@ import msgspec
 
 from tidings.machine.effects import Drop, Effect, Save, Send, SetTimer
 from tidings.machine.message import NAME_CHARS_MAX
-from tidings.machine.publications import Publications
-from tidings.machine.signals import AdvertisementId, Offer, Ticket, Unoffer
 from tidings.matching.index.index import best_engine
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
@@ -31,6 +29,8 @@ from tidings.protocols.delivery.edge.numbers import Numbers, SavedPublisher, mar
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.sieve import Engine, Sieve
 from tidings.protocols.delivery.messages import Accepted
+from tidings.pubsub.publications import Publications
+from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
 
 NOT_SAVED = "could not be saved; is saved again later"
 UNREADABLE = "was saved and cannot be read any more"

@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.message import TEXT_CHARS_MAX
-from tidings.machine.signals import AdvertisementId, Known
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.answers import fetched, marks_found
@@ -46,6 +45,7 @@ from tidings.protocols.delivery.messages import (
     MarksFar,
     Refusal,
 )
+from tidings.pubsub.signals import AdvertisementId, Known
 
 OLD_ANSWER = "answers a reading that nobody waits for any more"
 NO_OVERLAP = "not permitted: nothing that {publisher} advertises is within what you may read; ask for another publisher"

@@ -25,8 +25,6 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.publications import Publications, pieces
-from tidings.machine.signals import AdvertisementId
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -35,6 +33,8 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publisher, Publishers, publisher_of
 from tidings.protocols.delivery.edge.sieve import is_match
 from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference
+from tidings.pubsub.publications import Publications, pieces
+from tidings.pubsub.signals import AdvertisementId
 
 PATH_MAX = 100
 """Brokers on the way of a question, so that the answer with its path fits a frame."""

@@ -8,9 +8,9 @@ brokers without it, judge one head after the other, equal ones once. What is no 
 from collections.abc import Sequence
 from typing import Literal
 
-from tidings.machine.publications import BadPublication, decode_head, event_of
 from tidings.matching import Index, IndexParams
 from tidings.model.filter import Filter
+from tidings.pubsub.publications import BadPublication, decode_head, event_of
 
 Engine = Literal["fast", "plain"]
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from tidings.machine.publications import Publications
-from tidings.machine.signals import SubscriptionKey
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.clients import Client
@@ -12,6 +10,8 @@ from tidings.protocols.delivery.edge.history import NEVER
 from tidings.protocols.delivery.edge.outlet import Outlet
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Guarantee, History, Policy, Subscribe
+from tidings.pubsub.publications import Publications
+from tidings.pubsub.signals import SubscriptionKey
 
 State = Literal["active", "asked", "lagging", "silent"]
 """active: what arrives is passed on. asked: history was asked for, and what arrives is in it or will follow it.

@@ -39,8 +39,6 @@ Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract), G-46,
 from collections.abc import Mapping, Sequence
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.publications import Publications
-from tidings.machine.signals import Known, Matched, SubscriptionKey, Unwant, Want, Wants
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.admission import Admission, deliver, tell_missed
 from tidings.protocols.delivery.edge.batches import pick
@@ -50,6 +48,8 @@ from tidings.protocols.delivery.edge.packing import joined
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.streams import Subscription
 from tidings.protocols.delivery.messages import History, Subscribe, Taken, Unsubscribe
+from tidings.pubsub.publications import Publications
+from tidings.pubsub.signals import Known, Matched, SubscriptionKey, Unwant, Want, Wants
 
 NO_SUBSCRIPTION = "for a subscription that is not there"
 NOT_UNDER_WAY = "takes what was not on the way"

@@ -13,9 +13,9 @@ from collections.abc import Container, Sequence
 
 import msgspec
 
-from tidings.machine.publications import pieces
 from tidings.protocols.delivery.messages import Publish
 from tidings.protocols.delivery.session.items import Ticket
+from tidings.pubsub.publications import pieces
 
 
 class Sent(msgspec.Struct, frozen=True):

@@ -38,7 +38,6 @@ from typing import Any
 
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.signals import PeerDown, PeerUp, TurnedAway
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import (
     Accepted,
@@ -75,6 +74,7 @@ from tidings.protocols.delivery.session.publishing import Publishing, Receipts
 from tidings.protocols.delivery.session.reading import Readings
 from tidings.protocols.delivery.session.receiving import Receiving
 from tidings.protocols.delivery.session.standing import NO_SUCH, NOT_ASKED, Standing, Standings
+from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 NOT_OUR_BROKER = "comes from a node that does not serve us"
 UNKNOWN_SUBSCRIPTION = "for a subscription that is not there any more"

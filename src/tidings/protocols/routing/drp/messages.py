@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tidings.machine.message import Message, Name
-from tidings.machine.publications import Publications
+from tidings.pubsub.publications import Publications
 
 NEIGHBOURS_MAX = 256
 """Links of one broker."""

@@ -34,23 +34,6 @@ from itertools import groupby
 
 from tidings.machine.effects import Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.publications import BadPublication, Publications, event_of
-from tidings.machine.signals import (
-    AdvertisementId,
-    Forgotten,
-    Forward,
-    Known,
-    Matched,
-    NeighbourDown,
-    NeighbourUp,
-    Offer,
-    Settled,
-    SubscriptionKey,
-    Ticket,
-    Unoffer,
-    Unwant,
-    Want,
-)
 from tidings.matching.bloom import bits_of_event
 from tidings.matching.index import Index
 from tidings.model.filter import Filter
@@ -67,6 +50,23 @@ from tidings.protocols.routing.drp.messages import (
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.queues import Queues
 from tidings.protocols.routing.forwarding import pick
+from tidings.pubsub.publications import BadPublication, Publications, event_of
+from tidings.pubsub.signals import (
+    AdvertisementId,
+    Forgotten,
+    Forward,
+    Known,
+    Matched,
+    NeighbourDown,
+    NeighbourUp,
+    Offer,
+    Settled,
+    SubscriptionKey,
+    Ticket,
+    Unoffer,
+    Unwant,
+    Want,
+)
 
 NOT_A_NEIGHBOUR = "comes from a node that is no neighbour"
 TOO_MANY_NEIGHBOURS = "has as many neighbours as it can tell of already"

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from tidings.machine.publications import BadPublication, event_of
 from tidings.matching.bloom import bits_of_tags
 from tidings.matching.tags import tags_of_event
 from tidings.model.errors import UsageError
@@ -38,6 +37,7 @@ from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import kept
 from tidings.protocols.transport.signals import Departed, Outgoing
+from tidings.pubsub.publications import BadPublication, event_of
 
 if TYPE_CHECKING:
     from tidings.protocols.transport.congestion.queueing import Waiting

@@ -12,7 +12,6 @@ the event are read.
 import msgspec
 import xxhash
 
-from tidings.machine.publications import BadPublication, decode_head
 from tidings.matching.bloom import BloomProfile, bits_of_tags
 from tidings.matching.tags import tags_of_filter
 from tidings.model.filter import Filter
@@ -20,6 +19,7 @@ from tidings.model.sets.conjunction import Conjunction
 from tidings.model.values import Value
 from tidings.protocols.transport.formats import FILTER_BYTES_MAX
 from tidings.protocols.transport.rows import kept
+from tidings.pubsub.publications import BadPublication, decode_head
 
 CONJUNCTIONS_MAX = 16
 """Flows of one filter; beyond it there is one for all."""

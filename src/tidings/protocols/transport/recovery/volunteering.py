@@ -7,11 +7,11 @@ is `tidings_of` it. Whenever subscriptions or parameters change, only the differ
 from collections.abc import Hashable
 
 from tidings.machine.effects import Effect
-from tidings.machine.publications import BadPublication, event_of
 from tidings.model.filter import Filter
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.requests import publisher_filter, request_filter, rows_of
 from tidings.protocols.transport.signals import Ask, Content, Listen, Unask
+from tidings.pubsub.publications import BadPublication, event_of
 
 
 class Volunteering:

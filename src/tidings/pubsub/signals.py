@@ -19,9 +19,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import overload
 
 from tidings.machine.inputs import Signal
-from tidings.machine.publications import Publications
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
+from tidings.pubsub.publications import Publications
 
 SubscriptionKey = tuple[NodeId, int]
 """A client of this broker, and the number it gave its subscription."""
