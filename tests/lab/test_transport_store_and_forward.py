@@ -14,12 +14,13 @@ from tidings.lab.transport.store_and_forward import (
 )
 from tidings.lab.transport.substrate import SubstrateParams, named
 from tidings.machine.effects import Drop, Send, SetTimer
-from tidings.machine.inputs import Fired, Publish, Received
+from tidings.machine.inputs import Fired, Received
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import Accepted
 from tidings.protocols.routing.drp.messages import Directed, LinkState
 from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.requests import Publish
 from tidings.pubsub.signals import NeighbourUp
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.writers import RingBuffer

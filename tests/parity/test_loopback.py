@@ -7,13 +7,13 @@ import pytest
 from tests.parity.worlds import Draws, draws_of, host_of, round_trips, simulator_of, started
 from tests.scenarios.sockets import QUICK, heard, play, until
 from tidings.machine.effects import BROADCAST, Transport
-from tidings.machine.inputs import Publish
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import PeerRecovered, PeerSuspected, Ping, PingParams
+from tidings.pubsub.requests import Publish
 from tidings.trace.writers import RingBuffer
 
 NAMES = ["a", "b", "c", "d", "e"]

@@ -6,11 +6,12 @@ from hypothesis.stateful import rule
 
 from tests.properties.hostile_network import NAMES, HostileNetwork, names
 from tidings.machine.effects import Deliver, Effect, Send
-from tidings.machine.inputs import Input, Publish, Received
+from tidings.machine.inputs import Input, Received
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import Gossip, GossipParams, Repair
 from tidings.protocols.teaching.ping import Echo, PeerRecovered, PeerSuspected, Ping, PingParams, Probe
+from tidings.pubsub.requests import Publish
 
 MISSES = 2
 

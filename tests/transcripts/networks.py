@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 
 from tidings.machine.effects import Connect, Disconnect, Effect, Send
-from tidings.machine.inputs import Input, LinkUp, Publish, Signal
+from tidings.machine.inputs import Input, LinkUp, Signal
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams, Probe
+from tidings.pubsub.requests import Publish
 from tidings.sim.network.latency import Constant, Matrix
 from tidings.sim.network.loss import Loss
 from tidings.sim.node import Draws

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer, Transport
-from tidings.machine.inputs import Fired, LinkUp, Publish, Received
+from tidings.machine.inputs import Fired, LinkUp, Received
 from tidings.machine.machine import Machine
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
@@ -22,6 +22,7 @@ from tidings.protocols.teaching.gossip import (
     Repair,
     Request,
 )
+from tidings.pubsub.requests import Publish
 
 
 def named(number: int) -> Event:

@@ -9,7 +9,7 @@ import pytest
 
 from tidings.machine import effects, inputs
 from tidings.machine.effects import CancelTimer, Deliver, Effect, Send, SetTimer, Transport
-from tidings.machine.inputs import Fired, Input, Publish, Received, TimerKey
+from tidings.machine.inputs import Fired, Input, Received, TimerKey
 from tidings.machine.machine import Machine
 from tidings.machine.message import Count, Message
 from tidings.machine.node import Node
@@ -17,6 +17,7 @@ from tidings.machine.streams import random_stream
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams
+from tidings.pubsub.requests import Publish
 from tidings.wire import decode, encode
 
 

@@ -29,7 +29,7 @@ from tidings.machine.effects import (
     SetTimer,
     Transport,
 )
-from tidings.machine.inputs import Computed, Fired, Input, LinkDown, LinkUp, Loaded, Publish, Received, Saved, Signal
+from tidings.machine.inputs import Computed, Fired, Input, LinkDown, LinkUp, Loaded, Received, Saved, Signal
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
@@ -37,6 +37,7 @@ from tidings.model.event import Event
 from tidings.net import Host, HostError, HostParams, InboxPolicy, run
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams, Probe
+from tidings.pubsub.requests import Publish
 from tidings.trace.errors import TraceError
 from tidings.trace.writers import RingBuffer
 from tidings.wire import encode, frame

@@ -457,9 +457,9 @@ def test_a_replaced_link_is_a_lost_one() -> None:
     world = network([("a", "b")], strategy="subscription")
     want(world, "b", LARGE)
     world.rest()
-    world.tell("a", NeighbourReplaced("b", "a", "c", 1))
+    world.tell("a", NeighbourReplaced("r1", "b", "a", "c"))
     assert not router(world, "a").links and not router(world, "a").tables.filters
-    assert router(world, "a").handle(0.0, NeighbourReplaced("b", "a", "c", 1)) == []
+    assert router(world, "a").handle(0.0, NeighbourReplaced("r1", "b", "a", "c")) == []
 
 
 def test_a_new_way_to_a_publisher_is_told_to_everybody_behind() -> None:

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from tidings.machine.effects import Deliver, Effect, Transport
-from tidings.machine.inputs import Input, Publish
+from tidings.machine.inputs import Input
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import GossipParams
+from tidings.pubsub.requests import Publish
 from tidings.sim.casting import cast
 from tidings.sim.checkers import (
     CHECKERS,

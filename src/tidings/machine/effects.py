@@ -60,6 +60,14 @@ class Disconnect(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Know(msgspec.Struct, frozen=True):
+    """From now on `node` can be reached at `address` ("host:port"): a `Connect` or a datagram to it goes there. The
+    simulator, in which a name is enough, has nothing to do. What a configuration says of a node is not replaced."""
+
+    node: NodeId
+    address: str
+
+
 class Job(Protocol):
     """Slow work as a value: a frozen struct with its arguments as fields. `run` is pure."""
 
@@ -99,5 +107,4 @@ class Note(msgspec.Struct, frozen=True):
 
 
 Effect = Any
-"""Any of the above, or a `Signal` (`inputs.py`) for the other protocols of the node. A signal of a protocol that runs
-alone reaches the world, which has nobody to tell: it does nothing with it."""
+"""Any of the above, or a `Signal`."""

@@ -1,9 +1,9 @@
 """What can happen to a machine.
 
 An input is a fact: it is named in the past tense and carries what the machine needs to know, nothing that it could look
-up. The world a machine lives in (sockets or simulator) makes these; protocols add inputs of their own, such as the
-requests of their application and the signals of a neighbouring protocol (`Signal`). Requests are orders and are named
-as such; `Publish` is here because nearly every protocol takes it.
+up. The world a machine lives in (sockets or simulator) makes most of these. Two are open to protocols, as bases of
+their own inputs: a `Request` is what the application asks for, an order and named as such; a `Signal` is what one
+protocol tells the others in the same node.
 """
 
 from collections.abc import Hashable
@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from tidings.model.event import Event
 from tidings.model.identity import NodeId
 
 TimerKey = Hashable
@@ -72,10 +71,8 @@ class Loaded(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
-class Publish(msgspec.Struct, frozen=True):
-    """The application wants this event to reach whoever asked for it."""
-
-    event: Event
+class Request(msgspec.Struct, frozen=True):
+    """Base of what an application asks of its machine."""
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -83,4 +80,4 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 Input = Any
-"""Any frozen struct; a machine ignores inputs it does not know."""
+"""A machine ignores inputs it does not know."""

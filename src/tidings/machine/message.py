@@ -42,3 +42,11 @@ Real = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.m
 
 class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Base of all messages. On the wire the fields stand in their order, without their names."""
+
+
+class Contact(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A node and where it listens ("host:port", empty where only the name is known): what views, caches and messages
+    carry about nodes that are not linked yet."""
+
+    node: Name
+    address: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)] = ""

@@ -4,8 +4,9 @@ Protocols do not import each other; they meet in a node, and these values are th
 
     access      who is at the other end of a link               PeerUp, PeerDown, ClientUp, ClientDown
     overlay     which neighbours there are                      NeighbourUp, NeighbourDown, NeighbourReplaced
-    routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched
+    routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched, Stranded
     delivery    the clients of this broker                      Want, Unwant, Offer, Unoffer, Forward
+    any         links that are needed, what came around         LinkWanted, LinkUnwanted, Rescued
 
 Access tells overlay and delivery; overlay tells routing; routing and delivery tell each other. A *neighbour* is another
 broker with a working link; the clients of a broker are no neighbours. So every published way of routing is one more
@@ -19,6 +20,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import overload
 
 from tidings.machine.inputs import Signal
+from tidings.machine.message import Contact
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.pubsub.publications import Publications
@@ -35,11 +37,19 @@ Ticket = Hashable
 
 # From the overlay. These are the overlay's LinkUp, LinkDown and LinkReplaced: a link of the world becomes one of the
 # overlay when both ends have agreed to be neighbours.
+#
+# A *reconfiguration* is one link taking the place of another. Overlays that know which one name it, and tell of it in
+# two phases: at the ends of the lost link `NeighbourDown` with its name at once, and `NeighbourReplaced` when the
+# new link is known; at the ends of the new link `NeighbourUp` with the same name, never before the `NeighbourDown`.
+
+ReconfigurationId = str
+"""Unique in the network; empty where the overlay cannot say which link replaces which."""
 
 
 class NeighbourUp(Signal, frozen=True):
     neighbour: NodeId
     epoch: int
+    reconfiguration: ReconfigurationId = ""
 
 
 class NeighbourDown(Signal, frozen=True):
@@ -48,15 +58,35 @@ class NeighbourDown(Signal, frozen=True):
     neighbour: NodeId
     epoch: int
     reason: str = ""
+    reconfiguration: ReconfigurationId = ""
 
 
 class NeighbourReplaced(Signal, frozen=True):
-    """The link to `lost` is replaced by one between `near`, on our side of it, and `far`, on the other."""
+    """The link to `lost`, of which `NeighbourDown` was told under this name, is replaced by one between `near`, on our
+    side of it, and `far`, on the other."""
 
+    reconfiguration: ReconfigurationId
     lost: NodeId
     near: NodeId
     far: NodeId
-    reconfiguration: int
+    path: tuple[NodeId, ...] = ()
+    """All brokers from this end of the lost link by way of the new one to the other end, where the overlay knows."""
+
+
+# To access, from whoever needs a link to a broker that is not configured.
+
+
+class LinkWanted(Signal, frozen=True):
+    """Keep a link to this broker, for `user`, until `LinkUnwanted`; `PeerUp` says when it is there."""
+
+    contact: Contact
+    user: str
+    """The part that needs it: a link that several need lives until the last one lets go."""
+
+
+class LinkUnwanted(Signal, frozen=True):
+    broker: NodeId
+    user: str
 
 
 # From delivery to routing.
@@ -168,6 +198,25 @@ class Matched(Signal, frozen=True):
     wanted: Sequence[tuple[SubscriptionKey, ...]]
 
 
+# Around a failure: between routing and whoever knows another way.
+
+
+class Stranded(Signal, frozen=True):
+    """These publications had to go to this neighbour, which is gone and may come back: whoever knows a way around it
+    may take them there. Routing keeps no copy."""
+
+    neighbour: NodeId
+    batch: Publications
+
+
+class Rescued(Signal, frozen=True):
+    """Publications that came around a failure, off the tree: routing carries them on from here as if `stand_in_for`,
+    the neighbour that should have brought them, had; None where nobody should have. What passed before is dropped."""
+
+    batch: Publications
+    stand_in_for: NodeId | None = None
+
+
 # From access: who is at the other end of a link.
 
 
@@ -178,6 +227,8 @@ class PeerUp(Signal, frozen=True):
     epoch: int
     publish_bound: str = ""
     """In a client: the filter within which it may publish; empty for no bound."""
+    address: str = ""
+    """Where the broker listens, as it says itself ("host:port"); empty where it does not say."""
 
 
 class PeerDown(Signal, frozen=True):

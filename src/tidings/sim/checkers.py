@@ -15,11 +15,12 @@ from typing import Any
 
 import msgspec
 
-from tidings.machine.inputs import Input, Publish
+from tidings.machine.inputs import Input
 from tidings.machine.machine import Machine
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.ping import PeerRecovered, PeerSuspected
+from tidings.pubsub.requests import Publish
 from tidings.sim.node import SimulatedNode
 from tidings.sim.simulator import Simulator
 from tidings.sim.topologies import Topology

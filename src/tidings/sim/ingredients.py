@@ -11,11 +11,12 @@ from typing import Literal
 import msgspec
 
 from tidings.machine.effects import Transport
-from tidings.machine.inputs import Input, Publish
+from tidings.machine.inputs import Input
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
+from tidings.pubsub.requests import Publish
 from tidings.sim.churn import FOR_EVER, Absence, Spread, Weibull, mass_failure, read_churn, session_churn, traced_churn
 from tidings.sim.faults import Fault, crashes_of
 from tidings.sim.network.distributions import Exponential, Pareto

@@ -36,10 +36,10 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from tidings.machine.inputs import Publish
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
+from tidings.pubsub.requests import Publish
 from tidings.sim.casting import PARTS, cast
 from tidings.sim.checkers import CHECKERS
 from tidings.sim.definition import Definition, Setting, Settings

@@ -47,7 +47,7 @@ import msgspec
 from tidings.lab.transport.substrate import DATAGRAM, PAYLOAD, Counter, Substrate, SubstrateParams
 from tidings.lab.transport.tracing import Local
 from tidings.machine.effects import Deliver, Effect, Send
-from tidings.machine.inputs import Input, Publish, Received
+from tidings.machine.inputs import Input, Received
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
 from tidings.model.event import Event
@@ -74,6 +74,7 @@ from tidings.protocols.transport.signals import (
 )
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.requests import Publish
 from tidings.pubsub.signals import Matched, Unwant, Want
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.topology import Topology

@@ -25,7 +25,7 @@ import msgspec
 from tidings.lab.transport.as_published import AS_PUBLISHED
 from tidings.lab.transport.substrate import Client, Substrate, SubstrateParams
 from tidings.machine.effects import Deliver, Effect, Note, SetTimer
-from tidings.machine.inputs import Fired, Input, Publish, Received
+from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.formats import Data
@@ -34,6 +34,7 @@ from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.publishing import Publishing
 from tidings.protocols.transport.signals import Content, Handed, Heard, Listen, StreamGone
 from tidings.pubsub.publications import Publications
+from tidings.pubsub.requests import Publish
 from tidings.sim.node import Make
 from tidings.sim.topologies.topology import Topology
 from tidings.trace.gathering import Writer

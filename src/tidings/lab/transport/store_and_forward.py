@@ -25,7 +25,7 @@ import msgspec
 
 from tidings.lab.transport.substrate import Client, Desk, Substrate, publication_of
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, Publish, Received
+from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.node import Node
 from tidings.machine.streams import Stream
 from tidings.model.errors import UsageError
@@ -35,6 +35,7 @@ from tidings.protocols.routing.drp.messages import HOPS_MAX, Directed, LinkState
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
 from tidings.pubsub.publications import Publications
+from tidings.pubsub.requests import Publish
 from tidings.sim.network.processing import Processing
 from tidings.sim.node import Draws, Make
 

@@ -44,7 +44,7 @@ import msgspec
 
 from tidings.lab.transport.tracing import Ends, EndsTraced, Local
 from tidings.machine.effects import Deliver, Effect, Send, Transport
-from tidings.machine.inputs import Input, Publish, Received
+from tidings.machine.inputs import Input, Received
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
@@ -56,6 +56,7 @@ from tidings.protocols.routing.drp.messages import Directed
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
 from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.requests import Publish
 from tidings.pubsub.signals import Forward, Matched, NeighbourUp, Want
 from tidings.sim.network.bandwidth import HEADERS_BYTES, Bandwidth, DropTail
 from tidings.sim.network.distributions import Uniform

@@ -37,11 +37,12 @@ from typing import Annotated
 import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer, Transport
-from tidings.machine.inputs import Fired, Input, Publish, Received
+from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
+from tidings.pubsub.requests import Publish
 
 KEY_CHARS_MAX = 256
 """Length of an event's source, and of its id, that a digest can carry."""
