@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidings.lab.transport import e18, e19, e20, e21, e22, e23, e24, e25
-from tidings.lab.transport.bottleneck import CONTROL, PLAIN, Flow, Plan, between, paced, plain, play
+from tidings.lab.transport.congestion import e18, e19, e20, e21, e22, e23, e24, e25
+from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, between, paced, plain, play
+from tidings.lab.transport.congestion.spans import COUNTED, all_series, over_time, series, spans
 from tidings.lab.transport.samples import Columns
-from tidings.lab.transport.spans import COUNTED, all_series, over_time, series, spans
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.machine.streams import random_stream
 from tidings.trace.record import Record

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidings.lab.transport import EXPERIMENTS, chain, e1, e2, e3, e4, e5, intense
+from tidings.lab.transport import EXPERIMENTS
+from tidings.lab.transport.network import chain, e1, e2, e3, e4, e5, rising_load
 from tidings.lab.transport.samples import Columns, Figure
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams
 from tidings.machine.streams import Stream, random_stream
@@ -27,7 +28,7 @@ SMALL = {"system": "best effort", "streams": "both sides", "slowdown": 100.0, "s
 def congested() -> list[Record]:
     """E1 on the best-effort network, with a hundredth of its messages."""
     trace = RingBuffer(1_000_000, "run", 1)
-    intense.run("best effort", SMALL, 1, trace)
+    rising_load.run("best effort", SMALL, 1, trace)
     return trace.records()
 
 
@@ -153,8 +154,8 @@ def test_peaks_of_a_histogram_are_counted_and_small_ones_are_not() -> None:
 
 
 def test_links_between_brokers_are_those_of_the_network() -> None:
-    around = intense.HUBS.neighbours()
-    for one in intense.HUBS.nodes:
+    around = rising_load.HUBS.neighbours()
+    for one in rising_load.HUBS.nodes:
         reached, ring, links = {one}, [one], 0
         while ring:
             assert all(e4.links_between(one, other) == links for other in ring)
@@ -176,7 +177,7 @@ def test_spark_counts_what_is_in_the_trace(spark: "SparkSession", tmp_path: Path
     parameters = {"system": "best effort", "streams": "both sides", "slowdown": 400.0, "seconds": 300.0}
     path = str(tmp_path / "trace.parquet")
     records = RingBuffer(1_000_000, "run", 1)
-    intense.run("best effort", parameters, 1, records)
+    rising_load.run("best effort", parameters, 1, records)
     with open_writer(path, "run", 1) as trace:
         for record in records.records():
             trace.write(record)

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from tidings.lab.transport.chain import PARAMS, RATE, subscriber
-from tidings.lab.transport.e3 import measure
+from tidings.lab.transport.network.chain import PARAMS, RATE, subscriber
+from tidings.lab.transport.network.e3 import measure
 from tidings.machine.streams import random_stream
 
 numpy = pytest.importorskip("numpy", reason="fits need numpy; install tidings[lab]")
 pytest.importorskip("scipy", reason="fits need scipy; install tidings[lab]")
 
-from tidings.lab.transport.fitting import (  # noqa: E402 - it needs what is looked for above
+from tidings.lab.transport.network.fits import (  # noqa: E402 - it needs what is looked for above
     Hypoexponential,
     TwoLaplace,
     chance_of,

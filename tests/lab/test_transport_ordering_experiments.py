@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidings.lab.transport import e6, e7, e8, e9, e17, ordered
 from tidings.lab.transport.broker_trees import longest_way, low_degree
-from tidings.lab.transport.orderers import (
+from tidings.lab.transport.congestion import e17
+from tidings.lab.transport.ordering import comparison, e6, e7, e8, e9
+from tidings.lab.transport.ordering.orderers import (
     UNORDERED,
     Pair,
     Published,
@@ -137,12 +138,12 @@ def test_over_many_brokers_a_record_spares_most_pairs_any_delay() -> None:
 def figures_of(
     records: list[Record], parameters: dict[str, Any], measures: dict[str, float], trace: RingBuffer | None = None
 ) -> dict[tuple[str, str], float]:
-    """What `ordered.figures` has Spark select, and what is measured of it."""
+    """What `comparison.figures` has Spark select, and what is measured of it."""
     kept = records if trace is None else trace.records()
     rows = [json.loads(record.detail or "") for record in kept if record.message == "pair"]
     columns = {name: numpy.array([row[name] for row in rows]) for name in rows[0]}
     columns |= {"parameters": numpy.array([json.dumps(parameters)]), "in_all": numpy.array([measures["violations"]])}
-    return {(name, group): value for name, group, value in ordered.measure(columns)}
+    return {(name, group): value for name, group, value in comparison.measure(columns)}
 
 
 def test_without_an_orderer_violations_are_those_of_the_arrivals() -> None:

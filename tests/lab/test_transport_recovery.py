@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tidings.lab.experiment import Experiment, Measured, Variant
-from tidings.lab.transport import e10, e11, e12, e13, e14, e15, e16, losing, loss, recovering
 from tidings.lab.transport.broker_trees import longest_way
+from tidings.lab.transport.recovery import e10, e11, e12, e13, e14, e15, e16, losing, loss, lossy_tree
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer, open_writer
 
@@ -24,7 +24,7 @@ DEFINITIONS = (e10.E10, e11.E11, e12.E12, e13.E13, e14.E14, e15.E15, e16.E16)
 
 def play(variant: Variant, seed: int = 1) -> tuple[dict[str, float], list[Record]]:
     trace = RingBuffer(1_000_000, "run", seed)
-    measures = recovering.run(variant.name, {**TINY, **variant.parameters}, seed, trace)
+    measures = lossy_tree.run(variant.name, {**TINY, **variant.parameters}, seed, trace)
     return measures, trace.records()
 
 
@@ -61,8 +61,8 @@ def delivered(records: Iterable[Record]) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("brokers", "diameter", "clients"), [(12, 5, 60), (46, 11, 230)])
 def test_networks_have_the_published_sizes(brokers: int, diameter: int, clients: int) -> None:
-    world = recovering.WORLDS[brokers]
-    topology = recovering.tree(world)
+    world = lossy_tree.WORLDS[brokers]
+    topology = lossy_tree.tree(world)
     assert len(topology.nodes) == brokers and longest_way(topology)[2] == diameter
     homes = list(world.clients(topology).values())
     assert len(homes) == clients
@@ -70,8 +70,8 @@ def test_networks_have_the_published_sizes(brokers: int, diameter: int, clients:
 
 
 def test_an_event_has_ten_attributes_and_comes_in_the_order_of_time() -> None:
-    workload = recovering.WORLDS[12].workload(1, 5.0)
-    streams = [list(events) for events in recovering.streams(workload)]
+    workload = lossy_tree.WORLDS[12].workload(1, 5.0)
+    streams = [list(events) for events in lossy_tree.streams(workload)]
     assert len(streams) == 6
     for events in streams:
         assert [at for at, _ in events] == sorted(at for at, _ in events)
@@ -82,12 +82,12 @@ def test_an_event_has_ten_attributes_and_comes_in_the_order_of_time() -> None:
 
 @pytest.fixture(scope="module")
 def plain() -> list[Record]:
-    return play(recovering.variant(12, 0))[1]
+    return play(lossy_tree.variant(12, 0))[1]
 
 
 @pytest.fixture(scope="module")
 def everybody() -> list[Record]:
-    return play(recovering.variant(12, 10))[1]
+    return play(lossy_tree.variant(12, 10))[1]
 
 
 def test_without_recovery_what_is_lost_is_missed(plain: list[Record]) -> None:
@@ -105,13 +105,13 @@ def test_with_recovery_less_is_missed_and_nothing_comes_twice(plain: list[Record
     assert missed[1] < 0.8 * missed[0]
 
 
-@pytest.mark.parametrize("answers", [recovering.RECEIVERS, recovering.EVERYBODY, recovering.ADDITIONS])
+@pytest.mark.parametrize("answers", [lossy_tree.RECEIVERS, lossy_tree.EVERYBODY, lossy_tree.ADDITIONS])
 def test_publishers_do_what_the_variant_says(answers: str) -> None:
-    publisher = recovering.transport_of(10, answers, "p0")
-    receiver = recovering.transport_of(10, answers, "s0")
+    publisher = lossy_tree.transport_of(10, answers, "p0")
+    receiver = lossy_tree.transport_of(10, answers, "s0")
     assert receiver.is_reliable
-    assert publisher.is_reliable == (answers != recovering.RECEIVERS)
-    assert bool(publisher.digest_period) == (answers == recovering.ADDITIONS)
+    assert publisher.is_reliable == (answers != lossy_tree.RECEIVERS)
+    assert bool(publisher.digest_period) == (answers == lossy_tree.ADDITIONS)
 
 
 def test_caches_are_noted_each_second(everybody: list[Record]) -> None:
@@ -123,16 +123,16 @@ def test_caches_are_noted_each_second(everybody: list[Record]) -> None:
 
 
 def test_all_definitions_share_their_runs() -> None:
-    known = {variant.name: variant for variant in recovering.RUNS}
+    known = {variant.name: variant for variant in lossy_tree.RUNS}
     for experiment in DEFINITIONS:
-        assert (experiment.run, experiment.sweep) == (recovering.RUN, recovering.SWEEP)
-        assert experiment.scales == recovering.SCALES
+        assert (experiment.run, experiment.sweep) == (lossy_tree.RUN, lossy_tree.SWEEP)
+        assert experiment.scales == lossy_tree.SCALES
         assert all(known[variant.name] == variant for variant in experiment.variants)
 
 
 @pytest.mark.spark
 def test_figures_are_those_of_plain_python(spark: "SparkSession", tmp_path: Path) -> None:
-    variants = [recovering.variant(12, 0), recovering.variant(12, 1), recovering.variant(12, 10)]
+    variants = [lossy_tree.variant(12, 0), lossy_tree.variant(12, 1), lossy_tree.variant(12, 10)]
     results, traces, records = performed(spark, tmp_path, e11.E11, variants)
     figures = values(e11.figures(results, traces))
     shares = {}
@@ -141,11 +141,11 @@ def test_figures_are_those_of_plain_python(spark: "SparkSession", tmp_path: Path
         shares[variant.name] = len(owed - set(delivered(records[variant.name]))) / len(owed)
         assert figures["missed", variant.name] == pytest.approx(shares[variant.name])
     none, one, ten = shares.values()
-    assert figures["R = 10 against none", recovering.SMALL] == pytest.approx(ten / none)
-    assert figures["R = 10 against R = 1", recovering.SMALL] == pytest.approx(ten / one)
+    assert figures["R = 10 against none", lossy_tree.SMALL] == pytest.approx(ten / none)
+    assert figures["R = 10 against R = 1", lossy_tree.SMALL] == pytest.approx(ten / one)
     for experiment in (e10.E10, e12.E12, e13.E13, e14.E14, e15.E15, e16.E16):
         assert values(experiment.figures(results, traces)), experiment.id
-    shift = values(e15.figures(results, traces))["shift of the median", recovering.SMALL]
+    shift = values(e15.figures(results, traces))["shift of the median", lossy_tree.SMALL]
     assert abs(shift) < 0.2
 
 
@@ -169,7 +169,7 @@ def performed(
     spark: "SparkSession", folder: Path, experiment: Experiment, variants: list[Variant]
 ) -> tuple["DataFrame", "DataFrame", dict[str, list[Record]]]:
     """Results and traces as a sweep leaves them, of one seed."""
-    run = {recovering.RUN: recovering.run}.get(experiment.run, losing.run)
+    run = {lossy_tree.RUN: lossy_tree.run}.get(experiment.run, losing.run)
     rows: list[dict[str, Any]] = []
     records: dict[str, list[Record]] = {}
     for place, variant in enumerate(variants):

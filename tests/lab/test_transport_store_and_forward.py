@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidings.lab.transport.store_and_forward import (
+from tidings.lab.transport.network.store_and_forward import (
     PUBLISHER_BLOCKED,
     PatientClient,
     StoreAndForward,

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from tidings.lab.transport.chain import brokers_of, constant_delay
-from tidings.lab.transport.chain import run as run_chain
-from tidings.lab.transport.intense import HUBS, STREAMS, clients, interests, next_slow_at
+from tidings.lab.transport.network.chain import brokers_of, constant_delay
+from tidings.lab.transport.network.chain import run as run_chain
+from tidings.lab.transport.network.rising_load import HUBS, STREAMS, clients, interests, next_slow_at
 from tidings.lab.transport.substrate import Substrate, SubstrateParams, named
 from tidings.machine.effects import Send, Transport
 from tidings.machine.streams import random_stream

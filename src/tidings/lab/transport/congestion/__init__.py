@@ -1,0 +1,1 @@
+"""Congestion control (E17 to E25)."""

@@ -1,0 +1,189 @@
+"""E17: the rate that TCP would have, by loss and by round trip.
+
+Congestion control lets a flow be as fast as a TCP connection with the same losses and round trips, by the TCP response
+function (`protocols/transport/congestion/response.py`). The source draws it; there is nothing to simulate, so what runs
+here is the function itself, against the values of the specification, and for its shape.
+
+One thing can be tried: whether the TCP of our simulator (`sim/network/tcp.py`), which later experiments let compete
+with the transport, is as fast as the function says. It has a wide link to itself and loses packets at random. The
+function counts time-outs, which that TCP has not.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.transport.samples import measured_in_runs
+from tidings.machine.streams import random_stream
+from tidings.protocols.transport.congestion.response import allowed_rate
+from tidings.sim.network.bandwidth import DropTail
+from tidings.sim.network.tcp import TcpFlow, TcpParams
+from tidings.sim.queue import LadderQueue
+from tidings.trace.gathering import Writer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+ROUND_TRIPS = (0.01, 0.02, 0.05, 0.1, 0.2)
+TABLE = {
+    0.001: (3838.436, 1919.218, 767.687, 383.844, 191.922),
+    0.01: (1123.322, 561.661, 224.664, 112.332, 56.166),
+    0.02: (732.490, 366.245, 146.498, 73.249, 36.624),
+    0.05: (368.589, 184.294, 73.718, 36.859, 18.429),
+    0.1: (177.010, 88.505, 35.402, 17.701, 8.851),
+    0.5: (4.174, 2.087, 0.835, 0.417, 0.209),
+}
+"""Messages a second for each loss rate and round trip (specification, 3.6.1), to three places."""
+ROUNDED = 0.0005
+
+BY_LOSS = (0.01, 0.02, 0.1, 0.2)
+"""Round trips whose curves over loss rates are drawn; and loss rates whose curves over round trips are."""
+BY_ROUND_TRIP = (0.001, 0.01, 0.1)
+
+TRIED = (0.001, 0.005, 0.01, 0.02, 0.05)
+ROUND_TRIP_TRIED = 0.1
+WIDE_BPS, WIDE_BYTES = 1e9, 10e6
+
+
+def distance_to_table() -> float:
+    """The largest one, beyond what rounding explains, as a share of the value."""
+    return max(
+        max(0.0, abs(allowed_rate(p, round_trip) - value) - ROUNDED) / value
+        for p, values in TABLE.items()
+        for round_trip, value in zip(ROUND_TRIPS, values, strict=True)
+    )
+
+
+def fall_with_loss(round_trip: float) -> float:
+    """Messages a second that go when losses grow from 1 to 10 %."""
+    return allowed_rate(0.01, round_trip) - allowed_rate(0.1, round_trip)
+
+
+def fall_with_round_trip(p: float) -> float:
+    """Messages a second that go when the round trip grows from 10 to 200 ms."""
+    return allowed_rate(p, 0.01) - allowed_rate(p, 0.2)
+
+
+def simulated_rate(p: float, seed: int, seconds: float) -> float:
+    """Packets a second."""
+    queue, link = LadderQueue(), DropTail(WIDE_BPS, WIDE_BYTES)
+    params = TcpParams(ROUND_TRIP_TRIED, loss=p)
+    flow = TcpFlow(queue, link, params, random_stream(seed, "tcp", p))
+    flow.start(0.0)
+    queue.run(seconds)
+    return flow.acknowledged / seconds
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
+    """Parameters: seconds that a simulated TCP runs."""
+    return {
+        "distance to the table|": distance_to_table(),
+        **{f"falls with loss|{1000 * at:g} ms": fall_with_loss(at) for at in BY_LOSS},
+        **{f"falls with round trips|{100 * p:g} % lost": fall_with_round_trip(p) for p in BY_ROUND_TRIP},
+        "less with loss at 200 ms|": fall_with_loss(0.2) / fall_with_loss(0.01),
+        "steeper at 0.1 %|": fall_with_round_trip(0.001) / fall_with_round_trip(0.1),
+        **{
+            f"simulated TCP|{100 * p:g} % lost": simulated_rate(p, seed, parameters["seconds"])
+            / allowed_rate(p, ROUND_TRIP_TRIED)
+            for p in TRIED
+        },
+    }
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    left, right = canvas.subplots(1, 2)
+    losses = [0.01 + 0.001 * step for step in range(91)]
+    curves(left, losses, {f"{1000 * at:g} ms": [allowed_rate(p, at) for p in losses] for at in BY_LOSS}, 100)
+    left.set_title("by loss, for round trips of")
+    left.set_xlabel("% of messages lost")
+    trips = [0.01 + 0.002 * step for step in range(96)]
+    by_trip = {f"{100 * p:g} % lost": [allowed_rate(p, at) for at in trips] for p in BY_ROUND_TRIP}
+    curves(right, trips, by_trip, 1000)
+    right.set_title("by round trip")
+    right.set_xlabel("milliseconds")
+
+
+def curves(axes: "Axes", places: Sequence[float], lines: Mapping[str, Sequence[float]], scale: float) -> None:
+    from tidings.lab.plots import COLOURS
+
+    for colour, (label, values) in zip(COLOURS, lines.items(), strict=False):
+        axes.plot([scale * place for place in places], values, color=colour, label=label)
+    axes.set_yscale("log")
+    axes.set_ylabel("messages a second")
+    axes.legend()
+
+
+NO_TIMEOUTS = (
+    "the simulator's TCP finds every loss by duplicate acknowledgements and has no time-outs; without the term for "
+    "them the function itself gives 1.18 times the rate at 2 %. The rest is that packets lost from one window shrink "
+    "it once, so there are fewer loss events than losses"
+)
+
+FEW_LOST = tuple(f"{100 * p:g} % lost" for p in TRIED if p <= 0.02)
+MANY_LOST = tuple(f"{100 * p:g} % lost" for p in TRIED if p > 0.02)
+
+E17 = Experiment(
+    id="transport/E17",
+    title="Shape of the response function",
+    question=(
+        "How fast may a flow be that shall take no more than a TCP connection would? The function says so for each "
+        "loss rate and round trip. Its shape decides how the transport reacts: with long round trips it depends less "
+        "on losses, and with few losses it reacts more steeply when round trips grow."
+    ),
+    source="Transport for best-effort content-based networks, section 5.1.2; specification transport.md 3.6.1 and 4.3",
+    run="tidings.lab.transport.congestion.e17:run",
+    variants=(Variant("function"),),
+    scales={"small": Scale({"seconds": 500.0}, seeds=5), "paper": Scale({"seconds": 5000.0}, seeds=10)},
+    figures=measured_in_runs,
+    claims=(
+        Claim(
+            figure="distance to the table",
+            says="largest distance to the values of the specification, beyond rounding",
+            published="0",
+            unit="share",
+            band=Band(high=1e-6),
+        ),
+        Claim(
+            figure="less with loss at 200 ms",
+            says="what growing losses take at round trips of 200 ms, against 10 ms",
+            published="less sensitive",
+            unit="times",
+            band=Band(below=1.0),
+        ),
+        Claim(
+            figure="steeper at 0.1 %",
+            says="what growing round trips take at 0.1 % lost, against 10 %",
+            published="steeper",
+            unit="times",
+            band=Band(above=1.0),
+        ),
+        Claim(
+            figure="falls with loss",
+            says="messages a second less when losses grow from 1 to 10 %, by round trip",
+            published="curves only",
+        ),
+        Claim(
+            figure="falls with round trips",
+            says="messages a second less when round trips grow from 10 to 200 ms, by loss",
+            published="curves only",
+        ),
+        Claim(
+            figure="simulated TCP",
+            says="the simulator's TCP against the function, few losses",
+            published="not tried",
+            unit="times",
+            groups=FEW_LOST,
+            band=Band(low=0.75, high=1.25),
+            reason=NO_TIMEOUTS,
+        ),
+        Claim(
+            figure="simulated TCP",
+            says="the same where time-outs would matter",
+            published="not tried",
+            unit="times",
+            groups=MANY_LOST,
+        ),
+    ),
+    plot=plot,
+)

@@ -1,0 +1,231 @@
+"""E18: how well losses are counted when records are short.
+
+One publisher with 1000 events a second, half of them wanted, a link that carries 219, and congestion control. Three
+subscribers want the same, at the same broker, so that exactly the same reaches each of them:
+
+    ideal     reads records of 100 events, so that it knows of every loss; it alone gives feedback
+    5, 2      read only the newest 5, or 2, entries of the same records, and say nothing
+
+What each of them believes is noted at its ticks ("tick": the rate that TCP would have, T) and loss events. A header
+with a record of 100 is long; the link is faster by as much, so that it carries the same number of events.
+
+The source does not say which share of the events is wanted, and much depends on it. While the flow is held to 219
+events a second, 30 % of what is sent is for it, and five entries reach the next of them five times of six. With the
+load of E19 (4000 a second, 22 % wanted) it is 7 %, and records of 5 and of 2 are nearly equally blind: in one run of
+30 s either saw 3 of 10 loss events, and 5 was no closer to the ideal than 2 (1.15 times as far away).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.transport.carried import Brought, CarriedClient
+from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, FAR, NEAR, RECORD, Mode, SparingNetwork, paced
+from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
+from tidings.lab.transport.congestion.spans import draw_lines, over_time
+from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
+from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
+from tidings.machine.effects import Effect
+from tidings.machine.machine import Machine
+from tidings.machine.streams import Stream
+from tidings.model.identity import NodeId
+from tidings.protocols.transport.codec import decode_data, encode_data
+from tidings.protocols.transport.entries import BadHeader
+from tidings.protocols.transport.formats import entry_form
+from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.params import TransportParams
+from tidings.protocols.transport.signals import Caught, Emit
+from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.publications import encode_head
+from tidings.sim.node import Draws, Make
+from tidings.sim.topologies.shapes import chain
+from tidings.trace.gathering import Writer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import DataFrame
+
+IDEAL = 100
+READ = {"ideal": IDEAL, "k = 5": 5, "k = 2": 2}
+NODES = {"s100": "ideal", "s5": "k = 5", "s2": "k = 2"}
+RATE, SHARE = 1000.0, 0.5
+CAPACITY_BPS = 500e3
+SETTLES = 5.0
+STEP = 0.1
+"""Seconds between two looks at what each believes."""
+T_MAX = 2000.0
+"""Events a second: a T above it limits nothing here."""
+
+
+class Watcher(CarriedClient):
+    """Reads `most` entries of a record, and gives no feedback if that is not all."""
+
+    most = IDEAL
+
+    def caught(self, brought: Brought) -> Caught:
+        caught = super().caught(brought)
+        content = caught.content
+        try:
+            header, payload = decode_data(content.payload)
+        except BadHeader:
+            return caught
+        entries = min(header.entries, self.most)
+        record = header.record[: entries * entry_form(header.row_bytes).size]
+        header = msgspec.structs.replace(header, entries=entries, record=record)
+        return Caught(msgspec.structs.replace(content, payload=encode_data(header) + payload))
+
+    def emit(self, now: float, emit: Emit) -> list[Effect]:
+        return [] if emit.kind is Kind.FEEDBACK and self.most < IDEAL else super().emit(now, emit)
+
+
+class WatchedNetwork(SparingNetwork):
+    def client(self, node_id: NodeId, home: NodeId) -> Make:
+        if not node_id.startswith("s"):
+            return super().client(node_id, home)
+        params = self.transports
+        assert isinstance(params, TransportParams)
+
+        def make(draws: Draws) -> Machine:
+            transport_id = draws("transport id").below(2**32)
+            watcher = Watcher(node_id, home, TransportNode(transport_id, params, draws("transport")))
+            watcher.most = int(node_id[1:])
+            return watcher
+
+        return make
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
+    """Parameters: seconds."""
+    factor = (WIRE_BYTES + (IDEAL - RECORD) * ENTRY_BYTES) / WIRE_BYTES
+    heads = [encode_head({"wanted": wanted}) for wanted in (0, 1)]
+    readers = tuple(NODES)
+
+    def draw(publisher: NodeId, rng: Stream) -> tuple[bytes, tuple[NodeId, ...]]:
+        return (heads[1], readers) if rng.random() < SHARE else (heads[0], ())
+
+    crowd = Crowd(
+        topology=chain(2),
+        publishers={"p": NEAR},
+        subscribers=dict.fromkeys(NODES, FAR),
+        wants=dict.fromkeys(NODES, "wanted = 1"),
+        rate=RATE,
+        draw=draw,
+        narrow={(NEAR, FAR): CAPACITY_BPS * factor},
+        seconds=parameters["seconds"],
+        queue=round(50 * factor),
+    )
+    mode: Mode = paced(record=IDEAL)
+    tally = play_crowd(crowd, mode, seed, trace, WatchedNetwork)
+    return {"delivered": tally.total("delivered", ("s100",))}
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    return measured_by_run(results, beliefs(traces), measure)
+
+
+def beliefs(traces: "DataFrame") -> "DataFrame":
+    """Ticks and loss events: run, node, kind, at, allowed."""
+    from pyspark.sql import functions as F
+
+    notes = traces.where("kind = 'note' AND message IN ('tick', 'loss_event')")
+    return notes.select(
+        "run",
+        F.substring_index("node", ":", -1).alias("node"),
+        F.col("message").alias("what"),
+        (F.col("time") - WARM_UP).alias("at"),
+        F.get_json_object("detail", "$.allowed").cast("double").alias("allowed"),
+    ).na.fill(T_MAX)
+
+
+def measure(columns: Columns) -> list[Figure]:
+    import numpy as np
+
+    seconds = float(parameter_of(columns, "seconds"))
+    times = np.arange(SETTLES, seconds, STEP)
+    believed, events = {}, {}
+    for node, label in NODES.items():
+        of = columns["node"] == node
+        events[label] = int((of & (columns["what"] == "loss_event")).sum())
+        believed[label] = at_times(columns["at"][of], columns["allowed"][of], times)
+    made: list[Figure] = []
+    for label, rates in believed.items():
+        made += over_time(f"believed over time, {label}", rates, STEP)
+        if label != "ideal":
+            apart = np.abs(rates - believed["ideal"])
+            made += [
+                ("apart", label, float(apart.mean())),
+                ("apart, share", label, float(apart.mean() / believed["ideal"].mean())),
+                ("above", label, float((rates > believed["ideal"] * 1.05).mean())),
+                ("loss events seen", label, events[label] / max(1, events["ideal"])),
+            ]
+    ratio = np.abs(believed["k = 5"] - believed["ideal"]).mean() / np.abs(believed["k = 2"] - believed["ideal"]).mean()
+    return [*made, ("5 against 2", "", float(ratio)), ("loss events", "ideal", float(events["ideal"]))]
+
+
+def at_times(at: Any, values: Any, times: Any) -> Any:
+    """What was noted last before each time."""
+    import numpy as np
+
+    order = np.argsort(at, kind="stable")
+    places = np.searchsorted(at[order], times, side="right") - 1
+    found = np.minimum(values[order], T_MAX)[np.maximum(places, 0)] if len(at) else np.full(len(times), T_MAX)
+    return np.where(places < 0, T_MAX, found)
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    axes = canvas.subplots(1, 1)
+    draw_lines(axes, measured, {f"believed over time, {label}": label for label in READ})
+    axes.set_title("rate that TCP would have, events a second")
+    axes.set_ylim(0, 500)
+
+
+E18 = Experiment(
+    id="transport/E18",
+    title="Quality of the estimator",
+    question=(
+        "A subscriber learns of a loss from the records of later events. Nobody tells it of what a short record does "
+        "not reach, so it sees fewer losses than there are and believes that it can take more. Three subscribers get "
+        "the same events of a flow that is larger than its link, and read 100, 5 and 2 entries of each record. How far "
+        "are they apart in what they believe TCP would have?"
+    ),
+    source="Transport for best-effort content-based networks, section 5.2.3; specification transport.md 4.3",
+    run="tidings.lab.transport.congestion.e18:run",
+    variants=(Variant("one flow"),),
+    scales={
+        "small": Scale({"seconds": 60.0}, seeds=3),
+        "paper": Scale({"seconds": 100.0}, seeds=10),
+    },
+    figures=figures,
+    claims=(
+        Claim(
+            figure="5 against 2",
+            says="mean difference from the ideal rate: records of 5 against records of 2",
+            published="5 is close to the ideal, 2 is not",
+            unit="times",
+            band=Band(below=1.0),
+            requirement="T-113",
+        ),
+        Claim(
+            figure="apart, share",
+            says="mean difference from the ideal rate",
+            published="curves only",
+            unit="share",
+        ),
+        Claim(
+            figure="loss events seen",
+            says="loss events seen, of those that the ideal sees",
+            published="2 misses many",
+            unit="share",
+        ),
+        Claim(
+            figure="above",
+            says="share of the time in which the rate is more than 5 % above the ideal one",
+            published="often, with 2",
+            unit="share",
+        ),
+        Claim(figure="loss events", says="loss events that the ideal sees", published="curves only"),
+    ),
+    plot=plot,
+)

@@ -1,0 +1,189 @@
+"""E20: a bottleneck that has 1 and 2 Mbit/s in turns, and a publisher that always has more than that.
+
+How quickly does the rate follow? After each change the receiver's rate is taken over half a second, every quarter of a
+second. It has followed a rise when nine tenths of the new capacity are used; and a fall when the events lost in half a
+second are no more than a twentieth of those that arrive.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Mode, Plan, Points, paced, plain, play
+from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, spans
+from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
+from tidings.lab.transport.substrate import WIRE_BYTES
+from tidings.trace.gathering import Writer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import DataFrame
+
+RATE, SHARE = 4400.0, 0.22
+LOW_BPS, HIGH_BPS = 1e6, 2e6
+SPAN = 0.25
+AFTER = 2.0
+"""Seconds that are allowed."""
+AFTER_MAX = 5.0
+
+FOLLOWED, LOST_MAX = 0.9, 0.05
+
+
+def modes() -> tuple[Mode, ...]:
+    return plain(), paced()
+
+
+def capacity(seconds: float, period: float) -> Points:
+    return tuple((at * period, HIGH_BPS if at % 2 else LOW_BPS) for at in range(int(seconds / period)))
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
+    """Parameters: seconds, and the period of changes."""
+    seconds = parameters["seconds"]
+    plan = Plan(
+        flows=(Flow(1, ((0.0, RATE),), SHARE),),
+        capacity=capacity(seconds, parameters["period"]),
+        seconds=seconds,
+        span=SPAN,
+    )
+    for mode in modes():
+        play(plan, mode, seed, trace)
+    return {}
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    return measured_by_run(results, spans(traces), measure)
+
+
+def measure(columns: Columns) -> list[Figure]:
+    import numpy as np
+
+    seconds, period = parameter_of(columns, "seconds"), parameter_of(columns, "period")
+    length = int(seconds / SPAN)
+    made: list[Figure] = []
+    steps = capacity(seconds, period)
+    events = np.array([steps[int(place * SPAN / period)][1] for place in range(length)]) / (8 * WIRE_BYTES)
+    made += over_time("capacity over time", events, SPAN)
+    for mode in (PLAIN, CONTROL):
+        counted = all_series(columns, mode, ["s1"], length)
+        used = counted["delivered"].sum() / (events.sum() * SPAN)
+        missed = counted["missed"].sum() / (counted["wanted"] - counted["withheld"]).sum()
+        made += [("used", mode, used), ("missed", mode, missed)]
+        made += over_time(f"received over time, {mode}", counted["delivered"] / SPAN, SPAN)
+        made += over_time(f"missed over time, {mode}", counted["missed"] / SPAN, SPAN)
+        if mode == CONTROL:
+            made += reactions(counted, steps[1:], period)
+    return made
+
+
+def reactions(counted: Mapping[str, Any], changes: Points, period: float) -> list[Figure]:
+    """For each change when it was followed, and how much of a rise was used two and five seconds later."""
+    made: list[Figure] = []
+    for at, capacity_bps in changes:
+        first, last = int(at / SPAN), int((at + period) / SPAN)
+        events = capacity_bps / (8 * WIRE_BYTES) * SPAN
+        delivered, missed = counted["delivered"][first:last], counted["missed"][first:last]
+        pairs = delivered[:-1] + delivered[1:]
+        if capacity_bps > LOW_BPS:
+            followed = pairs >= FOLLOWED * 2 * events
+            made.append(("time to follow", "up", time_of(followed, period)))
+            for after in (AFTER, AFTER_MAX):
+                place = int(after / SPAN)
+                if place + 2 <= len(delivered):
+                    made.append((f"used after {after:g} s", "up", delivered[place - 2 : place + 2].mean() / events))
+        else:
+            lost = missed[:-1] + missed[1:]
+            made.append(("time to follow", "down", time_of(lost <= LOST_MAX * pairs, period)))
+    return made
+
+
+def time_of(followed: Any, period: float) -> float:
+    """The end of the first half second in which it is so."""
+    return float((followed.argmax() + 2) * SPAN) if followed.any() else period
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    left, right = canvas.subplots(1, 2)
+    received = {"capacity over time": "capacity", f"received over time, {CONTROL}": "received, with control"}
+    draw_lines(left, measured, received)
+    left.set_title("events a second")
+    labels = {f"missed over time, {PLAIN}": "without control", f"missed over time, {CONTROL}": "with control"}
+    draw_lines(right, measured, labels)
+    right.set_title("events lost a second")
+
+
+E20 = Experiment(
+    id="transport/E20",
+    title="Capacity that varies",
+    question=(
+        "One publisher, one subscriber, more events than the link between them carries, and the link has 1 and 2 "
+        "Mbit/s in turns. How soon does the publisher use what there is now, and how soon does it stop sending what "
+        "the link cannot carry any more?"
+    ),
+    source="Transport for best-effort content-based networks, section 5.3.2; specification transport.md 4.3",
+    run="tidings.lab.transport.congestion.e20:run",
+    variants=(Variant("side by side"),),
+    scales={
+        "small": Scale({"seconds": 60.0, "period": 15.0}, seeds=2),
+        "paper": Scale({"seconds": 240.0, "period": 40.0}, seeds=10),
+    },
+    figures=figures,
+    claims=(
+        Claim(
+            figure="time to follow",
+            says="time until 90 % of twice the capacity are used",
+            published="less than 2 s",
+            unit="seconds",
+            groups=("up",),
+            band=Band(high=AFTER_MAX),
+            requirement="T-115",
+        ),
+        Claim(
+            figure="time to follow",
+            says="the same, by the published measure",
+            published="less than 2 s",
+            unit="seconds",
+            groups=("up",),
+            band=Band(high=AFTER),
+        ),
+        Claim(
+            figure="time to follow",
+            says="time until losses end after half the capacity is gone",
+            published="less than 2 s",
+            unit="seconds",
+            groups=("down",),
+            band=Band(high=AFTER),
+            requirement="T-115",
+        ),
+        Claim(
+            figure="used after 2 s",
+            says="use of the bottleneck 2 s after it became wider",
+            published="all of it",
+            unit="share",
+        ),
+        Claim(
+            figure="used after 5 s",
+            says="use of the bottleneck 5 s after it became wider",
+            published="all of it",
+            unit="share",
+            band=Band(low=0.9),
+            requirement="T-115",
+        ),
+        Claim(
+            figure="used",
+            says="use of the bottleneck, all the time",
+            published="more than 90 %",
+            unit="share",
+            groups=(CONTROL,),
+            band=Band(above=0.9),
+        ),
+        Claim(
+            figure="missed",
+            says="share of what was sent that was lost",
+            published="losses barely visible",
+            unit="share",
+            groups=(PLAIN, CONTROL),
+        ),
+    ),
+    plot=plot,
+)

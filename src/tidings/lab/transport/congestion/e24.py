@@ -1,0 +1,148 @@
+"""E24: how much a publisher must remember.
+
+The flow table of a publisher has a row for each flow that somebody limits, and drops rows that others cover. Here
+subscribers with the interests of E23 (`draw_interest`) all report what they can take, ten times over, to a flow table
+as a publisher has it: nothing else runs. That is more than ever happens, since in E23 most subscribers never have a
+reason to report. Rates are drawn between 1 and 100 events a second, evenly over factors, and change by a tenth or two
+from report to report.
+
+Besides: the memory of a table of 2000 rows of 256 bits.
+"""
+
+import gc
+import tracemalloc
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.transport.congestion.e23 import draw_interest, text_of
+from tidings.lab.transport.samples import measured_in_runs
+from tidings.machine.streams import Stream, random_stream
+from tidings.matching.bloom import BloomProfile
+from tidings.model.language.parser import parse
+from tidings.protocols.transport.congestion.flows import Claim as Said
+from tidings.protocols.transport.congestion.flows import FlowTable
+from tidings.protocols.transport.congestion.interests import Interest, interests_of
+from tidings.protocols.transport.formats import Report
+from tidings.protocols.transport.params import CongestionParams, TransportParams
+from tidings.trace.gathering import Writer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+COUNTS = (50, 100, 200, 400, 800, 1600)
+RATE_MIN, RATE_MAX = 1.0, 100.0
+ROUNDS = 10
+ROUND_TRIP = 0.1
+ROWS = 2000
+MEGABYTE = 1e6
+
+
+def table_of(bits: int) -> FlowTable:
+    profile = BloomProfile(bits=bits)
+    return FlowTable(TransportParams(is_paced=True, profile=profile, congestion=CongestionParams(flows_max=4096)))
+
+
+def draw_flow(rng: Stream, profile: BloomProfile) -> Interest:
+    return interests_of(parse(text_of(draw_interest(rng))), profile)[0]
+
+
+def tell(table: FlowTable, at: float, subscriber: int, flow: Interest, rate: float) -> None:
+    said = Said(subscriber, subscriber, 0.0, ROUND_TRIP)
+    table.report(at, said, Report(flow.flow, rate, flow.bits, flow.text), rate)
+
+
+def rows_for(subscribers: int, seed: int) -> int:
+    """Rows that are left when everybody has reported."""
+    rng, table = random_stream(seed, "flows", subscribers), table_of(128)
+    flows = [draw_flow(rng, table.profile) for _ in range(subscribers)]
+    rates = [RATE_MIN * (RATE_MAX / RATE_MIN) ** rng.random() for _ in flows]
+    for round in range(ROUNDS):
+        for subscriber, (flow, rate) in enumerate(zip(flows, rates, strict=True), 1):
+            tell(table, round * ROUND_TRIP, subscriber, flow, rate * rng.uniform(0.9, 1.1))
+    return len(table.rows)
+
+
+def bytes_of_rows(seed: int) -> int:
+    """What ROWS rows take that do not cover each other."""
+    rng, table = random_stream(seed, "memory"), table_of(256)
+    flows = [
+        interests_of(parse(f"symbol = {number} AND market = {rng.below(50)}"), table.profile)[0]
+        for number in range(ROWS)
+    ]
+    gc.collect()
+    was_tracing = tracemalloc.is_tracing()
+    if not was_tracing:
+        tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    for subscriber, flow in enumerate(flows, 1):
+        # Bits of the report are the row's own, as when they were read from a message.
+        copied = int.from_bytes(flow.bits.to_bytes(32, "big"), "big")
+        report = Report(flow.flow, 10.0, copied, "")
+        table.report(0.0, Said(subscriber, subscriber, 0.0, ROUND_TRIP), report, 10.0 + subscriber)
+    taken = tracemalloc.get_traced_memory()[0] - before
+    if not was_tracing:
+        tracemalloc.stop()
+    assert len(table.rows) >= ROWS * 0.99, "rows cover each other"
+    return taken * ROWS // len(table.rows)
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
+    """Parameters: subscribers_max."""
+    counts = [count for count in COUNTS if count <= parameters["subscribers_max"]]
+    rows = {count: rows_for(count, seed) for count in counts}
+    most, least = counts[-1], counts[0]
+    return {
+        **{f"rows|{count} subscribers": float(number) for count, number in rows.items()},
+        "growth|": (rows[most] / rows[least]) / (most / least),
+        "memory|": bytes_of_rows(seed) / MEGABYTE,
+    }
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    from tidings.lab.plots import COLOURS
+
+    axes = canvas.subplots(1, 1)
+    points = sorted((int(each.group.split()[0]), each.value) for each in measured if each.figure == "rows")
+    axes.plot([count for count, _ in points], [rows for _, rows in points], "o-", color=COLOURS[1], label="rows")
+    axes.plot([count for count, _ in points], [count for count, _ in points], "--", color=COLOURS[5], label="one each")
+    axes.set_xlabel("subscribers that report")
+    axes.set_title("rows of the flow table")
+    axes.legend()
+
+
+E24 = Experiment(
+    id="transport/E24",
+    title="State at publishers",
+    question=(
+        "A publisher keeps a row for each flow that a subscriber limits. Subscribers who want the same share a row, "
+        "and rows that another one covers at a lower rate go. How does the table grow with the number of subscribers, "
+        "if all of them report, and how much memory does a large one take?"
+    ),
+    source="End-to-end congestion control for content-based networks, section IV-E; specification transport.md 4.3",
+    run="tidings.lab.transport.congestion.e24:run",
+    variants=(Variant("everybody reports"),),
+    scales={
+        "small": Scale({"subscribers_max": 1600}, seeds=3),
+        "paper": Scale({"subscribers_max": 1600}, seeds=10),
+    },
+    figures=measured_in_runs,
+    claims=(
+        Claim(
+            figure="memory",
+            says="memory of 2000 rows of 256 bits, megabytes",
+            published="less than 1 MB",
+            band=Band(below=1.0),
+            requirement="T-97",
+        ),
+        Claim(
+            figure="growth",
+            says="growth of the table, against that of the subscribers (50 to 1600)",
+            published="less than linear",
+            unit="times",
+            band=Band(below=1.0),
+        ),
+        Claim(figure="rows", says="rows of the flow table", published="curve only"),
+    ),
+    plot=plot,
+)

@@ -1,0 +1,327 @@
+"""E1: a best-effort network and a store-and-forward network under growing load.
+
+The load (`rising_load.py`) grows over 300 s until brokers are at their limit. The best-effort network drops the excess
+and goes on; its brokers handle messages in parallel, so streams arrive out of order. The store-and-forward network
+loses nothing and keeps the order, and stands still at last: with intense streams in both directions, the stores of both
+hubs fill, and each waits for the other (`store_and_forward.py`).
+
+Whether it stands still depends on something that the source does not tell. If both streams come from one side, only the
+stores on their way fill, and publishers are slowed down to what the hubs can take; a third variant shows that.
+
+Time is cut into spans of 10 s. Deliveries, violations of order and what publishers had to withhold count in the span in
+which they happen; events wanted and lost in the span in which they were published. All rates are scaled back.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.transport.network.rising_load import LENGTH
+from tidings.lab.transport.network.store_and_forward import PUBLISHER_BLOCKED
+from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, parameter_of, variant_of
+from tidings.lab.transport.substrate import WARM_UP
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import Column, DataFrame
+
+SPAN = 10.0
+SPANS = int(LENGTH / SPAN)
+
+BEST_EFFORT, STORING, ONE_SIDE = "best effort", "store and forward", "store and forward, one side"
+
+SERIES = ("published", "withheld", "wanted", "reached", "delivered", "violations")
+
+LOST_MIN = 0.01
+"""The share of what is wanted from which on events count as being lost."""
+
+
+# What Spark counts.
+
+
+def counts(traces: "DataFrame") -> "DataFrame":
+    """How many of each series in each span: run, series, span, number."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    arrived = arrivals(traces)
+    before = Window.partitionBy("run", "node", "publisher").orderBy("at", "number")
+    highest = F.max("number").over(before.rowsBetween(Window.unboundedPreceding, -1))
+    judged = arrived.withColumn("is_late", F.col("number") < highest)
+    happened = (F.col("time") - WARM_UP).alias("at")
+    published = traces.where("kind = 'publish'").select("run", "key", happened, fields_of("detail"))
+    withheld = traces.where(F.col("reason") == PUBLISHER_BLOCKED).select("run", "key", happened)
+    parts = {
+        "published": in_spans(published, "at"),
+        "withheld": in_spans(withheld, "at"),
+        "wanted": in_spans(wanted(traces, published.join(withheld, on=["run", "key"], how="left_anti")), "at"),
+        "reached": in_spans(arrived, "sent_at"),
+        "delivered": in_spans(judged, "at"),
+        "violations": in_spans(judged.where("is_late"), "at"),
+    }
+    tables = [table.withColumn("series", F.lit(name)) for name, table in parts.items()]
+    every = tables[0]
+    for table in tables[1:]:
+        every = every.unionByName(table)
+    return every
+
+
+def wanted(traces: "DataFrame", published: "DataFrame") -> "DataFrame":
+    """A row for each event and each client that wants it."""
+    notes = traces.where("kind = 'note' AND message = 'interest'").select("run", fields_of("detail"))
+    interests, events = notes.select("run", "said.*"), published.select("run", "at", "said.*")
+    below = interests.withColumnRenamed("level", "level_wanted").drop("topic")
+    by_topic = events.join(interests.select("run", "topic"), on=["run", "topic"], how="inner")
+    by_stream = events.join(below, on=["run", "stream"], how="inner").where("level < level_wanted")
+    return by_topic.select("run", "at").unionByName(by_stream.select("run", "at"))
+
+
+def fields_of(detail: str) -> "Column":
+    from pyspark.sql import functions as F
+
+    return F.from_json(detail, "topic BIGINT, stream STRING, level BIGINT").alias("said")
+
+
+def in_spans(rows: "DataFrame", time: str) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    within = rows.where(F.col(time).between(0.0, LENGTH - 1e-9))
+    return within.groupBy("run", F.floor(F.col(time) / SPAN).alias("span")).agg(F.count("*").alias("number"))
+
+
+# What is measured of a run.
+
+
+def measure(columns: Columns) -> list[Figure]:
+    import numpy as np
+
+    series = {name: np.zeros(SPANS) for name in SERIES}
+    for name, span, number in zip(columns["series"], columns["span"], columns["number"], strict=True):
+        series[name][int(span)] = number
+    system, rate = variant_of(columns), float(parameter_of(columns, "slowdown")) / SPAN
+    over_time = [
+        (f"{name}, {system}", f"{round(place * SPAN)} s", value * rate)
+        for name, values in {**series, "lost": series["wanted"] - series["reached"]}.items()
+        for place, value in enumerate(values)
+    ]
+    until = int(190 / SPAN)
+    follows = series["reached"][:until].sum() / series["wanted"][:until].sum()
+    special = at_limit(series, rate) if system == BEST_EFFORT else at_standstill(series, rate)
+    return [*over_time, ("follows", system, follows), *((name, system, value) for name, value in special.items())]
+
+
+def between(values: Any, begin: float, end: float) -> Any:
+    """The values of the spans from one time to another."""
+    return values[int(begin / SPAN) : int(end / SPAN)]
+
+
+def at_limit(series: dict[str, Any], rate: float) -> dict[str, float]:
+    """Of the best-effort network."""
+    import numpy as np
+
+    delivered, violations = series["delivered"], series["violations"]
+    lost = (series["wanted"] - series["reached"]) / np.maximum(series["wanted"], 1)
+    shares = [
+        between(violations, *times).sum() / between(delivered, *times).sum() for times in ((100, 190), (200, 300))
+    ]
+    return {
+        "limit": between(delivered, 210, 300).mean() * rate,
+        "flat": between(delivered, 260, 300).mean() / between(delivered, 210, 250).mean(),
+        "losses begin": first(lost > LOST_MIN),
+        "losses grow": between(lost, 250, 300).mean() - between(lost, 200, 250).mean(),
+        "violations follow": float(np.corrcoef(delivered, violations)[0, 1]),
+        "violations, later": shares[1] / shares[0],
+        "violations": violations.sum() * rate * SPAN,
+        "violations, share": violations.sum() / delivered.sum(),
+    }
+
+
+def at_standstill(series: dict[str, Any], rate: float) -> dict[str, float]:
+    """Of the store-and-forward network."""
+    delivered, published = series["delivered"], series["published"]
+    peak = int(delivered.argmax())
+    fallen = first((delivered < delivered[peak] / 2) & (range(SPANS) > delivered.argmax()))
+    return {
+        "peak": delivered[peak] * rate,
+        "falls": fallen,
+        "blocked after": first(series["withheld"] > published / 2) - fallen,
+        "left": between(delivered, 280, 300).mean() / delivered[peak],
+        "withheld": between(series["withheld"], 280, 300).sum() / between(published, 280, 300).sum(),
+        "violations": series["violations"].sum() * rate * SPAN,
+    }
+
+
+def first(spans: Any) -> float:
+    """The beginning of the first span of which this is true."""
+    return float(spans.argmax()) * SPAN if spans.any() else float("nan")
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    return measured_by_run(results, counts(traces), measure)
+
+
+# The picture.
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    above, below = canvas.subplots(2, 2)
+    systems = (BEST_EFFORT, STORING)
+    for axes, system in zip(above, systems, strict=True):
+        names = {"wanted": "wanted", "delivered": "delivered", "never delivered": "lost"}
+        lines(axes, measured, {label: f"{name}, {system}" for label, name in names.items()})
+        axes.set_title(system)
+        axes.set_ylim(0, 40)
+        axes.set_ylabel("thousand a second")
+    lines(below[0], measured, {name: f"violations, {name}" for name in systems})
+    below[0].set_title("out of order")
+    below[0].set_ylabel("thousand a second")
+    lines(below[1], measured, {name: f"delivered, {name}" for name in (*systems, ONE_SIDE)})
+    below[1].set_title("delivered")
+    below[1].set_ylim(0, 40)
+    for axes in (*above, *below):
+        axes.set_xlabel("seconds")
+
+
+def lines(axes: "Axes", measured: Sequence[Measured], figures: dict[str, str]) -> None:
+    from tidings.lab.plots import COLOURS
+
+    for colour, (label, figure) in zip(COLOURS, figures.items(), strict=False):
+        points = [(float(each.group.split()[0]), each.value / 1000) for each in measured if each.figure == figure]
+        axes.plot([at + SPAN / 2 for at, _ in points], [value for _, value in points], color=colour, label=label)
+    axes.legend()
+
+
+E1 = Experiment(
+    id="transport/E1",
+    title="A best-effort network beside store-and-forward",
+    question=(
+        "Load on eight brokers grows over five minutes until they are at their limit. One kind of broker handles "
+        "messages in parallel, acknowledges nothing and drops what is too much (B-DRP). The other stores each message, "
+        "acknowledges it to the one before, keeps the order and makes whoever is too fast wait. Who follows the load, "
+        "who loses events, who keeps the order, and what happens at the limit? The limit itself is ours: handling "
+        "times and interests, which the source does not tell, were chosen so that it lies where the source has it."
+    ),
+    source="Transport for best-effort content-based networks, section 3.1; specification transport.md 4.1",
+    run="tidings.lab.transport.network.rising_load:run",
+    variants=(
+        Variant(BEST_EFFORT, {"system": "best effort", "streams": "both sides"}),
+        Variant(STORING, {"system": "store and forward", "streams": "both sides"}),
+        Variant(ONE_SIDE, {"system": "store and forward", "streams": "one side"}),
+    ),
+    scales={
+        "small": Scale({"seconds": LENGTH, "slowdown": 20.0}, seeds=3),
+        "paper": Scale({"seconds": LENGTH, "slowdown": 1.0}, seeds=5),
+    },
+    figures=figures,
+    claims=(
+        Claim(
+            figure="follows",
+            says="share of wanted events delivered, of those published before 190 s",
+            published="both handle the load in the first 200 s",
+            unit="share",
+            groups=(BEST_EFFORT, STORING),
+            band=Band(low=0.99),
+        ),
+        Claim(
+            figure="limit",
+            says="deliveries a second at the limit, 210 to 300 s",
+            published="about 30 000",
+            band=Band(low=27_000, high=33_000),
+        ),
+        Claim(
+            figure="flat",
+            says="deliveries of the last 40 s against those from 210 to 250 s",
+            published="stays at its limit",
+            unit="times",
+            band=Band(low=0.93, high=1.07),
+        ),
+        Claim(
+            figure="losses begin",
+            says="when more than 1 % of what is wanted is lost, first",
+            published="at about 200 s",
+            unit="seconds",
+            band=Band(low=190, high=220),
+        ),
+        Claim(
+            figure="losses grow",
+            says="how much more is lost from 250 s on than from 200 to 250 s",
+            published="false negatives rise",
+            unit="points",
+            band=Band(above=0),
+        ),
+        Claim(
+            figure="violations follow",
+            says="correlation of deliveries and violations of order, over spans of 10 s",
+            published="roughly proportional",
+            band=Band(low=0.9),
+        ),
+        Claim(
+            figure="violations, later",
+            says="violations for each delivery after 200 s, against 100 to 190 s",
+            published="roughly proportional",
+            unit="times",
+            band=Band(low=0.67, high=1.5),
+        ),
+        Claim(
+            figure="violations",
+            says="violations of order in all",
+            published="almost 173 000 (3.5.2)",
+            groups=(BEST_EFFORT,),
+        ),
+        Claim(figure="violations, share", says="violations for each delivery", published="not given", unit="share"),
+        Claim(
+            figure="violations",
+            says="violations of order in all",
+            published="0",
+            groups=(STORING, ONE_SIDE),
+            band=Band(high=0),
+        ),
+        Claim(
+            figure="peak",
+            says="most deliveries a second",
+            published="32 500 at 240 s",
+            groups=(STORING,),
+            band=Band(low=29_000, high=36_000),
+        ),
+        Claim(
+            figure="falls",
+            says="when deliveries fall below half of that",
+            published="suddenly, after 240 s",
+            unit="seconds",
+            groups=(STORING,),
+            band=Band(low=230, high=280),
+        ),
+        Claim(
+            figure="blocked after",
+            says="from there to when half of all publications are held up",
+            published="about 20 s",
+            unit="seconds",
+            groups=(STORING,),
+            band=Band(low=5, high=40),
+        ),
+        Claim(
+            figure="left",
+            says="deliveries in the last 20 s against the most",
+            published="reaction almost catastrophic",
+            unit="share",
+            groups=(STORING,),
+            band=Band(high=0.5),
+        ),
+        Claim(
+            figure="left",
+            says="the same with both streams from one side",
+            published="not tried",
+            unit="share",
+            groups=(ONE_SIDE,),
+        ),
+        Claim(
+            figure="withheld",
+            says="share of publications held up in the last 20 s",
+            published="publishers are blocked",
+            unit="share",
+            groups=(STORING, ONE_SIDE),
+        ),
+    ),
+    plot=plot,
+)

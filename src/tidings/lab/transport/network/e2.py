@@ -1,0 +1,220 @@
+"""E2: which distribution delays have.
+
+Delays over 3, 5 and 10 brokers, less what the links take, are fitted by a hypoexponential distribution with as many
+phases as there are brokers, by a gamma distribution and by a power law; delays over one broker by an exponential one.
+A fit is judged by how likely a distance as large as that between fit and samples is if the fit is true (Kolmogorov and
+Smirnov). Since the fit was made for these samples, this is too kind to all of them alike.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.transport.network.chain import constant_delay, subscriber
+from tidings.lab.transport.network.fits import (
+    Fit,
+    Hypoexponential,
+    chance_of,
+    fit_exponential,
+    fit_gamma,
+    fit_hypoexponential,
+    fit_power_law,
+)
+from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, variant_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import DataFrame
+
+UNLIKE, ALIKE = "brokers differ", "brokers are alike"
+
+PAIRS = (1, 3, 5, 10)
+"""How many brokers the pairs are apart."""
+
+DRAWN, SHOWN = 5, 3
+"""The pair whose distribution is drawn, and that whose delays are."""
+
+CURVE_MS = range(0, 82, 2)
+HISTOGRAM_MS = range(96, 161, 2)
+
+
+def measure(columns: Columns) -> list[Figure]:
+    """Delays of all pairs of one run."""
+    suffix = "" if variant_of(columns) == UNLIKE else ", alike"
+    made: list[Figure] = []
+    for brokers in PAIRS:
+        delays = columns["delay"][columns["node"] == subscriber(brokers)]
+        group = f"{brokers} broker{'s' * (brokers > 1)}{suffix}"
+        made.append(("smallest delay", group, delays.min()))
+        made += fits(brokers, group, delays - constant_delay(brokers))
+        if brokers == SHOWN and not suffix:
+            made += histogram(delays)
+    return made
+
+
+def fits(brokers: int, group: str, handled: Any) -> list[Figure]:
+    """`handled`: the delays without what links take."""
+    import numpy as np
+
+    # Rounding may leave a delay a hair below what the links take.
+    handled = np.maximum(handled, 1e-9)
+    if brokers == 1:
+        tried = [fit_exponential(handled)]
+    else:
+        tried = [fit_hypoexponential(handled, brokers), fit_gamma(handled), fit_power_law(handled)]
+    made: list[Figure] = []
+    for fit in tried:
+        made += [
+            (f"{fit.name} distance", group, fit.distance),
+            (f"{fit.name} chance", group, chance_of(fit.distance, len(handled))),
+        ]
+    if brokers > 1:
+        hypoexponential, gamma, _ = tried
+        made.append(("better than gamma", group, hypoexponential.likelihood - gamma.likelihood))
+    return made + (curves(handled, tried) if group == f"{DRAWN} brokers" else [])
+
+
+def curves(handled: Any, tried: Sequence[Fit]) -> list[Figure]:
+    """Samples and fits as shares below a time, to be drawn."""
+    import numpy as np
+    from scipy.stats import gamma, lomax
+
+    times = np.array(CURVE_MS) / 1000
+    hypoexponential, by_gamma, by_power = (fit.parameters for fit in tried)
+    shares = {
+        "measured": np.searchsorted(np.sort(handled), times, side="right") / len(handled),
+        "hypoexponential": Hypoexponential(hypoexponential, times[-1]).cumulative(times),
+        "gamma": gamma(by_gamma[0], scale=by_gamma[1]).cdf(times),
+        "power law": lomax(by_power[0], scale=by_power[1]).cdf(times),
+    }
+    return [
+        (f"below, {name}", f"{at} ms", share)
+        for name, values in shares.items()
+        for at, share in zip(CURVE_MS, values, strict=True)
+    ]
+
+
+def histogram(delays: Any) -> list[Figure]:
+    import numpy as np
+
+    numbers, _ = np.histogram(delays, np.array(HISTOGRAM_MS) / 1000)
+    shares = numbers / len(delays)
+    return [("delays", f"{at} ms", share) for at, share in zip(HISTOGRAM_MS, shares, strict=False)]
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    pairs = [subscriber(brokers) for brokers in PAIRS]
+    samples = arrivals(traces).where(F.col("node").isin(pairs)).select("run", "node", "delay")
+    return measured_by_run(results, samples, measure)
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    from tidings.lab.plots import COLOURS, INK
+
+    left, right = canvas.subplots(1, 2)
+    bars = points(measured, "delays")
+    left.bar([at + 1 for at, _ in bars], [100 * share for _, share in bars], 1.8, color=COLOURS[1])
+    left.set_title(f"delay over {SHOWN} brokers")
+    left.set_xlabel("milliseconds")
+    left.set_ylabel("% of messages")
+    for name, colour in zip(("power law", "gamma", "hypoexponential"), COLOURS, strict=False):
+        line = points(measured, f"below, {name}")
+        right.plot([at for at, _ in line], [share for _, share in line], color=colour, label=name)
+    dots = points(measured, "below, measured")
+    right.plot([at for at, _ in dots], [share for _, share in dots], ".", color=INK, label="measured")
+    right.set_title(f"handling in {DRAWN} brokers")
+    right.set_xlabel("milliseconds")
+    right.set_ylabel("share below")
+    right.legend(loc="lower right")
+
+
+def points(measured: Sequence[Measured], figure: str) -> list[tuple[float, float]]:
+    return [(float(each.group.split()[0]), each.value) for each in measured if each.figure == figure]
+
+
+def groups(brokers: Sequence[int], suffix: str = "") -> tuple[str, ...]:
+    return tuple(f"{count} broker{'s' * (count > 1)}{suffix}" for count in brokers)
+
+
+SEVERAL = groups((3, 5, 10))
+NO_DIFFERENCE = ", alike"
+
+E2 = Experiment(
+    id="transport/E2",
+    title="Distribution of delays",
+    question=(
+        "How long does an event take from publisher to subscriber, and which distribution describes it? Each broker "
+        "handles a message for an exponentially distributed time, so over several brokers the delay should be that of "
+        "the links plus a sum of exponentials, a hypoexponential with one phase for each broker. The source finds so, "
+        "and that neither gamma nor power law fits. That brokers handle messages for exponential times is built into "
+        "our brokers; what is tested is that nothing else comes into the delay, and that the fits tell them apart."
+    ),
+    source="Transport for best-effort content-based networks, section 3.2.3; specification transport.md 4.1",
+    run="tidings.lab.transport.network.chain:run",
+    variants=(Variant(UNLIKE, {"alike": False}), Variant(ALIKE, {"alike": True})),
+    scales={
+        "small": Scale({"brokers": 10, "messages": 6500}, seeds=3),
+        "paper": Scale({"brokers": 10, "messages": 6500}, seeds=10),
+    },
+    figures=figures,
+    claims=(
+        Claim(
+            figure="smallest delay",
+            says="constant part of the delay: the smallest one",
+            published="100 ms over 3 brokers",
+            unit="seconds",
+            groups=("3 brokers",),
+            band=Band(low=0.1, high=0.105),
+        ),
+        Claim(
+            figure="exponential chance",
+            says="chance of the distance to an exponential",
+            published="best fit for a single broker",
+            groups=("1 broker",),
+            band=Band(above=0.05),
+        ),
+        Claim(
+            figure="hypoexponential chance",
+            says="chance of the distance to a hypoexponential",
+            published="fits closely in all cases",
+            groups=SEVERAL,
+            band=Band(above=0.05),
+        ),
+        Claim(
+            figure="gamma chance",
+            says="chance of the distance to a gamma",
+            published="does not fit",
+            groups=SEVERAL,
+            band=Band(below=0.05),
+        ),
+        Claim(
+            figure="power law chance",
+            says="chance of the distance to a power law",
+            published="does not fit",
+            groups=SEVERAL,
+            band=Band(below=0.05),
+        ),
+        Claim(
+            figure="better than gamma",
+            says="mean log-likelihood of the hypoexponential, less that of the gamma",
+            published="hypoexponential is better",
+            groups=SEVERAL,
+            band=Band(above=0),
+        ),
+        Claim(
+            figure="hypoexponential chance",
+            says="chance of the distance to a hypoexponential, brokers alike",
+            published="not tried",
+            groups=groups((3, 5, 10), NO_DIFFERENCE),
+        ),
+        Claim(
+            figure="gamma chance",
+            says="chance of the distance to a gamma, brokers alike",
+            published="not tried",
+            groups=groups((3, 5, 10), NO_DIFFERENCE),
+        ),
+    ),
+    plot=plot,
+)

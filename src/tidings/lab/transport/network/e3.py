@@ -1,0 +1,184 @@
+"""E3: how much the delays of two consecutive messages differ.
+
+The difference of two delays over k brokers is a sum of k Laplace variables. The source describes it for any k by the
+sum of two, with a scale fitted to the samples. What ordering needs of this is the tail: how rarely a message is later
+than the next one by more than a quantile says. Brokers are alike here, as in the check of the specification.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.transport.network.chain import brokers_of
+from tidings.lab.transport.network.fits import TwoLaplace, distance, fit_two_laplace, tail
+from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, with_previous
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import DataFrame
+
+DRAWN = 5
+"""The pair whose differences are drawn."""
+
+NEAR_ZERO = 0.3
+"""Differences up to so many times the scale count as 0 where the spike there is measured."""
+
+HISTOGRAM_MS = range(-30, 31)
+
+SPIKE = (
+    "a sum of Laplace variables has no such spike: as k grows it tends to a normal distribution, which is flatter at 0 "
+    "than the sum of two, and its tails are shorter; the source explains its spike by k, which cannot be. It may come "
+    "from messages that were handled in one go, or from clocks that count milliseconds"
+)
+
+
+def measure(columns: Columns) -> list[Figure]:
+    """Differences of all pairs of one run."""
+    import numpy as np
+
+    made: list[Figure] = []
+    for node in np.unique(columns["node"]):
+        brokers = brokers_of(str(node))
+        differences = columns["difference"][columns["node"] == node]
+        model = fit_two_laplace(differences)
+        near = np.mean(np.abs(differences) < NEAR_ZERO * model.b)
+        expected = 2 * model.cumulative(NEAR_ZERO * model.b) - 1
+        values = {
+            "tail beyond 0.95": tail(differences, 0.95),
+            "tail beyond 0.99": tail(differences, 0.99),
+            "mean": np.mean(differences) / model.b,
+            "above zero": np.mean(differences > 0),
+            "distance": distance(differences, model.cumulative),
+            "spike": near / expected,
+        }
+        made += [(name, f"{brokers} broker{'s' * (brokers > 1)}", float(value)) for name, value in values.items()]
+        if brokers == DRAWN:
+            made += [("scale", "", model.b), *histogram(differences)]
+    return made
+
+
+def histogram(differences: object) -> list[Figure]:
+    """The share of differences within half a millisecond of each."""
+    import numpy as np
+
+    edges = np.array([*HISTOGRAM_MS, HISTOGRAM_MS[-1] + 1]) - 0.5
+    numbers, _ = np.histogram(np.asarray(differences) * 1000, edges)
+    shares = numbers / len(np.asarray(differences))
+    return [("differences", f"{place} ms", share) for place, share in zip(HISTOGRAM_MS, shares, strict=True)]
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    difference = (F.col("delay") - F.col("previous")).alias("difference")
+    samples = with_previous(arrivals(traces)).select("run", "node", difference)
+    return measured_by_run(results, samples, measure)
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    import numpy as np
+
+    from tidings.lab.plots import COLOURS
+
+    left, right = canvas.subplots(1, 2)
+    found = {each.figure: each.value for each in measured if each.figure == "scale"}
+    bars = sorted((milliseconds(each.group), each.value) for each in measured if each.figure == "differences")
+    left.bar([at for at, _ in bars], [100 * share for _, share in bars], 0.9, color=COLOURS[1], label="measured")
+    if "scale" in found:
+        at = np.linspace(min(HISTOGRAM_MS), max(HISTOGRAM_MS), 400)
+        model = TwoLaplace(found["scale"] * 1000)
+        left.plot(at, 100 * model.density(at), color=COLOURS[0], label="two Laplace variables")
+    left.set_title(f"differences over {DRAWN} brokers")
+    left.set_xlabel("milliseconds")
+    left.set_ylabel("% of pairs in 1 ms")
+    left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+    for share, colour in zip((0.95, 0.99), COLOURS, strict=False):
+        tails = [each for each in measured if each.figure == f"tail beyond {share}"]
+        places = [int(each.group.split()[0]) for each in tails]
+        right.plot(places, [100 * each.value for each in tails], "o-", color=colour, label=f"beyond {share}")
+        right.axhline(100 * (1 - share), color=colour, linestyle=":", linewidth=1)
+    right.set_title("differences beyond a fitted quantile")
+    right.set_xlabel("brokers")
+    right.set_ylabel("% of pairs")
+    right.set_ylim(0, 7)
+    right.legend()
+
+
+def milliseconds(group: str) -> int:
+    return int(group.split()[0])
+
+
+def brokers(*counts: int) -> tuple[str, ...]:
+    return tuple(f"{count} broker{'s' * (count > 1)}" for count in counts)
+
+
+E3 = Experiment(
+    id="transport/E3",
+    title="Differences of consecutive delays",
+    question=(
+        "A receiver that has message 7 but not 6 must know how much later 6 may come. It measures how much the delays "
+        "of consecutive messages differ, and describes that by a distribution with a single parameter, the sum of two "
+        "Laplace variables, however many brokers lie between. How good is that, from 1 to 15 brokers, and above all in "
+        "the tail that decides how long to wait?"
+    ),
+    source="Transport for best-effort content-based networks, section 3.2.4; specification transport.md 4.1",
+    run="tidings.lab.transport.network.chain:run",
+    variants=(Variant("brokers are alike", {"alike": True}),),
+    scales={
+        "small": Scale({"brokers": 15, "messages": 8000}, seeds=3),
+        "paper": Scale({"brokers": 15, "messages": 50_000}, seeds=5),
+    },
+    figures=figures,
+    claims=(
+        Claim(
+            figure="tail beyond 0.95",
+            says="differences beyond the fitted 0.95 quantile",
+            published="fits well, up to 8 brokers",
+            unit="share",
+            groups=brokers(*range(1, 16)),
+            band=Band(low=0.04, high=0.06),
+            requirement="T-103",
+        ),
+        Claim(
+            figure="distance",
+            says="largest distance between the distributions of samples and model",
+            published="good fit, usable up to 8",
+            groups=brokers(1, 2, 5, 8),
+            band=Band(high=0.05),
+            requirement="T-103",
+        ),
+        Claim(
+            figure="mean",
+            says="mean difference, in units of the scale",
+            published="0",
+            groups=brokers(5),
+            band=Band(low=-0.02, high=0.02),
+        ),
+        Claim(
+            figure="above zero",
+            says="differences above 0",
+            published="symmetric",
+            unit="share",
+            groups=brokers(5),
+            band=Band(low=0.48, high=0.52),
+        ),
+        Claim(
+            figure="tail beyond 0.99",
+            says="differences beyond the fitted 0.99 quantile",
+            published="real tails are shorter, with more brokers",
+            unit="share",
+            groups=brokers(5, 8, 15),
+            band=Band(below=0.01),
+        ),
+        Claim(
+            figure="spike",
+            says="differences near 0, against the model",
+            published="a sharper spike at 0 than the model",
+            unit="times",
+            groups=brokers(5),
+            band=Band(above=1.0),
+            reason=SPIKE,
+        ),
+    ),
+    plot=plot,
+)

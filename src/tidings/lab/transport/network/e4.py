@@ -1,0 +1,143 @@
+"""E4: delays of the first 90 s of E1 form clusters, one for each number of links on the way.
+
+Nothing is slowed down here: slowing down makes handling longer than links are, and the clusters run together.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.transport.network.rising_load import HUBS
+from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import Column, DataFrame
+
+BIN_MS, BINS = 2, 110
+"""Delays are counted in bins of 2 ms, up to 220 ms."""
+
+LINK_MS = 50
+LINKS_MAX = 3
+
+PEAK_SHARE = 0.1
+"""A peak of the histogram counts as a cluster if it stands out by so much of the highest one."""
+
+EDGE_SHARE = 0.05
+"""The lower edge of a cluster: so many of its delays are smaller."""
+
+
+def links_between(one: str, other: str) -> int:
+    """On the way from one broker of the workload to another: leaves hang on hubs, and the hubs are linked."""
+    if one == other:
+        return 0
+    hubs = one[0].lower() != other[0].lower()
+    return hubs + sum(broker not in ("A", "B") for broker in (one, other))
+
+
+def links(publisher: "Column", subscriber: "Column") -> "Column":
+    from pyspark.sql import functions as F
+
+    ways = [(F.lit(f"{one} {other}"), F.lit(links_between(one, other))) for one in HUBS.nodes for other in HUBS.nodes]
+    brokers = [F.substring_index(client, ".", 1) for client in (publisher, subscriber)]
+    return F.create_map(*[cell for way in ways for cell in way])[F.concat_ws(" ", *brokers)]
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    bins = (
+        arrivals(traces)
+        .withColumn("links", links(F.col("publisher"), F.col("node")))
+        .withColumn("bin", F.least(F.floor(F.col("delay") * 1000 / BIN_MS), F.lit(BINS - 1)))
+    )
+    counted = bins.groupBy("run", "links", "bin").agg(F.count("*").alias("number"))
+    return measured_by_run(results, counted, measure)
+
+
+def measure(columns: Columns) -> list[Figure]:
+    import numpy as np
+
+    numbers = np.zeros((LINKS_MAX + 1, BINS))
+    for way, place, number in zip(columns["links"], columns["bin"], columns["number"], strict=True):
+        numbers[int(way), int(place)] = number
+    every = numbers.sum(axis=0)
+    made: list[Figure] = [("delivered", "", every.sum()), ("clusters", "", float(len(peaks(every))))]
+    made += [("lower edge", name_of(way), lower_edge(numbers[way])) for way in range(LINKS_MAX + 1)]
+    made += [("delays", f"{place * BIN_MS} ms", share) for place, share in enumerate(every / every.sum())]
+    return made
+
+
+def peaks(numbers: Any) -> list[int]:
+    """Where a histogram has peaks, as places of bins."""
+    import numpy as np
+    from scipy.signal import find_peaks
+
+    # A peak at either end counts too.
+    padded = np.concatenate([[0.0], numbers, [0.0]])
+    found, _ = find_peaks(padded, prominence=PEAK_SHARE * numbers.max())
+    return [int(place) - 1 for place in found]
+
+
+def lower_edge(numbers: Any) -> float:
+    """In seconds, to the beginning of a bin."""
+    import numpy as np
+
+    return int(np.searchsorted(np.cumsum(numbers), EDGE_SHARE * numbers.sum())) * BIN_MS / 1000
+
+
+def name_of(links: int) -> str:
+    return f"{links + 1} broker{'s' * (links > 0)}"
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    from tidings.lab.plots import COLOURS, GRID
+
+    axes = canvas.subplots(1, 1)
+    bars = [(float(each.group.split()[0]), each.value) for each in measured if each.figure == "delays"]
+    for way in range(LINKS_MAX + 1):
+        axes.axvline(way * LINK_MS, color=GRID, linestyle=":", linewidth=1)
+    axes.bar([at + BIN_MS / 2 for at, _ in bars], [100 * share for _, share in bars], BIN_MS * 0.9, color=COLOURS[1])
+    axes.set_title("delay of all deliveries in the first 90 s")
+    axes.set_xlabel("milliseconds")
+    axes.set_ylabel("% of deliveries")
+
+
+E4 = Experiment(
+    id="transport/E4",
+    title="Clusters of delays",
+    question=(
+        "The first 90 s of E1, while brokers have little to do: the delays of all deliveries together. If the delay is "
+        "mostly that of the links, and handling takes little, they form one cluster for each number of links between "
+        "publisher and subscriber: none, one, two or three."
+    ),
+    source="Transport for best-effort content-based networks, section 3.5.1; specification transport.md 4.1",
+    run="tidings.lab.transport.network.rising_load:run",
+    variants=(Variant("best effort", {"system": "best effort", "streams": "both sides"}),),
+    scales={
+        "small": Scale({"seconds": 90.0, "slowdown": 1.0}, seeds=2),
+        "paper": Scale({"seconds": 90.0, "slowdown": 1.0}, seeds=10),
+    },
+    figures=figures,
+    claims=(
+        Claim(figure="clusters", says="peaks in the histogram of delays", published="4", band=Band(low=4, high=4)),
+        *(
+            Claim(
+                figure="lower edge",
+                says="where a cluster begins: 5 % of its delays are smaller",
+                published=f"{way * LINK_MS} ms of transmission",
+                unit="seconds",
+                groups=(name_of(way),),
+                band=Band(low=max(0.0, way * 0.05 - 0.005), high=way * 0.05 + 0.01),
+            )
+            for way in range(LINKS_MAX + 1)
+        ),
+        Claim(
+            figure="delivered",
+            says="deliveries in 90 s",
+            published="nearly 250 000",
+            band=Band(low=225_000, high=275_000),
+        ),
+    ),
+    plot=plot,
+)

@@ -1,0 +1,270 @@
+"""E8: whether ordering follows a publication rate that changes.
+
+One publisher, one subscriber that wants half of its events (the source does not say how many), four brokers between
+them, nothing slowed down. Every four seconds the publisher takes another rate, from 20 to 1000 events a second. The
+faster it is, the closer together are two events, the more probable it is that the second overtakes the first, and the
+longer must the second wait. Two orderers get the same arrivals: basic, and with records of 25 events.
+
+Time is cut into spans of a second. In each: the rate, events that arrived out of order, and for each orderer the mean
+over all arrivals of the probability that an event before was overtaken, and of the latch. An event that is not held
+counts as 0 for both.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.transport.ordering.orderers import Orderer, RecordedSubstrate, Replay, headers_of, probabilistic
+from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run
+from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
+from tidings.machine.streams import Stream, random_stream
+from tidings.model.language.parser import parse
+from tidings.sim.topologies.shapes import chain
+from tidings.trace.gathering import Writer
+from tidings.trace.record import Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import DataFrame
+
+BROKERS = 4
+MATCH = 0.5
+"""Probability that an event is wanted."""
+RATE_MIN, RATE_MAX = 20.0, 1000.0
+STEP = 4.0
+"""Seconds between two changes of the rate."""
+SETTLE = 5.0
+SPAN = 1.0
+
+BASIC, ENHANCED = probabilistic(".05", 0), probabilistic(".05", 25)
+ORDERERS = (BASIC, ENHANCED)
+
+FILTER = "wanted = 1"
+
+encode = msgspec.json.Encoder().encode
+
+
+def rate_at(rates: Sequence[float], at: float) -> float:
+    return rates[min(int(at / STEP), len(rates) - 1)]
+
+
+def draw_rates(rng: Stream, seconds: float) -> list[float]:
+    """Each factor is as likely as any other."""
+    return [RATE_MIN * (RATE_MAX / RATE_MIN) ** rng.random() for _ in range(int(seconds / STEP) + 1)]
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
+    """Parameters: seconds."""
+    seconds, rng = parameters["seconds"], random_stream(seed, "publisher")
+    topology = chain(BROKERS)
+    ends = {"p": topology.nodes[0], "s": topology.nodes[-1]}
+    network = RecordedSubstrate(seed, trace, topology, SubstrateParams(), ends, {"s": FILTER})
+    rates, at, number = draw_rates(rng, seconds), 0.0, 0
+    while (at := at + rng.expovariate(rate_at(rates, at))) < seconds:
+        event = named("p", number, {"wanted": int(rng.random() < MATCH)})
+        network.simulator.call_at(WARM_UP + at, partial(network.publish, event))
+        number += 1
+    network.simulator.run(WARM_UP + seconds + SETTLE)
+    for orderer in ORDERERS:
+        note_latches(network, orderer, trace)
+    return {"published": number, "delivered": len(network.recording.arrived["p"]["s"])}
+
+
+def note_latches(network: RecordedSubstrate, orderer: Orderer, trace: Writer) -> None:
+    """What the orderer notes of each event that it holds."""
+    params, recording = orderer.stretched(1.0), network.recording
+    replay = Replay(params, parse(FILTER))
+    for _ in replay.deliveries("p", headers_of(params, recording.published["p"]), recording.arrived["p"]["s"]):
+        pass
+    for at, note in replay.notes:
+        if note.kind == "latch":
+            detail = encode({"orderer": orderer.label, **note.fields}).decode()
+            trace.write(Record(time=at, node="s", kind="note", message="held", detail=detail))
+
+
+# What is measured.
+
+
+def spans(traces: "DataFrame") -> "DataFrame":
+    """What is in each span, in all: run, series, span, value."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    arrived = arrivals(traces)
+    before = Window.partitionBy("run").orderBy("at", "number").rowsBetween(Window.unboundedPreceding, -1)
+    late = arrived.withColumn("highest", F.max("number").over(before)).where("number < highest")
+    published = traces.where("kind = 'publish'").select("run", (F.col("time") - WARM_UP).alias("at"))
+    notes = traces.where("kind = 'note' AND message = 'held'").select(
+        "run",
+        (F.col("time") - WARM_UP).alias("at"),
+        F.from_json("detail", "orderer STRING, latch DOUBLE, violation DOUBLE").alias("said"),
+    )
+    one = F.lit(1.0)
+    parts = [
+        published.select("run", "at", F.lit("published").alias("series"), one.alias("value")),
+        arrived.select("run", "at", F.lit("arrived").alias("series"), one.alias("value")),
+        late.select("run", "at", F.lit("late").alias("series"), one.alias("value")),
+        notes.select("run", "at", F.concat(F.lit("held, "), "said.orderer").alias("series"), one.alias("value")),
+        *(
+            notes.select("run", "at", F.concat(F.lit(f"{field}, "), "said.orderer"), f"said.{field}")
+            for field in ("latch", "violation")
+        ),
+    ]
+    every = parts[0]
+    for part in parts[1:]:
+        every = every.union(part)
+    cut = every.withColumn("span", F.floor(F.col("at") / SPAN))
+    return cut.groupBy("run", "series", "span").agg(F.sum("value").alias("value"))
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    """The mean over several runs would show none of them, so what is drawn over time is the first."""
+    cut = spans(traces)
+    first = results.where("seed = 1")
+    return measured_by_run(results, cut, measure).unionByName(measured_by_run(first, cut, over_time))
+
+
+Series = dict[str, Any]
+"""By name, an array with a value for each span."""
+
+
+def series_of(columns: Columns) -> Series:
+    """What is in each span: "rate", "arrived", "late" (as a share), and for each orderer "latch, ...", "violation, ..."
+    (means over arrivals) and "held, ..."."""
+    import numpy as np
+
+    length = int(columns["span"][columns["series"] == "published"].max())
+    labels = [orderer.label for orderer in ORDERERS]
+    names = [
+        "published",
+        "arrived",
+        "late",
+        *(f"{what}, {at}" for what in ("latch", "violation", "held") for at in labels),
+    ]
+    series = {name: np.zeros(length) for name in names}
+    for name, span, value in zip(columns["series"], columns["span"], columns["value"], strict=True):
+        if 0 <= span < length:
+            series[name][int(span)] = value
+    arrived = np.maximum(series["arrived"], 1)
+    means = {name: values / arrived for name, values in series.items() if name.startswith(("late", "latch", "viol"))}
+    return {**series, **means, "rate": series["published"] / SPAN}
+
+
+def measure(columns: Columns) -> list[Figure]:
+    from scipy.stats import spearmanr
+
+    series = series_of(columns)
+    rate, arrived = series["rate"], series["arrived"]
+    made: list[Figure] = [
+        ("late", "", float((series["late"] * arrived).sum() / arrived.sum())),
+        ("late follows", "", float(spearmanr(rate, series["late"]).statistic)),
+    ]
+    held = {orderer.label: float(series[f"held, {orderer.label}"].sum()) for orderer in ORDERERS}
+    for label, count in held.items():
+        latch, violation = series[f"latch, {label}"], series[f"violation, {label}"]
+        made += [
+            ("latch follows", label, float(spearmanr(rate, latch).statistic)),
+            ("probability follows", label, float(spearmanr(rate, violation).statistic)),
+            ("held", label, count / arrived.sum()),
+            ("latch", label, float((latch * arrived).sum() / arrived.sum())),
+        ]
+    return [*made, ("more often", "", held[BASIC.label] / max(1.0, held[ENHANCED.label]))]
+
+
+def over_time(columns: Columns) -> list[Figure]:
+    series = series_of(columns)
+    return [
+        (f"over time, {name}", f"{place} s", float(value))
+        for name in ("rate", "late", *(name for name in series if name.startswith(("latch", "violation"))))
+        for place, value in enumerate(series[name])
+    ]
+
+
+# How it is drawn.
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    from tidings.lab.plots import COLOURS
+
+    above, below = canvas.subplots(2, 2)
+    names = {"rate": "rate", "late": "out of order"}
+    for axes, (name, title) in zip(above, names.items(), strict=True):
+        draw_line(axes, measured, name, COLOURS[5], "", 100 if name == "late" else 1)
+        axes.set_title(title)
+        axes.set_ylabel("% of events" if name == "late" else "events a second")
+    for axes, name, title, scale in zip(
+        below, ("violation", "latch"), ("probability of a violation", "latch"), (100, 1000), strict=True
+    ):
+        for colour, orderer in zip(COLOURS, ORDERERS, strict=False):
+            draw_line(axes, measured, f"{name}, {orderer.label}", colour, orderer.label, scale)
+        axes.set_title(title)
+        axes.set_ylabel("%, mean over events" if name == "violation" else "milliseconds, mean over events")
+        axes.legend()
+    for axes in (*above, *below):
+        axes.set_xlabel("seconds")
+
+
+def draw_line(axes: "Axes", measured: Sequence[Measured], name: str, colour: str, label: str, scale: float) -> None:
+    found = [each for each in measured if each.figure == f"over time, {name}"]
+    points = sorted((int(each.group.split()[0]), each.value * scale) for each in found)
+    axes.plot([at for at, _ in points], [value for _, value in points], color=colour, label=label)
+
+
+E8 = Experiment(
+    id="transport/E8",
+    title="Ordering that adapts",
+    question=(
+        "A publisher changes its rate every few seconds, between 20 and 1000 events a second. At 20, events are too "
+        "far apart to overtake each other, and holding one back is a waste; at 1000, many do. Does the orderer notice "
+        "by itself, and does a publication record spare it from waiting for events that are not for it?"
+    ),
+    source="Transport for best-effort content-based networks, section 3.5.3; specification transport.md 4.1",
+    run="tidings.lab.transport.ordering.e8:run",
+    variants=(Variant("side by side"),),
+    scales={"small": Scale({"seconds": 60.0}, seeds=3), "paper": Scale({"seconds": 300.0}, seeds=10)},
+    figures=figures,
+    claims=(
+        Claim(
+            figure="probability follows",
+            says="rank correlation of rate and probability of a violation, over spans of 1 s",
+            published="follows the rate",
+            groups=(BASIC.label,),
+            band=Band(low=0.8),
+        ),
+        Claim(
+            figure="latch follows",
+            says="rank correlation of rate and latch, without records",
+            published="follows the rate",
+            groups=(BASIC.label,),
+            band=Band(low=0.8),
+        ),
+        Claim(
+            figure="latch follows",
+            says="rank correlation of rate and latch, with records of 25",
+            published="follows the rate",
+            groups=(ENHANCED.label,),
+            band=Band(low=0.5),
+        ),
+        Claim(
+            figure="more often",
+            says="events held without records, against those held with records of 25",
+            published="latch spikes more often",
+            unit="times",
+            band=Band(above=1.0),
+        ),
+        Claim(figure="held", says="events that are held", published="curves only", unit="share"),
+        Claim(figure="latch", says="mean latch over all events", published="curves only", unit="seconds"),
+        Claim(figure="late", says="events out of order without an orderer", published="curves only", unit="share"),
+        Claim(
+            figure="late follows",
+            says="rank correlation of rate and share out of order",
+            published="reorderings come with high rates",
+            band=Band(low=0.8),
+        ),
+    ),
+    plot=plot,
+)

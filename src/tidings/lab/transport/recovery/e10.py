@@ -1,0 +1,122 @@
+"""E10: whether the workload of the recovery experiments has the published distributions.
+
+Over pairs of publisher and receiver, the share of the publisher's events that the receiver wants; over events, how many
+receivers want each. Both are read in the traces of the runs, as they were published.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured
+from tidings.lab.transport.recovery.lossy_tree import LARGE, RUN, SCALES, SMALL, SWEEP, variant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import DataFrame
+
+FEW = 2
+BELOW = 0.08
+RECEIVERS_DRAWN = 20
+STEPS = 20
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    from tidings.lab.figures import over_seeds
+    from tidings.lab.transport.recovery.misses import expected, group, interests, measured
+
+    steps = [f"percentile(share, {step / STEPS}) AS share_{step}" for step in range(STEPS + 1)]
+    pairs = (
+        interests(traces)
+        .groupBy("run")
+        .agg(
+            F.expr(f"avg(CASE WHEN share < {BELOW} THEN 1.0 ELSE 0.0 END)").alias("below"),
+            F.max("share").alias("largest"),
+            F.avg("share").alias("mean"),
+            *(F.expr(step) for step in steps),
+        )
+    )
+    wanted = expected(traces).groupBy("run", "key").agg(F.count("*").alias("receivers"))
+    published = traces.where("kind = 'publish'").select("run", "key").join(wanted, on=["run", "key"], how="left")
+    counts = [
+        f"avg(CASE WHEN coalesce(receivers, 0) <= {count} THEN 1.0 ELSE 0.0 END) AS at_most_{count}"
+        for count in range(RECEIVERS_DRAWN + 1)
+    ]
+    events = published.groupBy("run").agg(
+        F.avg(F.coalesce("receivers", F.lit(0))).alias("receivers"), *(F.expr(count) for count in counts)
+    )
+    columns = {
+        "pairs below 0.08": "below",
+        "largest match probability": "largest",
+        "mean match probability": "mean",
+        "receivers of an event": "receivers",
+        **{f"match probability, step {step}": f"share_{step}" for step in range(STEPS + 1)},
+        **{f"events with at most {count}": f"at_most_{count}" for count in range(RECEIVERS_DRAWN + 1)},
+    }
+    runs = measured(results, pairs.join(events, on="run", how="inner"), *columns.values())
+    return over_seeds(
+        runs.withColumn("group", group()), {name: F.col("measures")[column] for name, column in columns.items()}
+    )
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    from tidings.lab.plots import COLOURS
+
+    values = {(each.figure, each.group): each.value for each in measured}
+    left, right = canvas.subplots(1, 2)
+    for colour, group in zip(COLOURS, (SMALL, LARGE), strict=False):
+        shares = [values.get((f"match probability, step {step}", group)) for step in range(STEPS + 1)]
+        left.plot(shares, [100 * step / STEPS for step in range(STEPS + 1)], color=colour, label=group)
+        counts = [values.get((f"events with at most {count}", group)) for count in range(RECEIVERS_DRAWN + 1)]
+        right.plot(range(RECEIVERS_DRAWN + 1), [None if each is None else 100 * each for each in counts], color=colour)
+    left.set_title("match probability of pairs")
+    left.set_xlabel("share of a publisher's events")
+    left.set_ylabel("% of pairs with at most so much")
+    left.legend(loc="lower right")
+    right.set_title("receivers of an event")
+    right.set_xlabel("receivers")
+    right.set_ylabel("% of events with at most so many")
+    right.set_ylim(0, 100)
+
+
+E10 = Experiment(
+    id="transport/E10",
+    title="Workload of the recovery experiments",
+    question=(
+        "Recovery depends on who wants what: a loss is seen by whoever gets one of the next few events of the same "
+        "publisher, and repaired by whoever wanted the event too. The source gives two facts of its workload. Does "
+        "ours, which is drawn anew, have them?"
+    ),
+    source="Transport for best-effort content-based networks, section 4.4.1; specification transport.md 4.2",
+    run=RUN,
+    sweep=SWEEP,
+    variants=(variant(12, 0), variant(46, 0)),
+    scales=SCALES,
+    figures=figures,
+    claims=(
+        Claim(
+            figure="pairs below 0.08",
+            says="pairs with a match probability below 0.08",
+            published="80 %",
+            unit="share",
+            band=Band(low=0.75, high=0.85),
+        ),
+        Claim(
+            figure="largest match probability",
+            says="largest match probability",
+            published="0.1",
+            band=Band(low=0.095, high=0.105),
+        ),
+        Claim(
+            figure="events with at most 2",
+            says="events with at most two receivers",
+            published="50 %",
+            unit="share",
+            band=Band(low=0.4, high=0.6),
+        ),
+        Claim(figure="mean match probability", says="mean match probability", published="not given"),
+        Claim(figure="receivers of an event", says="receivers of an event, on average", published="not given"),
+    ),
+    plot=plot,
+)

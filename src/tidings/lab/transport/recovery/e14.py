@@ -1,0 +1,139 @@
+"""E14: how much is said for each loss: requests and repairs, and how many of them were said twice.
+
+A request that is repeated because it, or its answer, was lost is no duplicate; one that two receivers send for the same
+loss is. So duplicates are counted among first requests. Of repairs all beyond the first of an event are duplicates,
+though some answer a repeated request.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured
+from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, RECEIVERS, RUN, SCALES, SWEEP, variant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import DataFrame
+
+VARIANTS = (
+    variant(12, 10),
+    variant(46, 10),
+    variant(12, 10, answers=RECEIVERS),
+    variant(12, 10, answers=ADDITIONS),
+    variant(46, 10, answers=ADDITIONS),
+)
+SMALL_WAY, LARGE_WAY = VARIANTS[0].name, VARIANTS[1].name
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    from tidings.lab.transport.recovery.misses import by_variant
+    from tidings.spark.metrics.recovery import recovery_traffic
+
+    first = traces.where("kind = 'note' AND message = 'request' AND get_json_object(detail, '$.round') = '0'")
+    firsts = first.groupBy("run").agg((F.countDistinct("key") / F.count("*")).alias("single_requests"))
+    table = recovery_traffic(traces).join(firsts, on="run", how="inner")
+    table = table.withColumns(
+        {
+            "single_repairs": 1 - F.col("duplicate_repair_share"),
+            "requests_per_repair": F.col("requests") / F.col("repairs"),
+            "repeated": F.col("duplicate_request_share"),
+        }
+    )
+    columns = {
+        "requests not duplicated": "single_requests",
+        "repairs not duplicated": "single_repairs",
+        "requests to a repair": "requests_per_repair",
+        "requests beyond the first": "repeated",
+        "deliveries to a repair": "deliveries_per_repair",
+    }
+    return by_variant(results, table, columns)
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    from tidings.lab.plots import COLOURS
+
+    axes = canvas.subplots(1, 1)
+    values = {(each.figure, each.group): 100 * each.value for each in measured}
+    groups = [each.name for each in VARIANTS]
+    for place, figure in enumerate(("requests not duplicated", "repairs not duplicated")):
+        heights = [values.get((figure, group), 0.0) for group in groups]
+        at = [row + (place - 0.5) * 0.36 for row in range(len(groups))]
+        axes.barh(at, heights, 0.34, color=COLOURS[place], label=figure.removesuffix(" not duplicated"))
+    axes.set_yticks(range(len(groups)), [group.replace(", ", "\n") for group in groups])
+    axes.invert_yaxis()
+    axes.grid(axis="x")
+    axes.set_xlabel("% not duplicated")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+
+
+FEW_LOSSES = (
+    "timers learn from one loss to the next how long to wait so that one of many asks; each stream begins anew, and a "
+    "short run has few losses in each stream to learn from"
+)
+
+E14 = Experiment(
+    id="transport/E14",
+    title="Traffic of recovery",
+    question=(
+        "When an event is lost for many at once, all of them could ask for it, and all who have it could answer. Each "
+        "waits a random time and is quiet when it hears another. How many requests and repairs are sent twice all the "
+        "same?"
+    ),
+    source="Transport for best-effort content-based networks, section 4.4.3; specification transport.md 4.2",
+    run=RUN,
+    sweep=SWEEP,
+    variants=VARIANTS,
+    scales=SCALES,
+    figures=figures,
+    claims=(
+        Claim(
+            figure="requests not duplicated",
+            says="requests that were not duplicated",
+            published="more than 90 %",
+            unit="share",
+            groups=(SMALL_WAY,),
+            band=Band(low=0.85),
+            requirement="T-110",
+            reason=FEW_LOSSES,
+        ),
+        Claim(
+            figure="requests not duplicated",
+            says="requests that were not duplicated",
+            published="80 %",
+            unit="share",
+            groups=(LARGE_WAY,),
+            band=Band(low=0.75),
+            requirement="T-110",
+            reason=FEW_LOSSES,
+        ),
+        Claim(
+            figure="requests not duplicated",
+            says="requests that were not duplicated, in other forms",
+            published="not tried",
+            unit="share",
+            groups=tuple(each.name for each in VARIANTS[2:]),
+        ),
+        Claim(
+            figure="repairs not duplicated",
+            says="repairs that were not duplicated",
+            published="80 % (12 brokers), 70 % (46)",
+            unit="share",
+        ),
+        Claim(figure="requests to a repair", says="requests to each repair", published="more than one", unit="times"),
+        Claim(
+            figure="requests beyond the first",
+            says="requests beyond the first of an event, repeated ones included",
+            published="not told apart",
+            unit="share",
+        ),
+        Claim(
+            figure="deliveries to a repair",
+            says="deliveries to each repair",
+            published="not given",
+            unit="times",
+        ),
+    ),
+    plot=plot,
+)

@@ -1,0 +1,96 @@
+"""E15: how much later events come that were not lost, since headers are longer and some events wait for others."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured
+from tidings.lab.transport.recovery.lossy_tree import LARGE, NOT_RECOVERED, RUN, SCALES, SMALL, SWEEP, variant, way_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import DataFrame
+
+STEPS = 20
+FULL = way_of(10)
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    from tidings.lab.figures import over_seeds
+    from tidings.lab.transport.recovery.misses import compared, side
+    from tidings.lab.transport.samples import arrivals
+
+    direct = arrivals(traces.where("kind = 'deliver' AND NOT contains(detail, 'repaired')"))
+    steps = {f"step_{step}": step / STEPS for step in range(STEPS)}
+    table = direct.groupBy("run").agg(
+        F.avg("delay").alias("mean"),
+        *(F.expr(f"percentile(delay, {share})").alias(name) for name, share in steps.items()),
+    )
+    pairs = compared(results, table, "mean", *steps)
+    made = {
+        "shift of the median": side(FULL, f"step_{STEPS // 2}") - side(NOT_RECOVERED, f"step_{STEPS // 2}"),
+        "shift of the mean": side(FULL, "mean") - side(NOT_RECOVERED, "mean"),
+        "shift at 90 %": side(FULL, f"step_{STEPS * 9 // 10}") - side(NOT_RECOVERED, f"step_{STEPS * 9 // 10}"),
+        "median delay": side(NOT_RECOVERED, f"step_{STEPS // 2}"),
+    }
+    for name, way in (("none", NOT_RECOVERED), ("R = 10", FULL)):
+        made |= {f"{name}, step {step}": side(way, f"step_{step}") for step in range(STEPS)}
+    return over_seeds(pairs, made)
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    from tidings.lab.plots import COLOURS
+
+    values = {(each.figure, each.group): 1000 * each.value for each in measured}
+    for axes, group in zip(canvas.subplots(1, 2), (SMALL, LARGE), strict=True):
+        for colour, name in zip(COLOURS, ("none", "R = 10"), strict=False):
+            delays = [values.get((f"{name}, step {step}", group)) for step in range(STEPS)]
+            axes.plot(delays, [100 * step / STEPS for step in range(STEPS)], color=colour, label=name)
+        axes.set_title(group)
+        axes.set_xlabel("milliseconds from publication")
+        axes.set_ylabel("% delivered by then, of those not lost")
+        axes.legend(loc="lower right")
+
+
+E15 = Experiment(
+    id="transport/E15",
+    title="Recovery and normal delivery",
+    question=(
+        "Records of ten events make headers 360 bytes longer, and events behind a gap wait for what may be before "
+        "them. How much later do events come that were not lost?"
+    ),
+    source="Transport for best-effort content-based networks, section 4.4.3; specification transport.md 4.2",
+    run=RUN,
+    sweep=SWEEP,
+    variants=tuple(variant(brokers, record) for brokers in (12, 46) for record in (0, 10)),
+    scales=SCALES,
+    figures=figures,
+    claims=(
+        Claim(
+            figure="shift of the median",
+            says="how much later the median comes",
+            published="about 25 ms",
+            unit="seconds",
+            groups=(SMALL, LARGE),
+            band=Band(high=0.04),
+            requirement="T-111",
+        ),
+        Claim(
+            figure="shift of the mean",
+            says="how much later events come on average",
+            published="nearly constant",
+            unit="seconds",
+            groups=(SMALL, LARGE),
+        ),
+        Claim(
+            figure="shift at 90 %",
+            says="how much later the slowest tenth comes",
+            published="nearly constant",
+            unit="seconds",
+            groups=(SMALL, LARGE),
+        ),
+        Claim(figure="median delay", says="median delay without recovery", published="curves only", unit="seconds"),
+    ),
+    plot=plot,
+)

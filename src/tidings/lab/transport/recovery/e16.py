@@ -1,0 +1,150 @@
+"""E16: how small caches may be and still answer: each receiver keeps as many events as seem to be of use.
+
+Few keep much, those that repair; the others shrink to K_min. What is measured begins ten seconds after the first
+event, where the run is as long; K is that of all rings of all receivers, taken each second.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tidings.lab.experiment import Band, Claim, Experiment, Measured
+from tidings.lab.transport.recovery.lossy_tree import RECEIVERS, RUN, SCALES, SWEEP, variant
+from tidings.lab.transport.substrate import WARM_UP
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+    from pyspark.sql import DataFrame
+
+VARIANTS = (variant(12, 10), variant(12, 10, answers=RECEIVERS))
+EVERYBODY_WAY, RECEIVERS_WAY = (each.name for each in VARIANTS)
+CACHE_MIN = 5
+SETTLED = 10.0
+SPAN = 2
+"""Seconds of one point in the plot."""
+NOTE = "mean DOUBLE, largest DOUBLE, rate DOUBLE"
+
+
+def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    from tidings.lab.figures import summarise
+
+    notes = traces.where("kind = 'note'").withColumn("at", F.col("time") - WARM_UP)
+    repaired = notes.where("message = 'repair'").select("run", "key").distinct().withColumn("is_hit", F.lit(1.0))
+    asked = notes.where("message = 'request'").select("run", "key", "at")
+    asked = asked.join(repaired, on=["run", "key"], how="left").withColumn("hit", F.coalesce("is_hit", F.lit(0.0)))
+    looked = notes.where("message = 'cache'").selectExpr(
+        "run", "at", "CASE WHEN get_json_object(detail, '$.hit') = 'true' THEN 1.0 ELSE 0.0 END AS hit"
+    )
+    sizes = (
+        notes.where("message = 'caches'").withColumn("said", F.from_json("detail", NOTE)).select("run", "at", "said.*")
+    )
+    samples = (
+        after(asked, "hit", "hit ratio")
+        .unionByName(after(looked, "hit", "hit ratio of look-ups"))
+        .unionByName(after(sizes, "mean", "mean K"))
+        .unionByName(after(sizes, "largest", "largest K"))
+        .unionByName(over_time(asked, "hit", "hit ratio"))
+        .unionByName(over_time(sizes, "mean", "mean K"))
+        .unionByName(over_time(sizes, "largest", "largest K"))
+        .unionByName(over_time(sizes, "rate", "rate"))
+    )
+    return summarise(samples.join(results.select("run", F.col("variant").alias("group")), on="run", how="inner"))
+
+
+def after(rows: "DataFrame", column: str, name: str) -> "DataFrame":
+    """The mean from `SETTLED` on: run, figure, value."""
+    from pyspark.sql import functions as F
+
+    means = rows.where(f"at >= {SETTLED}").groupBy("run").agg(F.avg(column).alias("value"))
+    return means.select("run", F.lit(name).alias("figure"), "value")
+
+
+def over_time(rows: "DataFrame", column: str, name: str) -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    spans = rows.withColumn("place", F.floor(F.col("at") / SPAN).cast("int")).where("place >= 0")
+    means = spans.groupBy("run", "place").agg(F.avg(column).alias("value"))
+    return means.select("run", F.concat(F.lit(f"{name}, span "), F.col("place")).alias("figure"), "value")
+
+
+def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+    from tidings.lab.plots import COLOURS
+
+    left, right = canvas.subplots(1, 2)
+    for colour, way, label in zip(COLOURS, (EVERYBODY_WAY, RECEIVERS_WAY), ("everybody", "receivers"), strict=False):
+        ratios = series(measured, "hit ratio", way)
+        left.plot(
+            [at for at, _ in ratios], [100 * value for _, value in ratios], color=colour, label=f"{label} may answer"
+        )
+        for name, style in (("mean K", "-"), ("largest K", ":")):
+            sizes = series(measured, name, way)
+            right.plot(
+                [at for at, _ in sizes], [value for _, value in sizes], style, color=colour, label=f"{name}, {label}"
+            )
+    left.set_ylim(0, 102)
+    left.set_title("requests that somebody answered")
+    left.set_ylabel("%")
+    right.set_yscale("log")
+    right.set_title("size of caches, in events")
+    for axes in (left, right):
+        axes.set_xlabel("seconds")
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+
+
+def series(measured: Sequence[Measured], name: str, way: str) -> list[tuple[int, float]]:
+    prefix = f"{name}, span "
+    found = [each for each in measured if each.figure.startswith(prefix) and each.group == way]
+    return sorted((SPAN * int(each.figure.removeprefix(prefix)), each.value) for each in found)
+
+
+E16 = Experiment(
+    id="transport/E16",
+    title="A cache that adapts",
+    question=(
+        "Who keeps how many events to repair the losses of others? Each receiver follows how fast events come, how "
+        "late requests are, and whether it is the one who repairs. Do requests find somebody who has the event, though "
+        "most keep next to nothing?"
+    ),
+    source="Transport for best-effort content-based networks, section 4.4.4; specification transport.md 4.2",
+    run=RUN,
+    sweep=SWEEP,
+    variants=VARIANTS,
+    scales=SCALES,
+    figures=figures,
+    claims=(
+        Claim(
+            figure="hit ratio",
+            says="requests that somebody answered, after 10 s",
+            published="rises in the first seconds, then stable",
+            unit="share",
+            groups=(EVERYBODY_WAY,),
+            band=Band(low=0.9),
+            requirement="T-112",
+        ),
+        Claim(
+            figure="mean K",
+            says="mean size of a cache after 10 s; K_min is 5",
+            published="close to K_min",
+            groups=(EVERYBODY_WAY,),
+            band=Band(high=3.0 * CACHE_MIN),
+            requirement="T-112",
+        ),
+        Claim(
+            figure="hit ratio",
+            says="the same where publishers do not answer",
+            published="not told apart",
+            unit="share",
+            groups=(RECEIVERS_WAY,),
+        ),
+        Claim(figure="mean K", says="mean size of a cache there", published="close to K_min", groups=(RECEIVERS_WAY,)),
+        Claim(
+            figure="hit ratio of look-ups",
+            says="look-ups of an event that was there once and still is",
+            published="not given",
+            unit="share",
+        ),
+        Claim(figure="largest K", says="largest cache after 10 s; K_max is 300", published="follows the rate"),
+    ),
+    plot=plot,
+)
