@@ -11,7 +11,8 @@ import msgspec
 from bench.brokers.content import Sample
 from bench.brokers.servers import MOSQUITTO, NATS, REDIS, TIDINGS
 from tidings.protocols.access.messages import Attach, Attached
-from tidings.protocols.delivery.messages import Advertise, Publish, Receipt, Subscribe, Taken
+from tidings.protocols.delivery.messages import Advertise, Publish, Subscribe, Taken
+from tidings.pubsub.client import Receipt
 from tidings.wire.frames import FrameReader, frame
 from tidings.wire.handshake import Heartbeat, hello
 from tidings.wire.registry import decode, encode

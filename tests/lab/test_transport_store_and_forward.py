@@ -17,8 +17,8 @@ from tidings.machine.effects import Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
-from tidings.protocols.delivery.messages import Accepted
 from tidings.protocols.routing.drp.messages import Directed, LinkState
+from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.requests import Publish
 from tidings.pubsub.signals import NeighbourUp

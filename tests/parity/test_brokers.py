@@ -13,7 +13,9 @@ from tidings.net import Host
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import AccessParams, GuestParams
-from tidings.protocols.delivery.session.items import (
+from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.routing.params import RoutingParams
+from tidings.pubsub.client import (
     Arrived,
     CloseSubscription,
     Confirmed,
@@ -21,8 +23,6 @@ from tidings.protocols.delivery.session.items import (
     OpenSubscription,
     PublishBatch,
 )
-from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.publications import encode_head
 
 BROKERS = {"a": ("b",), "b": ("c",), "c": ()}

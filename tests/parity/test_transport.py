@@ -13,17 +13,10 @@ from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.carried.client import CarriedClient
 from tidings.nodes.carried.items import Carried
 from tidings.protocols.access.params import AccessParams, GuestParams
-from tidings.protocols.delivery.session.items import (
-    Arrived,
-    Confirmed,
-    OpenAdvertisement,
-    OpenSubscription,
-    PublishBatch,
-    Took,
-)
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
+from tidings.pubsub.client import Arrived, Confirmed, OpenAdvertisement, OpenSubscription, PublishBatch, Took
 from tidings.pubsub.publications import encode_head
 from tidings.trace.writers import RingBuffer
 

@@ -23,18 +23,10 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.messages import (
-    Advertise,
-    Delivery,
-    Publish,
-    Receipt,
-    Refusal,
-    Subscribe,
-    Taken,
-    Unsubscribe,
-)
+from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Refusal, Subscribe, Taken, Unsubscribe
 from tidings.protocols.routing.params import ReductionName, RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.client import Receipt
 from tidings.pubsub.publications import event_of
 from tidings.pubsub.signals import ClientUp, Forward, Known, Matched, NeighbourUp
 from tidings.wire import decode, encode

@@ -25,18 +25,10 @@ from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.extents import within, without
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.sieve import Sieve
-from tidings.protocols.delivery.messages import (
-    Accepted,
-    Advertise,
-    Fetch,
-    Fetched,
-    Look,
-    Marks,
-    Publish,
-    Refusal,
-)
+from tidings.protocols.delivery.messages import Advertise, Fetch, Look, Publish, Refusal
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.client import Accepted, Fetched, Marks
 from tidings.pubsub.publications import decode_head, encode_head
 from tidings.pubsub.signals import ClientDown, ClientUp
 

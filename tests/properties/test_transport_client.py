@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from tests.unit.transport.carried import Desk, Other, items, sent
 from tidings.nodes.carried.items import Carried, Modes
-from tidings.protocols.delivery.messages import Delivery, Fetch, Fetched, Look, Marks, Missed
-from tidings.protocols.delivery.session.items import Arrived, Took
+from tidings.protocols.delivery.messages import Delivery, Fetch, Look
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.formats import Repair
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
+from tidings.pubsub.client import Arrived, Fetched, Marks, Missed, Took
 from tidings.pubsub.publications import encode_head
 
 PARAMS = TransportParams(record=2, is_reliable=True, recovery=RecoveryParams(rounds_max=1, distance_first=0.01))

@@ -22,17 +22,10 @@ from tidings.model.errors import UsageError
 from tidings.nodes.broker import BrokerParams
 from tidings.protocols.delivery.edge.edge import Close, Closed
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.session.items import (
-    Arrived,
-    Begun,
-    Confirmed,
-    OpenAdvertisement,
-    OpenSubscription,
-    PublishBatch,
-)
 from tidings.protocols.routing.messages import AdvertisementAdded, Installed, TablesBegun, TablesTold
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.client import Arrived, Begun, Confirmed, OpenAdvertisement, OpenSubscription, PublishBatch
 from tidings.pubsub.signals import NeighbourUp
 from tidings.sim.library.brokers import brokers, cast_brokers, client_of, with_clients
 from tidings.sim.network.latency import Constant

@@ -11,16 +11,8 @@ from tidings.protocols.delivery.edge.acceptance import NO_ADVERTISEMENT
 from tidings.protocols.delivery.edge.edge import CLOSING, NOT_A_CLIENT, Close, Closed
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import NOT_SAVED, UNREADABLE
-from tidings.protocols.delivery.messages import (
-    Accepted,
-    Advertise,
-    Declined,
-    Publish,
-    Receipt,
-    Refusal,
-    Subscribe,
-    Unadvertise,
-)
+from tidings.protocols.delivery.messages import Advertise, Publish, Refusal, Subscribe, Unadvertise
+from tidings.pubsub.client import Accepted, Declined, Receipt
 from tidings.pubsub.publications import PUBLICATION_BYTES_MAX
 from tidings.pubsub.signals import Forward, Offer, Unoffer
 

@@ -19,17 +19,9 @@ from tidings.protocols.delivery.baselines import (
     PlainParams,
     PlainSession,
 )
-from tidings.protocols.delivery.messages import (
+from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Subscribe, Taken, Unsubscribe
+from tidings.pubsub.client import (
     Accepted,
-    Advertise,
-    Delivery,
-    Publish,
-    Receipt,
-    Subscribe,
-    Taken,
-    Unsubscribe,
-)
-from tidings.protocols.delivery.session.items import (
     Arrived,
     Begun,
     CloseSubscription,
@@ -38,6 +30,7 @@ from tidings.protocols.delivery.session.items import (
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
+    Receipt,
 )
 from tidings.pubsub.signals import PeerDown, PeerUp
 

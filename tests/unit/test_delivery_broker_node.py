@@ -10,9 +10,10 @@ from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.messages import Attach, Attached
 from tidings.protocols.delivery.edge.edge import Close
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Receipt
+from tidings.protocols.delivery.messages import Advertise, Delivery, Publish
 from tidings.protocols.inspection.rows import EventRow, PublisherRow, QueueRow
 from tidings.protocols.routing.params import RoutingParams
+from tidings.pubsub.client import Receipt
 from tidings.pubsub.signals import NeighbourUp
 
 

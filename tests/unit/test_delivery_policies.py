@@ -7,7 +7,8 @@ from tidings.machine.effects import Disconnect
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, QUEUE_FULL
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, NOT_UNDER_WAY
-from tidings.protocols.delivery.messages import Missed, Reference, Taken
+from tidings.protocols.delivery.messages import Reference, Taken
+from tidings.pubsub.client import Missed
 from tidings.pubsub.publications import BATCH_BYTES_MAX
 
 

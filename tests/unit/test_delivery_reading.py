@@ -17,21 +17,17 @@ from tidings.protocols.delivery.edge.readings import OLD_ANSWER, ORIGINS_MAX
 from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
 from tidings.protocols.delivery.messages import (
     EXTENTS_MAX,
-    MARKS_MAX,
-    OFFERS_MAX,
-    Accepted,
     Advertise,
     Fetch,
-    Fetched,
     FetchedFar,
     FetchFar,
     Look,
     LookFar,
-    Marks,
     MarksFar,
     Publish,
     Refusal,
 )
+from tidings.pubsub.client import MARKS_MAX, OFFERS_MAX, Accepted, Fetched, Marks
 from tidings.pubsub.publications import BATCH_BYTES_MAX, encode_head
 from tidings.wire import encode
 from tidings.wire.frames import FRAME_BYTES_MAX

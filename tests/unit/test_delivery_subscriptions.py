@@ -23,15 +23,8 @@ from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
 from tidings.protocols.delivery.edge.fetching import FORGOTTEN, OLD_ANSWER, TOO_LONG
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION
-from tidings.protocols.delivery.messages import (
-    Delivery,
-    Missed,
-    Receipt,
-    Reference,
-    Refusal,
-    Subscribe,
-    Unsubscribe,
-)
+from tidings.protocols.delivery.messages import Delivery, Reference, Refusal, Subscribe, Unsubscribe
+from tidings.pubsub.client import Missed, Receipt
 from tidings.pubsub.signals import Matched, Settled, Unwant, Want
 
 # Installed.

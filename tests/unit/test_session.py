@@ -11,32 +11,14 @@ from tidings.machine.inputs import Fired, Received
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import (
-    PUBLISHERS_MAX,
-    Accepted,
     Advertise,
-    Declined,
     Delivery,
-    Missed,
     Publish,
-    Receipt,
     Refusal,
     Subscribe,
     Taken,
     Unadvertise,
     Unsubscribe,
-)
-from tidings.protocols.delivery.session.items import (
-    Arrived,
-    Begun,
-    CloseAdvertisement,
-    CloseSubscription,
-    Confirmed,
-    Ended,
-    Failed,
-    OpenAdvertisement,
-    OpenSubscription,
-    PublishBatch,
-    Took,
 )
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.session import (
@@ -49,6 +31,24 @@ from tidings.protocols.delivery.session.session import (
     Session,
 )
 from tidings.protocols.delivery.session.standing import CLOSED, NO_SUCH, NOT_ASKED, TOO_MANY
+from tidings.pubsub.client import (
+    PUBLISHERS_MAX,
+    Accepted,
+    Arrived,
+    Begun,
+    CloseAdvertisement,
+    CloseSubscription,
+    Confirmed,
+    Declined,
+    Ended,
+    Failed,
+    Missed,
+    OpenAdvertisement,
+    OpenSubscription,
+    PublishBatch,
+    Receipt,
+    Took,
+)
 from tidings.pubsub.publications import PUBLICATIONS_MAX
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 from tidings.wire import encode

@@ -11,33 +11,27 @@ from tidings.machine.effects import Deliver, Drop, Effect, Send
 from tidings.machine.inputs import Received
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
-from tidings.protocols.delivery.messages import (
+from tidings.protocols.delivery.messages import Advertise, Fetch, Look, Publish, Refusal
+from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.delivery.session.reading import PARTS_MAX, TOO_LONG
+from tidings.protocols.delivery.session.session import Session
+from tidings.protocols.delivery.session.standing import NOT_ASKED, TOO_MANY
+from tidings.pubsub.client import (
     Accepted,
-    Advertise,
-    Fetch,
-    Fetched,
-    Look,
-    Marks,
-    Publish,
-    Receipt,
-    Refusal,
-)
-from tidings.protocols.delivery.session.items import (
     Begun,
     Failed,
+    Fetched,
     HistoryRead,
+    Marks,
     MarksRead,
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
     ReadHistory,
     ReadMarks,
+    Receipt,
     StopReading,
 )
-from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.delivery.session.reading import PARTS_MAX, TOO_LONG
-from tidings.protocols.delivery.session.session import Session
-from tidings.protocols.delivery.session.standing import NOT_ASKED, TOO_MANY
 from tidings.pubsub.signals import PeerDown, PeerUp
 
 UP, DOWN = PeerUp("b", 1), PeerDown("b", 1, "broken")

@@ -6,8 +6,7 @@ import pytest
 
 from tidings.machine.effects import Deliver
 from tidings.nodes.carried.items import Carried
-from tidings.protocols.delivery.messages import Accepted
-from tidings.protocols.delivery.session.items import Arrived, PublishBatch
+from tidings.pubsub.client import Accepted, Arrived, PublishBatch
 from tidings.pubsub.publications import encode_head
 from tidings.trace.batches import UNREADABLE
 from tidings.trace.reading import read_trace

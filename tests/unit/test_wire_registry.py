@@ -20,6 +20,7 @@ from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.drp import messages as drp
 from tidings.protocols.teaching.gossip import Digest, Repair, Request
 from tidings.protocols.teaching.ping import Echo, Probe
+from tidings.pubsub import client
 from tidings.pubsub.publications import Publications
 from tidings.wire import REGISTRY, decode, encode
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello
@@ -127,17 +128,17 @@ EXAMPLES: list[tuple[Message, str]] = [
     (delivery.Publish(1, 7, True, (b"\x80",), (b"x",)), "0404950107c391c4018091c40178"),
     (delivery.Taken(1, 3), "0405920103"),
     (
-        delivery.Receipt("subscribe", 1, ("a",), 1, 2.5, "a = 1"),
+        client.Receipt("subscribe", 1, ("a",), 1, 2.5, "a = 1"),
         "041096a97375627363726962650191a16101cb4004000000000000a561203d2031",
     ),
     (delivery.Refusal("publish", 7, "no", False), "041194a77075626c69736807a26e6fc2"),
-    (delivery.Accepted(7), "04129107"),
-    (delivery.Declined((8, 9), "no"), "041392920809a26e6f"),
+    (client.Accepted(7), "04129107"),
+    (client.Declined((8, 9), "no"), "041392920809a26e6f"),
     (
         delivery.Delivery("p", 2.5, (7,), (b"\x80",), (b"x",), ((1, 2),)),
         "041496a170cb4004000000000000910791c4018091c4017891920102",
     ),
-    (delivery.Missed(1, "p", 0, "gone"), "04159401a17000a4676f6e65"),
+    (client.Missed(1, "p", 0, "gone"), "04159401a17000a4676f6e65"),
     (
         delivery.Reference("c", 1, 2, "a = 1", (("p/1", 7), ("q/1", None)), None, "", 9, ("a",)),
         "042099a1630102a561203d20319292a3702f310792a3712f31c0c0a00991a161",
@@ -151,11 +152,11 @@ EXAMPLES: list[tuple[Message, str]] = [
     (delivery.Look(1, "a = 1"), "04069201a561203d2031"),
     (delivery.Fetch(1, "a = 1", "p", 7, None, 9, 100), "04079701a561203d2031a17007c00964"),
     (
-        delivery.Marks(1, (("p", 2, 9),), ("a = 1",), ("q",), True),
+        client.Marks(1, (("p", 2, 9),), ("a = 1",), ("q",), True),
         "041695019193a170020991a561203d203191a171c3",
     ),
     (
-        delivery.Fetched(1, 9, False, True, (2.5,), (7,), (b"\x80",), (b"x",)),
+        client.Fetched(1, 9, False, True, (2.5,), (7,), (b"\x80",), (b"x",)),
         "0417980109c2c391cb4004000000000000910791c4018091c40178",
     ),
     (delivery.LookFar(1, ("p/1@b",), ("a",)), "0422930191a5702f31406291a161"),

@@ -22,7 +22,7 @@ from tidings.cli.spans import read_instant
 from tidings.net.client.client import QUEUE_MAX, Client
 from tidings.net.client.connecting import Connecting
 from tidings.net.client.subscription import Delivered, Subscription
-from tidings.protocols.delivery.messages import Policy
+from tidings.pubsub.client import Policy
 
 SHOWN_MAX = 20
 """Events in the table; older ones make room."""

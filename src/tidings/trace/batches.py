@@ -16,7 +16,7 @@ from tidings.machine.effects import Deliver
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.nodes.carried.items import Carried
-from tidings.protocols.delivery.session.items import Arrived, PublishBatch
+from tidings.pubsub.client import Arrived, PublishBatch
 from tidings.pubsub.publications import BadPublication, event_of
 from tidings.trace.describing import describe_event, key_text
 from tidings.trace.record import Record

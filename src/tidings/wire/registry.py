@@ -12,6 +12,7 @@ from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.drp import messages as drp
 from tidings.protocols.teaching import gossip, ping
+from tidings.pubsub import client
 from tidings.pubsub.publications import Publications, decode_event, encode_event
 from tidings.wire.codec import Registry
 from tidings.wire.frames import OPENING_BYTES_MAX
@@ -54,14 +55,14 @@ REGISTRY.add(0x0404, delivery.Publish)
 REGISTRY.add(0x0405, delivery.Taken)
 REGISTRY.add(0x0406, delivery.Look)
 REGISTRY.add(0x0407, delivery.Fetch)
-REGISTRY.add(0x0410, delivery.Receipt)
+REGISTRY.add(0x0410, client.Receipt)
 REGISTRY.add(0x0411, delivery.Refusal)
-REGISTRY.add(0x0412, delivery.Accepted)
-REGISTRY.add(0x0413, delivery.Declined)
+REGISTRY.add(0x0412, client.Accepted)
+REGISTRY.add(0x0413, client.Declined)
 REGISTRY.add(0x0414, delivery.Delivery)
-REGISTRY.add(0x0415, delivery.Missed)
-REGISTRY.add(0x0416, delivery.Marks)
-REGISTRY.add(0x0417, delivery.Fetched)
+REGISTRY.add(0x0415, client.Missed)
+REGISTRY.add(0x0416, client.Marks)
+REGISTRY.add(0x0417, client.Fetched)
 REGISTRY.add(0x0420, delivery.Reference)
 REGISTRY.add(0x0421, delivery.History)
 REGISTRY.add(0x0422, delivery.LookFar)

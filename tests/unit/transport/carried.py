@@ -10,12 +10,12 @@ from tidings.nodes.carried.client import CarriedClient
 from tidings.nodes.carried.items import Modes, OpenCarried
 from tidings.protocols.access.messages import Attached
 from tidings.protocols.access.params import GuestParams
-from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Receipt, Subscribe
-from tidings.protocols.delivery.session.items import OpenAdvertisement, OpenSubscription, PublishBatch
+from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.publishing import Publishing
+from tidings.pubsub.client import OpenAdvertisement, OpenSubscription, PublishBatch, Receipt
 from tidings.pubsub.publications import encode_head
 
 ORDERED = TransportParams()

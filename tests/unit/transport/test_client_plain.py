@@ -19,13 +19,13 @@ from tidings.nodes.carried.client import CarriedClient
 from tidings.nodes.carried.items import Modes
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
-from tidings.protocols.delivery.session.items import Arrived
 from tidings.protocols.transport.codec import DATA_FIRST, decode_data, encode_control
 from tidings.protocols.transport.entries import BadHeader
 from tidings.protocols.transport.formats import EchoRequest, Repair
 from tidings.protocols.transport.marking import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.plain import body_of, has_marks, take_off
+from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import encode_head
 
 

@@ -24,8 +24,7 @@ from tidings.nodes.carried.items import Modes, RoomMade
 from tidings.nodes.carried.publishing import WITHHELD
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
-from tidings.protocols.delivery.messages import Accepted, Advertise, Declined, Publish, Refusal, Subscribe
-from tidings.protocols.delivery.session.items import Begun, Confirmed, Failed, OpenAdvertisement, PublishBatch
+from tidings.protocols.delivery.messages import Advertise, Publish, Refusal, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.session import WINDOW_FULL
 from tidings.protocols.delivery.session.standing import NO_SUCH
@@ -35,6 +34,7 @@ from tidings.protocols.transport.formats import Feedback, Report
 from tidings.protocols.transport.marking import TO, Kind, head_of, unmark
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import Configure
+from tidings.pubsub.client import Accepted, Begun, Confirmed, Declined, Failed, OpenAdvertisement, PublishBatch
 from tidings.pubsub.publications import encode_head
 from tidings.wire import encode
 

@@ -11,28 +11,7 @@ from tidings.nodes.carried.items import Carried, Modes, SetModes
 from tidings.nodes.carried.mending import HOLES_MAX, TRIES_MAX
 from tidings.nodes.carried.recalling import NOTHING_THERE, PAGES_MAX, READINGS_MAX, WAITING_MAX, Recalls
 from tidings.nodes.carried.receiving import GIVEN_MAX, Ledger, Packing, contents_of
-from tidings.protocols.delivery.messages import (
-    Delivery,
-    Fetch,
-    Fetched,
-    Look,
-    Marks,
-    Missed,
-    Refusal,
-    Subscribe,
-    Taken,
-    Unsubscribe,
-)
-from tidings.protocols.delivery.session.items import (
-    Arrived,
-    CloseSubscription,
-    Ended,
-    HistoryRead,
-    OpenSubscription,
-    ReadHistory,
-    ReadMarks,
-    Took,
-)
+from tidings.protocols.delivery.messages import Delivery, Fetch, Look, Refusal, Subscribe, Taken, Unsubscribe
 from tidings.protocols.inspection.messages import TransportReport
 from tidings.protocols.inspection.rows import TransportRow
 from tidings.protocols.transport.codec import decode_data, encode_control
@@ -40,6 +19,19 @@ from tidings.protocols.transport.formats import Repair
 from tidings.protocols.transport.marking import OF, Kind, head_of, mark
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
 from tidings.protocols.transport.signals import Content, Handed, Quality, Recall, Recalled
+from tidings.pubsub.client import (
+    Arrived,
+    CloseSubscription,
+    Ended,
+    Fetched,
+    HistoryRead,
+    Marks,
+    Missed,
+    OpenSubscription,
+    ReadHistory,
+    ReadMarks,
+    Took,
+)
 from tidings.pubsub.publications import encode_head
 
 STREAM = ("pub", 7)

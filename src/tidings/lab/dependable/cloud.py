@@ -36,16 +36,8 @@ from tidings.protocols.access.guest import Guest
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.delivery.baselines import PlainParams, PlainSession
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.messages import Receipt
-from tidings.protocols.delivery.session.items import (
-    Arrived,
-    Begun,
-    Confirmed,
-    OpenAdvertisement,
-    OpenSubscription,
-    PublishBatch,
-)
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.pubsub.client import Arrived, Begun, Confirmed, OpenAdvertisement, OpenSubscription, PublishBatch, Receipt
 from tidings.pubsub.publications import encode_head
 from tidings.sim.network.latency import Matrix
 from tidings.sim.network.rule import Rule

@@ -51,10 +51,10 @@ from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.delivery.session.items import Arrived
 from tidings.protocols.routing.drp.messages import Directed
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.requests import Publish
 from tidings.pubsub.signals import Forward, Matched, NeighbourUp, Want

@@ -9,8 +9,7 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.net.client.publishing import Heads
 from tidings.net.errors import Closed, Refused
-from tidings.protocols.delivery.messages import Receipt
-from tidings.protocols.delivery.session.items import CloseAdvertisement, OpenAdvertisement
+from tidings.pubsub.client import CloseAdvertisement, OpenAdvertisement, Receipt
 
 EVERYTHING = "TRUE"
 

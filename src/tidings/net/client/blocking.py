@@ -29,10 +29,10 @@ from tidings.net.client.reading import PAGE_PUBLICATIONS, Marks, Stored
 from tidings.net.client.subscription import Delivered, SubscriptionCounts, SubscriptionReceipt
 from tidings.net.client.subscription import Subscription as AsyncSubscription
 from tidings.net.errors import Closed
-from tidings.protocols.delivery.messages import Guarantee, Policy, Receipt
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Quality
 from tidings.protocols.transport.views import TransportState
+from tidings.pubsub.client import Guarantee, Policy, Receipt
 
 if TYPE_CHECKING:
     from tidings.net.client.carrying import Ordered

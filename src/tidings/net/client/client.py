@@ -39,24 +39,29 @@ from tidings.net.errors import ClientError, Closed, NotConfirmed, NotPermitted, 
 from tidings.net.host import Host
 from tidings.nodes.carried.items import Carried
 from tidings.nodes.client import ClientNode
-from tidings.protocols.delivery.messages import Accepted, Declined, Guarantee, Missed, Policy, Receipt
-from tidings.protocols.delivery.session.items import (
-    Arrived,
-    Begun,
-    CloseSubscription,
-    Confirmed,
-    Ended,
-    Failed,
-    HistoryRead,
-    MarksRead,
-    OpenSubscription,
-    Took,
-)
 from tidings.protocols.delivery.session.session import TOO_SLOW
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.plain import has_marks, take_off
 from tidings.protocols.transport.signals import Quality
 from tidings.protocols.transport.views import TransportState
+from tidings.pubsub.client import (
+    Accepted,
+    Arrived,
+    Begun,
+    CloseSubscription,
+    Confirmed,
+    Declined,
+    Ended,
+    Failed,
+    Guarantee,
+    HistoryRead,
+    MarksRead,
+    Missed,
+    OpenSubscription,
+    Policy,
+    Receipt,
+    Took,
+)
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 if TYPE_CHECKING:

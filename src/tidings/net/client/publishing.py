@@ -22,10 +22,9 @@ from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.errors import ClientError, Refused
 from tidings.nodes.carried.publishing import Sendings
-from tidings.protocols.delivery.messages import Declined, Receipt
-from tidings.protocols.delivery.session.items import PublishBatch
 from tidings.protocols.delivery.session.publishing import Publishing
 from tidings.protocols.transport.marking import RESERVED
+from tidings.pubsub.client import Declined, PublishBatch, Receipt
 from tidings.pubsub.publications import PUBLICATION_BYTES_MAX, encode_head
 
 BATCH_PUBLICATIONS = 256

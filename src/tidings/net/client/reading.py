@@ -27,8 +27,8 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.net.client.subscription import Delivered
 from tidings.net.client.tickets import Tickets
-from tidings.protocols.delivery.session.items import HistoryRead, MarksRead, ReadHistory, ReadMarks, StopReading
 from tidings.protocols.transport.plain import has_marks, take_off
+from tidings.pubsub.client import HistoryRead, MarksRead, ReadHistory, ReadMarks, StopReading
 
 PAGE_PUBLICATIONS = 4096
 """Publications of a page at most; their bytes, and how long a broker may look for them, bound it too."""

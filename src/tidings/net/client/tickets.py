@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any
 
 from tidings.net.errors import ClientError, NotConfirmed, NotPermitted, NotReachable, Refused
-from tidings.protocols.delivery.session.items import Begun, Confirmed, Failed, HistoryRead, MarksRead
 from tidings.protocols.delivery.session.session import RECEIPT_LOST
+from tidings.pubsub.client import Begun, Confirmed, Failed, HistoryRead, MarksRead
 
 NOT_PERMITTED = "not permitted"
 """How the reason of a refusal begins that concerns who we are."""

@@ -16,16 +16,16 @@ from collections.abc import Hashable, Sequence
 from tidings.machine.effects import Drop, Effect
 from tidings.model.language.parser import parse
 from tidings.nodes.carried.items import Own
-from tidings.protocols.delivery.messages import Receipt
-from tidings.protocols.delivery.session.items import (
+from tidings.protocols.transport.marking import MARK, Kind
+from tidings.protocols.transport.signals import Ask, Emit
+from tidings.pubsub.client import (
     CloseAdvertisement,
     CloseSubscription,
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
+    Receipt,
 )
-from tidings.protocols.transport.marking import MARK, Kind
-from tidings.protocols.transport.signals import Ask, Emit
 
 CONTROL = parse(f"{MARK} != '{Kind.DATA.value}'")
 WAITING_MAX = 256

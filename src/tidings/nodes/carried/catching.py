@@ -10,12 +10,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.nodes.carried.recalling import Recalls
 from tidings.nodes.carried.receiving import Ledger, contents_of
-from tidings.protocols.delivery.session.items import Arrived
 from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.marking import DATA_TAIL, NAME_BYTES
 from tidings.protocols.transport.ordering.stream import REPEATED, TOO_OLD
 from tidings.protocols.transport.signals import Caught, Content, Handed
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.client import Arrived
 
 CAME_BEFORE = (REPEATED, TOO_OLD)
 """Why the transport drops what the session has not delivered to this subscription before."""

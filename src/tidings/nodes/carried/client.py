@@ -52,20 +52,6 @@ from tidings.nodes.carried.receiving import BROUGHT, Ledger, Packing
 from tidings.nodes.carried.telling import TELL_PERIOD, Telling
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
-from tidings.protocols.delivery.messages import Accepted, Declined, Missed
-from tidings.protocols.delivery.session.items import (
-    Arrived,
-    Begun,
-    CloseSubscription,
-    Confirmed,
-    Ended,
-    Failed,
-    HistoryRead,
-    MarksRead,
-    OpenSubscription,
-    PublishBatch,
-    Took,
-)
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.formats import HEADER_BYTES
 from tidings.protocols.transport.marking import DATA_TAIL, Kind
@@ -87,6 +73,22 @@ from tidings.protocols.transport.signals import (
 )
 from tidings.protocols.transport.transport import TransportNode
 from tidings.protocols.transport.views import TransportState, state_of
+from tidings.pubsub.client import (
+    Accepted,
+    Arrived,
+    Begun,
+    CloseSubscription,
+    Confirmed,
+    Declined,
+    Ended,
+    Failed,
+    HistoryRead,
+    MarksRead,
+    Missed,
+    OpenSubscription,
+    PublishBatch,
+    Took,
+)
 from tidings.pubsub.signals import PeerUp
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Hashable
 import msgspec
 
 from tidings.machine.effects import Effect
-from tidings.protocols.delivery.session.items import OpenSubscription
 from tidings.protocols.transport.signals import Way
+from tidings.pubsub.client import OpenSubscription
 
 
 class Modes(msgspec.Struct, frozen=True):

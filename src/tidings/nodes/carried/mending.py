@@ -23,13 +23,12 @@ import msgspec
 from tidings.machine.effects import Effect, SetTimer
 from tidings.nodes.carried.items import Hear, Own
 from tidings.nodes.client import ClientNode
-from tidings.protocols.delivery.messages import Fetched, Missed
-from tidings.protocols.delivery.session.items import MarksRead, ReadHistory, ReadMarks
 from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.entries import BadHeader
 from tidings.protocols.transport.marking import Kind, unmark
 from tidings.protocols.transport.signals import Content, Recovered
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.client import Fetched, MarksRead, Missed, ReadHistory, ReadMarks
 
 WAIT_FIRST = 1.0
 """Seconds until the first look: caches of others are nearer than histories, and come first."""

@@ -13,12 +13,11 @@ from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.nodes.carried.items import Hear, Own, RoomMade
 from tidings.nodes.carried.publishing import WITHHELD, Sending, Sendings
 from tidings.nodes.client import ClientNode
-from tidings.protocols.delivery.messages import Receipt
-from tidings.protocols.delivery.session.items import Confirmed, Failed, PublishBatch
 from tidings.protocols.delivery.session.session import WINDOW_FULL
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.signals import Emit, Outgoing, PublishEvent
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.client import Confirmed, Failed, PublishBatch, Receipt
 from tidings.pubsub.publications import BadPublication
 
 

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tidings.protocols.delivery.session.items import PublishBatch, Ticket
 from tidings.protocols.delivery.session.publishing import Publishing
 from tidings.protocols.transport.signals import Emit
+from tidings.pubsub.client import PublishBatch, Ticket
 
 BACKLOG_MAX = 16_384
 """Events with a header that wait for the session's window: as many as that window holds by default."""

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 import msgspec
 
 from tidings.nodes.carried.items import Own
-from tidings.protocols.delivery.messages import PUBLISHERS_MAX, Fetched
-from tidings.protocols.delivery.session.items import ReadHistory
 from tidings.protocols.transport.signals import Content, Recall, Recalled
+from tidings.pubsub.client import PUBLISHERS_MAX, Fetched, ReadHistory
 
 READINGS_MAX = 8
 WAITING_MAX = 256

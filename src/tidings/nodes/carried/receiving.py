@@ -17,8 +17,8 @@ from itertools import repeat
 
 from tidings.machine.effects import Deliver, Effect
 from tidings.nodes.carried.items import Carried
-from tidings.protocols.delivery.session.items import Arrived, Took
 from tidings.protocols.transport.signals import Content, Handed, Stream, Way
+from tidings.pubsub.client import Arrived, Took
 
 GIVEN_MAX = 8192
 """Repaired events that are remembered, twice the window of numbers in which the transport knows repetitions."""

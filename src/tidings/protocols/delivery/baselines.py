@@ -8,7 +8,7 @@ nothing for it. An application that needs more has two means, and `PlainSession`
     discard     of what arrives, publications that were accepted before the time asked for, or that are not behind the
                 given numbers, are thrown away. What the network did not send cannot be made up.
 
-It takes the place of `Session` behind the same requests and answers (`session/items.py`), and subscribes without a
+It takes the place of `Session` behind the same requests and answers (`pubsub/client.py`), and subscribes without a
 guarantee. It does not outlive a connection: what was asked for is lost with it, as the plain system has it.
 
 State. For each subscription what was asked for and when; `kept`, the publications that do not count as acknowledged.
@@ -29,29 +29,21 @@ from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.messages import (
+from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Refusal, Subscribe, Taken, Unsubscribe
+from tidings.pubsub.client import (
     Accepted,
-    Advertise,
-    Declined,
-    Delivery,
-    Kind,
-    Missed,
-    Publish,
-    Receipt,
-    Refusal,
-    Subscribe,
-    Taken,
-    Unsubscribe,
-)
-from tidings.protocols.delivery.session.items import (
     Arrived,
     Begun,
     CloseSubscription,
     Confirmed,
+    Declined,
     Failed,
+    Kind,
+    Missed,
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
+    Receipt,
     Ticket,
 )
 from tidings.pubsub.signals import PeerDown, PeerUp

@@ -14,12 +14,22 @@ What is stored can also be read without subscribing (`edge/readings.py`): `Look`
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
-from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Real, Text
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+from tidings.machine.message import Count, FilterText, Message, Name, Real, Text
+from tidings.pubsub.client import (
+    MARKS_MAX,
+    PUBLISHERS_MAX,
+    Guarantee,
+    Kind,
+    Names,
+    OptionalName,
+    Policy,
+    Times,
+    check_columns,
+)
 from tidings.pubsub.publications import (
     PUBLICATIONS_MAX,
     Heads,
@@ -28,40 +38,21 @@ from tidings.pubsub.publications import (
     check_lengths,
 )
 
-PUBLISHERS_MAX = 4096
-"""Publishers whose position a subscription may name."""
-
 HOPS_MAX = 255
 """Brokers on the way from a subscriber's broker to a publisher's."""
 
 SUBSCRIPTIONS_MATCHED_MAX = 1000
 """Subscriptions of one client that one publication may match: all it may have."""
 
-MARKS_MAX = 300
-"""Publishers whose marks one message carries, so that it fits a frame."""
-
-OFFERS_MAX = 64
-"""Filters of advertisements that an answer names."""
-
 EXTENTS_MAX = 16
 """Extents that a broker names of what it stores, or lacks, of a publisher."""
 
-OptionalName = Annotated[str, Meta(max_length=255)]
 Positions = Annotated[tuple[tuple[Name, Count], ...], Meta(max_length=PUBLISHERS_MAX)]
 """Publishers, each with the number of its publication up to which we have everything."""
 Subscriptions = Annotated[tuple[Count, ...], Meta(max_length=SUBSCRIPTIONS_MATCHED_MAX)]
 Path = Annotated[tuple[Name, ...], Meta(max_length=HOPS_MAX)]
-Names = Annotated[tuple[Name, ...], Meta(max_length=MARKS_MAX)]
-Times = Annotated[tuple[Real, ...], Meta(max_length=PUBLICATIONS_MAX)]
 Extents = Annotated[tuple[tuple[Count, Count], ...], Meta(max_length=EXTENTS_MAX)]
 """Numbers of a publisher: those behind the first up to and including the second of each pair."""
-
-Guarantee = Literal["none", "installed", "reference"]
-"""none: whatever comes once the subscription is in place. installed: nothing before the receipt, everything after.
-reference: everything from a time (`since`) or behind given publications (`after`) on."""
-
-Policy = Literal["wait", "drop oldest", "drop newest", "disconnect"]
-Kind = Literal["subscribe", "unsubscribe", "advertise", "unadvertise", "publish", "read"]
 
 
 # From client to broker.
@@ -162,37 +153,12 @@ class Fetch(Message, frozen=True):
 # From broker to client.
 
 
-class Receipt(Message, frozen=True):
-    kind: Kind
-    number: Count
-    brokers: BrokerNames
-    brokers_count: Count
-    at: Real
-    """The time of day at the broker: from here on the guarantee holds."""
-    filter: Annotated[str, Meta(max_length=FILTER_TEXT_BYTES_MAX)]
-    """What was installed; narrower than what was asked for where the client's bound is narrower. Empty where there is
-    no filter."""
-
-
 class Refusal(Message, frozen=True):
     kind: Kind
     number: Count
     reason: Text
     may_retry: bool
     """Whether the same request may succeed later: it failed because the network did not carry it out in time."""
-
-
-class Accepted(Message, frozen=True):
-    """All publications up to this number are in the broker's hands, or were declined; the client may forget them."""
-
-    through: Count
-
-
-class Declined(Message, frozen=True):
-    """These publications are refused for good."""
-
-    numbers: Numbers
-    reason: Text
 
 
 class Delivery(Message, frozen=True):
@@ -210,49 +176,6 @@ class Delivery(Message, frozen=True):
         check_lengths(self.heads, self.payloads, self.numbers)
         if len(self.matched) not in (1, len(self.numbers)):
             raise ValueError("matched: one entry, or one for each publication")
-
-
-class Missed(Message, frozen=True):
-    """The broker could not give this subscription everything that it was promised, and why."""
-
-    subscription: Count
-    publisher: OptionalName
-    count: Count
-    """How many publications; 0 where that is not known."""
-    reason: Text
-
-
-class Marks(Message, frozen=True):
-    """What a `Look` found, in as many messages as it takes."""
-
-    number: Count
-    marks: Annotated[tuple[tuple[Name, Count, Count], ...], Meta(max_length=MARKS_MAX)]
-    """Publishers, each with the number up to which publications are no longer stored, and that of the last one that was
-    accepted (and saved, where it is saved)."""
-    offers: Annotated[tuple[FilterText, ...], Meta(max_length=OFFERS_MAX)]
-    """What is advertised of that, each filter once; in the first message."""
-    unreachable: Names
-    """Publishers whose brokers did not answer."""
-    is_last: bool
-
-
-class Fetched(Message, frozen=True):
-    """A page of what is stored."""
-
-    number: Count
-    through: Count
-    """The publisher's number up to which nothing that matches is left out."""
-    is_truncated: bool
-    """Whether something that was wanted is no longer stored."""
-    has_more: bool
-    """Whether there may be more, behind `through` and up to the number that was asked for."""
-    accepted_at: Times
-    numbers: Numbers
-    heads: Heads
-    payloads: Payloads
-
-    def __post_init__(self) -> None:
-        check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
 
 
 # Between brokers.
@@ -376,9 +299,3 @@ class FetchedFar(Message, frozen=True):
 
     def __post_init__(self) -> None:
         check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
-
-
-def check_columns(accepted_at: Times, heads: Heads, payloads: Payloads, numbers: Numbers) -> None:
-    check_lengths(heads, payloads, numbers)
-    if len(accepted_at) != len(numbers):
-        raise ValueError("as many times as numbers are needed")

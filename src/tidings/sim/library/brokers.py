@@ -26,19 +26,19 @@ from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.messages import Missed
-from tidings.protocols.delivery.session.items import (
+from tidings.protocols.delivery.session.params import SessionParams
+from tidings.pubsub.client import (
     Arrived,
     Begun,
     CloseSubscription,
     Confirmed,
     Failed,
+    Missed,
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
     Took,
 )
-from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.publications import encode_head, event_of
 from tidings.sim.checkers import Checker, Invariants, Problem
 from tidings.sim.drawing import FaultMix, draw_faults

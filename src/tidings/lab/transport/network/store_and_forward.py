@@ -30,10 +30,10 @@ from tidings.machine.node import Node
 from tidings.machine.streams import Stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.messages import Accepted
 from tidings.protocols.routing.drp.messages import HOPS_MAX, Directed, LinkState, Predicates
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.requests import Publish
 from tidings.sim.network.processing import Processing

@@ -29,7 +29,8 @@ from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request,
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
 from tidings.protocols.delivery.edge.sieve import FEW_HEADS
-from tidings.protocols.delivery.messages import Accepted, Advertise, Declined, Publish, Refusal, Unadvertise
+from tidings.protocols.delivery.messages import Advertise, Publish, Refusal, Unadvertise
+from tidings.pubsub.client import Accepted, Declined
 from tidings.pubsub.publications import (
     BATCH_BYTES_MAX,
     PIECE_OVERHEAD_BYTES_MAX,

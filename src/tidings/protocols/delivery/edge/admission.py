@@ -10,7 +10,8 @@ from tidings.protocols.delivery.edge.batches import behind, cut, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.streams import Stream, Subscription
-from tidings.protocols.delivery.messages import Delivery, Missed
+from tidings.protocols.delivery.messages import Delivery
+from tidings.pubsub.client import Missed
 from tidings.pubsub.publications import Publications
 
 NOT_ACTIVE = "the subscription is not active for this publisher yet"

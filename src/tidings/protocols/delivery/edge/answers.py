@@ -10,7 +10,8 @@ from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.extents import Extent, within, without
 from tidings.protocols.delivery.edge.inquiries import Mark
 from tidings.protocols.delivery.edge.pages import merged
-from tidings.protocols.delivery.messages import MARKS_MAX, Fetch, Fetched, FetchedFar, Marks
+from tidings.protocols.delivery.messages import Fetch, FetchedFar
+from tidings.pubsub.client import MARKS_MAX, Fetched, Marks
 from tidings.pubsub.publications import PUBLICATIONS_MAX
 
 

@@ -8,7 +8,7 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.messages import Kind
+from tidings.pubsub.client import Kind
 from tidings.pubsub.signals import ClientUp, Ticket
 
 if TYPE_CHECKING:

@@ -59,12 +59,10 @@ from tidings.protocols.delivery.messages import (
     FetchedFar,
     FetchFar,
     History,
-    Kind,
     Look,
     LookFar,
     MarksFar,
     Publish,
-    Receipt,
     Reference,
     Refusal,
     Subscribe,
@@ -72,6 +70,7 @@ from tidings.protocols.delivery.messages import (
     Unadvertise,
     Unsubscribe,
 )
+from tidings.pubsub.client import Kind, Receipt
 from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,

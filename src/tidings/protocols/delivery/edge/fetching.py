@@ -25,7 +25,8 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.references import References
 from tidings.protocols.delivery.edge.streams import Stream, Subscription
-from tidings.protocols.delivery.messages import PUBLISHERS_MAX, History, Missed, Reference
+from tidings.protocols.delivery.messages import History, Reference
+from tidings.pubsub.client import PUBLISHERS_MAX, Missed
 from tidings.pubsub.signals import AdvertisementId, Known, SubscriptionKey
 
 OLD_ANSWER = "answers a question that nobody waits for any more"

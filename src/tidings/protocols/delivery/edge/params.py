@@ -6,7 +6,8 @@ from typing import Literal
 import msgspec
 
 from tidings.model.errors import UsageError
-from tidings.protocols.delivery.messages import PUBLISHERS_MAX, SUBSCRIPTIONS_MATCHED_MAX
+from tidings.protocols.delivery.messages import SUBSCRIPTIONS_MATCHED_MAX
+from tidings.pubsub.client import PUBLISHERS_MAX
 from tidings.pubsub.publications import BATCH_BYTES_MAX
 
 MEBIBYTE = 1024 * 1024

@@ -28,7 +28,7 @@ from tidings.protocols.delivery.edge.history import NEVER, PublisherHistory, Sto
 from tidings.protocols.delivery.edge.numbers import Numbers, SavedPublisher, marks_of
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.sieve import Engine, Sieve
-from tidings.protocols.delivery.messages import Accepted
+from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
 

@@ -34,17 +34,8 @@ from tidings.protocols.delivery.edge.fetching import Fetching
 from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import origin_of
-from tidings.protocols.delivery.messages import (
-    MARKS_MAX,
-    OFFERS_MAX,
-    Fetch,
-    FetchedFar,
-    FetchFar,
-    Look,
-    LookFar,
-    MarksFar,
-    Refusal,
-)
+from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, Look, LookFar, MarksFar, Refusal
+from tidings.pubsub.client import MARKS_MAX, OFFERS_MAX
 from tidings.pubsub.signals import AdvertisementId, Known
 
 OLD_ANSWER = "answers a reading that nobody waits for any more"

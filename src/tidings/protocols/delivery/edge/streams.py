@@ -9,7 +9,8 @@ from tidings.protocols.delivery.edge.clients import Client
 from tidings.protocols.delivery.edge.history import NEVER
 from tidings.protocols.delivery.edge.outlet import Outlet
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.messages import Guarantee, History, Policy, Subscribe
+from tidings.protocols.delivery.messages import History, Subscribe
+from tidings.pubsub.client import Guarantee, Policy
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import SubscriptionKey
 

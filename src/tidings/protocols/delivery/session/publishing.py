@@ -14,7 +14,7 @@ from collections.abc import Container, Sequence
 import msgspec
 
 from tidings.protocols.delivery.messages import Publish
-from tidings.protocols.delivery.session.items import Ticket
+from tidings.pubsub.client import Ticket
 from tidings.pubsub.publications import pieces
 
 

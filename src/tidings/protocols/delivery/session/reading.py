@@ -6,17 +6,9 @@ so does a refusal, or the application that does not want it any longer.
 """
 
 from tidings.machine.effects import Deliver, Drop, Effect
-from tidings.protocols.delivery.messages import Fetch, Fetched, Look, Marks, Refusal
-from tidings.protocols.delivery.session.items import (
-    Begun,
-    Failed,
-    HistoryRead,
-    MarksRead,
-    ReadHistory,
-    ReadMarks,
-    Ticket,
-)
+from tidings.protocols.delivery.messages import Fetch, Look, Refusal
 from tidings.protocols.delivery.session.standing import NOT_ASKED, TOO_MANY, Send
+from tidings.pubsub.client import Begun, Failed, Fetched, HistoryRead, Marks, MarksRead, ReadHistory, ReadMarks, Ticket
 
 PARTS_MAX = 1024
 """Messages of which one answer may consist."""

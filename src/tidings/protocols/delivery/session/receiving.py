@@ -12,8 +12,8 @@ still held the subscription is not made again. So there are never more than two 
 
 from operator import lt
 
-from tidings.protocols.delivery.messages import PUBLISHERS_MAX, Receipt, Subscribe
-from tidings.protocols.delivery.session.items import OpenSubscription
+from tidings.protocols.delivery.messages import Subscribe
+from tidings.pubsub.client import PUBLISHERS_MAX, OpenSubscription, Receipt
 
 POSITIONS_BYTES_MAX = 512 * 1024
 """Positions that one message names: half a frame."""

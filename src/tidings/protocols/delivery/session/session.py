@@ -29,7 +29,7 @@ broker, once, as long as this process lives. Not guaranteed: anything for subscr
 there is no link; a receipt for publications that were accepted just before a break (the application hears `Failed`,
 though they are on their way). What a broker could not keep is told with `Missed`.
 
-The requests of the application and the answers it gets are in `items.py`.
+The requests of the application and the answers it gets are in `pubsub/client.py`.
 """
 
 from collections.abc import Callable
@@ -39,41 +39,33 @@ from typing import Any
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.messages import (
-    Accepted,
-    Advertise,
-    Declined,
-    Delivery,
-    Fetched,
-    Marks,
-    Missed,
-    Receipt,
-    Refusal,
-    Subscribe,
-    Taken,
-    Unadvertise,
-    Unsubscribe,
-)
-from tidings.protocols.delivery.session.items import (
-    Arrived,
-    Begun,
-    CloseAdvertisement,
-    CloseSubscription,
-    Confirmed,
-    Failed,
-    OpenAdvertisement,
-    OpenSubscription,
-    PublishBatch,
-    ReadHistory,
-    ReadMarks,
-    StopReading,
-    Took,
-)
+from tidings.protocols.delivery.messages import Advertise, Delivery, Refusal, Subscribe, Taken, Unadvertise, Unsubscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.publishing import Publishing, Receipts
 from tidings.protocols.delivery.session.reading import Readings
 from tidings.protocols.delivery.session.receiving import Receiving
 from tidings.protocols.delivery.session.standing import NO_SUCH, NOT_ASKED, Standing, Standings
+from tidings.pubsub.client import (
+    Accepted,
+    Arrived,
+    Begun,
+    CloseAdvertisement,
+    CloseSubscription,
+    Confirmed,
+    Declined,
+    Failed,
+    Fetched,
+    Marks,
+    Missed,
+    OpenAdvertisement,
+    OpenSubscription,
+    PublishBatch,
+    ReadHistory,
+    ReadMarks,
+    Receipt,
+    StopReading,
+    Took,
+)
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 NOT_OUR_BROKER = "comes from a node that does not serve us"

@@ -11,9 +11,9 @@ from random import Random
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.message import Message
-from tidings.protocols.delivery.messages import Kind, Receipt, Refusal
-from tidings.protocols.delivery.session.items import Begun, Confirmed, Ended, Failed, Ticket
+from tidings.protocols.delivery.messages import Refusal
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.pubsub.client import Begun, Confirmed, Ended, Failed, Kind, Receipt, Ticket
 
 NOT_ASKED = "answers what was not asked"
 TOO_MANY = "as many as are allowed are open already; close some"

@@ -1,0 +1,243 @@
+"""What an application and its client say to each other, whatever network is below.
+
+Requests go in as orders; each carries a `ticket` of the application's choice, and what the client delivers for it
+carries the same. First comes `Begun` with the number that the client gave it, at once; then, when the network has
+answered, `Confirmed` (`MarksRead` or `HistoryRead` for what is read) or `Failed`. Everything else that is delivered has
+no ticket: `Arrived`, and as they came from a broker `Accepted`, `Declined` and `Missed`; of links `PeerUp`, `PeerDown`
+and `TurnedAway` (`signals.py`).
+
+The session with a broker speaks these words (`protocols/delivery/session`), and so does whatever stands between it and
+an application, or in its place: the transport (`protocols/transport`), carriers that are no brokers of ours.
+"""
+
+from collections.abc import Hashable
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Real, Text
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+from tidings.pubsub.publications import PUBLICATIONS_MAX, Heads, Numbers, Payloads, check_lengths
+
+PUBLISHERS_MAX = 4096
+"""Publishers whose position a subscription may name."""
+
+MARKS_MAX = 300
+"""Publishers whose marks one message carries, so that it fits a frame."""
+
+OFFERS_MAX = 64
+"""Filters of advertisements that an answer names."""
+
+OptionalName = Annotated[str, Meta(max_length=255)]
+Names = Annotated[tuple[Name, ...], Meta(max_length=MARKS_MAX)]
+Times = Annotated[tuple[Real, ...], Meta(max_length=PUBLICATIONS_MAX)]
+
+Ticket = Hashable
+
+Guarantee = Literal["none", "installed", "reference"]
+"""none: whatever comes once the subscription is in place. installed: nothing before the receipt, everything after.
+reference: everything from a time (`since`) or behind given publications (`after`) on."""
+
+Policy = Literal["wait", "drop oldest", "drop newest", "disconnect"]
+Kind = Literal["subscribe", "unsubscribe", "advertise", "unadvertise", "publish", "read"]
+
+
+# Requests.
+
+
+class OpenSubscription(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    filter: str
+    guarantee: Guarantee = "installed"
+    since: float | None = None
+    after: tuple[tuple[str, int], ...] = ()
+    group: str = ""
+    policy: Policy = "wait"
+    queue_max: int = 10_000
+    window: int = 1024
+
+
+class CloseSubscription(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    number: int
+
+
+class OpenAdvertisement(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    filter: str
+
+
+class CloseAdvertisement(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    number: int
+
+
+class PublishBatch(msgspec.Struct, frozen=True):
+    """Events as bytes, side by side. With a ticket, `Confirmed` comes when they have reached the brokers of all who
+    want them; without one, only `Accepted` does."""
+
+    advertisement: int
+    heads: tuple[bytes, ...]
+    payloads: tuple[bytes, ...]
+    ticket: Ticket | None = None
+
+
+class Took(msgspec.Struct, frozen=True):
+    """The application took so many publications of a subscription out of our hands."""
+
+    subscription: int
+    count: int
+
+
+class ReadMarks(msgspec.Struct, frozen=True):
+    """How far have publishers come that may publish what the filter matches?"""
+
+    ticket: Ticket
+    filter: str
+
+
+class ReadHistory(msgspec.Struct, frozen=True):
+    """A page of what is stored of a publisher; the fields are those of the message `Fetch`."""
+
+    ticket: Ticket
+    filter: str
+    publisher: str
+    after: int | None
+    since: float | None
+    through: int
+    limit: int
+
+
+class StopReading(msgspec.Struct, frozen=True):
+    """Nobody waits for the answer any longer."""
+
+    number: int
+
+
+# What brokers answer, and clients pass on as it is.
+
+
+class Receipt(Message, frozen=True):
+    kind: Kind
+    number: Count
+    brokers: BrokerNames
+    brokers_count: Count
+    at: Real
+    """The time of day at the broker: from here on the guarantee holds."""
+    filter: Annotated[str, Meta(max_length=FILTER_TEXT_BYTES_MAX)]
+    """What was installed; narrower than what was asked for where the client's bound is narrower. Empty where there is
+    no filter."""
+
+
+class Accepted(Message, frozen=True):
+    """All publications up to this number are in the broker's hands, or were declined; the client may forget them."""
+
+    through: Count
+
+
+class Declined(Message, frozen=True):
+    """These publications are refused for good."""
+
+    numbers: Numbers
+    reason: Text
+
+
+class Missed(Message, frozen=True):
+    """The broker could not give this subscription everything that it was promised, and why."""
+
+    subscription: Count
+    publisher: OptionalName
+    count: Count
+    """How many publications; 0 where that is not known."""
+    reason: Text
+
+
+class Marks(Message, frozen=True):
+    """What a `Look` found, in as many messages as it takes."""
+
+    number: Count
+    marks: Annotated[tuple[tuple[Name, Count, Count], ...], Meta(max_length=MARKS_MAX)]
+    """Publishers, each with the number up to which publications are no longer stored, and that of the last one that was
+    accepted (and saved, where it is saved)."""
+    offers: Annotated[tuple[FilterText, ...], Meta(max_length=OFFERS_MAX)]
+    """What is advertised of that, each filter once; in the first message."""
+    unreachable: Names
+    """Publishers whose brokers did not answer."""
+    is_last: bool
+
+
+class Fetched(Message, frozen=True):
+    """A page of what is stored."""
+
+    number: Count
+    through: Count
+    """The publisher's number up to which nothing that matches is left out."""
+    is_truncated: bool
+    """Whether something that was wanted is no longer stored."""
+    has_more: bool
+    """Whether there may be more, behind `through` and up to the number that was asked for."""
+    accepted_at: Times
+    numbers: Numbers
+    heads: Heads
+    payloads: Payloads
+
+    def __post_init__(self) -> None:
+        check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
+
+
+# Answers.
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """The request has this number; for publications it is that of the first."""
+
+    ticket: Ticket
+    number: int
+
+
+class Confirmed(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    receipt: Receipt | None
+    """None where nobody had to be asked: a subscription is closed when its link is gone."""
+
+
+class MarksRead(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    parts: tuple[Marks, ...]
+
+
+class HistoryRead(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    page: Fetched
+
+
+class Failed(msgspec.Struct, frozen=True):
+    ticket: Ticket
+    reason: str
+    may_retry: bool = False
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """What was confirmed once is no longer carried out: the broker refused to continue it after a break."""
+
+    kind: Kind
+    number: int
+    reason: str
+
+
+class Arrived(msgspec.Struct, frozen=True):
+    """Publications for one subscription that it did not have before, side by side."""
+
+    subscription: int
+    publisher: str
+    accepted_at: float
+    numbers: tuple[int, ...]
+    heads: tuple[bytes, ...]
+    payloads: tuple[bytes, ...]
+
+
+def check_columns(accepted_at: Times, heads: Heads, payloads: Payloads, numbers: Numbers) -> None:
+    check_lengths(heads, payloads, numbers)
+    if len(accepted_at) != len(numbers):
+        raise ValueError("as many times as numbers are needed")
