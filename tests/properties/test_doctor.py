@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from tests.properties.broker_world import BrokerWorld
 from tests.properties.message_strategies import of_message
+from tidings.diagnosis import findings
+from tidings.diagnosis.findings import diagnose
+from tidings.diagnosis.network import Network, Reported
+from tidings.diagnosis.way import trace_event
 from tidings.machine.effects import Send
 from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.machine.node import Node
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
-from tidings.protocols.inspection import diagnosis
-from tidings.protocols.inspection.diagnosis import diagnose
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
 from tidings.protocols.inspection.messages import Inspect, Whereabouts
-from tidings.protocols.inspection.network import Network, Reported
 from tidings.protocols.inspection.rows import BrokerRow, CounterRow, RouteRow
-from tidings.protocols.inspection.way import trace_event
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.signals import (
@@ -156,7 +156,7 @@ def test_an_entry_that_is_taken_out_is_found(history: tuple[Brokers, Random]) ->
         network.brokers[owner] = msgspec.structs.replace(reported, routes=rest)
     kinds = {finding.kind for finding in diagnose(network)}
     # Without a reduction another entry may happen to cover the one that is gone.
-    assert kinds == {diagnosis.MISSING} or (not kinds and brokers.routers[name].params.reduction == "plain")
+    assert kinds == {findings.MISSING} or (not kinds and brokers.routers[name].params.reduction == "plain")
 
 
 @pytest.mark.parametrize("strategy", ["subscription", "advertisement"])
@@ -169,7 +169,7 @@ def test_an_entry_that_nobody_stands_for_is_found(strategy: str) -> None:
     assert diagnose(network) == []
     stale = network.brokers["b2"]
     network.brokers["b2"] = msgspec.structs.replace(stale, subscriptions=())
-    assert {finding.kind for finding in diagnose(network)} == {diagnosis.TOO_MUCH}
+    assert {finding.kind for finding in diagnose(network)} == {findings.TOO_MUCH}
 
 
 ASKERS = ("ann", "root", "b1", "eve")

@@ -12,7 +12,7 @@ from tidings import Delivered, Subscription, UsageError, connect, parse
 from tidings.blocking import connect as connect_blocking
 from tidings.net.client.client import Client
 from tidings.net.client.metrics import make_client_registry
-from tidings.net.inspecting import Inspector
+from tidings.net.inspector import Inspector
 from tidings.protocols.access.judging import Verdict
 from tidings.protocols.inspection.rows import TransportRow
 from tidings.protocols.transport.params import CongestionParams, RecoveryParams, TransportParams

@@ -16,12 +16,12 @@ from tidings.cli.publishing import read_attributes, read_value
 from tidings.cli.spans import read_instant, read_span
 from tidings.cli.subscribing import read_positions
 from tidings.cli.top import cells, measure
+from tidings.diagnosis.network import Network, Reported, Unreached
 from tidings.model.errors import UsageError
 from tidings.net import errors
-from tidings.net.inspecting import NotInspected
+from tidings.net.inspector import NotInspected
 from tidings.net.keys import principal_of_token, read_token_file
 from tidings.protocols.access.tokens import read_token
-from tidings.protocols.inspection.network import Network, Reported, Unreached
 from tidings.protocols.inspection.rows import BrokerRow, CounterRow, LinkRow, QueueRow
 
 Captured = pytest.CaptureFixture[str]

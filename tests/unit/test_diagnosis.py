@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
+from tidings.diagnosis import findings
+from tidings.diagnosis.findings import diagnose, lasting
+from tidings.diagnosis.network import Network, Reported, Unreached
+from tidings.diagnosis.way import trace_event
 from tidings.model.event import Event
-from tidings.protocols.inspection import diagnosis
-from tidings.protocols.inspection.diagnosis import diagnose, lasting
-from tidings.protocols.inspection.network import Network, Reported, Unreached
 from tidings.protocols.inspection.rows import (
     AdvertisementRow,
     BrokerRow,
@@ -15,7 +16,6 @@ from tidings.protocols.inspection.rows import (
     RouteRow,
     SubscriptionRow,
 )
-from tidings.protocols.inspection.way import trace_event
 
 WANTED = "price > 100"
 OFFERED = "type = 'quote'"
@@ -80,26 +80,26 @@ def test_a_wider_filter_is_as_good() -> None:
 def test_a_subscription_that_was_not_told_on_is_missing() -> None:
     network = changed(chain(), "b", routes=(RouteRow(neighbour="c", is_ours=False, filter=WANTED),))
     network = changed(network, "a", routes=())
-    assert kinds(network) == [(diagnosis.MISSING, "a", "b")]
+    assert kinds(network) == [(findings.MISSING, "a", "b")]
     (finding,) = diagnose(network)
     assert finding.text == "a does not know that sub at c wants: price > 100"
 
 
 def test_a_filter_that_nobody_wants_is_too_much() -> None:
     network = changed(chain(), "c", subscriptions=())
-    assert kinds(network) == [(diagnosis.TOO_MUCH, "a", "b"), (diagnosis.TOO_MUCH, "b", "c")]
+    assert kinds(network) == [(findings.TOO_MUCH, "a", "b"), (findings.TOO_MUCH, "b", "c")]
 
 
 def test_what_cannot_be_known_is_not_called_too_much() -> None:
     network = chain()
     partial = Network([network.brokers["a"], network.brokers["b"]], [Unreached("h:c", "timeout", "c", "b")])
-    assert kinds(partial) == [(diagnosis.UNREACHED, "c", "b")]
+    assert kinds(partial) == [(findings.UNREACHED, "c", "b")]
 
 
 def test_tables_that_the_two_ends_of_a_link_do_not_share_differ() -> None:
     other = RouteRow(neighbour="b", is_ours=False, filter="price > 7")
     network = changed(chain(), "a", routes=(other,))
-    assert kinds(network) == [(diagnosis.NOT_MIRRORED, "a", "b"), (diagnosis.NOT_MIRRORED, "a", "b")]
+    assert kinds(network) == [(findings.NOT_MIRRORED, "a", "b"), (findings.NOT_MIRRORED, "a", "b")]
 
 
 def test_a_subscription_that_no_advertisement_overlaps_need_not_be_told() -> None:
@@ -111,20 +111,20 @@ def test_a_subscription_that_no_advertisement_overlaps_need_not_be_told() -> Non
 
 def test_an_advertisement_that_did_not_arrive_is_missing() -> None:
     network = changed(chain("advertisement"), "c", advertisements=())
-    assert kinds(network) == [(diagnosis.ADVERTISEMENT_MISSING, "c", "a")]
+    assert kinds(network) == [(findings.ADVERTISEMENT_MISSING, "c", "a")]
 
 
 def test_an_advertisement_that_nobody_makes_is_too_much() -> None:
     network = chain("advertisement")
     old = AdvertisementRow(advertisement="old/1", publisher="old", filter="x = 1", hop="b")
     network = changed(network, "c", advertisements=(*network.brokers["c"].advertisements, old))
-    assert kinds(network) == [(diagnosis.ADVERTISEMENT_TOO_MUCH, "c", "b")]
+    assert kinds(network) == [(findings.ADVERTISEMENT_TOO_MUCH, "c", "b")]
 
 
 def test_an_advertisement_from_the_wrong_side_is_named() -> None:
     network = chain("advertisement")
     wrong = AdvertisementRow(advertisement="pub/1", publisher="pub", filter=OFFERED, hop="c")
-    assert (diagnosis.WRONG_HOP, "b", "a") in kinds(changed(network, "b", advertisements=(wrong,)))
+    assert (findings.WRONG_HOP, "b", "a") in kinds(changed(network, "b", advertisements=(wrong,)))
 
 
 def test_a_link_that_is_down_splits_the_network_and_is_named_with_its_reason() -> None:
@@ -133,24 +133,24 @@ def test_a_link_that_is_down_splits_the_network_and_is_named_with_its_reason() -
     network = changed(network, "b", routes=())
     network = changed(network, "a", routes=())
     network = changed(network, "c", routes=(), advertisements=())
-    assert kinds(network) == [(diagnosis.LINK_DOWN, "b", "c"), (diagnosis.IN_PARTS, "", "")]
+    assert kinds(network) == [(findings.LINK_DOWN, "b", "c"), (findings.IN_PARTS, "", "")]
 
 
 def test_a_link_that_one_end_does_not_know_is_one_sided() -> None:
     network = changed(chain(), "a", links=())
-    assert (diagnosis.ONE_SIDED, "b", "a") in kinds(network)
+    assert (findings.ONE_SIDED, "b", "a") in kinds(network)
 
 
 def test_a_link_whose_tables_are_not_told_yet_is_named() -> None:
     network = changed(chain(), "a", links=(link("b", is_synchronised=False),))
-    assert kinds(network) == [(diagnosis.NOT_SYNCHRONISED, "a", "b")]
+    assert kinds(network) == [(findings.NOT_SYNCHRONISED, "a", "b")]
 
 
 def test_a_loop_of_routed_links_is_named() -> None:
     network = Network(
         [broker("a", link("b"), link("c")), broker("b", link("a"), link("c")), broker("c", link("a"), link("b"))]
     )
-    assert kinds(network) == [(diagnosis.LOOP, "a", "")]
+    assert kinds(network) == [(findings.LOOP, "a", "")]
 
 
 def test_a_ring_with_a_link_that_is_not_used_is_no_loop() -> None:

@@ -11,11 +11,12 @@ from tidings.cli.exits import NO
 from tidings.cli.filters import read_event
 from tidings.cli.output import Json, print_json
 from tidings.cli.reaching import Reach, reaching
-from tidings.net.inspecting import Access, Inspector, NotInspected, crawl
-from tidings.protocols.inspection.diagnosis import Finding, diagnose, lasting
-from tidings.protocols.inspection.network import Network
+from tidings.diagnosis.crawl import crawl
+from tidings.diagnosis.findings import Finding, diagnose, lasting
+from tidings.diagnosis.network import Network
+from tidings.diagnosis.way import Way, trace_event
+from tidings.net.inspector import Access, Inspector, NotInspected
 from tidings.protocols.inspection.rows import EventRow
-from tidings.protocols.inspection.way import Way, trace_event
 
 Others = Annotated[
     list[str] | None, typer.Option("--also", metavar="HOST:PORT", help="Begin there as well; may be repeated.")

@@ -2,7 +2,7 @@
 
 from tidings.model.errors import UsageError
 from tidings.net.errors import ClientError, Closed, HostError, NotPermitted, NotReachable
-from tidings.net.inspecting import NotInspected
+from tidings.net.inspector import NotInspected
 
 OK = 0
 """Done; for a question, yes."""

@@ -38,7 +38,7 @@ from tidings.net.addresses import PORT_DEFAULT
 from tidings.net.broker.config import read_file
 from tidings.net.broker.settings import NESTED, PREFIX
 from tidings.net.errors import HostError
-from tidings.net.inspecting import Access, NotInspected
+from tidings.net.inspector import Access, NotInspected
 
 READY_TIMEOUT = 180.0
 """Seconds for a broker to say that it is ready; the first on a machine compiles its index before."""

@@ -18,7 +18,7 @@ from tidings.model.errors import UsageError
 from tidings.net.addresses import PORT_DEFAULT
 from tidings.net.client.connecting import CONNECT_TIMEOUT, MEMORY, PLAIN, SECURE, Connecting
 from tidings.net.client.connecting import connect as net_connect
-from tidings.net.inspecting import Access
+from tidings.net.inspector import Access
 from tidings.net.keys import read_token_file, signer
 from tidings.net.tls import Tls
 from tidings.protocols.access.judging import BEHIND_PRINCIPAL

@@ -21,8 +21,9 @@ from rich.table import Table
 from tidings.cli.doctor import Others
 from tidings.cli.output import JsonLines, json_line, table_lines
 from tidings.cli.reaching import Reach, reaching
-from tidings.net.inspecting import Access, Inspector, NotInspected, crawl
-from tidings.protocols.inspection.network import Network
+from tidings.diagnosis.crawl import crawl
+from tidings.diagnosis.network import Network
+from tidings.net.inspector import Access, Inspector, NotInspected
 from tidings.protocols.inspection.rows import CounterRow, TransportRow
 
 HEADER = ("broker", "links", "clients", "subs", "in/s", "out/s", "kB/s out", "busy", "waiting", "dropped", "state")

@@ -2,7 +2,7 @@
 
 The problem. A subscriber gets nothing, and nobody can say where its events end: the answer is spread over the tables of
 many brokers. So each broker shows its tables to those who may see them, and tells where its neighbours can be asked;
-one who asks all of them can put the pieces together (`diagnosis.py`, `way.py`).
+one who asks all of them can put the pieces together (`tidings.diagnosis`).
 
 The idea. This part does nothing but listen. The other parts of the node tell each other by signals what happens; from
 these it keeps, in their own words, who is linked and attached, who wants what and who offers what. What is not told in

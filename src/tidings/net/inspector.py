@@ -1,17 +1,14 @@
-"""Ask brokers about themselves, one or all of them.
+"""Ask a broker about itself.
 
     async with Inspector("127.0.0.1:7411") as inspector:
         links = await inspector.table("links", LinkRow)
 
-    network = await crawl(["127.0.0.1:7411"])
-
-Every broker tells where its neighbours are; `crawl` goes from one to the next until nobody is left, and reports who did
-not answer as well. What it finds is of about the same moment, not of exactly the same.
+To ask all brokers of a network, and to make sense of what they say, see `tidings.diagnosis`.
 """
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -19,7 +16,6 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from tidings.machine.node import Node
-from tidings.model.errors import UsageError
 from tidings.model.identity import at
 from tidings.net.addresses import parse_address
 from tidings.net.errors import ClientError
@@ -32,43 +28,13 @@ from tidings.protocols.access.judging import BEHIND_PRINCIPAL
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.inspection.asking import Answer, Ask, Asking
 from tidings.protocols.inspection.inspection import NOT_PERMITTED
-from tidings.protocols.inspection.network import Network, Reported, Unreached
-from tidings.protocols.inspection.rows import (
-    AdvertisementRow,
-    BrokerRow,
-    ClientRow,
-    LinkRow,
-    PublisherRow,
-    QueueRow,
-    RouteRow,
-    Row,
-    SubscriptionRow,
-    TransportRow,
-)
+from tidings.protocols.inspection.rows import Row
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 ANSWER_TIMEOUT = 10.0
 """Seconds for a broker to let us in, and then for each table."""
 
-BROKERS_MAX = 10_000
-"""Brokers that are visited in one crawl."""
-
-PARALLEL_MAX = 16
-"""Brokers that are asked at the same time."""
-
 RowKind = TypeVar("RowKind", bound=Row)
-
-TABLES: dict[str, type[Row]] = {
-    "links": LinkRow,
-    "clients": ClientRow,
-    "subscriptions": SubscriptionRow,
-    "advertisements": AdvertisementRow,
-    "routes": RouteRow,
-    "transport": TransportRow,
-    "queues": QueueRow,
-    "publishers": PublisherRow,
-}
-"""What `Reported` holds beside the broker's own row."""
 
 
 class NotInspected(ClientError):
@@ -155,70 +121,6 @@ class Inspector:
         if item.problem:
             raise NotInspected(self.address, item.problem, item.problem.startswith(NOT_PERMITTED))
         return [row for page in item.pages for row in msgspec.json.decode(page, type=list[kind])]  # type: ignore[valid-type]
-
-    async def report(self, tables: Sequence[str] = tuple(TABLES)) -> Reported:
-        (own,) = await self.table("broker", BrokerRow)
-        found: dict[str, Any] = {name: tuple(await self.table(name, TABLES[name])) for name in tables}
-        return Reported(broker=own, **found)
-
-
-async def crawl(
-    addresses: Sequence[str], access: Access | None = None, tables: Sequence[str] = tuple(TABLES), log: Any = None
-) -> Network:
-    """All brokers that can be reached from these. `tables` are fetched besides the links."""
-    return await Crawl(access, tuple(dict.fromkeys(("links", *tables))), log).run(addresses)
-
-
-class Crawl:
-    def __init__(self, access: Access | None, tables: Sequence[str], log: Any) -> None:
-        self.access, self.tables, self.log = access, tables, log
-        self.reported: dict[str, Reported] = {}
-        self.unreached: list[Unreached] = []
-        self.tried: set[str] = set()
-
-    async def run(self, addresses: Sequence[str]) -> Network:
-        waiting = [(address, "", "") for address in dict.fromkeys(addresses)]
-        while waiting and len(self.tried) < BROKERS_MAX:
-            now, waiting = waiting[:PARALLEL_MAX], waiting[PARALLEL_MAX:]
-            self.tried.update(address for address, _, _ in now)
-            for found in await asyncio.gather(*(self.visit(*each) for each in now)):
-                queued = {address for address, _, _ in waiting}
-                waiting += [each for each in self.beyond(found) if each[0] not in queued]
-        # By name, so that two looks at the same network are told in the same words.
-        reported = [self.reported[name] for name in sorted(self.reported)]
-        return Network(reported, sorted(self.unreached, key=lambda each: each.address))
-
-    async def visit(self, address: str, broker: str, told_by: str) -> Reported | None:
-        if broker in self.reported:
-            return None
-        try:
-            async with Inspector(address, self.access, self.log) as inspector:
-                reported = await inspector.report(self.tables)
-        except NotInspected as problem:
-            self.unreached.append(Unreached(address, problem.reason, broker, told_by, problem.is_refused))
-            return None
-        except UsageError as problem:
-            # An address that a broker told us, and that we cannot or may not call.
-            if not told_by:
-                raise
-            self.unreached.append(Unreached(address, str(problem), broker, told_by))
-            return None
-        if reported.broker.broker in self.reported:
-            return None
-        self.reported[reported.broker.broker] = reported
-        self.tried.add(reported.broker.listen)
-        return reported
-
-    def beyond(self, reported: Reported | None) -> list[tuple[str, str, str]]:
-        """Whom this broker knows and we have not tried."""
-        if reported is None:
-            return []
-        name = reported.broker.broker
-        return [
-            (link.address, link.broker, name)
-            for link in reported.links
-            if link.address and link.address not in self.tried and link.broker not in self.reported
-        ]
 
 
 def quiet_logger() -> Any:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from tidings.protocols.inspection.network import Network
+from tidings.diagnosis.network import Network
 from tidings.protocols.inspection.rows import SubscriptionRow
 
 FLOODING, HIERARCHICAL, ADVERTISEMENT = "flooding", "hierarchical", "advertisement"

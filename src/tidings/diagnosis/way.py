@@ -12,11 +12,11 @@ from itertools import pairwise
 
 import msgspec
 
+from tidings.diagnosis.findings import FLOODING, HIERARCHICAL
+from tidings.diagnosis.network import Network
 from tidings.matching.explanation import Judgement, judge
 from tidings.model.event import Event
 from tidings.model.values import Value
-from tidings.protocols.inspection.diagnosis import FLOODING, HIERARCHICAL
-from tidings.protocols.inspection.network import Network
 from tidings.protocols.inspection.rows import AdvertisementRow, QueueRow, SubscriptionRow
 
 
