@@ -50,7 +50,7 @@ def make(name: NodeId, draws: Draws) -> Machine:
 
 
 def values_of(items: list[Any]) -> list[int]:
-    chunks = [item for item in items if isinstance(item, Arrived | Carried)]
+    chunks = [item for item in items if isinstance(item, Arrived)]
     return [int(payload) for chunk in chunks for payload in chunk.payloads]
 
 
@@ -60,7 +60,7 @@ class Outcome:
     def __init__(self, items: dict[NodeId, list[Any]]) -> None:
         got = {name: values_of(items[name]) for name in WANTED}
         self.events = {name: sorted(each) for name, each in got.items()}
-        in_time = [item for item in items["ben"] if isinstance(item, Arrived)]
+        in_time = [item for item in items["ben"] if type(item) is Arrived]
         self.in_time = [int(payload) for item in in_time for payload in item.payloads]
         self.ways = {item.way for item in items["ben"] if isinstance(item, Carried)}
 

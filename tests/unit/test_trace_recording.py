@@ -11,6 +11,7 @@ from tidings.machine.inputs import Fired, LinkDown, LinkUp, Received, Saved, Sig
 from tidings.machine.message import Count, Message, Name
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
+from tidings.pubsub.requests import Publish, PublishRequest
 from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, Record
 from tidings.trace.recording import SEND, Lost, add_things, of_effect, of_input, of_thing
 from tidings.trace.rows import Rows, Subject
@@ -35,12 +36,16 @@ class Forward(Message, frozen=True):
     hops: Count
 
 
-class Publish(msgspec.Struct, frozen=True):
-    event: Event
+class Announce(PublishRequest, frozen=True):
+    """A protocol's own form of publishing."""
 
-
-class PublishBatch(msgspec.Struct, frozen=True):
     events: tuple[Event, ...]
+
+
+class PublishedLater(msgspec.Struct, frozen=True):
+    """No request, whatever it is called."""
+
+    event: Event
 
 
 class Suspected(Signal, frozen=True):
@@ -91,9 +96,10 @@ def test_a_delivered_event_without_identity_shows_its_attributes() -> None:
 
 
 def test_a_batch_of_publications_lists_their_keys() -> None:
-    record = of_input(1.0, "a", PublishBatch((QUAKE, Event({"id": "8"}))))
+    record = of_input(1.0, "a", Announce((QUAKE, Event({"id": "8"}))))
     assert record is not None
-    assert (record.kind, record.message, record.detail) == ("publish", "PublishBatch", '{"events":["/station 7","8"]}')
+    assert (record.kind, record.message, record.detail) == ("publish", "Announce", '{"events":["/station 7","8"]}')
+    assert of_input(1.0, "a", PublishedLater(QUAKE)) is None
 
 
 def test_a_drop_has_a_reason() -> None:

@@ -10,15 +10,17 @@ The session with a broker speaks these words (`protocols/delivery/session`), and
 an application, or in its place: the transport (`protocols/transport`), carriers that are no brokers of ours.
 """
 
-from collections.abc import Hashable
-from typing import Annotated, Literal
+from collections.abc import Hashable, Iterator
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Real, Text
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+from tidings.pubsub.bundles import Bundle, BundledEvent
 from tidings.pubsub.publications import PUBLICATIONS_MAX, Heads, Numbers, Payloads, check_lengths
+from tidings.pubsub.requests import PublishRequest
 
 PUBLISHERS_MAX = 4096
 """Publishers whose position a subscription may name."""
@@ -73,7 +75,7 @@ class CloseAdvertisement(msgspec.Struct, frozen=True):
     number: int
 
 
-class PublishBatch(msgspec.Struct, frozen=True):
+class PublishBatch(PublishRequest, Bundle, frozen=True):
     """Events as bytes, side by side. With a ticket, `Confirmed` comes when they have reached the brokers of all who
     want them; without one, only `Accepted` does."""
 
@@ -81,6 +83,9 @@ class PublishBatch(msgspec.Struct, frozen=True):
     heads: tuple[bytes, ...]
     payloads: tuple[bytes, ...]
     ticket: Ticket | None = None
+
+    def publications(self) -> Iterator[BundledEvent]:
+        return map(BundledEvent, self.heads, self.payloads)
 
 
 class Took(msgspec.Struct, frozen=True):
@@ -226,7 +231,7 @@ class Ended(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Arrived(msgspec.Struct, frozen=True):
+class Arrived(Bundle, frozen=True):
     """Publications for one subscription that it did not have before, side by side."""
 
     subscription: int
@@ -235,6 +240,20 @@ class Arrived(msgspec.Struct, frozen=True):
     numbers: tuple[int, ...]
     heads: tuple[bytes, ...]
     payloads: tuple[bytes, ...]
+
+    def publications(self) -> Iterator[BundledEvent]:
+        about = self.about()
+        for number, head, payload in zip(self.numbers, self.heads, self.payloads, strict=True):
+            if self.is_numbered(number):
+                yield BundledEvent(head, payload, f"{self.publisher} {number}", {**about, "number": number})
+            else:
+                yield BundledEvent(head, payload, None, about)
+
+    def about(self) -> dict[str, Any]:
+        return {"accepted_at": self.accepted_at, "publisher": self.publisher, "subscription": self.subscription}
+
+    def is_numbered(self, number: int) -> bool:
+        return True
 
 
 def check_columns(accepted_at: Times, heads: Heads, payloads: Payloads, numbers: Numbers) -> None:

@@ -25,7 +25,7 @@ from tidings.machine.effects import Send
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.trace.batches import taker
+from tidings.trace.batches import records_of
 from tidings.trace.record import Record
 from tidings.trace.recording import RECEIVE, SEND, THING_WIDTH, add_things, is_recorded
 from tidings.trace.rows import Rows
@@ -60,8 +60,8 @@ class Writer:
             self.things.extend((now, node, RECEIVE, thing.sender, thing.message, thing.size_bytes or None))
         elif kind is Send:
             self.things.extend((now, node, SEND, thing.to, thing.message, None))
-        elif (take_apart := taker(thing)) is not None:
-            for record in take_apart(now, node, thing):
+        elif (records := records_of(now, node, thing)) is not None:
+            for record in records:
                 self.record(now, node, record)
         elif is_recorded(kind):
             self.others.append(len(self.things) // THING_WIDTH)

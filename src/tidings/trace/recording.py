@@ -5,8 +5,8 @@ on the way, and a finished `Record` for everything else (start, stop, faults). `
 record of one thing. A writer collects things and turns many of them into rows at once, here, in `add_things`, which is
 several times cheaper; `gathering` tells how a loop hands them over.
 
-Inputs and effects that are not for the trace (setting a timer, saving, a signal) make no row. A publication is an input
-whose type is named `Publish...`: it is a request of the application, and protocols define their own.
+Inputs and effects that are not for the trace (setting a timer, saving, a signal) make no row. A publication is a
+`PublishRequest` of the application, and protocols define their own.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,10 @@ from tidings.machine.effects import Deliver, Drop, Effect, Note, Send
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
+from tidings.pubsub.requests import PublishRequest
 from tidings.trace.describing import describe, describe_all, describe_event, detail_text, fitted, is_small, key_text
 from tidings.trace.record import Record, Row, record_of, row_of
 from tidings.trace.rows import KIND_NUMBERS, Rows, Subject, numbering
-
-PUBLISH = "Publish"
 
 RowMaker = Callable[[float, NodeId, Any], Row]
 
@@ -87,7 +86,7 @@ def add_subjects(rows: Rows, values: list[Any]) -> None:
 
 def is_recorded(kind: type) -> bool:
     """Whether things of this type make a row."""
-    if kind not in ROW_MAKERS and kind.__name__.startswith(PUBLISH):
+    if kind not in ROW_MAKERS and issubclass(kind, PublishRequest):
         ROW_MAKERS[kind] = publish_row
     return kind in ROW_MAKERS
 
@@ -111,7 +110,7 @@ def deliver_row(now: float, node: NodeId, effect: Deliver) -> Row:
     return now, node, "deliver", None, name, key, payload_size(effect.item), None, detail
 
 
-def publish_row(now: float, node: NodeId, input: Any) -> Row:
+def publish_row(now: float, node: NodeId, input: PublishRequest) -> Row:
     event = getattr(input, "event", None)
     name, key, detail = describe_event(event, in_full=True) if isinstance(event, Event) else describe(input)
     return now, node, "publish", None, name, key, payload_size(event), None, detail

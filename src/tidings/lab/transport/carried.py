@@ -73,14 +73,13 @@ from tidings.protocols.transport.signals import (
     Unask,
 )
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.bundles import Bundle, BundledEvent
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.requests import Publish
 from tidings.pubsub.signals import Matched, Unwant, Want
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.topology import Topology
-from tidings.trace.batches import DELIVERED
 from tidings.trace.gathering import Writer
-from tidings.trace.record import Record
 
 ASKED_FROM = 1_000_000
 """Subscriptions of the transport itself have numbers from here on; those of applications are below."""
@@ -89,8 +88,6 @@ NO_HISTORY = "these brokers store nothing"
 
 STAMP = struct.Struct(">Qd")
 """In front of a payload: the number of the event, and when it was published."""
-
-encode_detail = msgspec.json.Encoder().encode
 
 
 class Subscribe(Local, frozen=True):
@@ -109,12 +106,33 @@ class Brought(Local, frozen=True):
     numbers: tuple[int, ...]
 
 
-class Taken(msgspec.Struct, frozen=True):
-    """A delivery as it is traced."""
+class Taken(Bundle, frozen=True):
+    """A delivery as it is traced: once for each subscription."""
 
     handed: Handed
     number: int
     published_at: float
+
+    def publications(self) -> Iterator[BundledEvent]:
+        handed = self.handed
+        publisher = handed.stream[0] or handed.content.source
+        about: dict[str, Any] = {
+            "accepted_at": self.published_at,
+            "publisher": publisher,
+            "number": self.number,
+            "way": handed.way,
+        }
+        if handed.latch:
+            about["latch"] = handed.latch
+        if handed.held:
+            about["hold"] = handed.held
+        if handed.way == "late":
+            about["late"] = True
+        elif handed.way != "direct":
+            about["repaired"] = True
+        content, key = handed.content, f"{publisher} {self.number}"
+        for subscription in content.subscriptions:
+            yield BundledEvent(content.head, content.payload, key, {**about, "subscription": subscription})
 
 
 class Modes(msgspec.Struct, frozen=True):
@@ -256,40 +274,6 @@ class CarriedClient:
 
     def check(self) -> None:
         self.transport.check()
-
-
-def taken_rows(now: float, node: NodeId, effect: Deliver) -> Iterator[Record]:
-    """One `deliver` row for each subscription."""
-    taken: Taken = effect.item
-    handed = taken.handed
-    publisher = handed.stream[0] or handed.content.source
-    about: dict[str, Any] = {
-        "accepted_at": taken.published_at,
-        "publisher": publisher,
-        "number": taken.number,
-        "way": handed.way,
-    }
-    if handed.latch:
-        about["latch"] = handed.latch
-    if handed.held:
-        about["hold"] = handed.held
-    if handed.way == "late":
-        about["late"] = True
-    elif handed.way != "direct":
-        about["repaired"] = True
-    for subscription in handed.content.subscriptions:
-        yield Record(
-            time=now,
-            node=node,
-            kind="deliver",
-            message="Event",
-            key=f"{publisher} {taken.number}",
-            size_bytes=len(handed.content.payload),
-            detail=encode_detail({**about, "subscription": subscription}).decode(),
-        )
-
-
-DELIVERED[Taken] = taken_rows
 
 
 # All together.

@@ -37,7 +37,6 @@ from tidings.net.client.subscription import Subscription
 from tidings.net.client.tickets import Tickets, error_of
 from tidings.net.errors import ClientError, Closed, NotConfirmed, NotPermitted, NotReachable, TooSlow
 from tidings.net.host import Host
-from tidings.nodes.carried.items import Carried
 from tidings.nodes.client import ClientNode
 from tidings.protocols.delivery.session.session import TOO_SLOW
 from tidings.protocols.transport.params import TransportParams
@@ -447,7 +446,7 @@ class Client:
 
     # What the machine tells us.
 
-    def arrived(self, item: Arrived | Carried) -> None:
+    def arrived(self, item: Arrived) -> None:
         subscription = self.subscriptions.get(item.subscription)
         if subscription is None:
             return
@@ -506,7 +505,7 @@ class Client:
             subscription.end(self.error)
 
 
-def without_transport(item: Arrived | Carried) -> Arrived | Carried:
+def without_transport(item: Arrived) -> Arrived:
     """What of it is for an application, as it was published."""
     places, heads, payloads = take_off(item.heads, item.payloads)
     numbers = tuple([item.numbers[place] for place in places])

@@ -119,7 +119,7 @@ class Subscription:
         self.receipt: SubscriptionReceipt
         self.counts = SubscriptionCounts()
         self.step = max(1, window // 4)
-        self.chunks: deque[Arrived | Carried] = deque()
+        self.chunks: deque[Arrived] = deque()
         self.offset = 0
         """How much of the first chunk has been unpacked."""
         self.ready: deque[Delivered] = deque()
@@ -142,7 +142,7 @@ class Subscription:
         brokers, brokers_count = receipt.brokers, receipt.brokers_count
         self.receipt = SubscriptionReceipt(brokers, brokers_count, receipt.at, receipt.filter, is_narrowed)
 
-    def arrived(self, chunk: Arrived | Carried) -> None:
+    def arrived(self, chunk: Arrived) -> None:
         self.chunks.append(chunk)
         count = len(chunk.numbers)
         if type(chunk) is Carried:

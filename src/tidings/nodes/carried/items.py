@@ -1,12 +1,13 @@
 """What an application says to a carried client, and hears from it, besides the items of the session."""
 
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import msgspec
 
 from tidings.machine.effects import Effect
 from tidings.protocols.transport.signals import Way
-from tidings.pubsub.client import OpenSubscription
+from tidings.pubsub.client import Arrived, OpenSubscription
 
 
 class Modes(msgspec.Struct, frozen=True):
@@ -39,20 +40,21 @@ class SetModes(msgspec.Struct, frozen=True):
 # Answers.
 
 
-class Carried(msgspec.Struct, frozen=True):
-    """Like `Arrived`, for events that did not come straight through: they were held back (`latch` is for how long they
-    should have been, `held` for how long they were), or came some other way. Where the number that the broker gave to
-    an event is not known, it is 0."""
+class Carried(Arrived, frozen=True):
+    """Events that did not come straight through: they were held back (`latch` is for how long they should have been,
+    `held` for how long they were), or came some other way. Where the number that the broker gave to an event is not
+    known, it is 0."""
 
-    subscription: int
-    publisher: str
-    accepted_at: float
-    numbers: tuple[int, ...]
-    heads: tuple[bytes, ...]
-    payloads: tuple[bytes, ...]
     way: Way
     latch: float
     held: float
+
+    def about(self) -> dict[str, Any]:
+        said = super().about() | {"latch": self.latch, "hold": self.held, "late": self.way == "late"}
+        return said | {"repaired": True, "way": self.way} if self.way in ("repaired", "history") else said
+
+    def is_numbered(self, number: int) -> bool:
+        return number > 0
 
 
 class RoomMade(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ from tidings.model.filter import Filter
 from tidings.protocols.transport.formats import Control, Data, FlowMark
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
+from tidings.pubsub.requests import PublishRequest
 
 Stream = tuple[str, int]
 """Events of one publisher: what the carrier calls it ("" where it does not say), and its id in the headers."""
@@ -65,7 +66,7 @@ class StopListening(msgspec.Struct, frozen=True):
     subscription: int
 
 
-class PublishEvent(msgspec.Struct, frozen=True):
+class PublishEvent(PublishRequest, frozen=True):
     """An event as bytes; with a ticket, `Emit` carries it on."""
 
     head: bytes
