@@ -16,11 +16,13 @@ from tidings.pubsub.publications import (
     PUBLICATIONS_MAX,
     BadPublication,
     Publications,
+    cut,
     decode_event,
     decode_head,
     encode_event,
     encode_head,
     event_of,
+    pick,
     pieces,
 )
 from tidings.wire import FRAME_BYTES_MAX, BadMessage, decode, encode
@@ -148,6 +150,15 @@ def test_a_head_alone_is_as_strict_as_an_event() -> None:
 def test_heads_that_nobody_decodes_need_not_be_events() -> None:
     batch = Publications("p", "p/1", 0.0, 0, (1,), (b"no map",), (b"",))
     assert decode(encode(batch)) == batch
+
+
+def test_a_batch_is_picked_and_cut_under_the_receipt_that_is_said() -> None:
+    batch = Publications("p", "p/1", 1.0, 5, (1, 2, 4), (b"a", b"b", b"c"), (b"", b"x", b"y"))
+    assert pick(batch, (0, 2), receipt=5) == Publications("p", "p/1", 1.0, 5, (1, 4), (b"a", b"c"), (b"", b"y"))
+    assert pick(batch, (1,), receipt=0) == Publications("p", "p/1", 1.0, 0, (2,), (b"b",), (b"x",))
+    assert cut(batch, slice(1, None), receipt=0) == pick(batch, (1, 2), receipt=0)
+    assert pick(batch, (0, 1, 2), receipt=5) is batch
+    assert pick(batch, (0, 1, 2), receipt=0) == cut(batch, slice(None), receipt=0) != batch
 
 
 def test_as_many_pieces_are_made_as_the_bounds_need() -> None:

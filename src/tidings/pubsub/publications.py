@@ -17,7 +17,8 @@ because then its length tells where the attributes begin, and too many bytes or 
 This lies below the wire because protocols read publications; what encloses a message (code, frame) is `wire`'s affair.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Annotated
 
 import msgspec
@@ -178,6 +179,33 @@ def names_announced(data: bytes | memoryview, place: int) -> int:
     if mark not in MAP_HEADS:
         raise BadPublication("its attributes are no map")
     return int.from_bytes(data[place + 1 : place + 1 + MAP_HEADS[mark]])
+
+
+def pick(batch: Publications, places: Sequence[int], receipt: int) -> Publications:
+    """Those at these places, at least one, ascending, under this receipt (0 for none); the batch itself if that is
+    all of it."""
+    if len(places) == len(batch.numbers) and receipt == batch.receipt:
+        return batch
+    if len(places) == 1:
+        place = places[0]
+        numbers, heads, payloads = (batch.numbers[place],), (batch.heads[place],), (batch.payloads[place],)
+    else:
+        get = itemgetter(*places)
+        numbers, heads, payloads = get(batch.numbers), get(batch.heads), get(batch.payloads)
+    return Publications(batch.publisher, batch.advertisement, batch.accepted_at, receipt, numbers, heads, payloads)
+
+
+def cut(batch: Publications, part: slice, receipt: int) -> Publications:
+    """Neighbouring ones, under this receipt."""
+    return Publications(
+        batch.publisher,
+        batch.advertisement,
+        batch.accepted_at,
+        receipt,
+        batch.numbers[part],
+        batch.heads[part],
+        batch.payloads[part],
+    )
 
 
 def pieces(sizes_bytes: Iterable[int]) -> list[slice]:

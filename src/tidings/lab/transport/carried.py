@@ -56,7 +56,6 @@ from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
-from tidings.protocols.routing.forwarding import pick
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Ask,
@@ -74,7 +73,7 @@ from tidings.protocols.transport.signals import (
 )
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.bundles import Bundle, BundledEvent
-from tidings.pubsub.publications import Publications, encode_head
+from tidings.pubsub.publications import Publications, encode_head, pick
 from tidings.pubsub.requests import Publish
 from tidings.pubsub.signals import Matched, Unwant, Want
 from tidings.sim.node import Draws, Make
@@ -177,7 +176,7 @@ class CarryingDesk:
             by_client: dict[NodeId, list[int]] = {}
             for client, number in keys:
                 by_client.setdefault(client, []).append(number)
-            one = input.batch if len(input.batch.numbers) == 1 else pick(input.batch, (place,))
+            one = pick(input.batch, (place,), input.batch.receipt)
             effects += [Send(client, Brought(one, tuple(sorted(of))), DATAGRAM) for client, of in by_client.items()]
         return effects
 

@@ -20,12 +20,12 @@ from tidings.machine.effects import Drop, Effect, Send
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.announcing import Link
-from tidings.protocols.routing.forwarding import Finder, Picks, Route, cut, pick
+from tidings.protocols.routing.forwarding import Finder, Picks, Route
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.requests import Ledger, Request, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import Hop, Tables
-from tidings.pubsub.publications import BadPublication, Publications, decode_head
+from tidings.pubsub.publications import BadPublication, Publications, cut, decode_head, pick
 from tidings.pubsub.signals import Matched, Ticket, Wants
 
 BAD_HEAD = "its attributes do not decode"
@@ -86,8 +86,8 @@ class Carrier:
 
     def without_passed(self, batch: Publications, passed: int, effects: list[Effect]) -> Publications:
         new = bisect_right(batch.numbers, passed)
-        effects.append(Drop(cut(batch, slice(0, new)), PASSED_ALREADY))
-        return cut(batch, slice(new, None))
+        effects.append(Drop(cut(batch, slice(0, new), batch.receipt), PASSED_ALREADY))
+        return cut(batch, slice(new, None), batch.receipt)
 
     def note_passed(self, publisher: str, number: int) -> None:
         passed = self.passed
@@ -127,18 +127,18 @@ class Carrier:
         """The same without routes."""
         links, keys = self.finder.find_places(batch.heads)
         choices = {link: tuple(places) for link, places in links.places.items() if link != source}
-        picks = {places: pick(batch, places) for places in dict.fromkeys(choices.values())}
+        picks = {places: pick(batch, places, batch.receipt) for places in dict.fromkeys(choices.values())}
         self.pass_on(now, [(link, picks[places]) for link, places in choices.items()], request, effects)
         if keys.places:
             effects.append(Matched(batch, Wants(len(batch.numbers), keys.places)))
         bad = sorted({*links.bad, *keys.bad})
         if bad:
-            effects.append(Drop(pick(batch, bad), BAD_HEAD))
+            effects.append(Drop(pick(batch, bad, batch.receipt), BAD_HEAD))
         if source is not None and self.strategy.is_exact:
             wanted = set(chain(bad, *picks, *keys.places.values()))
             unwanted = [place for place in range(len(batch.numbers)) if place not in wanted]
             if unwanted:
-                effects.append(Drop(pick(batch, unwanted), UNWANTED))
+                effects.append(Drop(pick(batch, unwanted, batch.receipt), UNWANTED))
 
     def carry_picks(
         self,

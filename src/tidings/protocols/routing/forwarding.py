@@ -14,13 +14,12 @@ is forgotten when a table changes.
 
 from collections.abc import Sequence
 from itertools import chain
-from operator import itemgetter
 from typing import cast
 
 from tidings.matching.index.answers import Finding
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.tables import Hop, Tables
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, pick
 from tidings.pubsub.signals import SubscriptionKey
 
 Keys = tuple[SubscriptionKey, ...]
@@ -146,7 +145,7 @@ class Picks:
         name = tuple(map(id, chosen))
         made = self.made.get(name)
         if made is None:
-            made = self.made[name] = pick(self.batch, self.places_of(chosen))
+            made = self.made[name] = pick(self.batch, self.places_of(chosen), self.batch.receipt)
         return made
 
     def places_of(self, chosen: Sequence[Route]) -> list[int]:
@@ -160,28 +159,3 @@ class Picks:
             for link in route.links:
                 links.setdefault(link, []).append(route)
         return links
-
-
-def pick(batch: Publications, places: Sequence[int]) -> Publications:
-    """The publications at these places of the batch; the batch itself if that is all."""
-    if len(places) == len(batch.numbers):
-        return batch
-    if len(places) == 1:
-        place = places[0]
-        numbers, heads, payloads = (batch.numbers[place],), (batch.heads[place],), (batch.payloads[place],)
-    else:
-        get = itemgetter(*places)
-        numbers, heads, payloads = get(batch.numbers), get(batch.heads), get(batch.payloads)
-    return with_parts(batch, numbers, heads, payloads)
-
-
-def cut(batch: Publications, places: slice) -> Publications:
-    return with_parts(batch, batch.numbers[places], batch.heads[places], batch.payloads[places])
-
-
-def with_parts(
-    batch: Publications, numbers: tuple[int, ...], heads: tuple[bytes, ...], payloads: tuple[bytes, ...]
-) -> Publications:
-    return Publications(
-        batch.publisher, batch.advertisement, batch.accepted_at, batch.receipt, numbers, heads, payloads
-    )

@@ -24,7 +24,7 @@ is taken twice. Not guaranteed, without durability: that a crash of this broker 
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.message import TEXT_CHARS_MAX
 from tidings.model.bounds import INTEGER_MAX
-from tidings.protocols.delivery.edge.batches import cut, pick, size_bytes
+from tidings.protocols.delivery.edge.batches import size_bytes
 from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request, Requests, read_filter
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
@@ -37,7 +37,9 @@ from tidings.pubsub.publications import (
     PUBLICATION_BYTES_MAX,
     BadPublication,
     Publications,
+    cut,
     event_of,
+    pick,
     pieces,
 )
 from tidings.pubsub.signals import Forward, Offer
@@ -149,7 +151,7 @@ class Acceptance:
         batch = Publications(
             publisher.name, advertised.id, publisher.accepted_at, 0, numbers, asked.heads, asked.payloads
         )
-        return new, (), [Forward(pick(batch, places), ticket)]
+        return new, (), [Forward(pick(batch, places, receipt=0), ticket)]
 
     def take(
         self,
@@ -168,7 +170,7 @@ class Acceptance:
             if kept is not None:
                 if not kept:
                     return effects
-                batch = pick(batch, kept)
+                batch = pick(batch, kept, receipt=0)
         parts = self.parts_of(client, batch, asked, effects)
         for part, size in parts:
             effects += self.publishers.keep(publisher, part, size)
@@ -255,8 +257,8 @@ class Acceptance:
             if not places:
                 effects += self.refuse_receipt(client, asked, batch.numbers, TOO_LARGE)
                 return []
-            batch, sizes = pick(batch, places), [sizes[place] for place in places]
-        return [(cut(batch, part.start, part.stop), sum(sizes[part])) for part in pieces(sizes)]
+            batch, sizes = pick(batch, places, receipt=0), [sizes[place] for place in places]
+        return [(cut(batch, part, receipt=0), sum(sizes[part])) for part in pieces(sizes)]
 
     def decline(self, client: Client, asked: Publish, numbers: tuple[int, ...], reason: str) -> list[Effect]:
         return [Send(client.name, Declined(numbers, reason)), *self.refuse_receipt(client, asked, numbers, reason)]

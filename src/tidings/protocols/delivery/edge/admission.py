@@ -6,13 +6,13 @@ whether there is room. The first question has one right answer; the second is a 
 """
 
 from tidings.machine.effects import Disconnect, Drop, Effect, Send
-from tidings.protocols.delivery.edge.batches import behind, cut, size_bytes
+from tidings.protocols.delivery.edge.batches import behind, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.streams import Stream, Subscription
 from tidings.protocols.delivery.messages import Delivery
 from tidings.pubsub.client import Missed
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, cut
 
 NOT_ACTIVE = "the subscription is not active for this publisher yet"
 REPEATED = "passed on before"
@@ -78,14 +78,14 @@ class Admission:
     ) -> Publications | None:
         """As `admit`, where not everything can leave at once."""
         count = subscription.outlet.count_fitting(batch, self.params.pending_bytes_max)
-        rest = cut(batch, count) if count < len(batch.numbers) else None
+        rest = cut(batch, slice(count, None), receipt=0) if count < len(batch.numbers) else None
         if rest is not None and (is_history or subscription.policy == "wait"):
             fall_back(subscription, stream)
         elif rest is not None:
             stream.position = batch.numbers[-1]
         ready = None
         if count:
-            kept = batch if rest is None else cut(batch, 0, count)
+            kept = batch if rest is None else cut(batch, slice(count), receipt=0)
             stream.position = max(stream.position or 0, kept.numbers[-1])
             ready = queue_up(subscription, kept)
         if rest is not None and stream.state != "lagging":
@@ -113,10 +113,10 @@ class Admission:
             oldest = outlet.take_out(count - fitting)
             if oldest is None:
                 # Nothing waits: what has just come is the oldest itself.
-                give_up(subscription, cut(batch, 0, count - fitting), effects)
+                give_up(subscription, cut(batch, slice(count - fitting), receipt=0), effects)
                 if not fitting:
                     return
-                batch, count = cut(batch, count - fitting), fitting
+                batch, count = cut(batch, slice(count - fitting, None), receipt=0), fitting
             else:
                 give_up(subscription, oldest, effects)
         outlet.put(batch)

@@ -1,9 +1,6 @@
-"""Batches of publications, cut and measured without being decoded."""
+"""Batches of publications, measured without being decoded."""
 
-from collections.abc import Sequence
-from operator import itemgetter
-
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, cut
 
 
 def size_bytes(batch: Publications) -> int:
@@ -11,36 +8,10 @@ def size_bytes(batch: Publications) -> int:
     return sum(map(len, batch.heads)) + sum(map(len, batch.payloads))
 
 
-def pick(batch: Publications, places: Sequence[int]) -> Publications:
-    """Those at the given places, in that order; at least one."""
-    numbers, heads, payloads = batch.numbers, batch.heads, batch.payloads
-    if len(places) == 1:
-        place = places[0]
-        numbers, heads, payloads = (numbers[place],), (heads[place],), (payloads[place],)
-    else:
-        get = itemgetter(*places)
-        numbers, heads, payloads = get(numbers), get(heads), get(payloads)
-    return Publications(batch.publisher, batch.advertisement, batch.accepted_at, 0, numbers, heads, payloads)
-
-
-def cut(batch: Publications, begin: int, end: int | None = None) -> Publications:
-    """Neighbouring ones."""
-    part = slice(begin, end)
-    return Publications(
-        batch.publisher,
-        batch.advertisement,
-        batch.accepted_at,
-        0,
-        batch.numbers[part],
-        batch.heads[part],
-        batch.payloads[part],
-    )
-
-
 def behind(batch: Publications, position: int) -> Publications | None:
     """Those whose number is above `position`; numbers ascend."""
     begin = next((place for place, number in enumerate(batch.numbers) if number > position), None)
-    return None if begin is None else cut(batch, begin)
+    return None if begin is None else cut(batch, slice(begin, None), receipt=0)
 
 
 def fitting(batch: Publications, room_bytes: int) -> int:

@@ -10,9 +10,9 @@ is no room is not decided here but by the policy of the subscription.
 
 from collections import deque
 
-from tidings.protocols.delivery.edge.batches import cut, fitting, size_bytes
+from tidings.protocols.delivery.edge.batches import fitting, size_bytes
 from tidings.protocols.delivery.edge.clients import Client
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, cut
 
 
 class Outlet:
@@ -56,8 +56,8 @@ class Outlet:
             return None
         batch = self.queue.popleft()
         if len(batch.numbers) > count:
-            self.queue.appendleft(cut(batch, count))
-            batch = cut(batch, 0, count)
+            self.queue.appendleft(cut(batch, slice(count, None), receipt=0))
+            batch = cut(batch, slice(count), receipt=0)
         self.waiting -= len(batch.numbers)
         self.client.pending_bytes -= size_bytes(batch)
         return batch

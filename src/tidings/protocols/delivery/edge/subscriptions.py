@@ -41,14 +41,13 @@ from collections.abc import Mapping, Sequence
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.admission import Admission, deliver, tell_missed
-from tidings.protocols.delivery.edge.batches import pick
 from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request, Requests, read_filter
 from tidings.protocols.delivery.edge.fetching import Fetching
 from tidings.protocols.delivery.edge.packing import joined
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.streams import Subscription
 from tidings.protocols.delivery.messages import History, Subscribe, Taken, Unsubscribe
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, pick
 from tidings.pubsub.signals import Known, Matched, SubscriptionKey, Unwant, Want, Wants
 
 NO_SUBSCRIPTION = "for a subscription that is not there"
@@ -181,7 +180,7 @@ class Subscriptions:
             part = batch
             if places is not None and len(places) < len(batch.numbers):
                 known = parts.get(id(places))
-                part = parts[id(places)] = pick(batch, places) if known is None else known
+                part = parts[id(places)] = pick(batch, places, receipt=0) if known is None else known
             subscription = self.all.get(key)
             if subscription is None:
                 effects.append(Drop(part, NO_SUBSCRIPTION))

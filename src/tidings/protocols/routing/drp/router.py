@@ -49,8 +49,7 @@ from tidings.protocols.routing.drp.messages import (
 )
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.queues import Queues
-from tidings.protocols.routing.forwarding import pick
-from tidings.pubsub.publications import BadPublication, Publications, event_of
+from tidings.pubsub.publications import BadPublication, Publications, event_of, pick
 from tidings.pubsub.signals import (
     AdvertisementId,
     Forgotten,
@@ -171,15 +170,15 @@ class DestinationRouter:
         for place, head in enumerate(batch.heads):
             destinations = self.destinations_of(head)
             if destinations is None:
-                effects.append(Drop(pick(batch, (place,)), BAD_HEAD))
+                effects.append(Drop(pick(batch, (place,), batch.receipt), BAD_HEAD))
             else:
                 places.setdefault(destinations, []).append(place)
         readable = sorted(place for chosen in places.values() for place in chosen)
         if readable:
-            effects += self.deliver(pick(batch, readable))
+            effects += self.deliver(pick(batch, readable, batch.receipt))
         for destinations, chosen in places.items():
             if destinations:
-                effects += self.pass_on(now, destinations, HOPS_MAX, pick(batch, chosen))
+                effects += self.pass_on(now, destinations, HOPS_MAX, pick(batch, chosen, batch.receipt))
         return effects
 
     def destinations_of(self, head: bytes) -> tuple[NodeId, ...] | None:
@@ -206,7 +205,7 @@ class DestinationRouter:
         places = [place for place, keys in enumerate(wanted) if keys]
         if not places:
             return []
-        return [Matched(pick(batch, places), [wanted[place] for place in places])]  # type: ignore[misc]
+        return [Matched(pick(batch, places, batch.receipt), [wanted[place] for place in places])]  # type: ignore[misc]
 
     def carry(self, now: float, destinations: tuple[NodeId, ...], hops_left: int, batch: Publications) -> list[Effect]:
         effects: list[Effect] = []
