@@ -1,13 +1,15 @@
 """The definitions of experiments: the list is whole, and each is complete before anything is run."""
 
-import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tidings.lab.experiment import Experiment, Planned
+from tidings.lab.definition import LAB, claim_of, id_of, read_part, scale_of
+from tidings.lab.experiment import Band, Claim, Experiment, Planned, Scale
 from tidings.lab.registry import built, entries, find, planned
 from tidings.model.errors import UsageError
 
@@ -40,9 +42,63 @@ def test_a_definition_is_complete(experiment: Experiment) -> None:
     names = [variant.name for variant in experiment.variants]
     assert len(set(names)) == len(names)
     assert experiment.title and experiment.question and experiment.source and experiment.claims
-    for claim in experiment.claims:
-        assert claim.band is not None or claim.requirement is None, f"{claim.says}: a requirement needs a band"
-        assert claim.requirement is None or re.fullmatch(r"[STDP]-\d+", claim.requirement)
+
+
+LINE = {"figure": "missed", "says": "missed at all", "published": "none"}
+
+
+def test_a_claim_is_read_with_its_band_and_its_reason() -> None:
+    line = {**LINE, "groups": ["12 brokers"], "unit": "share", "below": 1, "requirement": "T-4", "reason": "few"}
+    assert claim_of(Path("e1.toml"), 1, line, {"few": "too few"}) == Claim(
+        figure="missed",
+        says="missed at all",
+        published="none",
+        groups=("12 brokers",),
+        unit="share",
+        band=Band(below=1.0),
+        requirement="T-4",
+        reason="too few",
+    )
+    assert claim_of(Path("e1.toml"), 1, LINE, {}).band is None
+
+
+@pytest.mark.parametrize(
+    ("added", "message"),
+    [
+        ({"bellow": 1}, r"unknown field `bellow`"),
+        ({"unit": "percent"}, r"Invalid enum value 'percent' - at `\$.unit`"),
+        ({"low": "much"}, r"Expected `float \| null`, got `str` - at `\$.low`"),
+        ({"requirement": "T-4"}, r"needs a band: low, high, above or below"),
+        ({"requirement": "four", "low": 1}, r"the requirement four is none, they are called such as S-118"),
+        ({"reason": "few"}, r"the reason few is not in \[reasons\]"),
+    ],
+)
+def test_a_claim_that_is_wrong_is_refused_with_its_file_its_place_and_its_figure(
+    added: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"e1\.toml, claim 7 \(missed\): .*{message}"):
+        claim_of(Path("e1.toml"), 7, {**LINE, **added}, {})
+
+
+def test_a_file_with_an_unknown_name_or_without_a_title_or_broken_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "e1.toml"
+    for text, message in (("tittle = 1", "unknown field `tittle`"), ("", "missing required field `title`"), ("=", "")):
+        path.write_text(text)
+        with pytest.raises(UsageError, match=rf"e1\.toml: .*{message}"):
+            read_part(path)
+
+
+def test_a_scale_says_how_many_seeds_and_its_parameters_keep_their_kind() -> None:
+    scale = scale_of(Path("e1.toml"), "small", {"seeds": 3, "seconds": 24.0, "brokers": 12, "is_alike": True})
+    assert scale == Scale({"seconds": 24.0, "brokers": 12, "is_alike": True}, 3)
+    assert [type(value) for value in scale.parameters.values()] == [float, int, bool]
+    with pytest.raises(UsageError, match=r"e1\.toml, scale small: say how many seeds"):
+        scale_of(Path("e1.toml"), "small", {"seconds": 24.0})
+
+
+def test_an_experiment_is_called_after_its_place() -> None:
+    assert id_of(LAB / "transport" / "recovery" / "e12.toml") == "transport/E12"
+    assert id_of(LAB / "transport" / "recovery" / "loss.toml") == "transport/loss"
 
 
 def test_the_requirements_on_guarantees_are_judged() -> None:

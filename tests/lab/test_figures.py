@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lab.folders import interval, read_rows, write_results
-from tidings.lab.dependable.e23 import E23
-from tidings.lab.dependable.e24 import E24
+from tidings.lab.dependable.e23 import EXPERIMENT as E23
+from tidings.lab.dependable.e24 import EXPERIMENT as E24
 from tidings.lab.experiment import Experiment
 from tidings.lab.figures import T_975, summarise
 from tidings.lab.running import Order, judge_place

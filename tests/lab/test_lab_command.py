@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from tests.lab.folders import write_results
 from tidings.cli.program import run
-from tidings.lab.dependable.e23 import E23
+from tidings.lab.dependable.e23 import EXPERIMENT as E23
 from tidings.lab.registry import built, entries
 from tidings.lab.running import order_of
 from tidings.spark.sweeps.run import Run

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from tests.lab.folders import interval, read_rows, rewrite
 from tidings.lab.dependable.cloud import REGIONS
-from tidings.lab.dependable.e25 import E25
+from tidings.lab.dependable.e25 import EXPERIMENT as E25
 from tidings.lab.dependable.measures import ACKNOWLEDGEMENTS
 from tidings.lab.experiment import Scale
 from tidings.lab.report import write_report

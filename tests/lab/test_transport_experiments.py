@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidings.lab.transport import EXPERIMENTS
+from tidings.lab.registry import built
 from tidings.lab.transport.network import chain, e1, e2, e3, e4, e5, rising_load
 from tidings.lab.transport.samples import Columns, Figure
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams
@@ -166,7 +166,7 @@ def test_links_between_brokers_are_those_of_the_network() -> None:
 
 def test_every_claim_has_its_own_words_and_the_picture_draws_without_any_figure() -> None:
     figure = pytest.importorskip("matplotlib.figure", reason="plots need matplotlib; install tidings[lab]")
-    for experiment in EXPERIMENTS:
+    for experiment in built().values():
         says = [(claim.says, claim.groups, claim.figure) for claim in experiment.claims]
         assert len(set(says)) == len(says)
         experiment.plot(figure.Figure(), [])
@@ -194,7 +194,7 @@ def test_figures_of_a_chain_come_out_of_its_parquet(spark: "SparkSession", tmp_p
     traces = spark.read.parquet(path)
     row = ("run", e2.ALIKE, json.dumps(parameters), 1)
     results = spark.createDataFrame([row], "run string, variant string, parameters string, seed long")
-    found = {experiment.id: rows_of(experiment.figures(results, traces)) for experiment in (e2.E2, e3.E3)}
+    found = {module.EXPERIMENT.id: rows_of(module.figures(results, traces)) for module in (e2, e3)}
     smallest = found["transport/E2"]["smallest delay", "3 brokers, alike"]
     assert 0.1 < smallest < 0.11
     tails = [group for name, group in found["transport/E3"] if name == "tail beyond 0.95"]

@@ -9,7 +9,7 @@ import pytest
 
 from tidings.lab.experiment import Experiment, Measured, Variant
 from tidings.lab.transport.broker_trees import longest_way
-from tidings.lab.transport.recovery import e10, e11, e12, e13, e14, e15, e16, losing, loss, lossy_tree
+from tidings.lab.transport.recovery import e10, e11, e12, e13, e14, e15, e16, loss, lossy_tree
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer, open_writer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 numpy = pytest.importorskip("numpy", reason="the workload needs numpy; install tidings[lab]")
 
 TINY = {"seconds": 4.0, "seconds_large": 4.0}
-DEFINITIONS = (e10.E10, e11.E11, e12.E12, e13.E13, e14.E14, e15.E15, e16.E16)
+DEFINITIONS = [module.EXPERIMENT for module in (e10, e11, e12, e13, e14, e15, e16)]
 
 
 def play(variant: Variant, seed: int = 1) -> tuple[dict[str, float], list[Record]]:
@@ -125,15 +125,15 @@ def test_caches_are_noted_each_second(everybody: list[Record]) -> None:
 def test_all_definitions_share_their_runs() -> None:
     known = {variant.name: variant for variant in lossy_tree.RUNS}
     for experiment in DEFINITIONS:
-        assert (experiment.run, experiment.sweep) == (lossy_tree.RUN, lossy_tree.SWEEP)
-        assert experiment.scales == lossy_tree.SCALES
+        assert experiment.sweep == lossy_tree.SWEEP
+        assert (experiment.run, experiment.scales) == (DEFINITIONS[0].run, DEFINITIONS[0].scales)
         assert all(known[variant.name] == variant for variant in experiment.variants)
 
 
 @pytest.mark.spark
 def test_figures_are_those_of_plain_python(spark: "SparkSession", tmp_path: Path) -> None:
     variants = [lossy_tree.variant(12, 0), lossy_tree.variant(12, 1), lossy_tree.variant(12, 10)]
-    results, traces, records = performed(spark, tmp_path, e11.E11, variants)
+    results, traces, records = performed(spark, tmp_path, e11.EXPERIMENT, variants)
     figures = values(e11.figures(results, traces))
     shares = {}
     for variant in variants:
@@ -143,7 +143,7 @@ def test_figures_are_those_of_plain_python(spark: "SparkSession", tmp_path: Path
     none, one, ten = shares.values()
     assert figures["R = 10 against none", lossy_tree.SMALL] == pytest.approx(ten / none)
     assert figures["R = 10 against R = 1", lossy_tree.SMALL] == pytest.approx(ten / one)
-    for experiment in (e10.E10, e12.E12, e13.E13, e14.E14, e15.E15, e16.E16):
+    for experiment in DEFINITIONS:
         assert values(experiment.figures(results, traces)), experiment.id
     shift = values(e15.figures(results, traces))["shift of the median", lossy_tree.SMALL]
     assert abs(shift) < 0.2
@@ -152,7 +152,7 @@ def test_figures_are_those_of_plain_python(spark: "SparkSession", tmp_path: Path
 @pytest.mark.spark
 def test_figures_of_losses(spark: "SparkSession", tmp_path: Path) -> None:
     variants = [each for each in loss.VARIANTS if each.name in ("5 %", "5 %, plain")]
-    results, traces, records = performed(spark, tmp_path, loss.LOSS, variants)
+    results, traces, records = performed(spark, tmp_path, loss.EXPERIMENT, variants)
     figures = values(loss.figures(results, traces))
     for variant in variants:
         owed, got = due(records[variant.name]), delivered(records[variant.name])
@@ -169,7 +169,7 @@ def performed(
     spark: "SparkSession", folder: Path, experiment: Experiment, variants: list[Variant]
 ) -> tuple["DataFrame", "DataFrame", dict[str, list[Record]]]:
     """Results and traces as a sweep leaves them, of one seed."""
-    run = {lossy_tree.RUN: lossy_tree.run}.get(experiment.run, losing.run)
+    run = lossy_tree.run if experiment.sweep else loss.run
     rows: list[dict[str, Any]] = []
     records: dict[str, list[Record]] = {}
     for place, variant in enumerate(variants):

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from tidings.lab.transport.recovery.losing import PATIENCE, Trouble, interests, play
+from tidings.lab.transport.recovery.loss import PATIENCE, Trouble, interests, play
 from tidings.trace.writers import RingBuffer
 
 SEED = int(os.environ.get("TIDINGS_SEED", "1"))

@@ -1,17 +1,6 @@
 """A published experiment as a value: what is run, what is measured of it, what was claimed, and how it is judged.
 
-    E99 = Experiment(
-        id="dependable/E99",
-        title="Receipts instead of waiting",
-        question="One paragraph for somebody who has not read the source: what is tried, and what is expected.",
-        source="Thesis on ..., section 7.5.2",
-        run="tidings.lab.dependable.e99:run",
-        variants=(Variant("ov1 plain", {"overlay": "ov1", "system": "plain"}), ...),
-        scales={"small": Scale({"seconds": 20.0}, seeds=5), "paper": Scale({"seconds": 300.0}, seeds=10)},
-        figures=figures,
-        claims=(Claim("too early, plain", "subscribers that get something too early", "up to 40 % (7.5.2)", ...), ...),
-        plot=plot,
-    )
+How one is written, in two files, is said in `definition.py`.
 
 **What is run** is a function of its own arguments and nothing else, so that an executor on any machine can run it:
 
@@ -32,7 +21,7 @@ confidence interval (`low`, `high`; null where there is only one run), variants 
 
 **Claims** are what the source says of a figure. A claim with a band is judged; one without is only reported. A band
 from the specification names its requirement; any other was set with an eye on first runs, and says so by naming none.
-A verdict is about the mean over the seeds.
+A verdict is about the mean over the seeds. Claims and scales stand in TOML.
 
 **The plot** draws the figures with matplotlib: `plot(canvas, measured)` gets an empty `matplotlib.figure.Figure` and
 the figures as a list of `Measured`, in the order of the claims; `plots.py` has the colours and the common look.

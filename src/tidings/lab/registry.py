@@ -1,8 +1,9 @@
 """Every experiment by its name, FAMILY/NUMBER: those that run, and those of the specifications that are not built yet.
 Experiments of our own have a word in place of the number (transport/loss).
 
-A family is a folder beside this file, with a tuple EXPERIMENTS in it. What is not built stands in `planned.toml`; a
-definition that comes takes its line there away, which a test asks for.
+A family is a folder beside this file. Whatever has a TOML there is an experiment (`definition.py`): nothing has to be
+listed. What is not built stands in `planned.toml`; a definition that comes takes its line there away, which a test asks
+for.
 """
 
 import sys
@@ -14,20 +15,20 @@ from pathlib import Path
 from tidings.lab.experiment import Experiment, Planned
 from tidings.model.errors import UsageError
 
-FAMILIES = {
-    "dependable": "tidings.lab.dependable",
-    "transport": "tidings.lab.transport",
-}
+FAMILIES = ("dependable", "transport")
 """The families that have experiments, in the order in which they are listed."""
 
-PLANNED = Path(__file__).with_name("planned.toml")
+LAB = Path(__file__).parent
+PLANNED = LAB / "planned.toml"
 
 NEAR_MAX = 4
 """How many names are proposed for one that is not known."""
 
 
 def built() -> dict[str, Experiment]:
-    found = [each for module in FAMILIES.values() for each in import_module(module).EXPERIMENTS]
+    places = [path.relative_to(LAB) for family in FAMILIES for path in (LAB / family).rglob("*.toml")]
+    modules = [".".join(("tidings.lab", *place.with_suffix("").parts)) for place in places]
+    found: list[Experiment] = [import_module(module).EXPERIMENT for module in modules]
     return {each.id: each for each in sorted(found, key=place)}
 
 
@@ -52,9 +53,8 @@ def entries() -> dict[str, Experiment | Planned]:
 def place(entry: Experiment | Planned) -> tuple[int, str, int, str]:
     """Where an entry stands in the list: our own behind those of the specification."""
     family, _, number = entry.id.partition("/")
-    families = list(FAMILIES)
     at = int(number[1:]) if number[1:].isdigit() else sys.maxsize
-    return (families.index(family) if family in families else len(families)), family, at, number
+    return (FAMILIES.index(family) if family in FAMILIES else len(FAMILIES)), family, at, number
 
 
 def find(id: str) -> Experiment:

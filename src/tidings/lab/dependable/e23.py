@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tidings.lab.definition import define
 from tidings.lab.dependable.cloud import SIZES, Setting, World
 from tidings.lab.dependable.measures import false_positives
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.experiment import Measured, Variant
 from tidings.trace.gathering import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame
-
-TIMEOUT = 1.0
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
@@ -77,80 +76,14 @@ def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
     right.set_ylabel("%")
 
 
-E23 = Experiment(
-    id="dependable/E23",
-    title="Receipts instead of waiting",
-    question=(
-        "A client that subscribes, or publishes something that must not be lost, wants to know when that is done. "
-        "With guarantees its broker sends a receipt when every broker concerned has answered. Without, it can only "
-        "wait for a fixed time that is long enough for the slowest request. What does waiting cost: in publications "
-        "that are kept in memory until they count as safe, and in events that come before a subscription counts as "
-        "being in place? Brokers stand in 3, 6 and 10 cloud regions; subscribers join while others publish."
-    ),
-    source="PSDG, section 7.5.2; specification dependable.md 4.5",
-    run="tidings.lab.dependable.e23:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=tuple(
         Variant(f"{brokers} brokers {system}", {"brokers": brokers, "system": system, "kind": "installed"})
         for brokers in SIZES
         for system in ("guarantees", "plain")
     ),
-    scales={
-        "small": Scale({"seconds": 50.0, "joining": 30.0, "joins": 5, "history": 0.0, "timeout": TIMEOUT}, seeds=5),
-        "paper": Scale({"seconds": 300.0, "joining": 30.0, "joins": 5, "history": 0.0, "timeout": TIMEOUT}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(figure="receipt", says="mean time to the receipt of a publication", published="", unit="seconds"),
-        Claim(
-            figure="growth",
-            says="how much longer with more brokers",
-            published="up to +54 % (7.5.2)",
-            unit="change",
-        ),
-        Claim(
-            figure="memory",
-            says="publications in memory, time-out to receipts",
-            published="up to 10 times (7.5.2)",
-            unit="times",
-            band=Band(above=3.0),
-            requirement="S-118",
-        ),
-        Claim(
-            figure="too early, plain",
-            says="subscribers that get something too early, plain",
-            published="up to 40 % (7.5.2)",
-            unit="share",
-            groups=("3 brokers",),
-        ),
-        Claim(
-            figure="too early, plain",
-            says="subscribers that get something too early, plain",
-            published="up to 40 % (7.5.2)",
-            unit="share",
-            groups=("6 brokers", "10 brokers"),
-            band=Band(above=0.0),
-            requirement="S-118",
-        ),
-        Claim(
-            figure="too many, plain",
-            says="how many events each of them gets too early",
-            published="grows by up to 17 % (7.5.2)",
-        ),
-        Claim(
-            figure="too early, guarantees",
-            says="subscribers that get something too early, guarantees",
-            published="0 (7.5.2)",
-            unit="share",
-            band=Band(high=0.0),
-            requirement="S-118",
-        ),
-        Claim(
-            figure="time-out",
-            says="longest receipt, in whole seconds, to the time-out",
-            published="1 by definition (7.5)",
-            band=Band(low=1.0, high=1.0),
-            reason="the time-out that the plain clients were given is not the one that the source prescribes",
-        ),
-    ),
     plot=plot,
 )

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tidings.lab.definition import define
 from tidings.lab.dependable.cloud import SIZES, Setting, World
 from tidings.lab.dependable.measures import group_differences, missed_publications
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.experiment import Measured, Variant
 from tidings.trace.gathering import Writer
 
 if TYPE_CHECKING:
@@ -20,11 +21,6 @@ if TYPE_CHECKING:
 
 STEPS = (("3", "10"), ("3", "6"), ("6", "10"))
 """The first is judged."""
-
-SOONER = (
-    "a subscription is in place after one way through the network here, where it took seconds in the published runs; "
-    "so a plain client misses little, and the difference between overlays is of the size of chance"
-)
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
@@ -80,96 +76,14 @@ def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
     right.set_ylabel("%")
 
 
-E24 = Experiment(
-    id="dependable/E24",
-    title="Subscriptions from a point in the past",
-    question=(
-        "A subscriber names the point from which it wants everything: the moment of subscribing, or the last event it "
-        "has of each publisher. With guarantees the network sends what was published since, from its history. Without, "
-        "a client can only throw away what is too old. How many subscribers miss something, and how many of two that "
-        "ask for the same at different brokers see something different?"
-    ),
-    source="PSDG, section 7.5.3; specification dependable.md 4.5",
-    run="tidings.lab.dependable.e24:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=tuple(
         Variant(f"{brokers} brokers {system}", {"brokers": brokers, "system": system, "kind": "reference"})
         for brokers in SIZES
         for system in ("guarantees", "plain")
     ),
-    scales={
-        "small": Scale({"seconds": 30.0, "joining": 15.0, "joins": 5, "history": 120.0}, seeds=6),
-        "paper": Scale({"seconds": 300.0, "joining": 30.0, "joins": 5, "history": 120.0}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="misses, plain",
-            says="subscribers that miss something, plain",
-            published="50 % at 3 brokers, up to 60 % (7.5.3)",
-            unit="share",
-            band=Band(above=0.0),
-            requirement="S-119",
-        ),
-        Claim(figure="missed, plain", says="how many events each of them misses", published="28 to 38 (7.5.3)"),
-        Claim(
-            figure="more misses, plain",
-            says="how many more miss something",
-            published="grows from 3 to 10 brokers (7.5.3)",
-            unit="points",
-            groups=("3 to 10 brokers",),
-            band=Band(above=0.0),
-            requirement="S-119",
-            reason=SOONER,
-        ),
-        Claim(
-            figure="more misses, plain",
-            says="how many more miss something",
-            published="grows (7.5.3)",
-            unit="points",
-            groups=("3 to 6 brokers", "6 to 10 brokers"),
-        ),
-        Claim(
-            figure="twins differ, plain",
-            says="twins that differ, plain",
-            published="10 to 20 % (7.5.3)",
-            unit="share",
-            band=Band(above=0.0),
-            requirement="S-119",
-        ),
-        Claim(figure="difference, plain", says="by how many events these differ", published="23 to 92 (7.5.3)"),
-        Claim(
-            figure="more twins differ, plain",
-            says="how many more twins differ",
-            published="grows from 3 to 10 brokers (7.5.3)",
-            unit="points",
-            groups=("3 to 10 brokers",),
-            band=Band(above=0.0),
-            requirement="S-119",
-            reason=SOONER,
-        ),
-        Claim(
-            figure="more twins differ, plain",
-            says="how many more twins differ",
-            published="grows (7.5.3)",
-            unit="points",
-            groups=("3 to 6 brokers", "6 to 10 brokers"),
-        ),
-        Claim(
-            figure="misses, guarantees",
-            says="subscribers that miss something, guarantees",
-            published="0 (7.5.3)",
-            unit="share",
-            band=Band(high=0.0),
-            requirement="S-119",
-        ),
-        Claim(
-            figure="twins differ, guarantees",
-            says="twins that differ, guarantees",
-            published="0 (7.5.3)",
-            unit="share",
-            band=Band(high=0.0),
-            requirement="S-119",
-        ),
-    ),
     plot=plot,
 )

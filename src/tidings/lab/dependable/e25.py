@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tidings.lab.definition import define
 from tidings.lab.dependable.cloud import Setting, World
 from tidings.lab.dependable.measures import delivery_latency_99, messages_per_broker, throughput
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Parameter, Scale, Variant
+from tidings.lab.experiment import Measured, Variant
 from tidings.trace.gathering import Writer
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 JOINS = (5, 10, 15)
-COMMON: dict[str, Parameter] = {"brokers": 6, "kind": "mixed", "history": 120.0}
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
@@ -66,59 +66,14 @@ def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
     latency.set_ylabel("ms")
 
 
-E25 = Experiment(
-    id="dependable/E25",
-    title="What guarantees cost",
-    question=(
-        "Receipts, references and history are more messages and more work. How many more messages does a broker send, "
-        "does it pass on fewer publications, and do they arrive later? 6 brokers; half of the requests and a tenth of "
-        "the publications ask for a receipt, each subscription has one of three guarantees, and 5, 10 or 15 "
-        "subscribers join in a second."
-    ),
-    source="PSDG, section 7.5.4; specification dependable.md 4.5",
-    run="tidings.lab.dependable.e25:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=tuple(
         Variant(f"{joins} joins/s {system}", {"joins": joins, "system": system})
         for joins in JOINS
         for system in ("guarantees", "plain")
     ),
-    scales={
-        "small": Scale({**COMMON, "seconds": 50.0, "joining": 10.0}, seeds=5),
-        "paper": Scale({**COMMON, "seconds": 300.0, "joining": 30.0}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="messages",
-            says="more messages per broker",
-            published="+2 to +3 %, less with more subscribers (7.5.4)",
-            unit="change",
-            band=Band(high=0.05),
-            requirement="S-120",
-            reason=(
-                "the additional messages are receipts of publications (a tenth of them ask for one, and it comes back "
-                "on every link that they took) and answers to subscriptions; the shorter a run is and the fewer "
-                "subscribers it has, the fewer deliveries there are to divide by"
-            ),
-        ),
-        Claim(
-            figure="throughput",
-            says="more publications per second and broker",
-            published="not less (7.5.4)",
-            unit="change",
-            band=Band(low=-0.05),
-            requirement="S-120",
-        ),
-        Claim(
-            figure="latency",
-            says="longer delivery latency, 99th percentile",
-            published="similar (7.5.4)",
-            unit="change",
-            band=Band(low=-0.05, high=0.05),
-            requirement="S-120",
-        ),
-        Claim(figure="throughput, guarantees", says="publications per second and broker", published="grows (7.5.4)"),
-        Claim(figure="latency, guarantees", says="delivery latency, 99th percentile", published="", unit="seconds"),
-    ),
     plot=plot,
 )

@@ -12,7 +12,8 @@ function counts time-outs, which that TCP has not.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import random_stream
 from tidings.protocols.transport.congestion.response import allowed_rate
@@ -114,76 +115,10 @@ def curves(axes: "Axes", places: Sequence[float], lines: Mapping[str, Sequence[f
     axes.legend()
 
 
-NO_TIMEOUTS = (
-    "the simulator's TCP finds every loss by duplicate acknowledgements and has no time-outs; without the term for "
-    "them the function itself gives 1.18 times the rate at 2 %. The rest is that packets lost from one window shrink "
-    "it once, so there are fewer loss events than losses"
-)
-
-FEW_LOST = tuple(f"{100 * p:g} % lost" for p in TRIED if p <= 0.02)
-MANY_LOST = tuple(f"{100 * p:g} % lost" for p in TRIED if p > 0.02)
-
-E17 = Experiment(
-    id="transport/E17",
-    title="Shape of the response function",
-    question=(
-        "How fast may a flow be that shall take no more than a TCP connection would? The function says so for each "
-        "loss rate and round trip. Its shape decides how the transport reacts: with long round trips it depends less "
-        "on losses, and with few losses it reacts more steeply when round trips grow."
-    ),
-    source="Transport for best-effort content-based networks, section 5.1.2; specification transport.md 3.6.1 and 4.3",
-    run="tidings.lab.transport.congestion.e17:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("function"),),
-    scales={"small": Scale({"seconds": 500.0}, seeds=5), "paper": Scale({"seconds": 5000.0}, seeds=10)},
     figures=measured_in_runs,
-    claims=(
-        Claim(
-            figure="distance to the table",
-            says="largest distance to the values of the specification, beyond rounding",
-            published="0",
-            unit="share",
-            band=Band(high=1e-6),
-        ),
-        Claim(
-            figure="less with loss at 200 ms",
-            says="what growing losses take at round trips of 200 ms, against 10 ms",
-            published="less sensitive",
-            unit="times",
-            band=Band(below=1.0),
-        ),
-        Claim(
-            figure="steeper at 0.1 %",
-            says="what growing round trips take at 0.1 % lost, against 10 %",
-            published="steeper",
-            unit="times",
-            band=Band(above=1.0),
-        ),
-        Claim(
-            figure="falls with loss",
-            says="messages a second less when losses grow from 1 to 10 %, by round trip",
-            published="curves only",
-        ),
-        Claim(
-            figure="falls with round trips",
-            says="messages a second less when round trips grow from 10 to 200 ms, by loss",
-            published="curves only",
-        ),
-        Claim(
-            figure="simulated TCP",
-            says="the simulator's TCP against the function, few losses",
-            published="not tried",
-            unit="times",
-            groups=FEW_LOST,
-            band=Band(low=0.75, high=1.25),
-            reason=NO_TIMEOUTS,
-        ),
-        Claim(
-            figure="simulated TCP",
-            says="the same where time-outs would matter",
-            published="not tried",
-            unit="times",
-            groups=MANY_LOST,
-        ),
-    ),
     plot=plot,
 )

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.carried import Brought, CarriedClient
 from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, FAR, NEAR, RECORD, Mode, SparingNetwork, paced
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
@@ -181,51 +182,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes.set_ylim(0, 500)
 
 
-E18 = Experiment(
-    id="transport/E18",
-    title="Quality of the estimator",
-    question=(
-        "A subscriber learns of a loss from the records of later events. Nobody tells it of what a short record does "
-        "not reach, so it sees fewer losses than there are and believes that it can take more. Three subscribers get "
-        "the same events of a flow that is larger than its link, and read 100, 5 and 2 entries of each record. How far "
-        "are they apart in what they believe TCP would have?"
-    ),
-    source="Transport for best-effort content-based networks, section 5.2.3; specification transport.md 4.3",
-    run="tidings.lab.transport.congestion.e18:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("one flow"),),
-    scales={
-        "small": Scale({"seconds": 60.0}, seeds=3),
-        "paper": Scale({"seconds": 100.0}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="5 against 2",
-            says="mean difference from the ideal rate: records of 5 against records of 2",
-            published="5 is close to the ideal, 2 is not",
-            unit="times",
-            band=Band(below=1.0),
-            requirement="T-113",
-        ),
-        Claim(
-            figure="apart, share",
-            says="mean difference from the ideal rate",
-            published="curves only",
-            unit="share",
-        ),
-        Claim(
-            figure="loss events seen",
-            says="loss events seen, of those that the ideal sees",
-            published="2 misses many",
-            unit="share",
-        ),
-        Claim(
-            figure="above",
-            says="share of the time in which the rate is more than 5 % above the ideal one",
-            published="often, with 2",
-            unit="share",
-        ),
-        Claim(figure="loss events", says="loss events that the ideal sees", published="curves only"),
-    ),
     plot=plot,
 )

@@ -8,7 +8,8 @@ acknowledgements of the limiting receiver, slow start; and a longer record.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Mode, Plan, Points, paced, plain, play
 from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, spans
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
@@ -125,76 +126,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     right.set_title("events a second")
 
 
-E19 = Experiment(
-    id="transport/E19",
-    title="Load that varies",
-    question=(
-        "One publisher, one subscriber, and between them a link that carries 219 events a second. What is published "
-        "for the subscriber grows from 88 to 880 a second, stays there, falls, and has some short bursts. Without "
-        "control the link drops whatever is too much. With it the subscriber says what it can take, and the publisher "
-        "withholds the rest. How much is still lost, and is the link still used?"
-    ),
-    source="Transport for best-effort content-based networks, section 5.3.2; specification transport.md 4.3",
-    run="tidings.lab.transport.congestion.e19:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("side by side"),),
-    scales={
-        "small": Scale({"stretch": 0.25, "additions": True}, seeds=2),
-        "paper": Scale({"stretch": 1.0, "additions": True}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="reduced",
-            says="losses without control, against with it",
-            published="20 times",
-            unit="times",
-            groups=(CONTROL,),
-            band=Band(low=10.0),
-            requirement="T-114",
-        ),
-        Claim(
-            figure="reduced",
-            says="the same, and our own target",
-            published="20 times",
-            unit="times",
-            groups=(CONTROL,),
-            band=Band(low=20.0),
-        ),
-        Claim(
-            figure="received share",
-            says="events received, against without control",
-            published="45,000 of 46,000: 98 %",
-            unit="share",
-            groups=(CONTROL,),
-            band=Band(low=0.93),
-            requirement="T-114",
-        ),
-        Claim(
-            figure="used",
-            says="use of the bottleneck while the load is at its height",
-            published="more than 90 %",
-            unit="share",
-            groups=(CONTROL,),
-            band=Band(above=0.9),
-        ),
-        Claim(
-            figure="reduced",
-            says="losses without control, against with our additions",
-            published="not tried",
-            unit="times",
-            groups=COMPARED[1:],
-        ),
-        Claim(
-            figure="received share",
-            says="events received with our additions, against without control",
-            published="not tried",
-            unit="share",
-            groups=COMPARED[1:],
-        ),
-        Claim(figure="travel", says="time from publisher to subscriber", published="not given", unit="seconds"),
-        Claim(figure="feedback", says="feedback messages a second", published="not given"),
-        Claim(figure="missed", says="events lost", published="curves only"),
-        Claim(figure="received", says="events received", published="46,000 without, 45,000 with control, in 250 s"),
-    ),
     plot=plot,
 )

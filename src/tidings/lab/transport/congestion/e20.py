@@ -8,7 +8,8 @@ second are no more than a twentieth of those that arrive.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Mode, Plan, Points, paced, plain, play
 from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, spans
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
@@ -112,78 +113,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     right.set_title("events lost a second")
 
 
-E20 = Experiment(
-    id="transport/E20",
-    title="Capacity that varies",
-    question=(
-        "One publisher, one subscriber, more events than the link between them carries, and the link has 1 and 2 "
-        "Mbit/s in turns. How soon does the publisher use what there is now, and how soon does it stop sending what "
-        "the link cannot carry any more?"
-    ),
-    source="Transport for best-effort content-based networks, section 5.3.2; specification transport.md 4.3",
-    run="tidings.lab.transport.congestion.e20:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("side by side"),),
-    scales={
-        "small": Scale({"seconds": 60.0, "period": 15.0}, seeds=2),
-        "paper": Scale({"seconds": 240.0, "period": 40.0}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="time to follow",
-            says="time until 90 % of twice the capacity are used",
-            published="less than 2 s",
-            unit="seconds",
-            groups=("up",),
-            band=Band(high=AFTER_MAX),
-            requirement="T-115",
-        ),
-        Claim(
-            figure="time to follow",
-            says="the same, by the published measure",
-            published="less than 2 s",
-            unit="seconds",
-            groups=("up",),
-            band=Band(high=AFTER),
-        ),
-        Claim(
-            figure="time to follow",
-            says="time until losses end after half the capacity is gone",
-            published="less than 2 s",
-            unit="seconds",
-            groups=("down",),
-            band=Band(high=AFTER),
-            requirement="T-115",
-        ),
-        Claim(
-            figure="used after 2 s",
-            says="use of the bottleneck 2 s after it became wider",
-            published="all of it",
-            unit="share",
-        ),
-        Claim(
-            figure="used after 5 s",
-            says="use of the bottleneck 5 s after it became wider",
-            published="all of it",
-            unit="share",
-            band=Band(low=0.9),
-            requirement="T-115",
-        ),
-        Claim(
-            figure="used",
-            says="use of the bottleneck, all the time",
-            published="more than 90 %",
-            unit="share",
-            groups=(CONTROL,),
-            band=Band(above=0.9),
-        ),
-        Claim(
-            figure="missed",
-            says="share of what was sent that was lost",
-            published="losses barely visible",
-            unit="share",
-            groups=(PLAIN, CONTROL),
-        ),
-    ),
     plot=plot,
 )

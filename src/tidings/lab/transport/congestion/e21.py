@@ -9,7 +9,8 @@ acknowledgements, slow start.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Mode, Plan, Points, paced, plain, play
 from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, series, spans
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
@@ -97,85 +98,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         axes.set_title(f"events received a second, {title}")
 
 
-E21 = Experiment(
-    id="transport/E21",
-    title="Fairness among flows",
-    question=(
-        "Three publishers, a subscriber for each, and one link for all. The subscribers want 400, 160 and 140 events a "
-        "second; the link carries all of it, then half, then a quarter. Without control every flow loses the same "
-        "share. With it each subscriber asks for what TCP would have, so the large flow should give way until all "
-        "three have the same. Who gives way when the link shrinks?"
-    ),
-    source="Transport for best-effort content-based networks, section 5.3.3; specification transport.md 4.3",
-    run="tidings.lab.transport.congestion.e21:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("side by side"),),
-    scales={
-        "small": Scale({"stretch": 0.4, "additions": False}, seeds=2),
-        "paper": Scale({"stretch": 1.0, "additions": True}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        *(
-            Claim(
-                figure=f"fairness, {phase}",
-                says=f"fairness of the three flows (Jain), {phase}, with control",
-                published="all have nearly the same",
-                groups=(CONTROL,),
-                band=Band(low=0.95),
-                requirement="T-116",
-            )
-            for phase in ("1 Mbit/s", "500 kbit/s")
-        ),
-        *(
-            Claim(
-                figure=f"fairness, {phase}",
-                says=f"the same without control, {phase}",
-                published="each flow loses the same share",
-                groups=(PLAIN,),
-                band=Band(below=0.9),
-                requirement="T-116",
-            )
-            for phase in ("1 Mbit/s", "500 kbit/s")
-        ),
-        *(
-            Claim(
-                figure=f"rate, {CONTROL}, {phase}",
-                says=f"events a second of each, {phase}, with control",
-                published=published,
-            )
-            for phase, published in (
-                ("2 Mbit/s", "what they want: 400, 150, 150"),
-                ("1 Mbit/s", "140, 150, 150"),
-                ("500 kbit/s", "all the same; that would be 73"),
-            )
-        ),
-        *(
-            Claim(
-                figure=f"used, {phase}",
-                says=f"use of the bottleneck, {phase}, with control",
-                published="more than 90 %",
-                unit="share",
-                groups=(CONTROL,),
-                band=Band(above=0.9),
-            )
-            for phase in ("1 Mbit/s", "500 kbit/s")
-        ),
-        *(
-            Claim(
-                figure=f"fairness, {phase}",
-                says=f"fairness with our additions, {phase}",
-                published="not tried",
-                groups=COMPARED[1:],
-            )
-            for phase in ("1 Mbit/s", "500 kbit/s")
-        ),
-        Claim(
-            figure="missed",
-            says="share of what was sent that was lost",
-            published="not given",
-            unit="share",
-            groups=(PLAIN, *COMPARED),
-        ),
-    ),
     plot=plot,
 )

@@ -12,7 +12,8 @@ and a record of two tells of about half of the losses. So a record of five, whic
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Mode, Plan, paced, plain, play
 from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, series, spans
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
@@ -99,20 +100,6 @@ def time_to_give_way(content: Any, capacity: float) -> float:
     return float(gives.argmax() + 1) if gives.any() else float(len(content))
 
 
-UNSEEN = (
-    "a record of two tells of about half of the losses: when a queue is full it drops several events of the flow in a "
-    "row, and the next that arrives is more than two numbers later; with records of five the share is in the band"
-)
-PACED = (
-    "a full queue drops a packet of a burst rather than one that comes alone, and events leave evenly spaced: of the "
-    "same queue the content flow loses fewer than Reno, even where it knows of every loss; CUBIC grows faster"
-)
-UNEVEN = (
-    "both lose something every two seconds or so, so 20 s hold some ten loss events of each, and what each has in such "
-    "a span varies; over the whole run TCP has its half"
-)
-
-
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     panels = canvas.subplots(1, 2, sharey=True)
     for axes, mode, title in zip(
@@ -123,117 +110,13 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         axes.set_title(f"kbit/s, {title}")
 
 
-E22 = Experiment(
-    id="transport/E22",
-    title="Beside TCP",
-    question=(
-        "A content flow fills a link of 1 Mbit/s; then a TCP connection begins to use the same link. A flow that does "
-        "not mind losses would keep nearly everything. One that asks for what TCP would have under the same "
-        "conditions should leave it half, and never take more than TCP does for long. Does each get its half?"
-    ),
-    source="Transport for best-effort content-based networks, section 5.3.4; specification transport.md 4.3",
-    run="tidings.lab.transport.congestion.e22:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(
         Variant("CUBIC", {"tcp": "cubic"}),
         Variant("Reno", {"tcp": "reno", "additions": False}),
     ),
-    scales={
-        "small": Scale({"seconds": 160.0, "additions": False}, seeds=2),
-        "paper": Scale({"seconds": 360.0, "additions": True}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="share of tcp",
-            says="share of TCP, beside a content flow with control, records of 2 as in the source",
-            published="52.5 %",
-            unit="share",
-            groups=(f"{CONTROL}, cubic",),
-            band=Band(low=0.45, high=0.6),
-            requirement="T-117",
-            reason=UNSEEN,
-        ),
-        Claim(
-            figure="content, largest lead",
-            says="by how much of the link the content flow was ahead of TCP, over 20 s, at most",
-            published="never ahead",
-            unit="share",
-            groups=(f"{CONTROL}, cubic",),
-            band=Band(high=0.05),
-            requirement="T-117",
-            reason=UNSEEN,
-        ),
-        Claim(
-            figure="share of tcp",
-            says="share of TCP, records of 5 as is our default",
-            published="not tried",
-            unit="share",
-            groups=(f"{LONGER}, cubic",),
-            band=Band(low=0.45, high=0.6),
-        ),
-        Claim(
-            figure="content, largest lead",
-            says="by how much of the link the content flow was ahead, records of 5",
-            published="not tried",
-            unit="share",
-            groups=(f"{LONGER}, cubic",),
-            band=Band(high=0.05),
-            reason=UNEVEN,
-        ),
-        Claim(
-            figure="share of tcp",
-            says="share of Reno",
-            published="not tried",
-            unit="share",
-            groups=(f"{LONGER}, reno", f"{CONTROL}, reno"),
-            band=Band(low=0.45, high=0.6),
-            reason=PACED,
-        ),
-        Claim(
-            figure="content beside tcp",
-            says="share of the link that the content flow keeps without control",
-            published="more than 90 %",
-            unit="share",
-            groups=(f"{PLAIN}, cubic",),
-            band=Band(above=0.9),
-        ),
-        Claim(
-            figure="time to give way",
-            says="time until TCP was left a third of the link",
-            published="less than 2 s",
-            unit="seconds",
-            groups=(f"{LONGER}, cubic", f"{CONTROL}, cubic"),
-        ),
-        Claim(
-            figure="used",
-            says="use of the bottleneck, both together",
-            published="more than 90 %",
-            unit="share",
-            groups=(f"{LONGER}, cubic", f"{CONTROL}, cubic"),
-            band=Band(above=0.9),
-        ),
-        Claim(
-            figure="content alone",
-            says="use of the bottleneck before TCP begins",
-            published="more than 90 %",
-            unit="share",
-            groups=(f"{LONGER}, cubic", f"{CONTROL}, cubic"),
-            band=Band(above=0.9),
-        ),
-        Claim(
-            figure="share of tcp",
-            says="share of TCP beside our additions",
-            published="not tried",
-            unit="share",
-            groups=(f"{WINDOW}, cubic", f"{ACKNOWLEDGED}, cubic"),
-        ),
-        Claim(
-            figure="missed",
-            says="share of what was sent that was lost",
-            published="not given",
-            unit="share",
-            groups=tuple(f"{mode}, cubic" for mode in (PLAIN, CONTROL, LONGER)),
-        ),
-    ),
     plot=plot,
 )

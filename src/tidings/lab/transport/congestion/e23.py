@@ -16,7 +16,8 @@ instead of 2 run beside.
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, ENTRY_BYTES, PLAIN, RECORD, Drawn, Mode, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
 from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, spans
@@ -194,119 +195,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         axes.set_title(f"events missed a second, {tree}")
 
 
-BLIND = (
-    "subscribers that want a small share of what is published learn of few losses from records of two, and believe "
-    "that they can take more; in a run of 15 s with records of 25 they saw 428 loss events instead of 147, and what "
-    "was missed fell to 2 % of that without control"
-)
-
-
-def groups(*names: str) -> tuple[str, ...]:
-    return tuple(f"{tree}, {name}" if name else tree for tree in TREES for name in names)
-
-
-E23 = Experiment(
-    id="transport/E23",
-    title="Congestion at large scale",
-    question=(
-        "Two publishers behind a narrow link, eight brokers, and many subscribers whose interests overlap: few want a "
-        "large part of the events, most very little. Each asks for what it can take of what it wants, and the "
-        "publishers must find rates for all these flows. Do losses stop, at what price, and how much do publishers "
-        "have to remember?"
-    ),
-    source="Transport for best-effort content-based networks, section 5.3.5; specification transport.md 4.3",
-    run="tidings.lab.transport.congestion.e23:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=tuple(Variant(tree) for tree in TREES),
-    scales={
-        "small": Scale({"seconds": 20.0, "clients": 12, "rate": 1000.0, "additions": True}, seeds=2),
-        "paper": Scale({"seconds": 60.0, "clients": 95, "rate": 2000.0, "additions": True}, seeds=5),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="missed",
-            says="events missed with control, against without, after 5 s",
-            published="nearly none after 3 s",
-            unit="share",
-            groups=groups(""),
-            band=Band(below=0.05),
-            requirement="T-118",
-            reason=BLIND,
-        ),
-        Claim(
-            figure="deliveries",
-            says="deliveries with control, against without",
-            published="12 % fewer",
-            unit="share",
-            groups=groups(""),
-            band=Band(low=0.8),
-            requirement="T-118",
-        ),
-        Claim(
-            figure="travel against plain",
-            says="time from publisher to subscriber, against without control",
-            published="54 ms against 102 ms",
-            unit="times",
-            groups=groups(""),
-            band=Band(below=1.0),
-            requirement="T-118",
-            reason=BLIND,
-        ),
-        Claim(
-            figure="used",
-            says="use of the bottleneck",
-            published="more than 90 %",
-            unit="share",
-            groups=groups(""),
-            band=Band(above=0.9),
-        ),
-        Claim(
-            figure="missed",
-            says="events missed with our additions, against without control",
-            published="not tried",
-            unit="share",
-            groups=groups(*COMPARED[1:]),
-        ),
-        Claim(
-            figure="deliveries",
-            says="deliveries with our additions, against without control",
-            published="not tried",
-            unit="share",
-            groups=groups(*COMPARED[1:]),
-        ),
-        Claim(
-            figure="feedback",
-            says="feedback messages a second to each publisher",
-            published="small, curve only",
-            groups=groups("", *COMPARED[1:]),
-        ),
-        Claim(
-            figure="flow table",
-            says="rows of a flow table, at most",
-            published="small, curve only",
-            groups=groups("", *COMPARED[1:]),
-        ),
-        Claim(
-            figure="travel",
-            says="time from publisher to subscriber",
-            published="102 ms without, 54 ms with control",
-            unit="seconds",
-            groups=groups("", PLAIN, LONGER),
-        ),
-        Claim(
-            figure="delay",
-            says="time from publication to subscriber, waiting at the publisher included",
-            published="not told apart",
-            unit="seconds",
-            groups=groups("", PLAIN),
-        ),
-        Claim(
-            figure="missed share",
-            says="share of what was sent that was missed",
-            published="not given",
-            unit="share",
-            groups=groups("", PLAIN, LONGER),
-        ),
-    ),
     plot=plot,
 )

@@ -14,7 +14,8 @@ import tracemalloc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.e23 import draw_interest, text_of
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import Stream, random_stream
@@ -111,38 +112,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes.legend()
 
 
-E24 = Experiment(
-    id="transport/E24",
-    title="State at publishers",
-    question=(
-        "A publisher keeps a row for each flow that a subscriber limits. Subscribers who want the same share a row, "
-        "and rows that another one covers at a lower rate go. How does the table grow with the number of subscribers, "
-        "if all of them report, and how much memory does a large one take?"
-    ),
-    source="End-to-end congestion control for content-based networks, section IV-E; specification transport.md 4.3",
-    run="tidings.lab.transport.congestion.e24:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("everybody reports"),),
-    scales={
-        "small": Scale({"subscribers_max": 1600}, seeds=3),
-        "paper": Scale({"subscribers_max": 1600}, seeds=10),
-    },
     figures=measured_in_runs,
-    claims=(
-        Claim(
-            figure="memory",
-            says="memory of 2000 rows of 256 bits, megabytes",
-            published="less than 1 MB",
-            band=Band(below=1.0),
-            requirement="T-97",
-        ),
-        Claim(
-            figure="growth",
-            says="growth of the table, against that of the subscribers (50 to 1600)",
-            published="less than linear",
-            unit="times",
-            band=Band(below=1.0),
-        ),
-        Claim(figure="rows", says="rows of the flow table", published="curve only"),
-    ),
     plot=plot,
 )

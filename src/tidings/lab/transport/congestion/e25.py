@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.carried import Modes
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, RECORD, Mode, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 STAR = Topology("star", ("B1", "B2", "B3", "B4"), tuple(Edge("B1", leaf) for leaf in ("B2", "B3", "B4")))
 SECTIONS = 4
-RATE = 300.0
-NARROW_BPS = 1.5e6
 BOTH, DIGESTS = "both", "both, with digests"
 SUBSCRIBERS = {f"{broker.lower()}.{place}": broker for broker in ("B2", "B3", "B4") for place in range(5)}
 PUBLISHERS = {f"p{place}": "B1" for place in range(5)}
@@ -140,70 +139,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes.set_title("events missed a second, all subscribers")
 
 
-E25 = Experiment(
-    id="transport/E25",
-    title="Recovery and congestion control together",
-    question=(
-        "Recovery sends more where the network already drops what it is sent; without control it makes congestion "
-        "worse. Control keeps losses rare, and recovery repairs the rest. Five publishers send 1500 events a second "
-        "to 15 subscribers, ten of them behind links that carry less than half. How much do applications still miss, "
-        "and what do requests and repairs cost?"
-    ),
-    source="Transport for best-effort content-based networks, section 5.3.6; specification transport.md 4.3",
-    run="tidings.lab.transport.congestion.e25:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("side by side"),),
-    scales={
-        "small": Scale({"seconds": 20.0, "rate": RATE, "narrow_bps": NARROW_BPS, "additions": True}, seeds=2),
-        "paper": Scale({"seconds": 120.0, "rate": RATE, "narrow_bps": NARROW_BPS, "additions": True}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="missed share",
-            says="events missed with both, against neither",
-            published="about 50 of 5500 a second",
-            unit="share",
-            groups=(BOTH,),
-            band=Band(high=0.05),
-            requirement="T-119",
-        ),
-        Claim(
-            figure="recoveries for a repair",
-            says="recoveries for each repair that is sent",
-            published="about 3",
-            unit="times",
-            groups=(BOTH,),
-            band=Band(low=1.5),
-            requirement="T-119",
-        ),
-        Claim(
-            figure="missed a second",
-            says="events missed a second, all subscribers",
-            published="5500 with neither, 50 with both",
-            groups=(PLAIN, CONTROL, BOTH, DIGESTS),
-        ),
-        Claim(
-            figure="recovered",
-            says="share of the losses that was recovered",
-            published="about 40 %",
-            unit="share",
-        ),
-        Claim(figure="feedback", says="feedback messages a second to each publisher", published="about 15"),
-        Claim(figure="used", says="use of the narrow links", published="more than 90 %", unit="share"),
-        Claim(
-            figure="received a second",
-            says="events received a second, all subscribers",
-            published="slightly less with both",
-            groups=(PLAIN, CONTROL, BOTH, DIGESTS),
-        ),
-        Claim(
-            figure="received, wide",
-            says="events received a second by each subscriber behind the wide link",
-            published="slowed too, where interests overlap",
-            groups=(PLAIN, CONTROL, BOTH, DIGESTS),
-        ),
-        Claim(figure="requests a second", says="requests a second, all subscribers", published="negligible"),
-        Claim(figure="repairs a second", says="repairs a second, everybody", published="negligible"),
-    ),
     plot=plot,
 )

@@ -15,8 +15,9 @@ which they happen; events wanted and lost in the span in which they were publish
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
-from tidings.lab.transport.network.rising_load import LENGTH
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
+from tidings.lab.transport.network.rising_load import LENGTH, run
 from tidings.lab.transport.network.store_and_forward import PUBLISHER_BLOCKED
 from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WARM_UP
@@ -192,136 +193,14 @@ def lines(axes: "Axes", measured: Sequence[Measured], figures: dict[str, str]) -
     axes.legend()
 
 
-E1 = Experiment(
-    id="transport/E1",
-    title="A best-effort network beside store-and-forward",
-    question=(
-        "Load on eight brokers grows over five minutes until they are at their limit. One kind of broker handles "
-        "messages in parallel, acknowledges nothing and drops what is too much (B-DRP). The other stores each message, "
-        "acknowledges it to the one before, keeps the order and makes whoever is too fast wait. Who follows the load, "
-        "who loses events, who keeps the order, and what happens at the limit? The limit itself is ours: handling "
-        "times and interests, which the source does not tell, were chosen so that it lies where the source has it."
-    ),
-    source="Transport for best-effort content-based networks, section 3.1; specification transport.md 4.1",
-    run="tidings.lab.transport.network.rising_load:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(
         Variant(BEST_EFFORT, {"system": "best effort", "streams": "both sides"}),
         Variant(STORING, {"system": "store and forward", "streams": "both sides"}),
         Variant(ONE_SIDE, {"system": "store and forward", "streams": "one side"}),
     ),
-    scales={
-        "small": Scale({"seconds": LENGTH, "slowdown": 20.0}, seeds=3),
-        "paper": Scale({"seconds": LENGTH, "slowdown": 1.0}, seeds=5),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="follows",
-            says="share of wanted events delivered, of those published before 190 s",
-            published="both handle the load in the first 200 s",
-            unit="share",
-            groups=(BEST_EFFORT, STORING),
-            band=Band(low=0.99),
-        ),
-        Claim(
-            figure="limit",
-            says="deliveries a second at the limit, 210 to 300 s",
-            published="about 30 000",
-            band=Band(low=27_000, high=33_000),
-        ),
-        Claim(
-            figure="flat",
-            says="deliveries of the last 40 s against those from 210 to 250 s",
-            published="stays at its limit",
-            unit="times",
-            band=Band(low=0.93, high=1.07),
-        ),
-        Claim(
-            figure="losses begin",
-            says="when more than 1 % of what is wanted is lost, first",
-            published="at about 200 s",
-            unit="seconds",
-            band=Band(low=190, high=220),
-        ),
-        Claim(
-            figure="losses grow",
-            says="how much more is lost from 250 s on than from 200 to 250 s",
-            published="false negatives rise",
-            unit="points",
-            band=Band(above=0),
-        ),
-        Claim(
-            figure="violations follow",
-            says="correlation of deliveries and violations of order, over spans of 10 s",
-            published="roughly proportional",
-            band=Band(low=0.9),
-        ),
-        Claim(
-            figure="violations, later",
-            says="violations for each delivery after 200 s, against 100 to 190 s",
-            published="roughly proportional",
-            unit="times",
-            band=Band(low=0.67, high=1.5),
-        ),
-        Claim(
-            figure="violations",
-            says="violations of order in all",
-            published="almost 173 000 (3.5.2)",
-            groups=(BEST_EFFORT,),
-        ),
-        Claim(figure="violations, share", says="violations for each delivery", published="not given", unit="share"),
-        Claim(
-            figure="violations",
-            says="violations of order in all",
-            published="0",
-            groups=(STORING, ONE_SIDE),
-            band=Band(high=0),
-        ),
-        Claim(
-            figure="peak",
-            says="most deliveries a second",
-            published="32 500 at 240 s",
-            groups=(STORING,),
-            band=Band(low=29_000, high=36_000),
-        ),
-        Claim(
-            figure="falls",
-            says="when deliveries fall below half of that",
-            published="suddenly, after 240 s",
-            unit="seconds",
-            groups=(STORING,),
-            band=Band(low=230, high=280),
-        ),
-        Claim(
-            figure="blocked after",
-            says="from there to when half of all publications are held up",
-            published="about 20 s",
-            unit="seconds",
-            groups=(STORING,),
-            band=Band(low=5, high=40),
-        ),
-        Claim(
-            figure="left",
-            says="deliveries in the last 20 s against the most",
-            published="reaction almost catastrophic",
-            unit="share",
-            groups=(STORING,),
-            band=Band(high=0.5),
-        ),
-        Claim(
-            figure="left",
-            says="the same with both streams from one side",
-            published="not tried",
-            unit="share",
-            groups=(ONE_SIDE,),
-        ),
-        Claim(
-            figure="withheld",
-            says="share of publications held up in the last 20 s",
-            published="publishers are blocked",
-            unit="share",
-            groups=(STORING, ONE_SIDE),
-        ),
-    ),
     plot=plot,
 )

@@ -9,8 +9,9 @@ Smirnov). Since the fit was made for these samples, this is too kind to all of t
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
-from tidings.lab.transport.network.chain import constant_delay, subscriber
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
+from tidings.lab.transport.network.chain import constant_delay, run, subscriber
 from tidings.lab.transport.network.fits import (
     Fit,
     Hypoexponential,
@@ -134,87 +135,10 @@ def points(measured: Sequence[Measured], figure: str) -> list[tuple[float, float
     return [(float(each.group.split()[0]), each.value) for each in measured if each.figure == figure]
 
 
-def groups(brokers: Sequence[int], suffix: str = "") -> tuple[str, ...]:
-    return tuple(f"{count} broker{'s' * (count > 1)}{suffix}" for count in brokers)
-
-
-SEVERAL = groups((3, 5, 10))
-NO_DIFFERENCE = ", alike"
-
-E2 = Experiment(
-    id="transport/E2",
-    title="Distribution of delays",
-    question=(
-        "How long does an event take from publisher to subscriber, and which distribution describes it? Each broker "
-        "handles a message for an exponentially distributed time, so over several brokers the delay should be that of "
-        "the links plus a sum of exponentials, a hypoexponential with one phase for each broker. The source finds so, "
-        "and that neither gamma nor power law fits. That brokers handle messages for exponential times is built into "
-        "our brokers; what is tested is that nothing else comes into the delay, and that the fits tell them apart."
-    ),
-    source="Transport for best-effort content-based networks, section 3.2.3; specification transport.md 4.1",
-    run="tidings.lab.transport.network.chain:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant(UNLIKE, {"alike": False}), Variant(ALIKE, {"alike": True})),
-    scales={
-        "small": Scale({"brokers": 10, "messages": 6500}, seeds=3),
-        "paper": Scale({"brokers": 10, "messages": 6500}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="smallest delay",
-            says="constant part of the delay: the smallest one",
-            published="100 ms over 3 brokers",
-            unit="seconds",
-            groups=("3 brokers",),
-            band=Band(low=0.1, high=0.105),
-        ),
-        Claim(
-            figure="exponential chance",
-            says="chance of the distance to an exponential",
-            published="best fit for a single broker",
-            groups=("1 broker",),
-            band=Band(above=0.05),
-        ),
-        Claim(
-            figure="hypoexponential chance",
-            says="chance of the distance to a hypoexponential",
-            published="fits closely in all cases",
-            groups=SEVERAL,
-            band=Band(above=0.05),
-        ),
-        Claim(
-            figure="gamma chance",
-            says="chance of the distance to a gamma",
-            published="does not fit",
-            groups=SEVERAL,
-            band=Band(below=0.05),
-        ),
-        Claim(
-            figure="power law chance",
-            says="chance of the distance to a power law",
-            published="does not fit",
-            groups=SEVERAL,
-            band=Band(below=0.05),
-        ),
-        Claim(
-            figure="better than gamma",
-            says="mean log-likelihood of the hypoexponential, less that of the gamma",
-            published="hypoexponential is better",
-            groups=SEVERAL,
-            band=Band(above=0),
-        ),
-        Claim(
-            figure="hypoexponential chance",
-            says="chance of the distance to a hypoexponential, brokers alike",
-            published="not tried",
-            groups=groups((3, 5, 10), NO_DIFFERENCE),
-        ),
-        Claim(
-            figure="gamma chance",
-            says="chance of the distance to a gamma, brokers alike",
-            published="not tried",
-            groups=groups((3, 5, 10), NO_DIFFERENCE),
-        ),
-    ),
     plot=plot,
 )

@@ -8,8 +8,9 @@ than the next one by more than a quantile says. Brokers are alike here, as in th
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
-from tidings.lab.transport.network.chain import brokers_of
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
+from tidings.lab.transport.network.chain import brokers_of, run
 from tidings.lab.transport.network.fits import TwoLaplace, distance, fit_two_laplace, tail
 from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, with_previous
 
@@ -24,12 +25,6 @@ NEAR_ZERO = 0.3
 """Differences up to so many times the scale count as 0 where the spike there is measured."""
 
 HISTOGRAM_MS = range(-30, 31)
-
-SPIKE = (
-    "a sum of Laplace variables has no such spike: as k grows it tends to a normal distribution, which is flatter at 0 "
-    "than the sum of two, and its tails are shorter; the source explains its spike by k, which cannot be. It may come "
-    "from messages that were handled in one go, or from clocks that count milliseconds"
-)
 
 
 def measure(columns: Columns) -> list[Figure]:
@@ -108,77 +103,10 @@ def milliseconds(group: str) -> int:
     return int(group.split()[0])
 
 
-def brokers(*counts: int) -> tuple[str, ...]:
-    return tuple(f"{count} broker{'s' * (count > 1)}" for count in counts)
-
-
-E3 = Experiment(
-    id="transport/E3",
-    title="Differences of consecutive delays",
-    question=(
-        "A receiver that has message 7 but not 6 must know how much later 6 may come. It measures how much the delays "
-        "of consecutive messages differ, and describes that by a distribution with a single parameter, the sum of two "
-        "Laplace variables, however many brokers lie between. How good is that, from 1 to 15 brokers, and above all in "
-        "the tail that decides how long to wait?"
-    ),
-    source="Transport for best-effort content-based networks, section 3.2.4; specification transport.md 4.1",
-    run="tidings.lab.transport.network.chain:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("brokers are alike", {"alike": True}),),
-    scales={
-        "small": Scale({"brokers": 15, "messages": 8000}, seeds=3),
-        "paper": Scale({"brokers": 15, "messages": 50_000}, seeds=5),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="tail beyond 0.95",
-            says="differences beyond the fitted 0.95 quantile",
-            published="fits well, up to 8 brokers",
-            unit="share",
-            groups=brokers(*range(1, 16)),
-            band=Band(low=0.04, high=0.06),
-            requirement="T-103",
-        ),
-        Claim(
-            figure="distance",
-            says="largest distance between the distributions of samples and model",
-            published="good fit, usable up to 8",
-            groups=brokers(1, 2, 5, 8),
-            band=Band(high=0.05),
-            requirement="T-103",
-        ),
-        Claim(
-            figure="mean",
-            says="mean difference, in units of the scale",
-            published="0",
-            groups=brokers(5),
-            band=Band(low=-0.02, high=0.02),
-        ),
-        Claim(
-            figure="above zero",
-            says="differences above 0",
-            published="symmetric",
-            unit="share",
-            groups=brokers(5),
-            band=Band(low=0.48, high=0.52),
-        ),
-        Claim(
-            figure="tail beyond 0.99",
-            says="differences beyond the fitted 0.99 quantile",
-            published="real tails are shorter, with more brokers",
-            unit="share",
-            groups=brokers(5, 8, 15),
-            band=Band(below=0.01),
-        ),
-        Claim(
-            figure="spike",
-            says="differences near 0, against the model",
-            published="a sharper spike at 0 than the model",
-            unit="times",
-            groups=brokers(5),
-            band=Band(above=1.0),
-            reason=SPIKE,
-        ),
-    ),
     plot=plot,
 )

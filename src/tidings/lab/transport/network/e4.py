@@ -6,8 +6,9 @@ Nothing is slowed down here: slowing down makes handling longer than links are, 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
-from tidings.lab.transport.network.rising_load import HUBS
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
+from tidings.lab.transport.network.rising_load import HUBS, run
 from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run
 
 if TYPE_CHECKING:
@@ -103,41 +104,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes.set_ylabel("% of deliveries")
 
 
-E4 = Experiment(
-    id="transport/E4",
-    title="Clusters of delays",
-    question=(
-        "The first 90 s of E1, while brokers have little to do: the delays of all deliveries together. If the delay is "
-        "mostly that of the links, and handling takes little, they form one cluster for each number of links between "
-        "publisher and subscriber: none, one, two or three."
-    ),
-    source="Transport for best-effort content-based networks, section 3.5.1; specification transport.md 4.1",
-    run="tidings.lab.transport.network.rising_load:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("best effort", {"system": "best effort", "streams": "both sides"}),),
-    scales={
-        "small": Scale({"seconds": 90.0, "slowdown": 1.0}, seeds=2),
-        "paper": Scale({"seconds": 90.0, "slowdown": 1.0}, seeds=10),
-    },
     figures=figures,
-    claims=(
-        Claim(figure="clusters", says="peaks in the histogram of delays", published="4", band=Band(low=4, high=4)),
-        *(
-            Claim(
-                figure="lower edge",
-                says="where a cluster begins: 5 % of its delays are smaller",
-                published=f"{way * LINK_MS} ms of transmission",
-                unit="seconds",
-                groups=(name_of(way),),
-                band=Band(low=max(0.0, way * 0.05 - 0.005), high=way * 0.05 + 0.01),
-            )
-            for way in range(LINKS_MAX + 1)
-        ),
-        Claim(
-            figure="delivered",
-            says="deliveries in 90 s",
-            published="nearly 250 000",
-            band=Band(low=225_000, high=275_000),
-        ),
-    ),
     plot=plot,
 )

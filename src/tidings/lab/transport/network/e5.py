@@ -12,8 +12,9 @@ rather than too often. That is why the sizes of the differences are compared as 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
-from tidings.lab.transport.network.rising_load import FIRST, LENGTH, LISTENERS, client_name
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
+from tidings.lab.transport.network.rising_load import FIRST, LISTENERS, client_name, run
 from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, parameter_of, with_previous
 
 if TYPE_CHECKING:
@@ -106,50 +107,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, title="delays of both")
 
 
-E5 = Experiment(
-    id="transport/E5",
-    title="Variation of delay under load",
-    question=(
-        "When brokers are congested, delays grow from a third of a second to several. Do the delays of consecutive "
-        "messages then also differ more? If they do not, what a receiver has learned of them stays true under load."
-    ),
-    source="Transport for best-effort content-based networks, section 3.5.1; specification transport.md 4.1",
-    run="tidings.lab.transport.network.rising_load:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("best effort", {"system": "best effort", "streams": "both sides"}),),
-    scales={
-        "small": Scale({"seconds": LENGTH, "slowdown": 20.0}, seeds=3),
-        "paper": Scale({"seconds": LENGTH, "slowdown": 1.0}, seeds=5),
-    },
     figures=figures,
-    claims=(
-        Claim(
-            figure="chance",
-            says="p-value of the rank-sum test, delays up to 1500 ms against longer ones",
-            published="0.35",
-            band=Band(above=0.05),
-            requirement="T-104",
-        ),
-        Claim(
-            figure="spread",
-            says="mean size of the differences, at long delays against short ones",
-            published="the histograms look the same",
-            unit="times",
-            band=Band(low=0.8, high=1.25),
-        ),
-        Claim(
-            figure="correlation",
-            says="correlation of consecutive delays",
-            published="highly correlated",
-            band=Band(low=0.9),
-        ),
-        Claim(
-            figure="range",
-            says="99th against 1st percentile of delays",
-            published="delays vary widely",
-            unit="times",
-            band=Band(low=5.0),
-        ),
-        Claim(figure="pairs", says="pairs of consecutive messages", published="not given"),
-    ),
     plot=plot,
 )

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.ordering.orderers import Orderer, RecordedSubstrate, Replay, headers_of, probabilistic
 from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
@@ -214,57 +215,10 @@ def draw_line(axes: "Axes", measured: Sequence[Measured], name: str, colour: str
     axes.plot([at for at, _ in points], [value for _, value in points], color=colour, label=label)
 
 
-E8 = Experiment(
-    id="transport/E8",
-    title="Ordering that adapts",
-    question=(
-        "A publisher changes its rate every few seconds, between 20 and 1000 events a second. At 20, events are too "
-        "far apart to overtake each other, and holding one back is a waste; at 1000, many do. Does the orderer notice "
-        "by itself, and does a publication record spare it from waiting for events that are not for it?"
-    ),
-    source="Transport for best-effort content-based networks, section 3.5.3; specification transport.md 4.1",
-    run="tidings.lab.transport.ordering.e8:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("side by side"),),
-    scales={"small": Scale({"seconds": 60.0}, seeds=3), "paper": Scale({"seconds": 300.0}, seeds=10)},
     figures=figures,
-    claims=(
-        Claim(
-            figure="probability follows",
-            says="rank correlation of rate and probability of a violation, over spans of 1 s",
-            published="follows the rate",
-            groups=(BASIC.label,),
-            band=Band(low=0.8),
-        ),
-        Claim(
-            figure="latch follows",
-            says="rank correlation of rate and latch, without records",
-            published="follows the rate",
-            groups=(BASIC.label,),
-            band=Band(low=0.8),
-        ),
-        Claim(
-            figure="latch follows",
-            says="rank correlation of rate and latch, with records of 25",
-            published="follows the rate",
-            groups=(ENHANCED.label,),
-            band=Band(low=0.5),
-        ),
-        Claim(
-            figure="more often",
-            says="events held without records, against those held with records of 25",
-            published="latch spikes more often",
-            unit="times",
-            band=Band(above=1.0),
-        ),
-        Claim(figure="held", says="events that are held", published="curves only", unit="share"),
-        Claim(figure="latch", says="mean latch over all events", published="curves only", unit="seconds"),
-        Claim(figure="late", says="events out of order without an orderer", published="curves only", unit="share"),
-        Claim(
-            figure="late follows",
-            says="rank correlation of rate and share out of order",
-            published="reorderings come with high rates",
-            band=Band(low=0.8),
-        ),
-    ),
     plot=plot,
 )

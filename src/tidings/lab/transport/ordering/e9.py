@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Scale, Variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.as_published import AS_PUBLISHED
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.effects import Effect
@@ -248,91 +249,10 @@ def dots(axes: Any, measured: Sequence[Measured], figure: str, colour: str) -> N
     axes.plot([at for at, _ in points], [value for _, value in points], "o", color=colour)
 
 
-E9 = Experiment(
-    id="transport/E9",
-    title="Probability of seeing a loss",
-    question=(
-        "Nobody tells a subscriber that it lost an event. It finds out when one of the next few events of the "
-        "publisher comes, and the record in its header names what it lacks. If it wants little of what is published, "
-        "none of them may come in time. How long must a record be, and how much does it help that others lost the same "
-        "event?"
-    ),
-    source="Transport for best-effort content-based networks, section 4.3; specification transport.md 3.4 and 4.2",
-    run="tidings.lab.transport.ordering.e9:run",
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(Variant("tried"),),
-    scales={
-        "small": Scale({"trials": 1500, "shared_trials": 20_000}, seeds=5),
-        "paper": Scale({"trials": 20_000, "shared_trials": 50_000}, seeds=10),
-    },
     figures=measured_in_runs,
-    claims=(
-        Claim(
-            figure="seen, P_match 0.05",
-            says="losses seen, P_match 0.05 and a record of 10",
-            published="0.4",
-            unit="share",
-            groups=("R = 10",),
-            band=Band(low=0.37, high=0.43),
-        ),
-        Claim(
-            figure="seen, P_match 0.001",
-            says="losses seen, P_match 0.001 and a record of 25",
-            published="very poor",
-            unit="share",
-            groups=("R = 25",),
-            band=Band(below=0.05),
-        ),
-        *(
-            Claim(
-                figure=f"deviation, P_loss {loss}",
-                says=f"largest distance to the formula over all records, in standard deviations, P_loss {loss}",
-                published="the formula itself",
-                groups=tuple(f"P_match {match}" for match in MATCHES),
-                band=Band(high=3.0),
-                requirement="T-46",
-            )
-            for loss in LOSSES
-        ),
-        Claim(
-            figure="beyond the record",
-            says="losses said to be seen though no record told of them",
-            published="none",
-            band=Band(high=0),
-        ),
-        *(
-            Claim(
-                figure="shared at 10",
-                says="shared losses seen, record of 10",
-                published=f"{value} if independent",
-                unit="share",
-                groups=(name,),
-                band=Band(low=value - 0.03, high=value + 0.03),
-                reason="what matches one node matches the next more often than by chance, which the formula leaves out",
-            )
-            for name, value in DERIVED.items()
-        ),
-        Claim(
-            figure="deviation, shared",
-            says="largest distance to the formula without that assumption, in standard deviations",
-            published="not given",
-            band=Band(high=3.5),
-        ),
-        Claim(
-            figure="grows with sharers",
-            says="the least that one more sharer adds, at any size of the record",
-            published="more sharers see more",
-            unit="points",
-            band=Band(above=0.0),
-            requirement="T-47",
-        ),
-        Claim(
-            figure="grows with the record",
-            says="the least that the next larger record adds, for any number of sharers",
-            published="longer records see more",
-            unit="points",
-            band=Band(above=0.0),
-            requirement="T-47",
-        ),
-    ),
     plot=plot,
 )

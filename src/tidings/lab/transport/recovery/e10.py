@@ -7,14 +7,14 @@ receivers want each. Both are read in the traces of the runs, as they were publi
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured
-from tidings.lab.transport.recovery.lossy_tree import LARGE, RUN, SCALES, SMALL, SWEEP, variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured
+from tidings.lab.transport.recovery.lossy_tree import LARGE, SMALL, SWEEP, run, variant
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from pyspark.sql import DataFrame
 
-FEW = 2
 BELOW = 0.08
 RECEIVERS_DRAWN = 20
 STEPS = 20
@@ -80,43 +80,11 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     right.set_ylim(0, 100)
 
 
-E10 = Experiment(
-    id="transport/E10",
-    title="Workload of the recovery experiments",
-    question=(
-        "Recovery depends on who wants what: a loss is seen by whoever gets one of the next few events of the same "
-        "publisher, and repaired by whoever wanted the event too. The source gives two facts of its workload. Does "
-        "ours, which is drawn anew, have them?"
-    ),
-    source="Transport for best-effort content-based networks, section 4.4.1; specification transport.md 4.2",
-    run=RUN,
-    sweep=SWEEP,
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=(variant(12, 0), variant(46, 0)),
-    scales=SCALES,
     figures=figures,
-    claims=(
-        Claim(
-            figure="pairs below 0.08",
-            says="pairs with a match probability below 0.08",
-            published="80 %",
-            unit="share",
-            band=Band(low=0.75, high=0.85),
-        ),
-        Claim(
-            figure="largest match probability",
-            says="largest match probability",
-            published="0.1",
-            band=Band(low=0.095, high=0.105),
-        ),
-        Claim(
-            figure="events with at most 2",
-            says="events with at most two receivers",
-            published="50 %",
-            unit="share",
-            band=Band(low=0.4, high=0.6),
-        ),
-        Claim(figure="mean match probability", says="mean match probability", published="not given"),
-        Claim(figure="receivers of an event", says="receivers of an event, on average", published="not given"),
-    ),
     plot=plot,
+    sweep=SWEEP,
 )

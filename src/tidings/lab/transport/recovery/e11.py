@@ -7,18 +7,17 @@ us; with ten, one of the next ten.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured
 from tidings.lab.transport.recovery.lossy_tree import (
     ADDITIONS,
-    CALM,
     LARGE,
     NOT_RECOVERED,
     RECEIVERS,
-    RUN,
     RUNS,
-    SCALES,
     SMALL,
     SWEEP,
+    run,
     way_of,
 )
 
@@ -62,82 +61,11 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         panel.set_xlabel("% of deliveries missed")
 
 
-SEEN = (
-    "a loss is recovered if it is seen, and that depends on how many of those who lost the event get one of the next "
-    "ten of its publisher, so on who wants the same events; of that the source says nothing. At a loss of 0.1 % "
-    "a small run has some 100 losses in all"
-)
-
-E11 = Experiment(
-    id="transport/E11",
-    title="Recovery and size of the record",
-    question=(
-        "Every link loses 1 % of the messages. Receivers find losses by the record in the headers of later events, ask "
-        "for them, and whoever has them answers. The longer the record the more losses are found, and the more bytes "
-        "each event takes. How many deliveries are missed with records of 1, 2, 5 and 10 events, and without recovery? "
-        "Beside the published form, where any node may answer, runs one where publishers do not, and one with digests, "
-        "more rounds, and repairs of what was lost before a receiver's first event."
-    ),
-    source="Transport for best-effort content-based networks, section 4.4.2; specification transport.md 4.2",
-    run=RUN,
-    sweep=SWEEP,
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=RUNS,
-    scales=SCALES,
     figures=figures,
-    claims=(
-        Claim(
-            figure="R = 10 against R = 1",
-            says="missed with records of 10, against 1",
-            published="half",
-            unit="times",
-            groups=(SMALL,),
-            band=Band(high=0.6),
-            requirement="T-108",
-        ),
-        Claim(
-            figure="R = 10 against none",
-            says="missed with records of 10, against no recovery",
-            published="about a third",
-            unit="times",
-            groups=(LARGE,),
-            band=Band(high=0.4),
-            requirement="T-108",
-            reason=SEEN,
-        ),
-        Claim(
-            figure="R = 10 against none",
-            says="missed with records of 10, against no recovery",
-            published="less than an eighth",
-            unit="times",
-            groups=(CALM,),
-            band=Band(high=0.15),
-            requirement="T-108",
-            reason=SEEN,
-        ),
-        Claim(
-            figure="R = 10 against none",
-            says="missed with records of 10, against no recovery",
-            published="almost half (4.4.2, over time)",
-            unit="times",
-            groups=(SMALL,),
-            band=Band(high=0.6),
-        ),
-        Claim(
-            figure="receivers only against none",
-            says="the same where publishers do not answer",
-            published="not told apart",
-            unit="times",
-            groups=(SMALL,),
-        ),
-        Claim(
-            figure="additions against none",
-            says="with digests, more rounds, and the first events",
-            published="named as future work",
-            unit="times",
-            groups=(SMALL, LARGE),
-            band=Band(high=0.01),
-        ),
-        Claim(figure="missed", says="deliveries missed, of all", published="curves only", unit="share"),
-    ),
     plot=plot,
+    sweep=SWEEP,
 )

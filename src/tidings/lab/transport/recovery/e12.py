@@ -3,8 +3,17 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured
-from tidings.lab.transport.recovery.lossy_tree import LARGE, NOT_RECOVERED, RUN, SCALES, SMALL, SWEEP, variant, way_of
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured
+from tidings.lab.transport.recovery.lossy_tree import (
+    LARGE,
+    NOT_RECOVERED,
+    SMALL,
+    SWEEP,
+    run,
+    variant,
+    way_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -68,36 +77,11 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
-E12 = Experiment(
-    id="transport/E12",
-    title="Recovery over time",
-    question=(
-        "Rates vary by a factor of 20, and requests and repairs are lost as events are. Is the gain of recovery there "
-        "all the time, or does it collapse when a spike comes? A run is cut into six parts; in each, events missed "
-        "with records of 10 are compared with those missed without recovery."
-    ),
-    source="Transport for best-effort content-based networks, section 4.4.2; specification transport.md 4.2",
-    run=RUN,
-    sweep=SWEEP,
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=tuple(variant(brokers, record) for brokers in (12, 46) for record in (0, 10)),
-    scales=SCALES,
     figures=figures,
-    claims=(
-        Claim(
-            figure="worst part",
-            says="missed against no recovery, in the worst sixth of a run",
-            published="a half (12 brokers), a third (46); constant",
-            unit="times",
-            groups=(SMALL, LARGE),
-            band=Band(high=0.8),
-        ),
-        Claim(
-            figure="best part",
-            says="missed against no recovery, in the best sixth of a run",
-            published="a half (12 brokers), a third (46); constant",
-            unit="times",
-            groups=(SMALL, LARGE),
-        ),
-    ),
     plot=plot,
+    sweep=SWEEP,
 )

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured
-from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, RUN, SCALES, SWEEP, variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured
+from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, SWEEP, run, variant
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from pyspark.sql import DataFrame
 
 VARIANTS = (variant(12, 10), variant(46, 10), variant(46, 10, 0.001), variant(12, 10, answers=ADDITIONS))
-SMALL_WAY, LARGE_WAY, CALM_WAY, ADDED = (each.name for each in VARIANTS)
+LARGE_WAY, CALM_WAY = VARIANTS[1].name, VARIANTS[2].name
 COLUMNS = {
     "request to repair, 50 %": "request_repair_delay_p50",
     "request to repair, 80 %": "request_repair_delay_p80",
@@ -54,65 +55,11 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes.invert_yaxis()
 
 
-WAITING = (
-    "a request travels to whoever answers, who then waits half to one and a half of its distance, as others may be "
-    "quicker; the publisher, often the only one to have the event, is some 200 ms away in the median (400 ms among 46 "
-    "brokers), and two distances are more than the band; where receivers alone answer it takes 0.7 times as long"
-)
-
-E13 = Experiment(
-    id="transport/E13",
-    title="Time to recover",
-    question=(
-        "How long does it take from the first request for an event to its first repair? And from its publication until "
-        "a receiver that lost it has it? The second is longer, since a loss is noticed only when a later event comes; "
-        "digests shorten that."
-    ),
-    source="Transport for best-effort content-based networks, section 4.4.2; specification transport.md 4.2",
-    run=RUN,
-    sweep=SWEEP,
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=VARIANTS,
-    scales=SCALES,
     figures=figures,
-    claims=(
-        Claim(
-            figure="request to repair, 80 %",
-            says="first request to first repair, 80 % of the events",
-            published="below 200 ms",
-            unit="seconds",
-            groups=(SMALL_WAY,),
-            band=Band(high=0.25),
-            requirement="T-109",
-            reason=WAITING,
-        ),
-        Claim(
-            figure="request to repair, 80 %",
-            says="first request to first repair, 80 % of the events",
-            published="below 350 ms",
-            unit="seconds",
-            groups=(LARGE_WAY,),
-            band=Band(high=0.45),
-            requirement="T-109",
-            reason=WAITING,
-        ),
-        Claim(
-            figure="with less loss",
-            says="median from request to repair at a loss of 0.1 %, against 1 % (46 brokers)",
-            published="about half",
-            unit="times",
-        ),
-        Claim(
-            figure="request to repair, 50 %",
-            says="first request to first repair, median",
-            published="curves only",
-            unit="seconds",
-        ),
-        Claim(
-            figure="publication to repair, 80 %",
-            says="publication to repair, 80 % of the events",
-            published="much longer; up to 1 s to notice",
-            unit="seconds",
-        ),
-    ),
     plot=plot,
+    sweep=SWEEP,
 )

@@ -8,8 +8,9 @@ though some answer a repeated request.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured
-from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, RECEIVERS, RUN, SCALES, SWEEP, variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured
+from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, RECEIVERS, SWEEP, run, variant
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -22,7 +23,6 @@ VARIANTS = (
     variant(12, 10, answers=ADDITIONS),
     variant(46, 10, answers=ADDITIONS),
 )
-SMALL_WAY, LARGE_WAY = VARIANTS[0].name, VARIANTS[1].name
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
@@ -68,72 +68,11 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
-FEW_LOSSES = (
-    "timers learn from one loss to the next how long to wait so that one of many asks; each stream begins anew, and a "
-    "short run has few losses in each stream to learn from"
-)
-
-E14 = Experiment(
-    id="transport/E14",
-    title="Traffic of recovery",
-    question=(
-        "When an event is lost for many at once, all of them could ask for it, and all who have it could answer. Each "
-        "waits a random time and is quiet when it hears another. How many requests and repairs are sent twice all the "
-        "same?"
-    ),
-    source="Transport for best-effort content-based networks, section 4.4.3; specification transport.md 4.2",
-    run=RUN,
-    sweep=SWEEP,
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=VARIANTS,
-    scales=SCALES,
     figures=figures,
-    claims=(
-        Claim(
-            figure="requests not duplicated",
-            says="requests that were not duplicated",
-            published="more than 90 %",
-            unit="share",
-            groups=(SMALL_WAY,),
-            band=Band(low=0.85),
-            requirement="T-110",
-            reason=FEW_LOSSES,
-        ),
-        Claim(
-            figure="requests not duplicated",
-            says="requests that were not duplicated",
-            published="80 %",
-            unit="share",
-            groups=(LARGE_WAY,),
-            band=Band(low=0.75),
-            requirement="T-110",
-            reason=FEW_LOSSES,
-        ),
-        Claim(
-            figure="requests not duplicated",
-            says="requests that were not duplicated, in other forms",
-            published="not tried",
-            unit="share",
-            groups=tuple(each.name for each in VARIANTS[2:]),
-        ),
-        Claim(
-            figure="repairs not duplicated",
-            says="repairs that were not duplicated",
-            published="80 % (12 brokers), 70 % (46)",
-            unit="share",
-        ),
-        Claim(figure="requests to a repair", says="requests to each repair", published="more than one", unit="times"),
-        Claim(
-            figure="requests beyond the first",
-            says="requests beyond the first of an event, repeated ones included",
-            published="not told apart",
-            unit="share",
-        ),
-        Claim(
-            figure="deliveries to a repair",
-            says="deliveries to each repair",
-            published="not given",
-            unit="times",
-        ),
-    ),
     plot=plot,
+    sweep=SWEEP,
 )

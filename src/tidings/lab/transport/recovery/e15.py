@@ -3,8 +3,17 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured
-from tidings.lab.transport.recovery.lossy_tree import LARGE, NOT_RECOVERED, RUN, SCALES, SMALL, SWEEP, variant, way_of
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured
+from tidings.lab.transport.recovery.lossy_tree import (
+    LARGE,
+    NOT_RECOVERED,
+    SMALL,
+    SWEEP,
+    run,
+    variant,
+    way_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -53,44 +62,11 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         axes.legend(loc="lower right")
 
 
-E15 = Experiment(
-    id="transport/E15",
-    title="Recovery and normal delivery",
-    question=(
-        "Records of ten events make headers 360 bytes longer, and events behind a gap wait for what may be before "
-        "them. How much later do events come that were not lost?"
-    ),
-    source="Transport for best-effort content-based networks, section 4.4.3; specification transport.md 4.2",
-    run=RUN,
-    sweep=SWEEP,
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=tuple(variant(brokers, record) for brokers in (12, 46) for record in (0, 10)),
-    scales=SCALES,
     figures=figures,
-    claims=(
-        Claim(
-            figure="shift of the median",
-            says="how much later the median comes",
-            published="about 25 ms",
-            unit="seconds",
-            groups=(SMALL, LARGE),
-            band=Band(high=0.04),
-            requirement="T-111",
-        ),
-        Claim(
-            figure="shift of the mean",
-            says="how much later events come on average",
-            published="nearly constant",
-            unit="seconds",
-            groups=(SMALL, LARGE),
-        ),
-        Claim(
-            figure="shift at 90 %",
-            says="how much later the slowest tenth comes",
-            published="nearly constant",
-            unit="seconds",
-            groups=(SMALL, LARGE),
-        ),
-        Claim(figure="median delay", says="median delay without recovery", published="curves only", unit="seconds"),
-    ),
     plot=plot,
+    sweep=SWEEP,
 )

@@ -7,8 +7,9 @@ event, where the run is as long; K is that of all rings of all receivers, taken 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured
-from tidings.lab.transport.recovery.lossy_tree import RECEIVERS, RUN, SCALES, SWEEP, variant
+from tidings.lab.definition import define
+from tidings.lab.experiment import Measured
+from tidings.lab.transport.recovery.lossy_tree import RECEIVERS, SWEEP, run, variant
 from tidings.lab.transport.substrate import WARM_UP
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 VARIANTS = (variant(12, 10), variant(12, 10, answers=RECEIVERS))
 EVERYBODY_WAY, RECEIVERS_WAY = (each.name for each in VARIANTS)
-CACHE_MIN = 5
 SETTLED = 10.0
 SPAN = 2
 """Seconds of one point in the plot."""
@@ -98,53 +98,11 @@ def series(measured: Sequence[Measured], name: str, way: str) -> list[tuple[int,
     return sorted((SPAN * int(each.figure.removeprefix(prefix)), each.value) for each in found)
 
 
-E16 = Experiment(
-    id="transport/E16",
-    title="A cache that adapts",
-    question=(
-        "Who keeps how many events to repair the losses of others? Each receiver follows how fast events come, how "
-        "late requests are, and whether it is the one who repairs. Do requests find somebody who has the event, though "
-        "most keep next to nothing?"
-    ),
-    source="Transport for best-effort content-based networks, section 4.4.4; specification transport.md 4.2",
-    run=RUN,
-    sweep=SWEEP,
+EXPERIMENT = define(
+    __file__,
+    run=run,
     variants=VARIANTS,
-    scales=SCALES,
     figures=figures,
-    claims=(
-        Claim(
-            figure="hit ratio",
-            says="requests that somebody answered, after 10 s",
-            published="rises in the first seconds, then stable",
-            unit="share",
-            groups=(EVERYBODY_WAY,),
-            band=Band(low=0.9),
-            requirement="T-112",
-        ),
-        Claim(
-            figure="mean K",
-            says="mean size of a cache after 10 s; K_min is 5",
-            published="close to K_min",
-            groups=(EVERYBODY_WAY,),
-            band=Band(high=3.0 * CACHE_MIN),
-            requirement="T-112",
-        ),
-        Claim(
-            figure="hit ratio",
-            says="the same where publishers do not answer",
-            published="not told apart",
-            unit="share",
-            groups=(RECEIVERS_WAY,),
-        ),
-        Claim(figure="mean K", says="mean size of a cache there", published="close to K_min", groups=(RECEIVERS_WAY,)),
-        Claim(
-            figure="hit ratio of look-ups",
-            says="look-ups of an event that was there once and still is",
-            published="not given",
-            unit="share",
-        ),
-        Claim(figure="largest K", says="largest cache after 10 s; K_max is 300", published="follows the rate"),
-    ),
     plot=plot,
+    sweep=SWEEP,
 )

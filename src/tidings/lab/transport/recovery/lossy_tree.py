@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidings.lab.experiment import Parameter, Scale, Variant
+from tidings.lab.experiment import Parameter, Variant
 from tidings.lab.transport.broker_trees import low_degree
 from tidings.lab.transport.carried import CarriedNetwork, Modes
 from tidings.lab.transport.network.rising_load import feed
@@ -55,7 +55,6 @@ from tidings.trace.record import Record
 if TYPE_CHECKING:
     from tidings.spark.workloads.recovery import Recovery
 
-RUN = "tidings.lab.transport.recovery.lossy_tree:run"
 
 SWEEP = "transport/recovery"
 """E10 to E16 measure the same runs."""
@@ -63,7 +62,6 @@ SWEEP = "transport/recovery"
 OTHERS = tuple(f"a{place}" for place in range(1, 6))
 OTHERS_BELOW = 1000
 PROFILE = BloomProfile(bits=256)
-RECORD_FULL = 10
 
 SETTLE = 30.0
 """Seconds after the last publication in which everything is repaired that will be."""
@@ -267,7 +265,7 @@ def group_of(brokers: int, loss: float = 0.01) -> str:
     return f"{brokers} brokers" if loss == 0.01 else f"{brokers} brokers, loss {loss:g}"
 
 
-SMALL, LARGE, CALM = group_of(12), group_of(46), group_of(46, 0.001)
+SMALL, LARGE = group_of(12), group_of(46)
 
 RUNS = (
     *(variant(12, record) for record in (0, 1, 2, 5, 10)),
@@ -277,8 +275,3 @@ RUNS = (
     variant(46, 10, answers=ADDITIONS),
     *(variant(46, record, 0.001) for record in (0, 10)),
 )
-
-SCALES = {
-    "small": Scale({"seconds": 24.0, "seconds_large": 6.0}, seeds=2),
-    "paper": Scale({"seconds": 300.0, "seconds_large": 300.0}, seeds=5),
-}
