@@ -33,7 +33,7 @@ ALONE = 10.0
 SETTLING = 10.0
 """Seconds for the two to find their shares."""
 AVERAGED = 20.0
-ENDING_SECONDS_MAX = 20.0
+ENDING_SECONDS_MAX = 120.0
 
 SAID = re.compile(r"[0-9.]+ [0-9]+")
 IPERF_RATE = re.compile(r"([0-9.]+)-([0-9.]+) +sec .* ([0-9.]+) Kbits/sec *$")
@@ -119,10 +119,11 @@ def role(place: str, words: Sequence[str]) -> Iterator[End]:
         process.stdout.close()
 
 
-def wait_for_word(end: End) -> None:
-    while not end.said:
+def wait_for_word(end: End, bytes_min: int = 0) -> None:
+    """Until it has said that so many bytes came."""
+    while not end.said or end.said[-1][1] < bytes_min:
         if end.process.poll() is not None:
-            raise RuntimeError("a process ended before it said anything")
+            raise RuntimeError("a process ended before it said what was waited for")
         time.sleep(0.05)
 
 
@@ -158,9 +159,11 @@ def measure(seconds: float, algorithm: str, is_paced: bool, bottleneck: Bottlene
         for end in (subscriber, receiver):
             wait_for_word(end)
         with role("left", ours("publisher", paced, str(DEMAND))):
+            wait_for_word(subscriber, PACKET_BYTES)
             began = time.monotonic()
             time.sleep(ALONE)
             with role("left", tcp_sender(with_iperf, algorithm, SETTLING + seconds)):
+                wait_for_word(receiver, PACKET_BYTES)
                 joined = time.monotonic()
                 time.sleep(SETTLING + seconds)
                 dropped = dropped_packets()

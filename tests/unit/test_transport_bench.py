@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("structlog", reason="a host logs with structlog")
 
+from bench import sharing
+from bench.namespaces import Bottleneck, Impossible
 from bench.sharing import End, Shares
 from bench.sharing_roles import IP_TCP_BYTES, PACKET_BYTES
 from bench.transport import SWITCHES, measure_bytes, params_of, quotes, run_machines
@@ -62,3 +64,14 @@ def test_shares_are_judged_by_the_whole_and_by_each_part() -> None:
     assert greedy_once.tcp_share == 0.5
     assert not greedy_once.is_in_band
     assert not Shares(900e3, [300e3], [700e3], 10).is_in_band
+
+
+def test_both_flows_pass_the_bottleneck_and_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shape only, in network namespaces: who gets how much of the link is the benchmark's to say. Needs root."""
+    for name, seconds in (("ALONE", 0.2), ("SETTLING", 0.2), ("AVERAGED", 0.5)):
+        monkeypatch.setattr(sharing, name, seconds)
+    try:
+        shares = sharing.measure(1.0, "reno", True, Bottleneck())
+    except Impossible as problem:
+        pytest.skip(str(problem))
+    assert len(shares.content) == len(shares.tcp) == 2
