@@ -15,6 +15,7 @@ from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.router import Router
 from tidings.pubsub.client import (
     Arrived,
     CloseSubscription,
@@ -52,6 +53,7 @@ def make(name: NodeId, draws: Draws) -> Machine:
 
 
 def tables_of(broker: BrokerNode) -> Any:
+    assert isinstance(broker.routing, Router)
     tables = broker.routing.tables
     return (
         {hop: sorted(texts) for hop, texts in tables.texts.items()},
@@ -83,7 +85,9 @@ def on_sockets() -> Outcome:
         hosts = await started(host_of(5, name, make) for name in [*BROKERS, *CLIENTS])
         machines: dict[NodeId, Any] = {name: hosts[name].machine for name in BROKERS}
         items: dict[NodeId, list[Any]] = {name: [] for name in CLIENTS}
-        await until(lambda: all(len(machines[name].routing.links) == (2 if name == "b" else 1) for name in BROKERS))
+        await until(
+            lambda: all(len(machines[name].overlay.neighbours) == (2 if name == "b" else 1) for name in BROKERS)
+        )
         for client, request in REQUESTS:
             hosts[client].inject(request)
             await confirmed(hosts[client], items[client], request.ticket)

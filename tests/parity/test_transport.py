@@ -87,7 +87,9 @@ def on_sockets() -> Outcome:
         hosts = await started(host_of(5, name, make) for name in [*BROKERS, *CLIENTS])
         machines: dict[NodeId, Any] = {name: hosts[name].machine for name in BROKERS}
         items: dict[NodeId, list[Any]] = {name: [] for name in CLIENTS}
-        await until(lambda: all(len(machines[name].routing.links) == (2 if name == "b" else 1) for name in BROKERS))
+        await until(
+            lambda: all(len(machines[name].overlay.neighbours) == (2 if name == "b" else 1) for name in BROKERS)
+        )
         for client, request in REQUESTS:
             hosts[client].inject(request)
             await confirmed(hosts[client], items[client], request.ticket)

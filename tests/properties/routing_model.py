@@ -168,7 +168,7 @@ class RoutingModel:
         """Nothing is under way: every table is as it should be."""
         for name, router in self.routers.items():
             router.check()
-            assert router.is_synchronised
+            assert router.why_unsettled() == ""
             near = {b if a == name else a for a, b in self.edges if name in (a, b)}
             assert router.links.keys() == near
             assert not any(router.ledger.unanswered.values()) and not router.ledger.is_timed
@@ -182,13 +182,14 @@ class RoutingModel:
         assert router.tables.offers.keys() == expected.keys()
         for advertisement, broker in expected.items():
             if broker == name:
-                assert router.routes.is_local(advertisement)
-                assert router.routes.hop_toward(advertisement) is None
+                assert advertisement in router.tables.offers_of[None]
+                assert router.hop_toward(advertisement) is None
             else:
-                hop = router.routes.hop_toward(advertisement)
+                hop = router.hop_toward(advertisement)
                 assert hop is not None and broker in side_of(self.edges, hop, without=name)
                 assert list(router.tables.offers[advertisement]) == [hop]
-            assert router.routes.filter_of(advertisement) == filter_of(self.offers[advertisement][1])
+            chosen = router.tables.chosen(advertisement)
+            assert chosen is not None and chosen[1].filter == filter_of(self.offers[advertisement][1])
 
     def check_wanted(self, name: str, router: Router, neighbour: str) -> None:
         expected, told = self.expected(name, neighbour), router.tables.texts[neighbour]

@@ -15,6 +15,7 @@ from tidings.protocols.access.params import AccessParams
 from tidings.protocols.overlay.messages import Join
 from tidings.protocols.routing.messages import TablesBegun, TablesTold
 from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.router import Router
 
 CLIENT, PEER, STRANGER = "ann", "peer", "stranger"
 PERIOD = 0.5
@@ -65,10 +66,15 @@ class Room:
         elif name == PEER:
             for message in (Attach("broker", b""), Attached("b", "", ""), Join()):
                 self.give(Received(PEER, message))
-            neighbour = self.broker.routing.links.get(PEER)
+            neighbour = router_of(self.broker).links.get(PEER)
             if neighbour is not None:
                 self.give(Received(PEER, TablesBegun(self.epoch, neighbour.life)))
                 self.give(Received(PEER, TablesTold()))
+
+
+def router_of(broker: BrokerNode) -> Router:
+    assert isinstance(broker.routing, Router)
+    return broker.routing
 
 
 @given(steps)
@@ -92,4 +98,4 @@ def test_the_client_and_the_peer_of_these_tests_are_let_in() -> None:
     for name in (CLIENT, PEER, STRANGER):
         room.link(name)
     assert list(room.broker.edge.clients) == [CLIENT]
-    assert [name for name, link in room.broker.routing.links.items() if link.is_heard and link.is_told] == [PEER]
+    assert [name for name, link in router_of(room.broker).links.items() if link.is_heard and link.is_told] == [PEER]

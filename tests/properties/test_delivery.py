@@ -87,7 +87,7 @@ class Guarantees:
 
     def node(self, name: str, reduction: ReductionName) -> Machine:
         router = Router(name, RoutingParams(reduction=reduction, engine="plain"))
-        edge = self.edges[name] = Edge(name, EdgeParams(history_age=FOR_EVER), router.routes)
+        edge = self.edges[name] = Edge(name, EdgeParams(history_age=FOR_EVER), router)
         return Node({"routing": router, "delivery": edge})
 
     def say(self, broker: str, input: Any) -> None:

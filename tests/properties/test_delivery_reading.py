@@ -130,7 +130,7 @@ class ReadingPlay:
 
     def node(self, name: str) -> Machine:
         router = Router(name, RoutingParams(engine="plain"))
-        return Node({"routing": router, "delivery": Edge(name, self.params, router.routes)})
+        return Node({"routing": router, "delivery": Edge(name, self.params, router)})
 
     def watch(self, broker: str, to: str, message: Any) -> None:
         match message:

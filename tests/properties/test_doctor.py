@@ -1,6 +1,7 @@
 """The doctor against routing itself: at rest it finds nothing, whatever happened; and what is broken it finds."""
 
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,9 +21,9 @@ from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
 from tidings.protocols.inspection.messages import Inspect, Whereabouts
-from tidings.protocols.inspection.rows import BrokerRow, CounterRow, RouteRow
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
+from tidings.pubsub.rows import AdvertisementRow, BrokerRow, CounterRow, RouteRow, SubscriptionRow
 from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,
@@ -57,7 +58,8 @@ class Brokers:
             params = msgspec.convert({"strategy": strategy, "reduction": reduction, "parent": parent}, RoutingParams)
             row = BrokerRow(broker=name, strategy=strategy, parent=parent or "")
             self.routers[name] = Router(name, params)
-            self.inspections[name] = Inspection(lambda row=row: row, is_open=True)  # type: ignore[misc]
+            views = self.routers[name].views()
+            self.inspections[name] = Inspection(lambda row=row: row, is_open=True, views=views)  # type: ignore[misc]
         nodes = {
             name: Node({"routing": self.routers[name], "inspection": self.inspections[name]}) for name in self.names
         }
@@ -71,17 +73,18 @@ class Brokers:
 
     def report(self, name: str) -> Reported:
         inspection, router = self.inspections[name], self.routers[name]
-        tables = {
-            table: tuple(row() if callable(row) else row for row in inspection.views[table](""))
-            for table in ("links", "subscriptions", "advertisements")
-        }
-        routes = [
-            RouteRow(neighbour=neighbour, is_ours=is_ours, filter=text)
-            for neighbour, link in router.links.items()
-            for is_ours, texts in ((True, link.filters), (False, router.tables.texts[neighbour]))
-            for text in texts
-        ]
-        return Reported(broker=inspection.own(), routes=tuple(routes), **tables)  # type: ignore[arg-type]
+        tables: dict[str, Any] = {table: tuple(inspection.views[table]("")) for table in ("links", "routes")}
+        tables["subscriptions"] = tuple(
+            SubscriptionRow(client=client, number=number, filter=text)
+            for (client, number), text in router.tables.local.items()
+        )
+        tables["advertisements"] = tuple(
+            AdvertisementRow(advertisement=name, publisher=offer.publisher, filter=offer.text, hop=hop or "")
+            for name in router.tables.offers
+            for hop, offer in [router.tables.chosen(name) or (None, None)]
+            if offer is not None
+        )
+        return Reported(broker=inspection.own(), **tables)
 
 
 def live(brokers: Brokers, rng: Random, steps: int) -> None:

@@ -18,7 +18,8 @@ from tidings.net.errors import HostError, NotPermitted
 from tidings.net.inspector import Access, Inspector, NotInspected
 from tidings.net.keys import new_key, signer, token_of_text, write_token
 from tidings.protocols.access.tokens import Claims, make_token
-from tidings.protocols.inspection.rows import (
+from tidings.protocols.routing.router import Router
+from tidings.pubsub.rows import (
     BrokerRow,
     CounterRow,
     EventRow,
@@ -73,11 +74,11 @@ def test_ready_only_when_every_configured_link_was_heard_of() -> None:
             assert b.why_not_ready().startswith("waiting for a first answer of 127.0.0.1:")
             async with b:
                 assert b.why_not_ready() == ""
-                assert list(b.node.routing.links) == ["a"]
+                assert b.node.overlay.neighbours == ["a"]
                 assert b.health is not None
                 assert await exchange(b.health, get("/readyz")) == (200, b"ok\n")
-                link = b.node.routing.links["a"]
-                link.is_told = False
+                assert isinstance(b.node.routing, Router)
+                b.node.routing.links["a"].is_told = False
                 assert await exchange(b.health, get("/readyz")) == (503, b"waiting for the tables of a\n")
                 assert await exchange(b.health, get("/healthz")) == (200, b"ok\n")
 
@@ -160,8 +161,8 @@ def test_a_broker_that_leaves_says_goodbye_and_is_remembered_with_the_reason() -
     async def scenario() -> None:
         async with make_service("a") as a:
             async with make_service("b", a):
-                await until(lambda: a.node.is_synchronised("b"))
-            await until(lambda: not a.node.routing.links)
+                await until(lambda: a.node.routing.is_synchronised("b"))
+            await until(lambda: not a.node.overlay.neighbours)
             (link,) = a.node.inspection.others.rows()
             assert (link.broker, link.is_up, link.problem) == ("b", False, "node b stops")
 
@@ -194,7 +195,7 @@ def test_two_brokers_that_are_both_told_to_link_have_one_link() -> None:
                 there = address_text(b.address)
         first = make_service("b", f"127.0.0.1:{port}", listen=there)
         async with first as b, make_service("a", b, listen=f"127.0.0.1:{port}") as a:
-            await until(lambda: b.node.is_synchronised("a") and a.node.is_synchronised("b"))
+            await until(lambda: b.node.routing.is_synchronised("a") and a.node.routing.is_synchronised("b"))
             async with Inspector(address_text(a.address)) as inspector:
                 (link,) = await inspector.table("links", LinkRow)
             assert (link.broker, link.is_configured, link.is_neighbour) == ("b", True, True)
@@ -208,7 +209,7 @@ def test_a_ring_of_brokers_routes_over_a_tree_and_the_spare_link_takes_over() ->
         async with chain("a", "b") as brokers:
             a, b = brokers["a"], brokers["b"]
             async with make_service("c", a, b) as c:
-                await until(lambda: sum(len(each.node.routing.links) for each in (a, b, c)) == 4)
+                await until(lambda: sum(len(each.node.overlay.neighbours) for each in (a, b, c)) == 4)
                 network = await crawl([address_text(a.address)])
                 assert diagnose(network) == []
                 assert all(sum(link.is_up for link in each.links) == 2 for each in network.brokers.values())
@@ -218,7 +219,7 @@ def test_a_ring_of_brokers_routes_over_a_tree_and_the_spare_link_takes_over() ->
                         await publisher.publish({"n": 1}, receipt=True)
                         assert [event.attributes["n"] for event in await subscription.take()] == [1]
                         await a.stop()
-                        await until(lambda: "c" in b.node.routing.links and b.node.is_synchronised("c"))
+                        await until(lambda: "c" in b.node.overlay.neighbours and b.node.routing.is_synchronised("c"))
                         await publisher.publish({"n": 2})
                         assert [event.attributes["n"] for event in await subscription.take()] == [2]
 

@@ -341,7 +341,7 @@ def test_over_tls_the_certificate_says_who_we_are(capsys: Captured, tmp_path: Pa
     async def scenario() -> None:
         first = make_service("a", **files("a"), principals=principals)
         async with first as a, make_service("b", a, **files("b"), principals=principals) as b:
-            assert list(b.node.routing.links) == ["a"]
+            assert b.node.overlay.neighbours == ["a"]
             assert await command("doctor", *where(b), *options("root")) == OK
             assert "asked a, b" in capsys.readouterr().out
             assert await command("doctor", *where(b), *options("ann")) == NOT_PERMITTED

@@ -76,7 +76,7 @@ def test_an_event_of_its_own_id_and_source_keeps_them() -> None:
 def test_a_receipt_names_the_brokers_and_the_moment() -> None:
     async def scenario() -> None:
         async with Broker("a") as a, Broker("b", [a.address]) as b:
-            await until(lambda: a.node.routing.links and a.node.is_synchronised("b"))
+            await until(lambda: a.node.overlay.neighbours and a.node.routing.is_synchronised("b"))
             async with connect(a.url) as client, connect(b.url) as publisher:
                 await publisher.advertise("number >= 0")
                 subscription = await client.subscribe("number > 5")

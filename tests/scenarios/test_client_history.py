@@ -38,7 +38,11 @@ def payloads(pages: list[Stored]) -> list[int]:
 
 
 def in_line(a: Broker, b: Broker) -> Coroutine[Any, Any, None]:
-    return until(lambda: a.node.routing.links and a.node.is_synchronised("b") and b.node.is_synchronised("a"))
+    return until(
+        lambda: (
+            a.node.overlay.neighbours and a.node.routing.is_synchronised("b") and b.node.routing.is_synchronised("a")
+        )
+    )
 
 
 def known(broker: Broker, publisher: str) -> Coroutine[Any, Any, None]:

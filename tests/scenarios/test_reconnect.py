@@ -242,7 +242,7 @@ def test_a_client_that_is_killed_leaves_nothing_behind() -> None:
 def test_the_next_broker_of_the_list_takes_over() -> None:
     async def scenario() -> None:
         async with Broker("a") as a, Broker("b", [a.address]) as b:
-            await until(lambda: "b" in a.node.routing.links and a.node.is_synchronised("b"))
+            await until(lambda: "b" in a.node.overlay.neighbours and a.node.routing.is_synchronised("b"))
             relay_a, relay_b = Relay(lambda: a.address), Relay(lambda: b.address)
             async with relay_a, relay_b, connect(a.url) as publisher:
                 client = await connect(url_of(relay_a.address, relay_b.address))
@@ -281,7 +281,7 @@ def test_a_thousand_races_between_a_receipt_and_a_publisher_elsewhere_lose_and_r
 
     async def scenario() -> None:
         async with Broker("a") as a, Broker("b", [a.address]) as b:
-            await until(lambda: "b" in a.node.routing.links and a.node.is_synchronised("b"))
+            await until(lambda: "b" in a.node.overlay.neighbours and a.node.routing.is_synchronised("b"))
             async with connect(a.url) as subscriber, connect(b.url) as publisher:
                 await publisher.advertise("number >= 0")
                 assert (subscriber.broker, publisher.broker) == ("a", "b")
@@ -302,7 +302,7 @@ def test_a_subscriber_that_breaks_and_moves_again_and_again_gets_everything_once
     async def scenario(seed: int) -> None:
         rng = Random(seed)
         async with Broker("a") as a, Broker("b", [a.address]) as b, Broker("c", [b.address]) as c:
-            await until(lambda: len(b.node.routing.links) == 2 and not b.node.why_not_ready())
+            await until(lambda: len(b.node.overlay.neighbours) == 2 and not b.node.why_not_ready())
             relays = [Relay(lambda: a.address), Relay(lambda: b.address), Relay(lambda: c.address)]
             async with relays[0], relays[1], relays[2]:
                 publisher = await connect(url_of(relays[0].address))

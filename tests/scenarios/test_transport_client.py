@@ -14,11 +14,11 @@ from tidings.net.client.client import Client
 from tidings.net.client.metrics import make_client_registry
 from tidings.net.inspector import Inspector
 from tidings.protocols.access.judging import Verdict
-from tidings.protocols.inspection.rows import TransportRow
 from tidings.protocols.transport.params import CongestionParams, RecoveryParams, TransportParams
 from tidings.protocols.transport.signals import Quality
 from tidings.pubsub.client import Policy
 from tidings.pubsub.publications import encode_head
+from tidings.pubsub.rows import TransportRow
 
 EAGER = TransportParams(recovery=RecoveryParams(rounds_max=1, distance_first=0.01))
 """Losses that nobody repairs are read from history soon."""

@@ -22,7 +22,7 @@ from tidings.net import errors
 from tidings.net.inspector import NotInspected
 from tidings.net.keys import principal_of_token, read_token_file
 from tidings.protocols.access.tokens import read_token
-from tidings.protocols.inspection.rows import BrokerRow, CounterRow, LinkRow, QueueRow
+from tidings.pubsub.rows import BrokerRow, CounterRow, LinkRow, QueueRow
 
 Captured = pytest.CaptureFixture[str]
 

@@ -9,7 +9,11 @@ pytest.importorskip("pydantic_settings", reason="settings need pydantic-settings
 from tidings.model.errors import UsageError
 from tidings.net.addresses import address_text, parse_address
 from tidings.net.broker.config import STORAGE_NAME, Config, load_config
+from tidings.net.broker.service import BrokerService
 from tidings.net.params import InboxPolicy
+from tidings.protocols.overlay.all_peers import AllPeersParams
+from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
+from tidings.protocols.routing.drp.params import DestinationParams
 
 
 def origins(config: Config) -> dict[str, tuple[object, str]]:
@@ -76,12 +80,44 @@ def test_words_of_a_parameter_are_its_own(tmp_path: Path) -> None:
         ("[host]\nsilence_max = 1", "[host] silence_max"),
         ("log = 'loud'", "log = 'loud': input should be 'debug'"),
         ("listen = ", "is no TOML"),
+        ("overlay = 'all-peers'", "overlay is a section; write [overlay] above its settings"),
+        ("[overlay]\nkind = 'ring'", "broker.toml: 'ring' is no overlay; choose spanning-tree or all-peers"),
+        (
+            "[overlay]\nkind = 'all-peers'\ngain_min = 3",
+            "there is no setting 'overlay.gain_min' here; it belongs to overlay.kind = spanning-tree",
+        ),
+        ("[routing]\nqueue_max = 3", "there is no setting 'routing.queue_max' here; it belongs to routing.kind = dest"),
+        ("[host]\nkind = 'x'", "there is no setting 'host.kind'"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         load_config(written(tmp_path, text))
     assert problem in str(raised.value)
+
+
+def test_a_part_is_of_the_kind_that_is_chosen_last_and_has_the_settings_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, '[overlay]\nkind = "all-peers"\n[routing]\nkind = "tables"\n')
+    monkeypatch.setenv("TIDINGS_BROKER_ROUTING__KIND", "destinations")
+    monkeypatch.setenv("TIDINGS_BROKER_ROUTING__QUEUE_MAX", "5")
+    config = load_config(file)
+    assert config.build("overlay", clock_offset=3.0) == AllPeersParams()
+    assert config.build("routing") == DestinationParams(queue_max=5)
+    shown = origins(config)
+    assert shown["overlay.kind"] == ("all-peers", f"file {file}")
+    assert shown["routing.kind"] == ("destinations", "environment TIDINGS_BROKER_ROUTING__KIND")
+    assert "overlay.gain_min" not in shown and "routing.strategy" not in shown
+    flagged = load_config(file, {"overlay": {"kind": "spanning-tree"}})
+    assert flagged.build("overlay", clock_offset=3.0) == SpanningTreeParams(clock_offset=3.0)
+    assert origins(flagged)["overlay.kind"] == ("spanning-tree", "flag --overlay")
+
+
+def test_a_routing_that_does_not_fit_the_overlay_is_refused_when_the_broker_is_made(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, '[overlay]\nkind = "all-peers"\n'))
+    with pytest.raises(UsageError, match="routing tables needs links that form a tree, and overlay all-peers"):
+        BrokerService(config)
 
 
 def test_a_misspelt_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,17 +3,24 @@
 from random import Random
 from typing import Any
 
+import pytest
+
 from tests.properties.delivery_desk import head, sent, subscription
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import LinkUp, Loaded, Received
+from tidings.model.errors import UsageError
 from tidings.nodes.broker import BrokerNode, BrokerParams
+from tidings.nodes.choices import kind_of
 from tidings.protocols.access.messages import Attach, Attached
 from tidings.protocols.delivery.edge.edge import Close
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish
-from tidings.protocols.inspection.rows import EventRow, PublisherRow, QueueRow
+from tidings.protocols.overlay.all_peers import AllPeersParams
+from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
+from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import Receipt
+from tidings.pubsub.rows import AdvertisementRow, EventRow, PublisherRow, QueueRow, SubscriptionRow
 from tidings.pubsub.signals import NeighbourUp
 
 
@@ -53,6 +60,14 @@ def test_a_broker_shows_queues_publishers_and_stored_events() -> None:
     say(node, "p", Advertise(1, "x >= 0"))
     say(node, "p", Publish(1, 1, False, (head(1), head(5)), (b"", b"five")))
     views = node.inspection.views
+    (wanted,) = views["subscriptions"]("")
+    assert callable(wanted) and wanted() == SubscriptionRow(client="c", number=1, filter="x > 3")
+    (offered,) = views["advertisements"]("")
+    assert callable(offered)
+    assert offered() == AdvertisementRow(advertisement="p/1@a", publisher="p", filter="x >= 0")
+    shown = {gauge.name: gauge.value for gauge in node.gauges()}
+    assert (shown["clients"], shown["subscriptions"], shown["advertisements"], shown["publishers"]) == (2, 1, 1, 1)
+    assert (shown["links"], shown["neighbours"]) == (0, 0)
     (queue,) = views["queues"]("")
     assert isinstance(queue, QueueRow)
     assert (queue.client, queue.sent, queue.positions, queue.state) == ("c", 1, {"p": 2}, "active")
@@ -82,3 +97,25 @@ def test_a_broker_that_shuts_down_is_not_ready() -> None:
     assert node.row().reduction == "plain"
     node.handle(0.0, Close())
     assert node.why_not_ready() == "shutting down"
+
+
+@pytest.mark.parametrize(
+    ("overlay", "routing"),
+    [
+        (SpanningTreeParams(), RoutingParams()),
+        (AllPeersParams(is_tree=True), RoutingParams()),
+        (AllPeersParams(), DestinationParams()),
+        (SpanningTreeParams(), DestinationParams()),
+    ],
+)
+def test_a_broker_is_made_of_the_overlay_and_routing_that_are_chosen(overlay: Any, routing: Any) -> None:
+    node = broker(overlay=overlay, routing=routing)
+    assert (node.row().overlay, node.row().routing) == (kind_of(overlay), kind_of(routing))
+    assert bool(node.row().strategy) == isinstance(routing, RoutingParams)
+    assert node.why_not_ready() == ""
+    node.check()
+
+
+def test_routing_with_tables_is_refused_where_links_need_not_form_a_tree() -> None:
+    with pytest.raises(UsageError, match="routing tables needs links that form a tree, and overlay all-peers takes"):
+        broker(overlay=AllPeersParams())

@@ -8,7 +8,7 @@ from tidings.diagnosis.findings import diagnose, lasting
 from tidings.diagnosis.network import Network, Reported, Unreached
 from tidings.diagnosis.way import trace_event
 from tidings.model.event import Event
-from tidings.protocols.inspection.rows import (
+from tidings.pubsub.rows import (
     AdvertisementRow,
     BrokerRow,
     LinkRow,

@@ -292,7 +292,7 @@ def test_a_restart_with_its_state_begins_without_neighbours() -> None:
 
 
 def test_every_peer_is_a_neighbour_of_the_plainest_overlay() -> None:
-    overlay = AllPeers()
+    overlay = AllPeers("m")
     assert overlay.start(0.0) == []
     assert overlay.handle(0.0, PeerUp("b", 3)) == [NeighbourUp("b", 3)]
     assert overlay.handle(0.0, PeerUp("b", 3)) == []
@@ -327,7 +327,7 @@ class Home:
 def broker(name: str, links: tuple[str, ...], draws: Draws) -> Node:
     access = Access(name, AccessParams(links=links), open_judge, draws("access"))
     routing = DestinationRouter(name, DestinationParams())
-    return Node({"access": access, "overlay": AllPeers(), "routing": routing, "delivery": Home()})
+    return Node({"access": access, "overlay": AllPeers("m"), "routing": routing, "delivery": Home()})
 
 
 @pytest.mark.spec("T-10")

@@ -16,26 +16,20 @@ from tidings.protocols.inspection.inspection import (
     InspectionParams,
 )
 from tidings.protocols.inspection.messages import ROWS_BYTES_MAX, Inspect, Report, TransportReport, Whereabouts
-from tidings.protocols.inspection.rows import (
-    AdvertisementRow,
+from tidings.pubsub.rows import (
     BrokerRow,
     ClientRow,
     CounterRow,
     LinkRow,
-    SubscriptionRow,
     TransportRow,
 )
 from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,
-    Forgotten,
-    Known,
     NeighbourDown,
     NeighbourUp,
     PeerDown,
     PeerUp,
-    Unwant,
-    Want,
 )
 
 OWN = BrokerRow(broker="b1", listen="127.0.0.1:7411", http="127.0.0.1:9411")
@@ -116,23 +110,9 @@ def test_of_too_many_brokers_the_first_that_is_gone_is_forgotten() -> None:
     assert list(inspection.others.links) == ["b2", "b4"]
 
 
-def test_clients_subscriptions_and_advertisements_are_those_that_the_signals_told() -> None:
+def test_clients_are_those_that_the_signals_told() -> None:
     inspection = make()
     inspection.handle(1.0, ClientUp("bob", "robert", parse("a = 1"), None, ("admin",)))
-    inspection.handle(1.0, Want(("bob", 1), parse("price > 1")))
-    inspection.handle(1.0, Want(("bob", 2), parse("price > 2")))
-    inspection.handle(1.0, Unwant(("bob", 1)))
-    inspection.handle(1.0, Known("p/1", "p", parse("a = 1"), None))
-    inspection.handle(1.0, Known("q/1", "q", parse("a = 2"), "b2"))
-    inspection.handle(1.0, Known("r/1", "r", parse("a = 3"), "b2"))
-    inspection.handle(1.0, Forgotten("r/1"))
-    assert rows(inspection, "subscriptions", SubscriptionRow) == [
-        SubscriptionRow(client="bob", number=2, filter="price > 2")
-    ]
-    assert rows(inspection, "advertisements", AdvertisementRow) == [
-        AdvertisementRow(advertisement="p/1", publisher="p", filter="a = 1"),
-        AdvertisementRow(advertisement="q/1", publisher="q", filter="a = 2", hop="b2"),
-    ]
     assert rows(inspection, "clients", ClientRow) == [
         ClientRow(client="bob", principal="robert", roles=("admin",), publish_bound="a = 1"),
         ClientRow(client="ann", principal="ann"),
@@ -180,10 +160,7 @@ def test_an_unknown_table_is_answered_with_those_that_there_are() -> None:
     inspection = make(views={"counters": lambda argument: []})
     inspection.handle(1.0, ClientUp("ann", "ann"))
     answer = problem(inspection, "ann", "cutlery")
-    assert answer == (
-        "there is no table 'cutlery' here; "
-        "there are broker, links, clients, subscriptions, advertisements, transport, counters"
-    )
+    assert answer == ("there is no table 'cutlery' here; there are broker, links, clients, transport, counters")
 
 
 def test_a_long_table_comes_in_pages_that_are_of_one_moment() -> None:

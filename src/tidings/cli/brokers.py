@@ -14,10 +14,17 @@ from tidings.cli.output import Json, print_json, table_lines
 from tidings.net.addresses import address_text
 from tidings.net.broker.config import DEFAULT, FIXED, Config, load_config
 from tidings.net.broker.service import BrokerService
+from tidings.net.broker.settings import KIND, SECTIONS, kinds_of
 from tidings.net.loop import run as run_loop
 
 COLLECTED_AFTER = 20_000
 """Objects made beyond those given back, after which garbage is looked for. Messages leave none."""
+
+
+def words(section: str) -> str:
+    """The kinds of a part, the usual one first."""
+    return ", ".join(kinds_of(section))
+
 
 config_commands = typer.Typer(
     help="Look at the settings of a broker.",
@@ -46,6 +53,10 @@ Authorities = Annotated[
 Principals = Annotated[Path | None, typer.Option(metavar="FILE", help="Who may come in, with which bounds (TOML).")]
 Token = Annotated[Path | None, typer.Option(metavar="FILE", help="What we show to other brokers.")]
 TokenKey = Annotated[Path | None, typer.Option(metavar="FILE", help="The key that our token is bound to.")]
+OverlayKind = Annotated[str | None, typer.Option(metavar="KIND", help=f"Which links carry events: {words('overlay')}.")]
+RoutingKind = Annotated[
+    str | None, typer.Option(metavar="KIND", help=f"How events find their way: {words('routing')}.")
+]
 Log = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
 Trace = Annotated[Path | None, typer.Option(metavar="FILE", help="Record what happens here (.parquet or .jsonl).")]
 
@@ -54,6 +65,8 @@ def broker(
     name: Name = None,
     listen: Listen = None,
     link: Links = None,
+    overlay: OverlayKind = None,
+    routing: RoutingKind = None,
     data: Data = None,
     http: Http = None,
     public: Public = None,
@@ -110,11 +123,12 @@ def show_command(
 
 
 def flags_of(given: dict[str, Any]) -> dict[str, Any]:
-    """The options that are settings, under the names of these; those that were not given are None."""
+    """The options that are settings and were given, under the names of these."""
     names = {"link": "links", "authority": "authorities"}
     others = ("config", "json", "until_eof")
     flags = {names.get(name, name): value for name, value in given.items() if name not in others}
-    return {name: value if value not in (False, []) else None for name, value in flags.items()}
+    given_flags = {name: value for name, value in flags.items() if value not in (None, False, [])}
+    return {name: {KIND: value} if name in SECTIONS else value for name, value in given_flags.items()}
 
 
 def value_text(value: Any) -> str:

@@ -16,7 +16,7 @@ from tidings.diagnosis.findings import Finding, diagnose, lasting
 from tidings.diagnosis.network import Network
 from tidings.diagnosis.way import Way, trace_event
 from tidings.net.inspector import Access, Inspector, NotInspected
-from tidings.protocols.inspection.rows import EventRow
+from tidings.pubsub.rows import EventRow
 
 Others = Annotated[
     list[str] | None, typer.Option("--also", metavar="HOST:PORT", help="Begin there as well; may be repeated.")

@@ -24,7 +24,7 @@ from tidings.cli.reaching import Reach, reaching
 from tidings.diagnosis.crawl import crawl
 from tidings.diagnosis.network import Network
 from tidings.net.inspector import Access, Inspector, NotInspected
-from tidings.protocols.inspection.rows import CounterRow, TransportRow
+from tidings.pubsub.rows import CounterRow, TransportRow
 
 HEADER = ("broker", "links", "clients", "subs", "in/s", "out/s", "kB/s out", "busy", "waiting", "dropped", "state")
 TRANSPORT_HEADER = (

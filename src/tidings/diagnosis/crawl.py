@@ -13,7 +13,7 @@ from typing import Any
 from tidings.diagnosis.network import Network, Reported, Unreached
 from tidings.model.errors import UsageError
 from tidings.net.inspector import Access, Inspector, NotInspected
-from tidings.protocols.inspection.rows import (
+from tidings.pubsub.rows import (
     AdvertisementRow,
     BrokerRow,
     ClientRow,

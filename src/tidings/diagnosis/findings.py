@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tidings.diagnosis.network import Network
-from tidings.protocols.inspection.rows import SubscriptionRow
+from tidings.pubsub.rows import SubscriptionRow
 
 FLOODING, HIERARCHICAL, ADVERTISEMENT = "flooding", "hierarchical", "advertisement"
 """The strategies that differ from plain forwarding of subscriptions."""

@@ -15,7 +15,7 @@ import msgspec
 
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.protocols.inspection.rows import (
+from tidings.pubsub.rows import (
     AdvertisementRow,
     BrokerRow,
     ClientRow,

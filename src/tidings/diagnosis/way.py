@@ -17,7 +17,7 @@ from tidings.diagnosis.network import Network
 from tidings.matching.explanation import Judgement, judge
 from tidings.model.event import Event
 from tidings.model.values import Value
-from tidings.protocols.inspection.rows import AdvertisementRow, QueueRow, SubscriptionRow
+from tidings.pubsub.rows import AdvertisementRow, QueueRow, SubscriptionRow
 
 
 class Step(msgspec.Struct, frozen=True):

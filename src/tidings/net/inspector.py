@@ -28,7 +28,7 @@ from tidings.protocols.access.judging import BEHIND_PRINCIPAL
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.inspection.asking import Answer, Ask, Asking
 from tidings.protocols.inspection.inspection import NOT_PERMITTED
-from tidings.protocols.inspection.rows import Row
+from tidings.pubsub.rows import Row
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 ANSWER_TIMEOUT = 10.0

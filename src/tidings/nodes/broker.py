@@ -1,36 +1,36 @@
-"""A broker: access lets clients and other brokers in, the overlay picks the links of a tree, routing carries filters
-and publications over it, delivery serves the clients, and inspection shows all of it to those who may look.
+"""A broker: access lets clients and other brokers in, the overlay picks the links that events take, routing carries
+filters and publications over them, delivery serves the clients, and inspection shows all of it to those who may look.
 
 The parts know each other only through signals (`pubsub/signals.py`); here they are put side by side. Their order is
-the order in which each input is offered to them: who is there comes before what is done with it.
+the order in which each input is offered to them: who is there comes before what is done with it. Which overlay and
+which routing there are is a matter of their parameters (`choices.py`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 import msgspec
 
 from tidings.machine.node import Node, Part
 from tidings.model.identity import NodeId
-from tidings.nodes.broker_views import broker_row, broker_views
+from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of, make_parts
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.judging import Judge, Signatures, open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.inspection.inspection import Inspection, InspectionParams, View
-from tidings.protocols.inspection.rows import BrokerRow
-from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
+from tidings.protocols.inspection.inspection import Inspection, InspectionParams
+from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.router import Router
+from tidings.pubsub.rows import BrokerRow, Gauge, View
 
 
 class BrokerParams(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of the parts. What they share (`clock_offset`) is the same in all of them."""
 
     access: AccessParams = AccessParams()
-    overlay: SpanningTreeParams = SpanningTreeParams()
-    routing: RoutingParams = RoutingParams()
+    overlay: OverlayParams = SpanningTreeParams()
+    routing: AnyRoutingParams = RoutingParams()
     delivery: EdgeParams = EdgeParams()
     inspection: InspectionParams = InspectionParams()
 
@@ -52,15 +52,14 @@ class BrokerNode(Node):
     ) -> None:
         self.node_id, self.params = node_id, params
         self.access = Access(node_id, params.access, judge, rng, signatures, sign)
-        self.overlay = SpanningTree(node_id, params.overlay)
-        self.routing = Router(node_id, params.routing)
-        self.edge = Edge(node_id, params.delivery, self.routing.routes, params.routing.engine)
+        self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing)
+        self.edge = Edge(node_id, params.delivery, self.routing, params.routing.engine)
         self.inspection = Inspection(
             lambda: self.row() if own is None else own(self.row()),
             configured=params.access.links,
             is_open=judge is open_judge,
-            views={**broker_views(self.routing, self.edge), **(views or {})},
-            is_synchronised=self.is_synchronised,
+            views={**self.routing.views(), **self.edge.views(), **(views or {})},
+            is_synchronised=self.routing.is_synchronised,
             params=params.inspection,
         )
         parts: dict[str, Part] = {
@@ -72,21 +71,28 @@ class BrokerNode(Node):
         }
         super().__init__(parts)
 
-    def is_synchronised(self, neighbour: NodeId) -> bool:
-        link = self.routing.links.get(neighbour)
-        return link is not None and link.is_told
-
     def why_not_ready(self) -> str:
-        """Empty when the broker may be sent traffic: it has read its store, knows its place in the tree, and all
-        neighbours told their tables."""
-        if self.edge.is_loading:
-            return "the store is being read"
-        if self.edge.is_closing:
-            return "shutting down"
-        if unsettled := self.overlay.why_unsettled():
-            return unsettled
-        waiting = [name for name in self.routing.links if not self.is_synchronised(name)]
-        return f"waiting for the tables of {', '.join(waiting)}" if waiting else ""
+        """Empty when the broker may be sent traffic: it has read its store, every configured link was tried, it knows
+        its place in the overlay, and all neighbours told what routing has to know."""
+        for part in (self.edge, self.access, self.overlay, self.routing):
+            if unsettled := part.why_unsettled():
+                return unsettled
+        return ""
+
+    def gauges(self) -> Iterator[Gauge]:
+        for part in (self.access, self.routing, self.edge):
+            yield from part.gauges()
 
     def row(self) -> BrokerRow:
-        return broker_row(self.node_id, self.params.routing, self.why_not_ready())
+        params, routing = self.params, self.params.routing
+        row = BrokerRow(
+            broker=self.node_id,
+            overlay=kind_of(params.overlay),
+            routing=kind_of(routing),
+            not_ready=self.why_not_ready(),
+        )
+        if not isinstance(routing, RoutingParams):
+            return row
+        return msgspec.structs.replace(
+            row, strategy=routing.strategy, reduction=routing.reduction, parent=routing.parent or ""
+        )

@@ -13,7 +13,6 @@ from tidings.nodes.carried.recalling import NOTHING_THERE, PAGES_MAX, READINGS_M
 from tidings.nodes.carried.receiving import GIVEN_MAX, Ledger, Packing, contents_of
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look, Refusal, Subscribe, Taken, Unsubscribe
 from tidings.protocols.inspection.messages import TransportReport
-from tidings.protocols.inspection.rows import TransportRow
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.formats import Repair
 from tidings.protocols.transport.marking import OF, Kind, head_of, mark
@@ -33,6 +32,7 @@ from tidings.pubsub.client import (
     Took,
 )
 from tidings.pubsub.publications import encode_head
+from tidings.pubsub.rows import TransportRow
 
 STREAM = ("pub", 7)
 

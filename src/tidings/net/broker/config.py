@@ -12,6 +12,11 @@ their names there; so every bound and every time-out can be set and is shown by 
 
     TIDINGS_BROKER_HOST__STREAMS_MAX=100                      in the file: [host], streams_max = 100
 
+The overlay and the routing are of one kind or another, which is chosen in their section; the rest of it are the
+settings of that kind:
+
+    TIDINGS_BROKER_OVERLAY__KIND=all-peers                    in the file: [overlay], kind = "all-peers"
+
 A name that is not known is refused, wherever it stands: a bound that is misspelt is no bound.
 """
 
@@ -19,7 +24,7 @@ import difflib
 import os
 import socket
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -29,7 +34,7 @@ import msgspec
 from tidings.model import bounds
 from tidings.model.errors import UsageError
 from tidings.net.addresses import address_text, parse_address
-from tidings.net.broker.settings import NESTED, PREFIX, SECTIONS, BrokerSettings, Settings, leaves
+from tidings.net.broker.settings import KIND, NESTED, PREFIX, SECTIONS, Settings, kinds_of, leaves, settings_of
 from tidings.net.errors import HostError
 from tidings.net.tls import Address, Tls, is_loopback
 from tidings.pubsub.publications import PUBLICATION_BYTES_MAX
@@ -79,9 +84,10 @@ class Config:
         self.built = {name: self.build(name) for name in SECTIONS}
 
     def build(self, section: str, **more: Any) -> Any:
-        """The parameters of a part, with what follows from elsewhere."""
-        params, _ = SECTIONS[section]
+        """The parameters of a part, with what follows from elsewhere where its kind has such a parameter."""
         chosen = {name: getattr(self.section(section), name) for name in type(self.section(section)).model_fields}
+        params = kinds_of(section)[chosen.pop(KIND, "")]
+        more = {name: value for name, value in more.items() if name in params.__struct_fields__}
         try:
             return params(**chosen, **more)
         except UsageError as problem:
@@ -139,18 +145,21 @@ def load_config(file: Path | None = None, flags: Mapping[str, Any] | None = None
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     sources = [
         (f"file {file}", read_file(file) if file is not None else {}),
-        ("environment", read_environment()),
+        ("environment", EnvSettingsSource(settings_of({}))()),
         ("flag", given),
     ]
+    model = settings_of(choose_kinds(sources))
+    known = {name for name, _ in leaves(model())}
+    check_environment(known)
     merged: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for source, values in sources:
-        check_known(source, values)
+        check_known(source, values, known)
         for name, value in walk(values):
             put(merged, name, value)
             origins[name] = origin_text(source, name)
     try:
-        settings = BrokerSettings(**merged)
+        settings = model(**merged)
     except ValidationError as problem:
         raise UsageError("; ".join(explain(error, origins) for error in problem.errors())) from None
     return Config(settings, origins)
@@ -169,23 +178,50 @@ def read_file(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is no TOML: {problem}") from None
 
 
-def read_environment() -> dict[str, Any]:
-    """What begins with the prefix, as nested values. Files and folders of tests are named otherwise."""
-    values: dict[str, Any] = EnvSettingsSource(BrokerSettings)()
-    known = {f"{PREFIX}{name.replace('.', NESTED)}".upper() for name, _ in leaves(BrokerSettings())}
+def choose_kinds(sources: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+    """Of which kind each part is that can be of several; what comes later counts."""
+    chosen: dict[str, str] = {}
+    for source, values in sources:
+        for name, value in walk(values):
+            section, _, inner = name.partition(".")
+            if inner == KIND and (kinds := kinds_of(section)).keys() != {""}:
+                if value not in kinds:
+                    raise UsageError(
+                        f"{origin_text(source, name)}: {value!r} is no {section}; choose {' or '.join(kinds)}"
+                    )
+                chosen[section] = value
+    return chosen
+
+
+def check_environment(known: set[str]) -> None:
+    """Files and folders of tests are named otherwise."""
+    variables = {f"{PREFIX}{name.replace('.', NESTED)}".upper(): name for name in known}
     for variable in sorted(os.environ):
-        if variable.upper().startswith(PREFIX) and variable.upper() not in known:
-            raise UsageError(f"environment: there is no setting {variable}{did_you_mean(variable.upper(), known)}")
-    return values
+        name = variable.upper()
+        if name.startswith(PREFIX) and name not in variables:
+            setting = name.removeprefix(PREFIX).replace(NESTED, ".").lower()
+            why = of_another_kind(setting) or did_you_mean(name, set(variables))
+            raise UsageError(f"environment: there is no setting {variable}{why}")
 
 
-def check_known(source: str, values: Mapping[str, Any]) -> None:
-    known = {name for name, _ in leaves(BrokerSettings())}
+def check_known(source: str, values: Mapping[str, Any], known: set[str]) -> None:
     for name, value in walk(values):
         if name in SECTIONS and not isinstance(value, dict):
             raise UsageError(f"{source}: {name} is a section; write [{name}] above its settings")
         if name not in known:
-            raise UsageError(f"{source}: there is no setting {name!r}{did_you_mean(name, known)}")
+            why = of_another_kind(name) or did_you_mean(name, known)
+            raise UsageError(f"{source}: there is no setting {name!r}{why}")
+
+
+def of_another_kind(name: str) -> str:
+    """Whose setting it would be, if the part were of another kind."""
+    section, _, inner = name.partition(".")
+    kinds = (
+        [kind for kind, params in kinds_of(section).items() if kind and inner in params.__struct_fields__]
+        if section in SECTIONS
+        else []
+    )
+    return f" here; it belongs to {section}.{KIND} = {' or '.join(kinds)}" if kinds else ""
 
 
 def did_you_mean(name: str, known: set[str]) -> str:
@@ -212,7 +248,7 @@ def put(merged: dict[str, Any], name: str, value: Any) -> None:
 def origin_text(source: str, name: str) -> str:
     if source == "environment":
         return f"environment {PREFIX}{name.replace('.', NESTED).upper()}"
-    return f"flag --{name.replace('_', '-')}" if source == "flag" else source
+    return f"flag --{name.removesuffix(f'.{KIND}').replace('_', '-')}" if source == "flag" else source
 
 
 def explain(error: Any, origins: Mapping[str, str]) -> str:

@@ -38,7 +38,7 @@ from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.judging import Judge, NameJudge, Role, Verdict, closed_judge, open_judge
 from tidings.protocols.access.tokens import TokenJudge
 from tidings.protocols.delivery.edge.edge import Close, Closed
-from tidings.protocols.inspection.rows import BrokerRow, SettingRow
+from tidings.pubsub.rows import BrokerRow, SettingRow
 from tidings.trace.writers import open_writer
 
 READY_TIMEOUT = 10.0
@@ -167,10 +167,7 @@ class BrokerService:
         return "" if self.host.is_running else "the broker does not run"
 
     def why_not_ready(self) -> str:
-        undecided = self.node.inspection.others.undecided()
-        if undecided:
-            return f"waiting for a first answer of {', '.join(undecided)}"
-        return self.why_not_healthy() or self.node.why_not_ready()
+        return self.node.why_not_ready() or self.why_not_healthy()
 
     def describe(self, row: BrokerRow) -> BrokerRow:
         return msgspec.structs.replace(

@@ -1,23 +1,24 @@
 """What can be set of a broker: the settings themselves, and a section for each of its parts.
 
 The sections are made from the parameters of the parts, so that a new parameter is a new setting without a further word.
-`config.py` says where values come from.
+Where a part can be of several kinds (`nodes/choices.py`), its section has the setting `kind` besides, and the settings
+of that kind. `config.py` says where values come from.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from tidings.net.addresses import PORT_DEFAULT
 from tidings.net.errors import HostError
 from tidings.net.params import HostParams
+from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.inspection.inspection import InspectionParams
-from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
-from tidings.protocols.routing.params import RoutingParams
 
 try:
     from pydantic import BaseModel, ConfigDict, create_model, field_validator
@@ -28,29 +29,40 @@ except ImportError as problem:
 PREFIX, NESTED = "TIDINGS_BROKER_", "__"
 """How a setting is called in the environment."""
 
-SECTIONS: dict[str, tuple[type[msgspec.Struct], tuple[str, ...]]] = {
-    "host": (HostParams, ()),
-    "access": (AccessParams, ("links", "credentials", "clock_offset")),
-    "overlay": (SpanningTreeParams, ("clock_offset",)),
-    "routing": (RoutingParams, ()),
-    "delivery": (EdgeParams, ("clock_offset", "is_durable")),
-    "inspection": (InspectionParams, ()),
+SECTIONS: dict[str, tuple[type[msgspec.Struct], ...]] = {
+    "host": (HostParams,),
+    "access": (AccessParams,),
+    "overlay": get_args(OverlayParams),
+    "routing": get_args(AnyRoutingParams),
+    "delivery": (EdgeParams,),
+    "inspection": (InspectionParams,),
 }
-"""The parts of a broker: their parameters, less those that follow from other settings."""
+"""The parts of a broker: the parameters of each kind that there is, the usual one first."""
+
+LEFT_OUT = ("links", "credentials", "clock_offset", "is_durable", "profile")
+"""Parameters that follow from other settings, or that are the same in every network."""
+
+KIND = "kind"
+"""The setting that chooses."""
 
 DEFAULTS = {"host": {"backoff_first": 0.05, "backoff_max": 1.0}}
 """Where a broker wants another default than its part has. Access waits between two attempts for a link, and would wait
 in vain while the host does so too."""
 
 
-def section_model(name: str) -> type[BaseModel]:
-    params, left_out = SECTIONS[name]
-    fields: dict[str, Any] = {
-        field.name: (field.type, DEFAULTS.get(name, {}).get(field.name, field.default))
-        for field in msgspec.structs.fields(params)
-        if field.name not in left_out
-    }
-    return create_model(f"{name}_section", __config__=ConfigDict(extra="forbid"), **fields)
+def kinds_of(section: str) -> dict[str, type[msgspec.Struct]]:
+    """By their name, the usual one first; only one, without a name, where there is nothing to choose."""
+    kinds = SECTIONS[section]
+    return {kind_of(params): params for params in kinds} if len(kinds) > 1 else {"": kinds[0]}
+
+
+def section_model(section: str, kind: str) -> type[BaseModel]:
+    kinds = kinds_of(section)
+    fields: dict[str, Any] = {KIND: (Literal[tuple(kinds)], kind)} if kind else {}
+    for field in msgspec.structs.fields(kinds[kind]):
+        if field.name not in LEFT_OUT:
+            fields[field.name] = field.type, DEFAULTS.get(section, {}).get(field.name, field.default)
+    return create_model(f"{section}_section", __config__=ConfigDict(extra="forbid"), **fields)
 
 
 class Settings(BaseSettings):
@@ -101,9 +113,17 @@ class Settings(BaseSettings):
         return [each.strip() for each in value.split(",") if each.strip()] if isinstance(value, str) else value
 
 
-sections: dict[str, Any] = {name: (model, model()) for name in SECTIONS for model in [section_model(name)]}
-BrokerSettings: type[Settings] = create_model("BrokerSettings", __base__=Settings, **sections)
-"""All settings, the sections included."""
+def settings_of(kinds: Mapping[str, str]) -> type[Settings]:
+    """All settings, the sections included, of a broker whose parts are of these kinds; the usual ones where none is
+    given."""
+    return settings_model(tuple(kinds.get(section, next(iter(kinds_of(section)))) for section in SECTIONS))
+
+
+@lru_cache(32)
+def settings_model(kinds: tuple[str, ...]) -> type[Settings]:
+    models = {section: section_model(section, kind) for section, kind in zip(SECTIONS, kinds, strict=True)}
+    sections: dict[str, Any] = {section: (model, model()) for section, model in models.items()}
+    return create_model("BrokerSettings", __base__=Settings, **sections)
 
 
 def leaves(settings: Settings) -> Iterator[tuple[str, Any]]:

@@ -14,8 +14,8 @@ import msgspec
 from tidings.machine.effects import Effect, Send
 from tidings.model.identity import NodeId
 from tidings.protocols.inspection.messages import TRANSPORT_BYTES_MAX, TRANSPORT_ROWS_MAX, TransportReport
-from tidings.protocols.inspection.rows import TransportRow
 from tidings.protocols.transport.views import FlowRow, StreamRow, TransportState
+from tidings.pubsub.rows import TransportRow
 
 TELL_PERIOD = 2.0
 

@@ -28,7 +28,7 @@ behind a name is always the same one; without TLS or a holder's key a name is on
 Bounds. Links that are not let in yet (`strangers_max`), clients, peers. One more is turned away with the reason.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 import msgspec
@@ -37,10 +37,11 @@ from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effe
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.machine.message import TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
-from tidings.model.identity import NodeId
+from tidings.model.identity import ADDRESS_MARK, NodeId
 from tidings.protocols.access.judging import Judge, Role, Signatures, Verdict, bound_text, statement
 from tidings.protocols.access.messages import NONCE_BYTES, Attach, Attached, Challenge, Proof, Rejected
 from tidings.protocols.access.params import AccessParams, retry_wait
+from tidings.pubsub.rows import Gauge
 from tidings.pubsub.signals import ClientDown, ClientUp, PeerDown, PeerUp
 
 NO_LINK = "comes from a node without a link"
@@ -109,12 +110,14 @@ class Access:
         """How many entrants were accepted as what."""
         self.peers = 0
         self.failures: dict[NodeId, int] = {}
+        self.untried: dict[NodeId, None] = dict.fromkeys(params.links)
+        """Configured links of which it is not known yet whether there is a broker at the other end."""
         self.configured: dict[NodeId, NodeId] = {}
         """Brokers that are configured by their address, each with that."""
 
     def start(self, now: float) -> list[Effect]:
         downs = [effect for node in list(self.entrants) for effect in self.forget(node, STARTED_AGAIN)]
-        self.failures = dict.fromkeys(self.params.links, 0)
+        self.failures, self.untried = dict.fromkeys(self.params.links, 0), dict.fromkeys(self.params.links)
         return [*downs, *(Connect(broker) for broker in self.params.links)]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
@@ -174,6 +177,7 @@ class Access:
         if link in self.params.links:
             params, failures = self.params, self.failures[link]
             self.failures[link] += 1
+            self.untried.pop(link, None)
             wait = retry_wait(failures, params.retry_first, params.retry_max, self.rng.random())
             effects.append(SetTimer(("connect", link), now + wait))
         return effects
@@ -260,9 +264,19 @@ class Access:
         if not entrant.is_peer:
             return []
         self.peers += 1
-        if self.link_to(broker) in self.failures:
-            self.failures[self.link_to(broker)] = 0
+        if (link := self.link_to(broker)) in self.failures:
+            self.failures[link] = 0
+            self.untried.pop(link, None)
         return [CancelTimer(("attach", broker)), PeerUp(broker, entrant.epoch)]
+
+    # What others may look at.
+
+    def why_unsettled(self) -> str:
+        waiting = [link.removeprefix(ADDRESS_MARK) for link in self.untried]
+        return f"waiting for a first answer of {', '.join(waiting)}" if waiting else ""
+
+    def gauges(self) -> Iterator[Gauge]:
+        yield Gauge("links", "brokers that are linked", self.peers)
 
     def check(self) -> None:
         params, entrants = self.params, self.entrants.values()

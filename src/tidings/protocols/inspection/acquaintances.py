@@ -11,7 +11,7 @@ import msgspec
 
 from tidings.machine.inputs import Input, LinkDown, LinkUp
 from tidings.model.identity import ADDRESS_MARK, NodeId
-from tidings.protocols.inspection.rows import LinkRow
+from tidings.pubsub.rows import LinkRow
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
 NOT_YET = "not reached yet"
@@ -73,14 +73,6 @@ class Acquaintances:
         link = self.links.get(self.configured.get(name) or name)
         if link is not None and not link.is_up and reason:
             link.problem = reason
-
-    def undecided(self) -> list[str]:
-        """Configured links of which it is not known yet whether there is a broker at the other end."""
-        return [
-            name.removeprefix(ADDRESS_MARK)
-            for name, broker in self.configured.items()
-            if broker not in self.links and name not in self.problems
-        ]
 
     def learn(self, broker: NodeId, address: str) -> bool:
         """Where a broker is; whether there is such a one."""

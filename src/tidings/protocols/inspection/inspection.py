@@ -4,12 +4,12 @@ The problem. A subscriber gets nothing, and nobody can say where its events end:
 many brokers. So each broker shows its tables to those who may see them, and tells where its neighbours can be asked;
 one who asks all of them can put the pieces together (`tidings.diagnosis`).
 
-The idea. This part does nothing but listen. The other parts of the node tell each other by signals what happens; from
-these it keeps, in their own words, who is linked and attached, who wants what and who offers what. What is not told in
-signals (queues, routes, counters) is read from *views*, functions that others give us and that only look.
+The idea. This part does nothing but listen, and keeps nothing that another part keeps. What the parts have (queues,
+routes, subscriptions) is read from *views*, functions that they give us and that only look. From signals it knows who
+may ask, and remembers of other brokers what nobody else does: also those that are gone.
 
-State. `others`: other brokers, also those that are gone, up to `brokers_max`. `clients`, `wanted`, `offered`: as told;
-the parts that tell have bounds of their own. `looks`: a table can be larger than a message, and must not change between
+State. `others`: other brokers, also those that are gone, up to `brokers_max`. `clients`: as told; access bounds them.
+`looks`: a table can be larger than a message, and must not change between
 two pages; so the rows are collected once and kept for the one who asks until the last page is fetched, for at most
 `looks_max` of them at a time. `transports`: what each client last told of its transport, until it leaves.
 
@@ -21,7 +21,6 @@ Not guaranteed: that the tables of two brokers are of the same moment. Who compa
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from itertools import islice
 
 import msgspec
@@ -30,7 +29,6 @@ from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Input, LinkDown, LinkUp, Received
 from tidings.machine.message import TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
-from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.inspection.acquaintances import Acquaintances
 from tidings.protocols.inspection.messages import (
@@ -41,26 +39,14 @@ from tidings.protocols.inspection.messages import (
     TransportReport,
     Whereabouts,
 )
-from tidings.protocols.inspection.rows import (
-    AdvertisementRow,
-    BrokerRow,
-    ClientRow,
-    Row,
-    SubscriptionRow,
-    TransportRow,
-)
+from tidings.pubsub.rows import BrokerRow, ClientRow, Look, Row, TransportRow, View
 from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,
-    Forgotten,
-    Known,
     NeighbourDown,
     NeighbourUp,
     PeerDown,
     PeerUp,
-    SubscriptionKey,
-    Unwant,
-    Want,
 )
 
 ADMIN = "admin"
@@ -71,13 +57,7 @@ NOT_A_BROKER = "whereabouts of a node that is no broker"
 NOT_PERMITTED = "not permitted"
 BAD_REPORT = "a report on a transport that cannot be read"
 
-Look = Row | Callable[[], Row]
-"""A row, or what makes it when its page goes out: the text of a filter is dear, and a table may have many."""
-
 read_transport = msgspec.json.Decoder(tuple[TransportRow, ...]).decode
-
-View = Callable[[str], Iterable[Look]]
-"""The rows of a table, given the argument of the question."""
 
 
 class InspectionParams(msgspec.Struct, frozen=True):
@@ -115,16 +95,12 @@ class Inspection:
         self.own, self.is_open, self.params = own, is_open, params or InspectionParams()
         self.others = Acquaintances(configured, is_synchronised, self.params.brokers_max)
         self.clients: dict[NodeId, ClientUp] = {}
-        self.wanted: dict[SubscriptionKey, Filter] = {}
-        self.offered: dict[str, Known] = {}
         self.transports: dict[NodeId, tuple[TransportRow, ...]] = {}
         self.looks: dict[NodeId, list[Look]] = {}
         self.views: dict[str, View] = {
             "broker": lambda _: [self.own()],
             "links": lambda _: self.others.rows(),
             "clients": lambda _: map(client_row, self.clients.values()),
-            "subscriptions": lambda _: (partial(subscription_row, *item) for item in self.wanted.items()),
-            "advertisements": lambda _: (partial(advertisement_row, known) for known in self.offered.values()),
             "transport": lambda _: self.transport_rows(),
             **(views or {}),
         }
@@ -159,22 +135,6 @@ class Inspection:
         self.clients.pop(signal.client, None)
         self.transports.pop(signal.client, None)
         self.looks.pop(signal.client, None)
-        return []
-
-    def want(self, signal: Want) -> list[Effect]:
-        self.wanted[signal.key] = signal.filter
-        return []
-
-    def unwant(self, signal: Unwant) -> list[Effect]:
-        self.wanted.pop(signal.key, None)
-        return []
-
-    def known(self, signal: Known) -> list[Effect]:
-        self.offered[signal.advertisement] = signal
-        return []
-
-    def forgotten(self, signal: Forgotten) -> list[Effect]:
-        self.offered.pop(signal.advertisement, None)
         return []
 
     # What others ask.
@@ -247,10 +207,6 @@ class Inspection:
         NeighbourDown: other,
         ClientUp: client_up,
         ClientDown: client_down,
-        Want: want,
-        Unwant: unwant,
-        Known: known,
-        Forgotten: forgotten,
     }
     signals: tuple[type, ...] = tuple(ears)
 
@@ -285,18 +241,4 @@ def client_row(client: ClientUp) -> ClientRow:
         roles=client.roles,
         publish_bound="" if client.publish_bound is None else client.publish_bound.text(),
         subscribe_bound="" if client.subscribe_bound is None else client.subscribe_bound.text(),
-    )
-
-
-def subscription_row(key: SubscriptionKey, filter: Filter) -> SubscriptionRow:
-    client, number = key
-    return SubscriptionRow(client=client, number=number, filter=filter.text())
-
-
-def advertisement_row(known: Known) -> AdvertisementRow:
-    return AdvertisementRow(
-        advertisement=known.advertisement,
-        publisher=known.publisher,
-        filter=known.filter.text(),
-        hop=known.hop or "",
     )

@@ -5,16 +5,26 @@ access tells, under another name. Both ends of a link have accepted each other w
 keeps its order; so nothing has to be agreed on.
 """
 
+import msgspec
+
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import Input
 from tidings.model.identity import NodeId
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
 
+class AllPeersParams(msgspec.Struct, frozen=True, tag_field="kind", tag="all-peers"):
+    is_tree: bool = False
+    """Whether whoever makes the links sees to it that they form a tree, as routing with tables needs it."""
+
+
 class AllPeers:
+    """`AllPeers("b")`: every peer is a neighbour."""
+
     messages: tuple[type, ...] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, node_id: NodeId, params: AllPeersParams | None = None) -> None:
+        self.node_id, self.params = node_id, params or AllPeersParams()
         self.peers: dict[NodeId, int] = {}
 
     @property
@@ -35,6 +45,10 @@ class AllPeers:
                 del self.peers[broker]
                 return [NeighbourDown(broker, epoch, reason)]
         return []
+
+    def why_unsettled(self) -> str:
+        """Nothing is ever to be found out."""
+        return ""
 
     def check(self) -> None:
         pass

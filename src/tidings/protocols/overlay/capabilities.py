@@ -25,6 +25,7 @@ class Overlay(Enum):
     """The overlays that are named in the literature, those that are built here, and what they tell."""
 
     SPANNING_TREE = "spanning tree", Level.LINKS
+    ALL_PEERS = "all peers", Level.LINKS
     LSTREE = "LSTree", Level.REPLACEMENTS
     WITREE = "WiTree", Level.REPLACEMENTS
     DHTREE = "DHTree", Level.LINKS

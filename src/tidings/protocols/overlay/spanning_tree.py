@@ -71,7 +71,7 @@ STARTED_AGAIN = "started again"
 LEFT = "another link took its place in the tree"
 
 
-class SpanningTreeParams(msgspec.Struct, frozen=True):
+class SpanningTreeParams(msgspec.Struct, frozen=True, tag_field="kind", tag="spanning-tree"):
     distance_max: int = 255
     """Hops from the root to a broker."""
 

@@ -12,7 +12,7 @@ StrategyName = Literal["flooding", "subscription", "hierarchical", "advertisemen
 ReductionName = Literal["plain", "covering", "merging"]
 
 
-class RoutingParams(msgspec.Struct, frozen=True):
+class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables"):
     strategy: StrategyName = "advertisement"
     """Which filters are announced to which neighbour, see `strategies.py`. The same in the whole network."""
 

@@ -37,7 +37,7 @@ is on its way over a link that breaks. Delivery fetches that from history.
 Source: dependable.md 3.1 and 3.6, dynamic-topologies.md 3.1 to 3.3.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidings.machine.effects import Drop, Effect, Send
@@ -62,9 +62,10 @@ from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
 from tidings.protocols.routing.subscriptions import Subscriptions
-from tidings.protocols.routing.tables import Routes
 from tidings.pubsub.publications import Publications
+from tidings.pubsub.rows import Gauge, RouteRow, View
 from tidings.pubsub.signals import (
+    AdvertisementId,
     Forward,
     NeighbourDown,
     NeighbourReplaced,
@@ -80,8 +81,7 @@ OnMessage = Callable[[float, Link, Any], list[Effect]]
 
 
 class Router:
-    """`Router("b1", RoutingParams())`. `routes` answers where publishers are; `is_synchronised` whether all neighbours
-    have told their tables."""
+    """`Router("b1", RoutingParams())`."""
 
     messages: tuple[type, ...] = (
         Publications,
@@ -96,13 +96,13 @@ class Router:
         Reached,
         NotReached,
     )
+    is_best_effort = False
 
     def __init__(self, node_id: NodeId, params: RoutingParams | None = None) -> None:
         self.node_id, self.params = node_id, params or RoutingParams()
         self.state = State(node_id, self.params)
         self.tables, self.ledger, self.links = self.state.tables, self.state.ledger, self.state.links
         self.carrier = self.state.carrier
-        self.routes = Routes(self.tables)
         self.subscriptions = Subscriptions(self.state)
         self.advertisements = Advertisements(self.state, self.subscriptions)
         self.lives = 0
@@ -129,9 +129,40 @@ class Router:
             NotReached: self.answered,
         }
 
-    @property
-    def is_synchronised(self) -> bool:
-        return all(link.is_told for link in self.links.values())
+    # What others may look at.
+
+    def is_synchronised(self, neighbour: NodeId) -> bool:
+        """Whether it has told its tables."""
+        return neighbour in self.links and self.links[neighbour].is_told
+
+    def why_unsettled(self) -> str:
+        waiting = [name for name, link in self.links.items() if not link.is_told]
+        return f"waiting for the tables of {', '.join(waiting)}" if waiting else ""
+
+    def hop_toward(self, advertisement: AdvertisementId) -> NodeId | None:
+        """The neighbour on the way to its publisher; None for our own client, and if it is not known."""
+        chosen = self.tables.chosen(advertisement)
+        return chosen[0] if chosen is not None else None
+
+    def views(self) -> dict[str, View]:
+        return {"routes": lambda _: self.route_rows()}
+
+    def route_rows(self) -> Iterator[RouteRow]:
+        for neighbour, link in self.links.items():
+            for text, told in link.filters.items():
+                is_pending = told.acknowledged_version < 0
+                yield RouteRow(neighbour=neighbour, is_ours=True, filter=text, is_pending=is_pending)
+            for text in self.tables.texts[neighbour]:
+                yield RouteRow(neighbour=neighbour, is_ours=False, filter=text)
+
+    def gauges(self) -> Iterator[Gauge]:
+        yield Gauge("neighbours", "brokers over which events are routed", len(self.links))
+        meaning = "filters that a neighbour told, or was told"
+        for neighbour, link in self.links.items():
+            for direction, filters in (("out", link.filters), ("in", self.tables.texts[neighbour])):
+                yield Gauge("routes", meaning, len(filters), {"neighbour": neighbour, "direction": direction})
+
+    # Inputs.
 
     def start(self, now: float) -> list[Effect]:
         # After a crash that left the state intact every link is gone; the overlay will name the neighbours anew.

@@ -209,31 +209,3 @@ class Tables:
             assert versions == sorted(versions), "offers do not stand in the order in which they were told"
             assert sum(map(len, self.offered[hop].values())) == len(offers)
         assert sum(map(len, self.offers.values())) == sum(map(len, self.offers_of.values()))
-
-
-class Routes:
-    """What delivery may ask about the ways to publishers; read only."""
-
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
-
-    def hop_toward(self, advertisement: AdvertisementId) -> NodeId | None:
-        """The neighbour on the way to its publisher; None for our own client, and if it is not known."""
-        chosen = self.tables.chosen(advertisement)
-        return chosen[0] if chosen is not None else None
-
-    def is_local(self, advertisement: AdvertisementId) -> bool:
-        return advertisement in self.tables.offers_of[None]
-
-    def filter_of(self, advertisement: AdvertisementId) -> Filter | None:
-        chosen = self.tables.chosen(advertisement)
-        return chosen[1].filter if chosen is not None else None
-
-    def overlapping(self, filter: Filter) -> list[tuple[AdvertisementId, str]]:
-        """The advertisements under which events may be published that the filter matches, with their publishers."""
-        text, answers = filter.text(), []
-        for advertisement in self.tables.offers:
-            chosen = self.tables.chosen(advertisement)
-            if chosen is not None and self.tables.do_overlap(text, filter, chosen[1].text, chosen[1].filter):
-                answers.append((advertisement, chosen[1].publisher))
-        return answers

@@ -31,7 +31,7 @@ A durable edge reads its store when it starts. Until then everything that happen
 Source: PSDG, spec 3.6; graceful shutdown from 3.6 section 7.2 (S-121).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -53,6 +53,7 @@ from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, Referenc
 from tidings.protocols.delivery.edge.sieve import Engine
 from tidings.protocols.delivery.edge.streams import Subscription
 from tidings.protocols.delivery.edge.subscriptions import Subscriptions
+from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (
     Advertise,
     Fetch,
@@ -71,6 +72,7 @@ from tidings.protocols.delivery.messages import (
     Unsubscribe,
 )
 from tidings.pubsub.client import Kind, Receipt
+from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,
@@ -363,6 +365,19 @@ class Edge:
             return []
         self.is_closed = True
         return [Deliver(Closed())]
+
+    # What others may look at.
+
+    def why_unsettled(self) -> str:
+        if self.is_loading:
+            return "the store is being read"
+        return "shutting down" if self.is_closing else ""
+
+    def views(self) -> dict[str, View]:
+        return views_of(self)
+
+    def gauges(self) -> Iterator[Gauge]:
+        return gauges_of(self)
 
     def check(self) -> None:
         self.publishers.check()

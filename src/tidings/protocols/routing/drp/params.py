@@ -1,6 +1,7 @@
 """The bounds of routing by destination."""
 
 import math
+from typing import Literal
 
 import msgspec
 
@@ -10,7 +11,7 @@ from tidings.model.errors import UsageError
 from tidings.protocols.routing.drp.messages import ROWS_BYTES_MAX
 
 
-class DestinationParams(msgspec.Struct, frozen=True):
+class DestinationParams(msgspec.Struct, frozen=True, tag_field="kind", tag="destinations"):
     profile: BloomProfile = BloomProfile()
     """The same at all brokers of a network."""
 
@@ -35,6 +36,9 @@ class DestinationParams(msgspec.Struct, frozen=True):
 
     memo_max: int = 10_000
     """Heads whose destinations are remembered."""
+
+    engine: Literal["fast", "plain"] | None = None
+    """Engine of the index of our clients' filters; None is the best that is installed."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.rows_max <= ROWS_BYTES_MAX // self.profile.size_bytes:

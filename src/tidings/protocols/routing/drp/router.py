@@ -30,6 +30,7 @@ Works on any connected graph: give it all peers as neighbours (`overlay/all_peer
 Source: the transport specification, section 3.1 (T-10 to T-13).
 """
 
+from collections.abc import Iterator
 from itertools import groupby
 
 from tidings.machine.effects import Drop, Effect, SetTimer
@@ -50,6 +51,7 @@ from tidings.protocols.routing.drp.messages import (
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.queues import Queues
 from tidings.pubsub.publications import BadPublication, Publications, event_of, pick
+from tidings.pubsub.rows import DestinationRow, Gauge, View
 from tidings.pubsub.signals import (
     AdvertisementId,
     Forgotten,
@@ -79,19 +81,51 @@ class DestinationRouter:
     """`DestinationRouter("a", DestinationParams())`, behind the same signals as `Router`."""
 
     messages: tuple[type, ...] = (LinkState, Predicates, Directed)
+    is_best_effort = True
 
     def __init__(self, node_id: NodeId, params: DestinationParams) -> None:
         self.node_id, self.params = node_id, params
         self.knowledge, self.queues = Knowledge(node_id, params), Queues(params)
         self.filters: dict[SubscriptionKey, Filter] = {}
-        self.index = Index()
+        self.index = Index(params.engine)
         self.offers: dict[AdvertisementId, None] = {}
         self.memo: dict[bytes, tuple[NodeId, ...] | None] = {}
         self.is_announcing = False
 
+    # What others may look at.
+
     @property
     def neighbours(self) -> list[NodeId]:
         return list(self.queues.by_neighbour)
+
+    def is_synchronised(self, neighbour: NodeId) -> bool:
+        """Whether it has told who its own neighbours are."""
+        return neighbour in self.knowledge.topology.lists
+
+    def why_unsettled(self) -> str:
+        waiting = [name for name in self.neighbours if not self.is_synchronised(name)]
+        return f"waiting for the links of {', '.join(waiting)}" if waiting else ""
+
+    def hop_toward(self, advertisement: AdvertisementId) -> NodeId | None:
+        """Advertisements do not travel, so nobody knows the way to a publisher."""
+        return None
+
+    def views(self) -> dict[str, View]:
+        return {"destinations": lambda _: self.destination_rows(), "routes": lambda _: ()}
+
+    def destination_rows(self) -> Iterator[DestinationRow]:
+        hops = self.knowledge.topology.routes()
+        for broker, (_, rows) in self.knowledge.rows.items():
+            yield DestinationRow(broker=broker, hop=hops.get(broker, ""), predicates=len(rows))
+
+    def gauges(self) -> Iterator[Gauge]:
+        yield Gauge("neighbours", "brokers over which events are routed", len(self.neighbours))
+        yield Gauge("destinations", "brokers that are known, itself included", len(self.knowledge.rows))
+        meaning = "publications that wait for a neighbour"
+        for neighbour, queue in self.queues.by_neighbour.items():
+            yield Gauge("waiting_for_neighbour", meaning, queue.size, {"neighbour": neighbour})
+
+    # Inputs.
 
     def start(self, now: float) -> list[Effect]:
         lost = [effect for name in self.neighbours for effect in self.queues.close(name)]

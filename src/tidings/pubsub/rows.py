@@ -1,21 +1,39 @@
 """What the tables of a broker look like to those who ask.
 
-A row says things in words that stay the same whatever machine routes or delivers: filters are texts, nodes are names,
-times are times of day in seconds. The first six tables exist at every broker; the others are there where its parts
-offer them.
+Each part of a broker shows what it has: its `views()` are tables, its `gauges()` numbers, and only the part itself
+knows where they come from. A row says things in words that stay the same whatever machine routes or delivers: filters
+are texts, nodes are names, times are times of day in seconds.
 """
+
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 TABLES = (
     *("broker", "links", "clients", "subscriptions", "advertisements", "transport"),
-    *("routes", "queues", "publishers", "event", "counters", "settings"),
+    *("routes", "destinations", "queues", "publishers", "event", "counters", "settings"),
 )
-"""The tables that a broker on sockets has."""
+"""The tables that a broker on sockets has, those included that only one kind of routing has."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all rows: an object in JSON."""
+
+
+Look = Row | Callable[[], Row]
+"""A row, or what makes it when its page goes out: the text of a filter is dear, and a table may have many."""
+
+View = Callable[[str], Iterable[Look]]
+"""The rows of a table, given the argument of the question."""
+
+
+class Gauge(msgspec.Struct, frozen=True):
+    """A number of a part as it is now."""
+
+    name: str
+    meaning: str
+    value: float
+    labels: dict[str, str] = {}
 
 
 class BrokerRow(Row, frozen=True, kw_only=True):
@@ -25,8 +43,12 @@ class BrokerRow(Row, frozen=True, kw_only=True):
     version: str = ""
     listen: str = ""
     http: str = ""
+    overlay: str = ""
+    routing: str = ""
+    """Of which kind they are."""
     strategy: str = ""
     reduction: str = ""
+    """Of routing by tables; other kinds have none."""
     parent: str = ""
     """Where subscriptions go under the hierarchical strategy."""
     not_ready: str = ""
@@ -121,6 +143,16 @@ class RouteRow(Row, frozen=True, kw_only=True):
     filter: str
     is_pending: bool = False
     """Told, but not yet acknowledged."""
+
+
+class DestinationRow(Row, frozen=True, kw_only=True):
+    """A broker that is known to routing by destination."""
+
+    broker: str
+    hop: str
+    """The neighbour on the way to it; empty for itself, and where no way is known now."""
+    predicates: int
+    """How many it told of what its clients may want."""
 
 
 class QueueRow(Row, frozen=True, kw_only=True):
