@@ -10,11 +10,11 @@ from tidings.machine.machine import Machine
 from tidings.model.identity import NodeId
 from tidings.net import Host
 from tidings.nodes.broker import BrokerNode, BrokerParams
-from tidings.nodes.carried.client import CarriedClient
-from tidings.nodes.carried.items import Carried
+from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.transport.carrier import Carried
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.pubsub.client import Arrived, Confirmed, OpenAdvertisement, OpenSubscription, PublishBatch, Took
 from tidings.pubsub.publications import encode_head
@@ -46,7 +46,7 @@ def make(name: NodeId, draws: Draws) -> Machine:
         access, routing = AccessParams(links=BROKERS[name]), RoutingParams(engine="plain")
         return BrokerNode(name, BrokerParams(access=access, routing=routing), draws("access"))
     guest = GuestParams(brokers=(CLIENTS[name],))
-    return CarriedClient(name, guest, SessionParams(), draws("access"), PARAMS, draws("transport"))
+    return TransportClient(name, guest, SessionParams(), draws("access"), PARAMS, draws("transport"))
 
 
 def values_of(items: list[Any]) -> list[int]:

@@ -1,4 +1,4 @@
-"""A carried client under any order of deliveries, losses, repairs and stored pages: nothing twice, nothing stuck."""
+"""A transport client under any order of deliveries, losses, repairs and stored pages: nothing twice, nothing stuck."""
 
 from collections import Counter
 from typing import Any
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.transport.carried import Desk, Other, items, sent
-from tidings.nodes.carried.items import Carried, Modes
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look
+from tidings.protocols.transport.carrier import Carried, Modes
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.formats import Repair
 from tidings.protocols.transport.marking import Kind, mark

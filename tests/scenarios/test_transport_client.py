@@ -242,7 +242,7 @@ def test_a_receipt_comes_for_what_went_through_the_transport() -> None:
             subscription = await receiver.subscribe("x >= 0")
             await asyncio.gather(*(publisher.publish({"x": number}, receipt=True) for number in range(20)))
             assert len(await take(subscription, 20)) == 20
-            assert publisher.machine.publishing.count == 0
+            assert publisher.machine.window.count == 0
 
     play_long(scenario())
 

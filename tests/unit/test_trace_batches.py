@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tidings.machine.effects import Deliver
-from tidings.nodes.carried.items import Carried
+from tidings.protocols.transport.carrier import Carried
 from tidings.pubsub.client import Accepted, Arrived, PublishBatch
 from tidings.pubsub.publications import encode_head
 from tidings.trace.batches import UNREADABLE

@@ -11,11 +11,12 @@ an application, or in its place: the transport (`protocols/transport`), carriers
 """
 
 from collections.abc import Hashable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
 
+from tidings.machine.inputs import Request
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Real, Text
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
 from tidings.pubsub.bundles import Bundle, BundledEvent
@@ -45,10 +46,35 @@ Policy = Literal["wait", "drop oldest", "drop newest", "disconnect"]
 Kind = Literal["subscribe", "unsubscribe", "advertise", "unadvertise", "publish", "read"]
 
 
+class Window(Protocol):
+    """What a client has published and its network has not accepted yet: so much at a time. Whatever it counts, events
+    or batches, has growing numbers."""
+
+    @property
+    def publications_max(self) -> int: ...
+
+    @property
+    def bytes_max(self) -> int: ...
+
+    @property
+    def count(self) -> int:
+        """Publications that are not accepted."""
+
+    @property
+    def next(self) -> int:
+        """The number of what is published next."""
+
+    @property
+    def through(self) -> int:
+        """Everything up to this number is accepted, or given up."""
+
+    def has_room(self, count: int, size_bytes: int) -> bool: ...
+
+
 # Requests.
 
 
-class OpenSubscription(msgspec.Struct, frozen=True):
+class OpenSubscription(Request, frozen=True):
     ticket: Ticket
     filter: str
     guarantee: Guarantee = "installed"
@@ -60,17 +86,17 @@ class OpenSubscription(msgspec.Struct, frozen=True):
     window: int = 1024
 
 
-class CloseSubscription(msgspec.Struct, frozen=True):
+class CloseSubscription(Request, frozen=True):
     ticket: Ticket
     number: int
 
 
-class OpenAdvertisement(msgspec.Struct, frozen=True):
+class OpenAdvertisement(Request, frozen=True):
     ticket: Ticket
     filter: str
 
 
-class CloseAdvertisement(msgspec.Struct, frozen=True):
+class CloseAdvertisement(Request, frozen=True):
     ticket: Ticket
     number: int
 
@@ -88,21 +114,21 @@ class PublishBatch(PublishRequest, Bundle, frozen=True):
         return map(BundledEvent, self.heads, self.payloads)
 
 
-class Took(msgspec.Struct, frozen=True):
+class Took(Request, frozen=True):
     """The application took so many publications of a subscription out of our hands."""
 
     subscription: int
     count: int
 
 
-class ReadMarks(msgspec.Struct, frozen=True):
+class ReadMarks(Request, frozen=True):
     """How far have publishers come that may publish what the filter matches?"""
 
     ticket: Ticket
     filter: str
 
 
-class ReadHistory(msgspec.Struct, frozen=True):
+class ReadHistory(Request, frozen=True):
     """A page of what is stored of a publisher; the fields are those of the message `Fetch`."""
 
     ticket: Ticket
@@ -114,7 +140,7 @@ class ReadHistory(msgspec.Struct, frozen=True):
     limit: int
 
 
-class StopReading(msgspec.Struct, frozen=True):
+class StopReading(Request, frozen=True):
     """Nobody waits for the answer any longer."""
 
     number: int

@@ -1,4 +1,4 @@
-"""A carried client that is talked to by hand: the test is its application and its broker. Checked after each step."""
+"""A transport client that is talked to by hand: the test is its application and its broker. Checked after each step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, LinkUp, Received
 from tidings.machine.streams import random_stream
-from tidings.nodes.carried.client import CarriedClient
-from tidings.nodes.carried.items import Modes, OpenCarried
+from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.messages import Attached
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.transport.carrier import Modes, OpenCarried
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.publishing import Publishing
@@ -28,7 +28,7 @@ class Desk:
     def __init__(self, params: TransportParams = ORDERED, is_attached: bool = True, **session: Any) -> None:
         draws = random_stream(1, "session"), random_stream(1, "transport")
         guest = GuestParams(brokers=("b",))
-        self.client = CarriedClient("ann", guest, SessionParams(**session), draws[0], params, draws[1])
+        self.client = TransportClient("ann", guest, SessionParams(**session), draws[0], params, draws[1])
         self.now, self.epoch = 0.0, 0
         self.timers: dict[Any, float] = {}
         self.effects: list[Effect] = self.note(self.client.start(0.0))

@@ -15,10 +15,10 @@ from tidings.net.client.client import without_transport
 from tidings.net.client.connecting import Connecting
 from tidings.net.client.publishing import Heads
 from tidings.net.client.subscription import changed_modes
-from tidings.nodes.carried.client import CarriedClient
-from tidings.nodes.carried.items import Modes
 from tidings.nodes.client import ClientNode
+from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import GuestParams
+from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.codec import DATA_FIRST, decode_data, encode_control
 from tidings.protocols.transport.entries import BadHeader
 from tidings.protocols.transport.formats import EchoRequest, Repair
@@ -92,7 +92,7 @@ def machine_of(connection: Connecting) -> object:
 def test_without_a_word_about_it_there_is_no_transport_at_all() -> None:
     assert make_params(False, False, False, None) is None
     assert type(machine_of(connect("tidings://localhost"))) is ClientNode
-    assert type(machine_of(connect("tidings://localhost", ordered=True))) is CarriedClient
+    assert type(machine_of(connect("tidings://localhost", ordered=True))) is TransportClient
 
 
 def test_the_words_say_what_is_on() -> None:

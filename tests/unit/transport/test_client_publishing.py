@@ -1,4 +1,4 @@
-"""What a carried client publishes: batches through the transport and back, tickets, its own messages."""
+"""What a transport client publishes: batches through the transport and back, tickets, its own messages."""
 
 import msgspec
 import pytest
@@ -19,15 +19,15 @@ from tests.unit.transport.carried import (
 from tidings.machine.inputs import LinkDown, Received
 from tidings.machine.streams import random_stream
 from tidings.model.language.parser import parse
-from tidings.nodes.carried.asking import CONTROL
-from tidings.nodes.carried.items import Modes, RoomMade
-from tidings.nodes.carried.publishing import WITHHELD
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.messages import Advertise, Publish, Refusal, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.session import WINDOW_FULL
 from tidings.protocols.delivery.session.standing import NO_SUCH
+from tidings.protocols.transport.adapter.batches import WITHHELD
+from tidings.protocols.transport.adapter.own import CONTROL
+from tidings.protocols.transport.carrier import Modes, RoomMade
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.congestion.interests import interests_of
 from tidings.protocols.transport.formats import Feedback, Report
@@ -78,9 +78,9 @@ def test_a_batch_with_a_ticket_is_confirmed_like_one_of_a_plain_client() -> None
     assert message.receipt
     answer = receipt("publish", 3)
     assert items(desk.hear(answer)) == [Confirmed("ticket", answer)]
-    assert desk.client.publishing.through == 0
+    assert desk.client.window.through == 0
     desk.hear(Accepted(3))
-    assert (desk.client.publishing.through, desk.client.publishing.count) == (1, 0)
+    assert (desk.client.window.through, desk.client.window.count) == (1, 0)
 
 
 def test_a_batch_under_no_advertisement_fails_and_takes_no_numbers() -> None:
@@ -98,7 +98,7 @@ def test_what_headers_push_out_of_the_window_waits_until_there_is_room() -> None
     effects = desk.publish(range(10), "ticket")
     (message,) = publications(effects)
     assert 1 <= len(message.heads) < 10
-    assert not desk.client.publishing.has_room(1, 1)
+    assert not desk.client.window.has_room(1, 1)
     through, told = 0, []
     for _ in range(20):
         last = message.first + len(message.heads) - 1
@@ -110,7 +110,7 @@ def test_what_headers_push_out_of_the_window_waits_until_there_is_room() -> None
         (message,) = publications(effects)
     assert through == 10
     assert [item.ticket for item in told] == ["ticket"]
-    assert (desk.client.publishing.count, desk.client.publishing.through) == (0, 1)
+    assert (desk.client.window.count, desk.client.window.through) == (0, 1)
 
 
 def test_what_does_not_fit_the_window_at_all_is_refused_as_ever() -> None:
@@ -140,7 +140,7 @@ def limited(desk: Desk, quota: float) -> None:
     report = Report(interest.flow, quota, interest.bits)
     feedback = Feedback(99, transport.node_id, desk.now, 0.05, (report,), profile.size_bytes)
     head = head_of({TO: transport.node_id}, Kind.FEEDBACK)
-    (inbox,) = [number for number, key in desk.client.asking.keys.items() if key == "inbox"]
+    (inbox,) = [number for number, key in desk.client.own.keys.items() if key == "inbox"]
     other = Other("cat", 99)
     desk.hear(other.delivery([(1, head, encode_control(feedback))], inbox))
     assert transport.sender.table.rows
@@ -163,7 +163,7 @@ def test_a_paced_batch_leaves_in_pieces_and_its_ticket_is_answered_when_all_are(
         effects = desk.fire(step / 10)
     assert numbers == [0, 1, 2, 3, 4]
     assert [item.ticket for item in told] == ["ticket"]
-    assert desk.client.posting.may_leave(encode_head({"x": 1}), b"")
+    assert desk.client.may_leave(encode_head({"x": 1}), b"")
 
 
 def test_a_full_queue_says_so_and_what_has_to_give_way_fails_its_ticket() -> None:
@@ -171,10 +171,10 @@ def test_a_full_queue_says_so_and_what_has_to_give_way_fails_its_ticket() -> Non
     desk.advertise()
     limited(desk, 1.0)
     effects = desk.publish(range(3))
-    while desk.client.posting.may_leave(encode_head({"x": 1}), b""):
+    while desk.client.may_leave(encode_head({"x": 1}), b""):
         effects += desk.publish(range(1))
-    assert not desk.client.posting.may_leave(encode_head({"x": 1}), b"")
-    assert desk.client.posting.may_leave(encode_head({"y": 1}), b""), "another flow is free"
+    assert not desk.client.may_leave(encode_head({"x": 1}), b"")
+    assert desk.client.may_leave(encode_head({"y": 1}), b""), "another flow is free"
     effects = desk.publish(range(8), "ticket")
     assert Failed("ticket", WITHHELD) in items(effects)
     assert RoomMade() in items(effects)
@@ -233,7 +233,7 @@ def test_a_client_that_may_not_publish_the_transports_messages_keeps_order_and_s
 def test_with_the_next_broker_it_is_tried_again() -> None:
     desk = Desk(ALL)
     number = desk.subscribe(modes=Modes(True, True, True))
-    desk.client.asking.forbid("not permitted")
+    desk.client.own.forbid("not permitted")
     desk.client.modes_changed(0.0)
     desk.take(LinkDown("b", 1, "broken"))
     desk.fire(30.0)

@@ -1,4 +1,4 @@
-"""What a carried client receives: one event for several subscriptions, what is to be taken, repairs and history."""
+"""What a transport client receives: one event for several subscriptions, what is to be taken, repairs and history."""
 
 from typing import Any
 
@@ -7,12 +7,19 @@ import pytest
 
 from tests.unit.transport.carried import ALL, OFF, ORDERED, RELIABLE, Desk, Other, drops, items, receipt, sent
 from tidings.machine.inputs import LinkDown
-from tidings.nodes.carried.items import Carried, Modes, SetModes
-from tidings.nodes.carried.mending import HOLES_MAX, TRIES_MAX
-from tidings.nodes.carried.recalling import NOTHING_THERE, PAGES_MAX, READINGS_MAX, WAITING_MAX, Recalls
-from tidings.nodes.carried.receiving import GIVEN_MAX, Ledger, Packing, contents_of
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look, Refusal, Subscribe, Taken, Unsubscribe
 from tidings.protocols.inspection.messages import TransportReport
+from tidings.protocols.transport.adapter.deliveries import GIVEN_MAX, Ledger, Packing, contents_of
+from tidings.protocols.transport.adapter.stored import (
+    HOLES_MAX,
+    NOTHING_THERE,
+    PAGES_MAX,
+    READINGS_MAX,
+    TRIES_MAX,
+    WAITING_MAX,
+    Recalls,
+)
+from tidings.protocols.transport.carrier import Carried, Modes, SetModes
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.formats import Repair
 from tidings.protocols.transport.marking import OF, Kind, head_of, mark
@@ -153,7 +160,7 @@ def test_a_header_that_cannot_be_read_is_dropped_and_counts_as_taken() -> None:
 
 def test_what_the_transports_own_subscriptions_bring_is_taken_at_once() -> None:
     desk = Desk(ALL)
-    (inbox,) = [number for number, key in desk.client.asking.keys.items() if key == "inbox"]
+    (inbox,) = [number for number, key in desk.client.own.keys.items() if key == "inbox"]
     step = desk.client.session.receiving[inbox].step
     event = head_of({OF: 7}, Kind.DIGEST), Other().publishing.digest(0.0)
     numbers = tuple(range(1, step + 1))
@@ -268,9 +275,9 @@ def test_what_is_closed_or_ended_is_not_listened_to_any_more() -> None:
 
 def test_a_subscription_of_the_transport_that_is_refused_is_left_out_in_silence() -> None:
     desk = Desk(ALL)
-    (inbox,) = [number for number, key in desk.client.asking.keys.items() if key == "inbox"]
+    (inbox,) = [number for number, key in desk.client.own.keys.items() if key == "inbox"]
     assert items(desk.hear(Refusal("subscribe", inbox, "not permitted", False))) == []
-    assert desk.client.asking.refusals == {"inbox": "not permitted"}
+    assert desk.client.own.refusals == {"inbox": "not permitted"}
     assert items(desk.hear(Missed(inbox, "pub", 3, "full"))) in ([], [Missed(inbox, "pub", 3, "full")])
 
 
@@ -409,7 +416,7 @@ def test_what_the_broker_says_it_dropped_is_read_from_history_page_by_page() -> 
     brought = [(number, b"%d" % value) for value in range(1, 9)]
     assert values(effects, Carried) == brought
     assert {item.way for item in items(effects, Carried)} == {"history"}
-    assert not desk.client.mending.holes
+    assert not desk.client.stored.holes
     (stream,) = desk.client.state().streams
     assert (stream.lost, stream.recovered, stream.from_history) == (8, 8, 8)
 
@@ -423,7 +430,7 @@ def test_where_nothing_came_since_the_marks_say_how_far_to_read() -> None:
     assert (fetch.after, fetch.through) == (1, 9)
     effects = desk.hear(stored(fetch, other, 2, 9))
     assert values(effects, Carried) == [(number, b"%d" % value) for value in range(1, 9)]
-    assert not desk.client.mending.holes
+    assert not desk.client.stored.holes
 
 
 def test_what_is_not_found_is_looked_for_a_few_times_only() -> None:
@@ -435,13 +442,13 @@ def test_what_is_not_found_is_looked_for_a_few_times_only() -> None:
             looks += 1
             desk.hear(Refusal("read", look.number, "not reachable", True))
     assert looks == TRIES_MAX
-    assert not desk.client.mending.holes
+    assert not desk.client.stored.holes
 
 
 def test_a_subscription_that_is_not_reliable_or_is_closed_is_not_mended() -> None:
     desk = Desk(ORDERED)
     dropped_by_the_broker(desk)
-    assert not desk.client.mending.holes
+    assert not desk.client.stored.holes
     desk = Desk(RELIABLE)
     number, _ = dropped_by_the_broker(desk)
     desk.take(CloseSubscription("c", number))
@@ -450,7 +457,7 @@ def test_a_subscription_that_is_not_reliable_or_is_closed_is_not_mended() -> Non
     number, _ = dropped_by_the_broker(desk)
     for place in range(HOLES_MAX + 5):
         desk.hear(Missed(number, f"other {place}", 1, "full"))
-    assert len(desk.client.mending.holes) == HOLES_MAX
+    assert len(desk.client.stored.holes) == HOLES_MAX
 
 
 def test_what_the_application_reads_itself_passes_as_it_is() -> None:

@@ -27,8 +27,9 @@ import msgspec
 from tidings.model.bounds import ATTRIBUTES_MAX
 from tidings.model.errors import UsageError
 from tidings.net.client.publishing import Batch
-from tidings.nodes.carried.client import CarriedClient, overhead_of
-from tidings.nodes.carried.items import Carried, Modes, RoomMade, SetModes
+from tidings.nodes.transport_client import TransportClient
+from tidings.protocols.transport.adapter.batches import overhead_of
+from tidings.protocols.transport.carrier import Carried, Modes, RoomMade, SetModes
 from tidings.protocols.transport.params import CongestionParams, OrderingParams, TransportParams, check_modes
 from tidings.protocols.transport.signals import Configure, Quality
 from tidings.protocols.transport.views import TransportState
@@ -90,7 +91,7 @@ def changed_params(
 class Carrying:
     """`client` is the one whose machine has the transport."""
 
-    def __init__(self, client: "Client", machine: CarriedClient) -> None:
+    def __init__(self, client: "Client", machine: TransportClient) -> None:
         self.client, self.machine = client, machine
         self.listeners: list[Callable[[Quality], None]] = []
         client.outgoing.overhead_bytes = overhead_of(machine.params)
@@ -148,14 +149,14 @@ class Carrying:
 
     @property
     def is_limiting(self) -> bool:
-        return self.machine.posting.is_limiting
+        return self.machine.transport.is_limiting
 
     def may_leave(self, head: bytes, payload: bytes) -> bool:
-        return self.machine.posting.may_leave(head, payload)
+        return self.machine.may_leave(head, payload)
 
     async def wait_for_turn(self, head: bytes, payload: bytes) -> None:
         outgoing, size_bytes = self.client.outgoing, len(head) + len(payload)
-        await outgoing.wait_for_room(size_bytes, 1, lambda: self.machine.posting.may_leave(head, payload))
+        await outgoing.wait_for_room(size_bytes, 1, lambda: self.machine.may_leave(head, payload))
 
     async def publish_slowly(self, advertisement: int, heads: Sequence[bytes], payloads: Sequence[bytes]) -> None:
         """One by one, each when there is a place for it."""

@@ -65,7 +65,7 @@ from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 if TYPE_CHECKING:
     from tidings.net.client.carrying import Carrying, Ordered
-    from tidings.nodes.carried.client import CarriedClient
+    from tidings.nodes.transport_client import TransportClient
 
 QUEUE_MAX = 10_000
 """Events of a subscription that wait at the broker."""
@@ -84,7 +84,7 @@ class Client:
         self,
         host: Host,
         items: Items,
-        machine: "ClientNode | CarriedClient",
+        machine: "ClientNode | TransportClient",
         brokers: str,
         left: Callable[[], None] | None = None,
     ) -> None:
@@ -101,7 +101,7 @@ class Client:
         self.is_closing = False
         self.carrying: Carrying | None = None
         """The transport, if there is one."""
-        self.outgoing = Outgoing(machine.publishing, asyncio.get_running_loop(), self.hand_over)
+        self.outgoing = Outgoing(machine.window, asyncio.get_running_loop(), self.hand_over)
         self.advertisements = Advertisements(self.ask, self.outgoing.leave)
         self.reader = Reader(self.tickets, self.inject, self.check_open)
         items.stopped = self.host_stopped
@@ -418,7 +418,7 @@ class Client:
             with suppress(TimeoutError, ClientError):
                 async with asyncio.timeout(CLOSE_TIMEOUT):
                     await self.outgoing.wait_until_accepted()
-            unaccepted = self.machine.publishing.count
+            unaccepted = self.machine.window.count
         await self.leave()
         if unaccepted:
             raise NotConfirmed(

@@ -37,7 +37,7 @@ from tidings.trace.gathering import Writer
 
 if TYPE_CHECKING:
     from tidings.net.client.carrying import Ordered
-    from tidings.nodes.carried.client import CarriedClient
+    from tidings.nodes.transport_client import TransportClient
 
 MEMORY = "memory:"
 PLAIN, SECURE = "tidings://", "tidingss://"
@@ -190,14 +190,14 @@ class Connecting:
             items.handlers |= client.carrying.handlers
         return client
 
-    def make_machine(self, rng: SystemRandom, access: GuestParams, first: int) -> "ClientNode | CarriedClient":
+    def make_machine(self, rng: SystemRandom, access: GuestParams, first: int) -> "ClientNode | TransportClient":
         if self.transport is None:
             return ClientNode(
                 self.name, access, self.params, rng, self.sign, first, is_repeating=self.numbers_from is not None
             )
-        from tidings.nodes.carried.client import CarriedClient
+        from tidings.nodes.transport_client import TransportClient
 
-        return CarriedClient(self.name, access, self.params, rng, self.transport, rng, self.sign, first)
+        return TransportClient(self.name, access, self.params, rng, self.transport, rng, self.sign, first)
 
     async def __aenter__(self) -> Client:
         return await self.open()

@@ -21,10 +21,8 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.errors import ClientError, Refused
-from tidings.nodes.carried.publishing import Sendings
-from tidings.protocols.delivery.session.publishing import Publishing
 from tidings.protocols.transport.marking import RESERVED
-from tidings.pubsub.client import Declined, PublishBatch, Receipt
+from tidings.pubsub.client import Declined, PublishBatch, Receipt, Window
 from tidings.pubsub.publications import PUBLICATION_BYTES_MAX, encode_head
 
 BATCH_PUBLICATIONS = 256
@@ -130,9 +128,7 @@ class Batch:
 class Outgoing:
     """`hand_over(batch)` gives one to the session."""
 
-    def __init__(
-        self, publishing: Publishing | Sendings, loop: asyncio.AbstractEventLoop, hand_over: Callable[[Batch], None]
-    ) -> None:
+    def __init__(self, publishing: Window, loop: asyncio.AbstractEventLoop, hand_over: Callable[[Batch], None]) -> None:
         self.publishing, self.loop, self.hand_over = publishing, loop, hand_over
         self.overhead_bytes = 0
         """What is added to an event on its way."""

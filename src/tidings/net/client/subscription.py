@@ -26,7 +26,7 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.waiting import Waiters
-from tidings.nodes.carried.items import Carried, Modes, OpenCarried
+from tidings.protocols.transport.carrier import Carried, Modes, OpenCarried
 from tidings.protocols.transport.signals import Quality, Way
 from tidings.pubsub.client import Arrived, Missed, OpenSubscription, Receipt
 from tidings.pubsub.publications import event_of

@@ -133,11 +133,16 @@ class Shim:
     def publish(self, now: float, request: PublishEvent) -> list[Effect]:
         if not self.params.is_ordered:
             return [Emit(request.head, request.payload, Kind.DATA, request.ticket)]
+        leaving = self.outgoing(request)
+        return [Drop(request, BAD_EVENT)] if leaving is None else [leaving]
+
+    def outgoing(self, request: PublishEvent) -> Outgoing | None:
+        """As it asks for leave; None for what needs none, or is no event."""
         try:
             bits = self.publishing.bits_of(request.head)
         except BadPublication:
-            return [Drop(request, BAD_EVENT)]
-        return [Outgoing(Kind.DATA, request.head, request.payload, bits, request.ticket)]
+            return None
+        return Outgoing(Kind.DATA, request.head, request.payload, bits, request.ticket)
 
     def admitted(self, now: float, admitted: Admitted) -> list[Effect]:
         leaving = admitted.outgoing
@@ -190,9 +195,7 @@ class Shim:
                 header, payload = decode_data(content.payload)
                 if header.kind != TYPES[kind]:
                     return [Drop(content, BAD_HEADER)]
-                inner = Content(
-                    head, payload, content.source, content.number, content.accepted_at, content.subscriptions
-                )
+                inner = content.bare(head, payload)
                 return self.event(now, header, inner) if kind is Kind.DATA else self.digest(now, header, inner)
             message, payload = decode_control(content.payload)
         except BadHeader:
@@ -201,8 +204,7 @@ class Shim:
             return [Drop(content, BAD_HEADER)]
         if isinstance(message, Repair) and message.head:
             head = message.head
-        inner = Content(head, payload, content.source, content.number, content.accepted_at, content.subscriptions)
-        return self.told(message, inner)
+        return self.told(message, content.bare(head, payload))
 
     def event(self, now: float, header: Data, content: Content) -> list[Effect]:
         wanted = content.subscriptions
@@ -212,10 +214,10 @@ class Shim:
         effects: list[Effect] = []
         if len(ordered) < len(wanted):
             others = tuple([number for number in wanted if number not in self.subscriptions])
-            effects.append(Deliver(Handed(with_subscriptions(content, others), NO_STREAM, 0)))
+            effects.append(Deliver(Handed(content.to(others), NO_STREAM, 0)))
             if not ordered:
                 return effects
-            content = with_subscriptions(content, ordered)
+            content = content.to(ordered)
         stream = content.source, header.publisher
         following = self.streams.all.get(stream)
         if following is None:
@@ -317,13 +319,24 @@ class Shim:
         self.is_expiring = True
         return [SetTimer("expiry", now + self.params.session_timeout)]
 
+    # What is asked of it.
+
+    def whole(self, stream: Stream, wrapped: int) -> int:
+        """The number of an event of this stream, from its last 32 bits."""
+        following = self.streams.all.get(stream)
+        return wrapped if following is None else following.whole(wrapped)
+
+    def lacks(self, stream: Stream, wrapped: int) -> int | None:
+        """The number of the event, if we follow its stream and have not seen it."""
+        following = self.streams.all.get(stream)
+        if following is None:
+            return None
+        sequence = following.whole(wrapped)
+        return None if sequence in following.seen else sequence
+
     def check(self) -> None:
         assert self.publishing.next >= len(self.publishing.records), "the record holds what was not sent"
         self.streams.check()
-
-
-def with_subscriptions(content: Content, subscriptions: tuple[int, ...]) -> Content:
-    return Content(content.head, content.payload, content.source, content.number, content.accepted_at, subscriptions)
 
 
 def sender_of(message: Any) -> int:

@@ -46,6 +46,14 @@ class Content(msgspec.Struct, frozen=True):
     accepted_at: float = 0.0
     subscriptions: tuple[int, ...] = ()
 
+    def to(self, subscriptions: tuple[int, ...]) -> "Content":
+        """The same event for these."""
+        return Content(self.head, self.payload, self.source, self.number, self.accepted_at, subscriptions)
+
+    def bare(self, head: bytes, payload: bytes) -> "Content":
+        """The same event without its mark and header."""
+        return Content(head, payload, self.source, self.number, self.accepted_at, self.subscriptions)
+
 
 # From above.
 
@@ -220,6 +228,12 @@ class Recovered(Signal, frozen=True):
     sequence: int
     content: Content
     way: Way
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The carrier itself found that these were lost, and has them."""
+
+    recovered: tuple[Recovered, ...]
 
 
 class GivenUp(Signal, frozen=True):

@@ -31,7 +31,7 @@ from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.round_trips import RoundTrips
 from tidings.protocols.transport.shim import Shim
-from tidings.protocols.transport.signals import Caught, Heard, PublishEvent
+from tidings.protocols.transport.signals import Caught, Found, Heard, PublishEvent, Stream
 from tidings.protocols.transport.tally import Tally
 
 
@@ -78,7 +78,16 @@ class TransportNode(Node):
             return self.settle(now, "shim", effects)
         if type(input) is PublishEvent:
             return self.settle(now, "shim", self.shim.publish(now, input))
+        if type(input) is Found:
+            return self.find(now, input)
         return super().handle(now, input)
+
+    def find(self, now: float, found: Found) -> list[Effect]:
+        effects: list[Effect] = []
+        for recovered in found.recovered:
+            effects += self.tally.found(recovered)
+            effects += super().handle(now, recovered)
+        return effects
 
     def hear(self, now: float, heard: Heard) -> list[Effect]:
         """As the node does it for any signal: all who hear it first, what they answer then. Nearly all events are the
@@ -91,3 +100,25 @@ class TransportNode(Node):
         if len(answered) == 1:
             return self.settle(now, *answered[0])
         return [effect for name, answers in answered for effect in self.settle(now, name, answers)]
+
+    # What whoever embeds it may ask.
+
+    def whole(self, stream: Stream, wrapped: int) -> int:
+        """The number of an event of this stream, from its last 32 bits."""
+        return self.shim.whole(stream, wrapped)
+
+    def lacks(self, stream: Stream, wrapped: int) -> int | None:
+        """The number of the event, if its stream is followed and it was not seen."""
+        return self.shim.lacks(stream, wrapped)
+
+    @property
+    def is_limiting(self) -> bool:
+        """Whether receivers limit any of our flows."""
+        return self.sender.is_limiting
+
+    def has_room(self, head: bytes, payload: bytes) -> bool:
+        """Whether an event of these bytes would leave, or have a place in the queue of each of its flows."""
+        if not self.sender.is_limiting or not self.shim.params.is_ordered:
+            return True
+        leaving = self.shim.outgoing(PublishEvent(head, payload))
+        return leaving is None or self.sender.has_room(leaving)

@@ -202,11 +202,9 @@ class Session:
         return self.advertisements.open(Standing(number, request.ticket, lambda: message, Unadvertise(number)))
 
     def publish(self, now: float, request: PublishBatch) -> list[Effect]:
-        if not self.advertisements.is_open(request.advertisement):
-            return self.give_up(request, NO_SUCH)
-        size_bytes = sum(map(len, request.heads)) + sum(map(len, request.payloads))
-        if not self.publishing.has_room(len(request.heads), size_bytes):
-            return self.give_up(request, WINDOW_FULL)
+        if not self.takes(request):
+            is_open = self.advertisements.is_open(request.advertisement)
+            return self.give_up(request, WINDOW_FULL if is_open else NO_SUCH)
         first = self.publishing.next
         made = self.publishing.add(request.advertisement, request.heads, request.payloads, request.ticket)
         effects: list[Effect] = []
@@ -214,6 +212,18 @@ class Session:
             effects.append(Deliver(Begun(request.ticket, first)))
             self.receipts.wait_for(request.ticket, made)
         return effects + self.send(*(sent.message for sent in made))
+
+    def takes(self, request: PublishBatch) -> bool:
+        """Whether it would be sent, or kept until there is a broker."""
+        if not self.advertisements.is_open(request.advertisement):
+            return False
+        size_bytes = sum(map(len, request.heads)) + sum(map(len, request.payloads))
+        return self.publishing.has_room(len(request.heads), size_bytes)
+
+    def position(self, subscription: int, publisher: str) -> int | None:
+        """The number up to which the subscription has what it gets of this publisher; None if it is not open."""
+        receiving = self.receiving.get(subscription)
+        return None if receiving is None else receiving.positions.get(publisher, 0)
 
     def give_up(self, request: PublishBatch, reason: str) -> list[Effect]:
         told = [] if request.ticket is None else [Deliver(Failed(request.ticket, reason))]

@@ -133,6 +133,16 @@ class Sender:
             Configure: self.configure,
         }
 
+    @property
+    def is_limiting(self) -> bool:
+        """Whether receivers limit any of our flows."""
+        return bool(self.table.rows)
+
+    def has_room(self, leaving: Outgoing) -> bool:
+        """Whether it would leave, or have a place in the queue of each of its flows."""
+        queue_max = self.params.congestion.queue_max
+        return all(row.queue is None or len(row.queue) < queue_max for row in self.table.matching(leaving))
+
     def reset(self, now: float) -> None:
         congestion = self.params.congestion
         self.table = FlowTable(self.params)

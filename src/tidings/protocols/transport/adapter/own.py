@@ -1,4 +1,4 @@
-"""What the transport itself wants of the network: subscriptions, and an advertisement for its own messages.
+"""What the transport itself wants of its carrier: subscriptions, and an advertisement for its own messages.
 
 Subscriptions are those of `Ask`: with no guarantee, since the network is best effort to the transport, and with a queue
 whose oldest entries go first. The application sees neither them nor their tickets. A subscription that is refused is
@@ -15,7 +15,7 @@ from collections.abc import Hashable, Sequence
 
 from tidings.machine.effects import Drop, Effect
 from tidings.model.language.parser import parse
-from tidings.nodes.carried.items import Own
+from tidings.protocols.transport.carrier import Own
 from tidings.protocols.transport.marking import MARK, Kind
 from tidings.protocols.transport.signals import Ask, Emit
 from tidings.pubsub.client import (
@@ -36,15 +36,12 @@ RANGES_MAX = 1024
 
 NOT_KNOWN_YET = "the network does not know our advertisement yet, and too many messages wait for that"
 MAY_NOT = "this client may not publish the transport's messages"
-NO_ROOM = "as much as is allowed waits to be accepted by the broker"
-
-Request = OpenSubscription | CloseSubscription | OpenAdvertisement | CloseAdvertisement | PublishBatch
 
 
-class Asking:
+class OwnNeeds:
     def __init__(self) -> None:
         self.wanted: dict[Hashable, tuple[int, str]] = {}
-        """By key: the session's number for it, and its filter."""
+        """By key: the carrier's number for it, and its filter."""
         self.keys: dict[int, Hashable] = {}
         """The same by number."""
         self.advertisement = 0
@@ -57,7 +54,7 @@ class Asking:
 
     # Subscriptions.
 
-    def ask(self, ask: Ask) -> list[Request]:
+    def ask(self, ask: Ask) -> list[Effect]:
         known = self.wanted.get(ask.key)
         if known is not None and known[1] == ask.filter:
             return []
@@ -68,7 +65,7 @@ class Asking:
         )
         return [opening, *closing]
 
-    def unask(self, key: Hashable) -> list[Request]:
+    def unask(self, key: Hashable) -> list[Effect]:
         number, _ = self.wanted.pop(key, (0, ""))
         self.refusals.pop(key, None)
         if not number:
@@ -92,28 +89,26 @@ class Asking:
 
     # Messages of our own.
 
-    def publish(self, emits: Sequence[Emit]) -> tuple[list[Request], list[Effect]]:
-        """What the session is to be asked, and what is given up."""
-        if not emits:
-            return [], []
+    def publish(self, emits: Sequence[Emit]) -> list[Effect]:
+        """What the carrier is to be asked, and what is given up."""
         if self.problem:
-            return [], [Drop(emit, MAY_NOT) for emit in emits]
+            return [Drop(emit, MAY_NOT) for emit in emits]
         if self.is_open:
-            return [self.batch(emits)], []
+            return [self.batch(emits)]
         self.waiting.extend(emits)
-        dropped: list[Effect] = []
+        effects: list[Effect] = []
         while len(self.waiting) > WAITING_MAX:
-            dropped.append(Drop(self.waiting.popleft(), NOT_KNOWN_YET))
-        if self.is_asked:
-            return [], dropped
-        self.is_asked = True
-        return [OpenAdvertisement(Own("advertise"), CONTROL.text())], dropped
+            effects.append(Drop(self.waiting.popleft(), NOT_KNOWN_YET))
+        if not self.is_asked:
+            self.is_asked = True
+            effects.append(OpenAdvertisement(Own("advertise"), CONTROL.text()))
+        return effects
 
     def batch(self, emits: Sequence[Emit]) -> PublishBatch:
         heads, payloads = tuple([emit.head for emit in emits]), tuple([emit.payload for emit in emits])
         return PublishBatch(self.advertisement, heads, payloads)
 
-    def confirmed(self, receipt: Receipt | None) -> list[Request]:
+    def confirmed(self, receipt: Receipt | None) -> list[Effect]:
         """Our advertisement is known, as far as we may publish."""
         if receipt is not None and receipt.filter and parse(receipt.filter) != CONTROL:
             self.forbid(f"{MAY_NOT}, only {receipt.filter}")

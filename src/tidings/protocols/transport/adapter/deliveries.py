@@ -1,0 +1,209 @@
+"""From what the carrier delivers to what the transport catches, and from what that hands over to the application.
+
+Up. A publication may come for several subscriptions at once; the carrier delivers it for each. `Intake` brings them
+together again, since the transport has to see each event once, with all subscriptions that it is for. An event that
+comes for one subscription after it came for another is a repetition to the transport, not to the carrier, which lets
+nothing through twice. Such an event goes to its subscription at once, unless a repair was there first.
+
+Down to the window. A carrier counts what the application has not taken, and brings only so much more. Two kinds of
+events break that count, and the ledger mends it. What the transport keeps for itself (its own messages, repetitions) is
+taken by nobody: `consume`. What the application gets though it did not come over the subscription (repairs, events from
+history) must not be told as taken: `lend`, and the next events that the application takes pay for it.
+
+An event that was repaired before its original came is in `given`, by its number in the headers, with the subscriptions
+that have it, so that none gets it twice.
+
+To the application. `Packing` puts events that are handed over in one step side by side again. Where the carrier has no
+names for publishers and no numbers for events, those of the transport's headers stand for them.
+"""
+
+from collections.abc import Container, Iterable, Sequence
+from itertools import repeat
+
+from tidings.machine.effects import Deliver, Drop, Effect
+from tidings.protocols.transport.carrier import Carried
+from tidings.protocols.transport.codec import decode_data
+from tidings.protocols.transport.marking import DATA_TAIL, NAME_BYTES
+from tidings.protocols.transport.ordering.stream import REPEATED, TOO_OLD
+from tidings.protocols.transport.signals import Caught, Content, Handed, Stream, Way
+from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.client import Arrived, Took
+
+GIVEN_MAX = 8192
+"""Repaired events that are remembered, twice the window of numbers in which the transport knows repetitions."""
+
+BROUGHT: tuple[Way, ...] = ("repaired", "history")
+"""Ways that do not lead over the subscription."""
+
+CAME_BEFORE = (REPEATED, TOO_OLD)
+"""Why the transport drops what the carrier has not delivered to this subscription before."""
+
+
+class Ledger:
+    """What the carrier takes for held by the application and is not, and the reverse."""
+
+    def __init__(self) -> None:
+        self.consumed: dict[int, int] = {}
+        """Of this step, to be told to the carrier at its end."""
+        self.lent: dict[int, int] = {}
+        self.given: dict[tuple[Stream, int], tuple[int, ...]] = {}
+
+    def consume(self, subscriptions: Iterable[int], count: int = 1) -> None:
+        for subscription in subscriptions:
+            self.consumed[subscription] = self.consumed.get(subscription, 0) + count
+
+    def take_consumed(self) -> list[Took]:
+        consumed, self.consumed = self.consumed, {}
+        return [Took(subscription, count) for subscription, count in consumed.items()]
+
+    def lend(self, handed: Handed) -> None:
+        subscriptions = handed.content.subscriptions
+        for subscription in subscriptions:
+            self.lent[subscription] = self.lent.get(subscription, 0) + 1
+        key = handed.stream, handed.sequence
+        self.given[key] = self.given.get(key, ()) + subscriptions
+        if len(self.given) > GIVEN_MAX:
+            del self.given[next(iter(self.given))]
+
+    def took(self, request: Took) -> Took | None:
+        """What the carrier is to be told of what the application took."""
+        lent = self.lent.get(request.subscription, 0)
+        if not lent:
+            return request
+        paid = min(lent, request.count)
+        if paid == lent:
+            del self.lent[request.subscription]
+        else:
+            self.lent[request.subscription] = lent - paid
+        return Took(request.subscription, request.count - paid) if request.count > paid else None
+
+    def forget(self, subscription: int) -> None:
+        self.lent.pop(subscription, None)
+        self.consumed.pop(subscription, None)
+
+    def check(self) -> None:
+        assert len(self.given) <= GIVEN_MAX, "more repaired events are remembered than is allowed"
+        assert all(count > 0 for count in self.lent.values()), "nothing is lent, and noted"
+
+
+class Intake:
+    """`own` are the subscriptions of the transport itself. Whatever came for the application and does not go on to it
+    is taken by us."""
+
+    def __init__(self, transport: TransportNode, ledger: Ledger, own: Container[int]) -> None:
+        self.transport, self.ledger, self.own = transport, ledger, own
+
+    def catch(self, now: float, items: Sequence[Arrived]) -> list[Effect]:
+        """What the transport orders for the publications of one delivery."""
+        for item in items:
+            if item.subscription in self.own:
+                self.ledger.consume((item.subscription,), len(item.numbers))
+        effects: list[Effect] = []
+        handle = self.transport.handle
+        for content in contents_of(items, self.own):
+            caught = handle(now, Caught(content))
+            if len(caught) != 1 or type(caught[0]) is not Deliver:
+                caught = self.settle(content, caught)
+            effects += caught
+        return effects
+
+    def settle(self, content: Content, effects: list[Effect]) -> list[Effect]:
+        head, wanted = content.head, content.subscriptions
+        if not wanted:
+            return effects
+        if not head.endswith(DATA_TAIL) and NAME_BYTES in head:
+            # A message of a transport, which the application's filter happens to match.
+            self.ledger.consume(wanted)
+            return effects
+        settled: list[Effect] = []
+        for effect in effects:
+            if type(effect) is Drop and type(effect.item) is Content:
+                if effect.reason in CAME_BEFORE:
+                    settled += self.again(content, effect.item)
+                    continue
+                self.ledger.consume(effect.item.subscriptions)
+            settled.append(effect)
+        return settled
+
+    def again(self, content: Content, inner: Content) -> list[Effect]:
+        """The transport had it before; but these subscriptions had not, unless as a repair."""
+        header, _ = decode_data(content.payload)
+        stream = content.source, header.publisher
+        sequence = self.transport.whole(stream, header.sequence)
+        given = self.ledger.given.get((stream, sequence), ())
+        had = tuple([number for number in inner.subscriptions if number in given])
+        lacking = tuple([number for number in inner.subscriptions if number not in given])
+        self.ledger.consume(had)
+        effects: list[Effect] = [Drop(inner, REPEATED)] if had else []
+        if lacking:
+            effects.append(Deliver(Handed(inner.to(lacking), stream, sequence)))
+        return effects
+
+
+def contents_of(items: Sequence[Arrived], own: Container[int]) -> list[Content]:
+    """The publications of one delivery, each once; `own` are the subscriptions of the transport itself."""
+    first = items[0]
+    same = repeat(first.publisher), repeat(first.accepted_at)
+    if all(item.numbers == first.numbers for item in items):
+        wanted = tuple([item.subscription for item in items if item.subscription not in own])
+        return list(map(Content, first.heads, first.payloads, same[0], first.numbers, same[1], repeat(wanted)))
+    bytes_of: dict[int, tuple[bytes, bytes]] = {}
+    wanted_by: dict[int, list[int]] = {}
+    for item in items:
+        for number, head, payload in zip(item.numbers, item.heads, item.payloads, strict=True):
+            bytes_of[number] = head, payload
+            subscriptions = wanted_by.setdefault(number, [])
+            if item.subscription not in own:
+                subscriptions.append(item.subscription)
+    return [
+        Content(*bytes_of[number], first.publisher, number, first.accepted_at, tuple(wanted_by[number]))
+        for number in sorted(bytes_of)
+    ]
+
+
+class Packing:
+    """Events that are handed over in one step, side by side again as far as they belong together."""
+
+    def __init__(self) -> None:
+        self.effects: list[Effect] = []
+        self.like: tuple[tuple[int, ...], str, float, Way, float, float] | None = None
+        self.numbers: list[int] = []
+        self.heads: list[bytes] = []
+        self.payloads: list[bytes] = []
+
+    def add(self, handed: Handed) -> None:
+        content = handed.content
+        publisher, number = content.source, content.number
+        if not publisher:
+            publisher, number = name_of(handed.stream), handed.sequence
+        like = content.subscriptions, publisher, content.accepted_at, handed.way, handed.latch, handed.held
+        if like != self.like:
+            self.close()
+            self.like = like
+        self.numbers.append(number)
+        self.heads.append(content.head)
+        self.payloads.append(content.payload)
+
+    def close(self) -> None:
+        if self.like is None:
+            return
+        subscriptions, publisher, accepted_at, way, latch, held = self.like
+        numbers, heads, payloads = tuple(self.numbers), tuple(self.heads), tuple(self.payloads)
+        for subscription in subscriptions:
+            item: Arrived | Carried
+            if way == "direct" and not held:
+                item = Arrived(subscription, publisher, accepted_at, numbers, heads, payloads)
+            else:
+                item = Carried(subscription, publisher, accepted_at, numbers, heads, payloads, way, latch, held)
+            self.effects.append(Deliver(item))
+        self.like = None
+        self.numbers, self.heads, self.payloads = [], [], []
+
+    def done(self) -> list[Effect]:
+        self.close()
+        return self.effects
+
+
+def name_of(stream: Stream) -> str:
+    """Of a publisher for which the carrier has no name; empty for one that has no transport either."""
+    return f"{stream[1]:08x}" if stream[1] else ""
