@@ -13,11 +13,11 @@ from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.inspection.reporter import Reporter
-from tidings.pubsub.rows import TransportRow
 from tidings.protocols.transport.adapter.adapter import Adapter
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.transport import TransportNode
 from tidings.protocols.transport.views import FlowRow, StreamRow, TransportState
+from tidings.pubsub.rows import TransportRow
 
 
 class TransportClient(Adapter):
