@@ -26,7 +26,11 @@ from pathlib import Path
 
 from bench.report import machine
 from tidings.spark.session import open_session
-from tidings.spark.workloads import Workload, make, read, write
+from tidings.spark.workloads import frame, read, write
+from tidings.spark.workloads.tables import batch
+from tidings.workloads.registry import make
+from tidings.workloads.table import Table
+from tidings.workloads.workload import Workload
 
 EVENTS, EVENTS_QUICK = 100_000_000, 2_000_000
 DRAWN_CHUNKS = 16
@@ -106,15 +110,16 @@ def measure(name: str, rows: int, work: Callable[[], object]) -> dict[str, objec
 
 
 def stages(workload: Workload, folder: Path, master: str) -> list[dict[str, object]]:
-    table = workload.event_table()
+    table = workload.table("events")
+    assert isinstance(table, Table), "only what is drawn is measured"
     chunks = min(DRAWN_CHUNKS, table.chunks)
-    table.batch(0)  # tables of shares are made once
+    batch(table, 0)  # tables of shares are made once
     drawn = min(table.items, chunks * table.chunk_items)
-    figures = [measure("draw", drawn, lambda: [table.batch(chunk) for chunk in range(chunks)])]
+    figures = [measure("draw", drawn, lambda: [batch(table, chunk) for chunk in range(chunks)])]
     spark = open_session(master)
     spark.range(1).mapInArrow(lambda batches: batches, "id long").collect()  # the first Python task takes seconds
-    frame = workload.events(spark)
-    figures.append(measure("plan", table.items, frame.write.format("noop").mode("overwrite").save))
+    planned = frame(spark, workload, "events")
+    figures.append(measure("plan", table.items, planned.write.format("noop").mode("overwrite").save))
     figures.append(measure("write", table.items, lambda: write(spark, workload, folder, ["events"])))
     stored = read(spark, folder)
     size = sum(file.stat().st_size for file in (folder / "events").glob("*.parquet"))

@@ -2,50 +2,46 @@
 
 import json
 from collections import Counter, defaultdict
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow.parquet
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from tidings import UsageError
-from tidings.spark.workloads import WORKLOADS, make, read, read_table, write
-from tidings.spark.workloads.attributes import Uniform, Words
-from tidings.spark.workloads.chunks import CHUNK_ITEMS, Table, partitions_for
-from tidings.spark.workloads.content import Content
-from tidings.spark.workloads.failures import ADDED, CHANGED, DAY_US, REMOVED, Machines, down_intervals, failure_schedule
-from tidings.spark.workloads.interests import Interests, draw_seeds, place_users, refine
-from tidings.spark.workloads.recorded import Quakes
-from tidings.spark.workloads.social import SocialGraph, popularity, subscriptions_per_publisher
+from tidings.spark.workloads import frame, read, read_table, tables_of, write
+from tidings.spark.workloads.derived import (
+    draw_seeds,
+    place_users,
+    popularity,
+    refine,
+    subscriptions_per_publisher,
+)
+from tidings.spark.workloads.tables import arrow, partitions_for, table_frame
+from tidings.workloads.attributes import Decimals, Words
+from tidings.workloads.content import Content
+from tidings.workloads.interests import Interests, SocialGraph
+from tidings.workloads.machines import chance
+from tidings.workloads.recorded import Quakes
+from tidings.workloads.registry import make
+from tidings.workloads.table import CHUNK_ITEMS, Table
 
 pytestmark = pytest.mark.spark
 
-SMALL = Content(event_count=5 * CHUNK_ITEMS + 17, attributes=(Words("word", 50), Uniform("x")))
+SMALL = Content(event_count=5 * CHUNK_ITEMS + 17, attributes=(Words("word", 50), Decimals("x")))
 
 
-def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in frame.collect()]
+def rows_of(found: DataFrame) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in found.collect()]
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 8])
 def test_events_are_the_same_on_any_number_of_partitions(spark: SparkSession, partitions: int) -> None:
-    frame = SMALL.events(spark, partitions)
-    assert frame.toArrow().equals(SMALL.event_table().arrow())
-    assert dict(frame.dtypes) == {"key": "string", "word": "string", "x": "double"}
-
-
-def tables_of(workload: Any) -> list[Table]:
-    drawn = ("event", "subscription", "advertisement", "pair", "interest", "follow", "machine")
-    found = []
-    for maker in (f"{name}_table" for name in drawn):
-        try:
-            found.append(getattr(workload, maker)())
-        except (AttributeError, NotImplementedError):
-            continue
-    return found
+    made = frame(spark, SMALL, "events", partitions)
+    assert made.toArrow().equals(arrow(SMALL.events()))
+    assert dict(made.dtypes) == {"key": "string", "word": "string", "x": "double"}
 
 
 DRAWN: dict[str, dict[str, object]] = {
@@ -67,26 +63,31 @@ DRAWN: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("name", list(DRAWN))
 def test_every_table_is_the_same_on_spark_and_without(spark: SparkSession, name: str) -> None:
-    tables = tables_of(make(name, DRAWN[name]))
-    assert tables
-    for table in tables:
+    workload = make(name, DRAWN[name])
+    for table in map(workload.table, workload.tables):
+        if not isinstance(table, Table):
+            assert table_frame(spark, table).toArrow().equals(arrow(table))
+            continue
         # Quotes tie their walk to the size of a chunk; all others are cut small, so that there are many chunks.
         finely = table if name == "quotes" else msgspec.structs.replace(table, chunk_items=700)
-        assert finely.frame(spark, 3).toArrow().equals(finely.arrow()), table.stream
+        assert table_frame(spark, finely, 3).toArrow().equals(arrow(finely)), table.stream
 
 
 def test_too_few_partitions_are_refused(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="partitions: 0 is too few"):
-        SMALL.events(spark, 0)
+        frame(spark, SMALL, "events", 0)
 
 
 def test_a_large_table_is_cut_so_that_little_is_drawn_twice(spark: SparkSession) -> None:
     assert [partitions_for(spark, chunks) for chunks in (0, 1, 2, 100, 1526)] == [1, 1, 2, 2, 24]
 
 
+CRAWLED = Interests(users=1500, journals=400, communities=20, seed_journals=30, publishers=25, hosts=10)
+
+
 @pytest.fixture(scope="module")
 def crawl(spark: SparkSession) -> DataFrame:
-    return Interests(users=1500, journals=400, communities=20).interests(spark, 2).cache()
+    return frame(spark, CRAWLED, "interests", 2).cache()
 
 
 @pytest.fixture(scope="module")
@@ -115,11 +116,13 @@ def test_refinement_is_the_same_on_any_number_of_partitions_and_depends_on_the_s
     crawl: DataFrame, refined: list[tuple[str, str]]
 ) -> None:
     assert sorted(rows_of(refine(crawl.repartition(8), 30, 25))) == sorted(refined)
+    assert sorted(rows_of(frame(crawl.sparkSession, CRAWLED, "universe", 3))) == sorted(refined)
     assert set(rows_of(draw_seeds(crawl, 30, seed=2))) != set(rows_of(draw_seeds(crawl, 30)))
 
 
 def test_users_are_placed_on_hosts_whatever_they_read(spark: SparkSession, crawl: DataFrame) -> None:
     placed = dict(rows_of(place_users(crawl, 10)))
+    assert placed == dict(rows_of(frame(spark, CRAWLED, "hosts")))
     assert len(placed) == 1500
     assert min(Counter(placed.values()).values()) > 100
     assert set(placed.values()) == set(range(10))
@@ -132,13 +135,14 @@ def test_popularity_is_followers_by_users(spark: SparkSession) -> None:
 
 def test_subscriptions_are_cut_in_proportion_to_followers(spark: SparkSession) -> None:
     """D-2: edge list -> followers per user -> popularity -> subscriptions per publisher."""
-    graph = SocialGraph(users=2000).follows(spark, 2)
+    followed = SocialGraph(users=2000, publishers=50, subscription_count=7001)
+    graph = frame(spark, followed, "follows", 2)
     counted = popularity(graph).cache()
     answers = [
         rows_of(subscriptions_per_publisher(counted.repartition(count), publishers=50, subscriptions=7001))
         for count in (1, 8)
     ]
-    assert sorted(answers[0]) == sorted(answers[1])
+    assert sorted(answers[0]) == sorted(answers[1]) == sorted(rows_of(frame(spark, followed, "publishers")))
     followers = {user: count for user, count, _ in rows_of(counted)}
     assert len(followers) == 2000
     total = sum(followers[user] for _, user, _ in answers[0])
@@ -148,53 +152,10 @@ def test_subscriptions_are_cut_in_proportion_to_followers(spark: SparkSession) -
     assert sorted(publisher for publisher, _, _ in answers[0]) == list(range(50))
 
 
-def test_a_machine_is_down_from_its_removal_to_its_return(spark: SparkSession) -> None:
-    events = spark.createDataFrame(
-        [
-            (0, 1, ADDED),
-            (10, 1, REMOVED),
-            (12, 1, CHANGED),
-            (15, 1, ADDED),
-            (0, 2, ADDED),
-            (20, 2, REMOVED),
-            (25, 2, REMOVED),
-            (0, 3, ADDED),
-            (5, 3, CHANGED),
-        ],
-        "time_us long, machine long, event_type long",
-    )
-    assert sorted(rows_of(down_intervals(events, end_us=100))) == [(1, 10, 15), (2, 20, 100)]
-
-
-def test_a_schedule_of_failures_squeezes_stretches_and_unites(spark: SparkSession) -> None:
-    """D-1 with G-59: 29 days to 60 s, and no outage below 2 s."""
-    day = DAY_US
-    events = spark.createDataFrame(
-        [
-            *[(0, 7, ADDED), (day, 7, REMOVED), (day + 9, 7, ADDED), (day + 20, 7, REMOVED), (day + 30, 7, ADDED)],
-            *[(20 * day, 7, REMOVED), (23 * day, 7, ADDED), (28 * day + day // 2, 7, REMOVED)],
-        ],
-        "time_us long, machine long, event_type long",
-    )
-    second = 60 / 29
-    stretched = rows_of(failure_schedule(events, nodes=1))
-    assert [row[0] for row in stretched] == [0, 0, 0]
-    assert stretched[0][1:] == pytest.approx((second, second + 2), abs=1e-6)
-    assert stretched[1][1:] == pytest.approx((20 * second, 23 * second))
-    assert stretched[2][1:] == pytest.approx((28.5 * second, 60))
-    [left] = rows_of(failure_schedule(events, nodes=1, stretch=False))
-    assert left[1:] == pytest.approx((20 * second, 23 * second))
-
-
-def test_failures_of_a_cluster_are_the_same_on_any_number_of_partitions(spark: SparkSession) -> None:
-    workload = Machines(machines=3000, nodes=200)
-    events = workload.machine_events(spark, 2)
-    few, many = rows_of(workload.failures(spark, 1)), rows_of(failure_schedule(events.repartition(8), 200))
-    assert few == many
-    assert all(0 <= node < 200 and 0 <= down < up <= 60 for node, down, up in few)
-    assert 60 < len(few) < 220
-    for before, after in pairwise(few):
-        assert before[0] < after[0] or before[2] < after[1]
+def test_machines_are_drawn_in_the_order_of_a_hash_that_spark_has_too(spark: SparkSession) -> None:
+    for seed in (1, 7, 2**40 + 3):
+        machines = spark.range(200).select(functions.xxhash64(functions.lit(seed), functions.col("id").cast("string")))
+        assert [drawn for (drawn,) in rows_of(machines)] == [chance(seed, machine) for machine in range(200)]
 
 
 def test_a_workload_on_disk_says_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
@@ -203,8 +164,8 @@ def test_a_workload_on_disk_says_what_it_is(spark: SparkSession, tmp_path: Path)
     stored = read(spark, tmp_path / "w")
     assert stored.workload == workload
     assert sorted(stored.tables) == sorted(workload.tables)
-    for table, frame in stored.tables.items():
-        assert sorted(rows_of(frame)) == sorted(rows_of(workload.frame(spark, table)))
+    for table, found in stored.tables.items():
+        assert sorted(rows_of(found)) == sorted(rows_of(frame(spark, workload, table)))
     assert json.loads((tmp_path / "w" / "_workload.json").read_text())["seed"] == 11
     alone = next((tmp_path / "w" / "subscriptions").glob("*.parquet"))
     footer = pyarrow.parquet.read_schema(alone).metadata[b"org.apache.spark.sql.parquet.row.metadata"]
@@ -224,30 +185,30 @@ def test_tables_of_two_workloads_in_one_folder_are_told_apart(spark: SparkSessio
         write(spark, Content(seed=seed, event_count=100, subscription_count=20), tmp_path, [table])
     with pytest.raises(UsageError, match="different workloads"):
         read(spark, tmp_path)
-    workload, frame = read_table(spark, tmp_path / "subscriptions")
-    assert (workload.seed, frame.count()) == (2, 20)
+    workload, found = read_table(spark, tmp_path / "subscriptions")
+    assert (workload.seed, found.count()) == (2, 20)
 
 
 def test_real_events_become_a_frame_with_times_and_nulls(
     spark: SparkSession, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDINGS_DATA", str(data_folder))
-    frame = Quakes().events(spark, 3)
-    kinds = dict(frame.dtypes)
+    quakes = frame(spark, Quakes(), "events", 3)
+    kinds = dict(quakes.dtypes)
     assert (kinds["time"], kinds["mag"], kinds["felt"], kinds["tsunami"]) == (
         "timestamp",
         "double",
         "bigint",
         "boolean",
     )
-    assert frame.where("alert is null").count() == 1695
-    assert frame.where("mag >= 5 and place like '%Taiwan%'").count() > 0
+    assert quakes.where("alert is null").count() == 1695
+    assert quakes.where("mag >= 5 and place like '%Taiwan%'").count() > 0
 
 
 def test_every_drawn_workload_makes_a_frame_of_each_table(spark: SparkSession) -> None:
     """Only the plan: that names and types are there does not need the rows."""
     for name in ("content", *DRAWN):
-        for table in WORKLOADS[name].tables:
-            columns = make(name).frame(spark, table).columns
+        for table in tables_of(make(name)):
+            columns = frame(spark, make(name), table).columns
             assert ("key" in columns) == (table == "events"), name
             assert ({"subscription", "filter"} <= set(columns)) == (table == "subscriptions"), name

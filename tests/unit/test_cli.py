@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import typer.main
 
-from tidings.cli.flights import flight_event
+from tidings.cli.demo import flight_event
 from tidings.cli.program import app, run
+from tidings.workloads.recorded import Flights
+from tidings.workloads.workload import publication_of
 
 COVERED = ["filter", "covers", "price > 100", "price > 150 AND symbol = 'IBM'"]
 NOT_COVERED = ["filter", "covers", "price > 150", "price > 100"]
@@ -125,9 +127,13 @@ def test_without_the_flights_the_demo_says_what_to_install(
     [("517", "11", "flight.landed"), ("517", "NA", "flight.diverted"), ("NA", "NA", "flight.cancelled")],
 )
 def test_a_flight_becomes_an_event_without_what_is_unknown(departed: str, delay: str, type: str) -> None:
-    columns = ("flight", "hour", "dep_delay", "arr_delay", "air_time", "distance")
-    row = dict.fromkeys(columns, "5") | {"dep_time": departed, "arr_delay": delay, "time_hour": "2013-01-01T10:00:00Z"}
-    event = flight_event(3, row | {"carrier": "UA", "tailnum": "NA", "origin": "EWR", "dest": "IAH"})
-    assert (event.type, event.id, event.attributes["carrier"]) == (type, "3", "UA")
+    cells = dict.fromkeys(Flights().columns(), "5") | {"dep_time": departed, "arr_delay": delay}
+    cells |= {"carrier": "UA", "tailnum": "NA", "origin": "EWR", "dest": "IAH", "time": "2013-01-01T10:00:00Z"}
+    del cells["type"]
+    header = ",".join("time_hour" if name == "time" else name for name in cells)
+    [row] = Flights().read_text(f"{header}\n{','.join(cells.values())}\n")
+    event = flight_event(publication_of(row))
+    assert (event.type, event.id, event.attributes["carrier"]) == (type, "0", "UA")
+    assert (event.attributes["time"], event.attributes["distance"]) == ("2013-01-01T10:00:00Z", 5)
     assert "tailnum" not in event.attributes
     assert ("arr_delay" in event.attributes) == (delay != "NA")

@@ -13,6 +13,7 @@ ANY_BLOCK = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 PAGES = (
     *("README.md", "docs/guide/getting-started.md", "docs/guide/tutorial.md", "docs/guide/running-a-node.md"),
     *("docs/guide/security.md", "docs/concepts/filters.md", "docs/concepts/matching.md", "docs/concepts/overlay.md"),
+    "docs/concepts/workloads.md",
 )
 
 

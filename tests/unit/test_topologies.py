@@ -22,18 +22,17 @@ from tidings.sim.topologies import (
     clique,
     from_topohub,
     random_tree,
-    read_matrix,
     ring,
     scale_free,
     star,
     zoo,
 )
 from tidings.sim.topologies.gml import read_gml
-from tidings.sim.topologies.matrices import planetlab_matrix, seattle_matrix
 from tidings.sim.topologies.named import make_topology
 from tidings.sim.topologies.shapes import decode_pruefer
 from tidings.sim.topologies.topology import great_circle_km
 from tidings.sim.topologies.zoo import ARCHIVE, all_maps
+from tidings.workloads.round_trips import planetlab_matrix, read_matrix, seattle_matrix
 
 SIZES = st.integers(3, 60)
 SEEDS = st.integers(0, 10_000)
@@ -257,11 +256,11 @@ def test_a_map_is_found_in_the_package_when_there_is_no_folder(monkeypatch: pyte
 def test_matrices_of_measured_round_trips_are_complete(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDINGS_DATA", str(data_folder))
     planetlab, seattle = planetlab_matrix(), seattle_matrix(44)
-    assert (len(planetlab.round_trips), len(seattle.round_trips)) == (490, 99)
-    entries = sorted(entry for row in planetlab.round_trips for entry in row if entry)
+    assert (len(planetlab.rows), len(seattle.rows)) == (490, 99)
+    entries = sorted(entry for row in planetlab.rows for entry in row if entry)
     assert entries[len(entries) // 2] == pytest.approx(0.135, abs=0.002)
     assert entries[-1] == pytest.approx(2.984, abs=0.001)
-    for row in seattle.round_trips:
+    for row in seattle.rows:
         assert sum(entry == 0 for entry in row) == 1
     with pytest.raises(UsageError, match="give 1, 6, 12 or 18"):
         planetlab_matrix(2)
@@ -279,7 +278,7 @@ def test_hosts_are_drawn_from_a_matrix_without_repetition(data_folder: Path, mon
 
 def test_unmeasured_entries_of_a_matrix_are_filled_in() -> None:
     matrix = read_matrix("0 2 0\n4 0 0\n0 8 0\n", "tiny", 1.0)
-    assert matrix.round_trips == ((0.0, 2.0, 4.0), (4.0, 0.0, 8.0), (4.0, 8.0, 0.0))
+    assert matrix.rows == ((0.0, 2.0, 4.0), (4.0, 0.0, 8.0), (4.0, 8.0, 0.0))
     for text, problem in (("1 2\n", "as many columns"), ("0 x\n1 0\n", "line 1: an entry is no number")):
         with pytest.raises(UsageError, match=problem):
             read_matrix(text, "tiny", 1.0)

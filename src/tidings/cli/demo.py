@@ -37,13 +37,14 @@ import tidings
 from tidings import Event, Filter, parse
 from tidings.cli.demo_spark import SparkAct
 from tidings.cli.exits import NO, OK
-from tidings.cli.flights import flights_file, read_flights
 from tidings.cli.networks import Fleet, Planned, read_network
 from tidings.cli.output import print_json
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription
 from tidings.trace.gathering import Writer
 from tidings.trace.writers import open_writer
+from tidings.workloads.recorded import Flights
+from tidings.workloads.workload import Publication
 
 TOWERS = {"EWR": "ewr-tower", "JFK": "jfk-tower", "LGA": "lga-tower"}
 """For each airport the client that publishes its flights."""
@@ -57,6 +58,12 @@ KILLED_AFTER, BACK_AFTER, LATE_AFTER = 0.35, 0.55, 0.75
 PUBLISH_PERIOD = 0.05
 REFRESHES_PER_SECOND = 4
 PLAIN_WIDTH = 120
+
+TOLD = (
+    *("type", "time", "carrier", "tailnum", "origin", "dest"),
+    *("flight", "hour", "dep_delay", "arr_delay", "air_time", "distance"),
+)
+"""What events tell of a flight."""
 QUIET_SECONDS = 15.0
 """How long to wait in the end for what is still on its way."""
 
@@ -145,7 +152,7 @@ class Scene:
 
 def show_demo(seconds: float, flights: int, spark: bool, plot: Path, json: bool) -> int:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH, quiet=json)
-    events = list(islice(read_flights(flights_file()), flights))
+    events = list(map(flight_event, islice(Flights().publications(), flights)))
     scene = Scene(seconds, len(events))
     with tempfile.TemporaryDirectory(prefix="tidings-demo-") as folder:
         traces = Path(folder, "traces")
@@ -321,6 +328,12 @@ def picture(scene: Scene) -> Group:
     count = sum(map(len, scene.published.values()))
     head = f"{scene.elapsed:5.1f} s  {count:,} of {scene.count:,} flights published"
     return Group(table, "", *scene.log, head)
+
+
+def flight_event(flight: Publication) -> Event:
+    """What is not known of a flight is absent."""
+    told = {name: flight.attributes[name] for name in TOLD if name in flight.attributes}
+    return Event({"id": str(flight.number), "source": flight.publisher, **told})
 
 
 def flight_text(event: Event | None) -> str:

@@ -1,7 +1,7 @@
-"""Topologies: made ones, maps of real networks, matrices of measured round trips."""
+"""Topologies: made ones, maps of real networks, hosts at measured round trips."""
 
 from tidings.sim.topologies.autonomous import internet
-from tidings.sim.topologies.matrices import Matrix, planetlab_matrix, read_matrix, seattle_matrix
+from tidings.sim.topologies.named import linked_hosts
 from tidings.sim.topologies.shapes import (
     SHAPES,
     balanced_tree,
@@ -19,7 +19,6 @@ from tidings.sim.topologies.zoo import from_topohub, zoo
 __all__ = [
     "SHAPES",
     "Edge",
-    "Matrix",
     "Topology",
     "balanced_tree",
     "bounded_tree",
@@ -27,12 +26,10 @@ __all__ = [
     "clique",
     "from_topohub",
     "internet",
-    "planetlab_matrix",
+    "linked_hosts",
     "random_tree",
-    "read_matrix",
     "ring",
     "scale_free",
-    "seattle_matrix",
     "star",
     "zoo",
 ]

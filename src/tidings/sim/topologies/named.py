@@ -9,16 +9,17 @@
 import inspect
 from collections.abc import Callable
 
+from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.sim.topologies.autonomous import internet
-from tidings.sim.topologies.matrices import planetlab_matrix, seattle_matrix
-from tidings.sim.topologies.shapes import SHAPES
-from tidings.sim.topologies.topology import Topology
+from tidings.sim.topologies.shapes import SHAPES, node_names
+from tidings.sim.topologies.topology import Edge, Topology
 from tidings.sim.topologies.zoo import from_topohub, zoo
+from tidings.workloads.round_trips import RoundTrips, planetlab_matrix, seattle_matrix
 
 MATRICES: dict[str, Callable[[int, int], Topology]] = {
-    "planetlab": lambda nodes, seed: planetlab_matrix().topology(nodes, seed),
-    "seattle": lambda nodes, seed: seattle_matrix().topology(nodes, seed),
+    "planetlab": lambda nodes, seed: linked_hosts(planetlab_matrix(), nodes, seed),
+    "seattle": lambda nodes, seed: linked_hosts(seattle_matrix(), nodes, seed),
 }
 
 INTERNET = "internet"
@@ -51,3 +52,17 @@ def make_topology(name: str, nodes: int, seed: int, **settings: int) -> Topology
         return MAPS[source](key)
     maps = ", ".join(f"{each}:NAME" for each in MAPS)
     raise UsageError(f"there is no topology {name!r}; give {', '.join([*SHAPES, *MATRICES, INTERNET])}, or {maps}")
+
+
+def linked_hosts(measured: RoundTrips, nodes: int, seed: int) -> Topology:
+    """Everybody linked to everybody: `nodes` different hosts, drawn at random, at half their mean round trip."""
+    rows, names = measured.rows, node_names(nodes)
+    if not 1 <= nodes <= len(rows):
+        raise UsageError(f"nodes: {nodes} is not possible here; {measured.name} has {len(rows)} hosts")
+    chosen = random_stream(seed, "topology", measured.name).sample(range(len(rows)), nodes)
+    edges = [
+        Edge(names[a], names[b], None, (rows[i][j] + rows[j][i]) / 4)
+        for a, i in enumerate(chosen)
+        for b, j in enumerate(chosen[a + 1 :], a + 1)
+    ]
+    return Topology(measured.name, tuple(names), tuple(edges))

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from tidings.model.errors import UsageError
-from tidings.sim.topologies.data import data_folder
 from tidings.sim.topologies.gml import read_gml, readable_name
 from tidings.sim.topologies.topology import Edge, Topology
+from tidings.workloads.data import data_folder
 
 ARCHIVE = Path("topologies") / "internet-topology-zoo-gml.tar.gz"
 MEMBER_BYTES_MAX = 4 * 1024 * 1024

@@ -9,7 +9,7 @@ long it takes to notice a loss, and how much a cache must hold, depend on rates 
 What is published and wanted. An event has ten attributes: its publisher; a topic, and a desk that goes with it; a
 place, and an area that goes with it; five numbers that nobody asks for. A receiver asks each publisher for one topic at
 its desk, or, half of them, for one place in its area. Topics and places are drawn by the law of the workload `Recovery`
-(`spark/workloads/recovery.py`), so that the match probabilities of pairs are the published ones, and receivers are as
+(`workloads/transport.py`), so that the match probabilities of pairs are the published ones, and receivers are as
 many. The source does not say what its filters were; of these choices two matter:
 
 - Two receivers of one event want other things besides, as where the source computes how likely a shared loss is seen.
@@ -53,7 +53,7 @@ from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
 
 if TYPE_CHECKING:
-    from tidings.spark.workloads.recovery import Recovery
+    from tidings.workloads.transport import Recovery
 
 
 SWEEP = "transport/recovery"
@@ -82,7 +82,7 @@ class World(msgspec.Struct, frozen=True):
     beside them it becomes a half."""
 
     def workload(self, seed: int, seconds: float) -> "Recovery":
-        from tidings.spark.workloads.recovery import Recovery
+        from tidings.workloads.transport import Recovery
 
         return Recovery(
             seed=seed,
@@ -162,8 +162,8 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 def note_interests(trace: Writer, workload: "Recovery") -> dict[NodeId, str]:
     """The filter of each receiver."""
-    from tidings.spark.workloads.filter_text import all_of, equals
-    from tidings.spark.workloads.recovery import topic_shares
+    from tidings.workloads.attributes import all_of, equals
+    from tidings.workloads.transport import topic_shares
 
     shares = topic_shares().tolist()
     wanted: dict[NodeId, list[str]] = {}
@@ -186,14 +186,14 @@ VALUES: dict[str, Callable[[int], dict[str, str]]] = {
 
 def streams(workload: "Recovery") -> Iterator[Iterator[tuple[float, Event]]]:
     """The events of each publisher, with their times from the beginning of the workload."""
-    from tidings.spark.workloads.chunks import stream
-    from tidings.spark.workloads.distributions import cumulative, places
-    from tidings.spark.workloads.recovery import topic_shares
+    from tidings.workloads.shares import cumulative, places
+    from tidings.workloads.table import stream
+    from tidings.workloads.transport import topic_shares
 
-    publishing, sums = workload.publishing(), cumulative(topic_shares())
-    for publisher, (first, end) in enumerate(pairwise(publishing.begins.tolist())):
+    schedule, sums = workload.schedule(), cumulative(topic_shares())
+    for publisher, (first, end) in enumerate(pairwise(schedule.begins.tolist())):
         drawn, count = stream(workload.seed, "events of", publisher), end - first
-        _, _, times = publishing.rows(first, count)
+        _, _, times = schedule.rows(first, count)
         columns = [places(sums, drawn.random(count)) for _ in VALUES]
         columns += [drawn.integers(OTHERS_BELOW, size=count) for _ in OTHERS]
         yield events_of(f"p{publisher}", times.tolist(), [column.tolist() for column in columns])

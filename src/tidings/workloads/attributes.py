@@ -1,8 +1,8 @@
-"""Attributes of events, each with its type and its distribution.
+"""Attributes of events, each with its type and its distribution, and filters that ask for them.
 
     Words("symbol", 1000, 1.0)        text, one of 1000 words with Zipf shares; w0 is the most popular
     Ranks("quantity", 100_000, 1.0)   whole numbers 1, 2, 3, ... with Zipf shares, 1 being the most frequent
-    Uniform("price", 0.0, 1000.0)     decimals, all alike
+    Decimals("price", 0.0, 1000.0)    decimals, all alike
     Whole("hour", 0, 23)              whole numbers, all alike, both ends included
     Flag("hot", 0.1)                  true with this probability
 
@@ -12,14 +12,17 @@ for numbers by range, whose ends are the codes `at` two quantiles: so ranges lie
 subscribers do. Flags are not asked for.
 """
 
-from typing import Any, ClassVar
+import math
+from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 import numpy
 
-from tidings.spark.workloads.chunks import Array, ColumnType, Random, chosen
-from tidings.spark.workloads.distributions import places, zipf_cumulative
-from tidings.spark.workloads.workload import require
+from tidings.model.language.lexer import quoted
+from tidings.workloads.shares import places, zipf_cumulative
+from tidings.workloads.table import Array, Column, ColumnType, Picks, Random
+from tidings.workloads.workload import require
 
 
 class Words(msgspec.Struct, frozen=True, tag="words"):
@@ -51,7 +54,7 @@ class Ranks(msgspec.Struct, frozen=True, tag="ranks"):
         return numpy.minimum(found, self.count - 1) + 1
 
 
-class Uniform(msgspec.Struct, frozen=True, tag="uniform"):
+class Decimals(msgspec.Struct, frozen=True, tag="uniform"):
     name: str
     low: float = 0.0
     high: float = 1.0
@@ -93,7 +96,7 @@ class Flag(msgspec.Struct, frozen=True, tag="flag"):
         return numpy.asarray(quantiles < self.share)
 
 
-Attribute = Words | Ranks | Uniform | Whole | Flag
+Attribute = Words | Ranks | Decimals | Whole | Flag
 
 
 def require_zipf(name: str, count: int, exponent: float) -> None:
@@ -104,9 +107,9 @@ def draw(attribute: Attribute, random: Random, size: int) -> Array:
     return attribute.at(random.random(size))
 
 
-def column(attribute: Attribute, codes: Array) -> Any:
-    """What events carry, for Arrow."""
-    return chosen(word_list(attribute.count), codes) if isinstance(attribute, Words) else codes
+def column(attribute: Attribute, codes: Array) -> Column:
+    """What events carry."""
+    return Picks(word_list(attribute.count), codes) if isinstance(attribute, Words) else codes
 
 
 def word(place: int) -> str:
@@ -115,3 +118,32 @@ def word(place: int) -> str:
 
 def word_list(count: int) -> list[str]:
     return [word(place) for place in range(count)]
+
+
+# Filters that ask for attributes: text of the filter language, put together from parts that are known to be sound.
+
+
+def equals(name: str, value: str) -> str:
+    return f"{name} = {quoted(value)}"
+
+
+def one_of(name: str, values: Iterable[str]) -> str:
+    return f"{name} IN ({', '.join(map(quoted, values))})"
+
+
+def between(name: str, low: float, high: float) -> str:
+    """Both ends belong to it; an infinite end is left out. "" if nothing is asked."""
+    parts = []
+    if low > -math.inf:
+        parts.append(f"{name} >= {number(low)}")
+    if high < math.inf:
+        parts.append(f"{name} <= {number(high)}")
+    return " AND ".join(parts)
+
+
+def all_of(parts: Iterable[str]) -> str:
+    return " AND ".join(part for part in parts if part) or "TRUE"
+
+
+def number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(float(value))

@@ -11,28 +11,25 @@ this way, with twice as many, and so on.
     tree         parent, child, latency; the root is no child
     latencies    a, b (a before b), latency, in_tree: of every pair
 
-Hosts are numbered anew, 0 being the root, in the order in which they were reached. A latency is one way, in seconds.
+Hosts are Names anew, 0 being the root, in the order in which they were reached. A latency is one way, in seconds.
 """
 
 import heapq
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import combinations
+from typing import ClassVar
 
 import msgspec
 import numpy
-import pyarrow
 
 from tidings.model.errors import UsageError
-from tidings.sim.topologies.matrices import planetlab_matrix
-from tidings.spark.workloads.chunks import Array, stream
-from tidings.spark.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tidings.workloads.round_trips import planetlab_matrix
+from tidings.workloads.table import Array, Columns, Listed, Row, stream
+from tidings.workloads.workload import Workload
 
 
-class Overlay(msgspec.Struct, frozen=True):
+class MeasuredTree(msgspec.Struct, frozen=True):
     hosts: tuple[int, ...]
     """The rows of the matrix that were taken, the root first."""
     parents: tuple[int, ...]
@@ -40,17 +37,18 @@ class Overlay(msgspec.Struct, frozen=True):
     latencies: Array
     """One way, between any two of `hosts`."""
 
-    def tree(self) -> Any:
-        children = numpy.arange(1, len(self.hosts))
-        parents = numpy.array(self.parents, dtype=numpy.int64)
-        lengths = self.latencies[parents, children]
-        return pyarrow.table({"parent": parents, "child": children, "latency": lengths})
+    def links(self) -> list[Row]:
+        return [
+            {"parent": parent, "child": child, "latency": float(self.latencies[parent, child])}
+            for child, parent in enumerate(self.parents, 1)
+        ]
 
-    def pairs(self) -> Any:
-        first, second = numpy.triu_indices(len(self.hosts), 1)
-        edges = {tuple(sorted(pair)) for pair in zip(self.parents, range(1, len(self.hosts)), strict=True)}
-        in_tree = [pair in edges for pair in zip(first.tolist(), second.tolist(), strict=True)]
-        return pyarrow.table({"a": first, "b": second, "latency": self.latencies[first, second], "in_tree": in_tree})
+    def pairs(self) -> list[Row]:
+        edges = {tuple(sorted(pair)) for pair in enumerate(self.parents, 1)}
+        return [
+            {"a": a, "b": b, "latency": float(self.latencies[a, b]), "in_tree": (a, b) in edges}
+            for a, b in combinations(range(len(self.hosts)), 2)
+        ]
 
 
 class LatencyTree(Workload, frozen=True, kw_only=True, tag="latency-tree"):
@@ -67,19 +65,21 @@ class LatencyTree(Workload, frozen=True, kw_only=True, tag="latency-tree"):
     def check(self) -> None:
         self.require_positive("brokers", "neighbours", "slice")
 
-    def overlay(self) -> Overlay:
-        round_trips = planetlab_matrix(self.slice).round_trips
+    def measured(self) -> MeasuredTree:
+        round_trips = planetlab_matrix(self.slice).rows
         root = int(stream(self.seed, "latency/root").integers(0, len(round_trips)))
-        return cut_overlay(round_trips, root, self.brokers, self.neighbours)
+        return cut_tree(round_trips, root, self.brokers, self.neighbours)
 
-    def tree(self, spark: "SparkSession", partitions: int | None = None) -> "DataFrame":
-        return spark.createDataFrame(self.overlay().tree())
+    def tree(self) -> Listed:
+        columns: Columns = {"parent": "long", "child": "long", "latency": "double"}
+        return Listed(columns, lambda: self.measured().links())
 
-    def latencies(self, spark: "SparkSession", partitions: int | None = None) -> "DataFrame":
-        return spark.createDataFrame(self.overlay().pairs())
+    def latencies(self) -> Listed:
+        columns: Columns = {"a": "long", "b": "long", "latency": "double", "in_tree": "boolean"}
+        return Listed(columns, lambda: self.measured().pairs())
 
 
-def cut_overlay(round_trips: Sequence[Sequence[float]], root: int, brokers: int, neighbours: int) -> Overlay:
+def cut_tree(round_trips: Sequence[Sequence[float]], root: int, brokers: int, neighbours: int) -> MeasuredTree:
     """`round_trips` in seconds, everybody to everybody."""
     measured = numpy.array(round_trips, dtype=numpy.float64)
     if not 1 <= brokers <= len(measured):
@@ -93,7 +93,7 @@ def cut_overlay(round_trips: Sequence[Sequence[float]], root: int, brokers: int,
     chosen = {host: place for place, host in enumerate(found)}
     inside = [[chosen[other] for other in around[host] if other in chosen] for host in found]
     between = one_way[numpy.ix_(found, found)]
-    return Overlay(tuple(found), shortest_paths(inside, between), between)
+    return MeasuredTree(tuple(found), shortest_paths(inside, between), between)
 
 
 def nearest(one_way: Array, neighbours: int) -> list[list[int]]:

@@ -12,19 +12,19 @@ come out shorter than `shortest` are stretched to it, or left out; those that th
 
 The real trace is not at hand. `Machines` makes one of its shape: 11,000 machines over 29 days, each up for an
 exponential time and down for a lognormal one. The rate and the lengths are our choice (most outages are restarts of
-some minutes, a few are repairs of days). Any table with the three columns takes its place.
+some minutes, a few are repairs of days). Rows of any table with the three columns take its place.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Iterator
+from typing import ClassVar
 
+import msgspec
 import numpy
+import xxhash
 
 from tidings.model.errors import UsageError
-from tidings.spark.workloads.chunks import Columns, Random, Table
-from tidings.spark.workloads.workload import Workload, require
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tidings.workloads.table import Columns, Drawn, Listed, Random, Table
+from tidings.workloads.workload import Workload, require
 
 ADDED, REMOVED, CHANGED = 0, 1, 2
 DAY_US = 86_400 * 10**6
@@ -60,16 +60,17 @@ class Machines(Workload, frozen=True, kw_only=True, tag="machines"):
         require(self.down_spread >= 0, f"down_spread: {self.down_spread} is below 0")
         require(self.nodes <= self.machines, f"nodes: {self.nodes} is more than the {self.machines} machines")
 
-    def machine_events(self, spark: "SparkSession", partitions: int | None = None) -> "DataFrame":
-        return self.machine_table().frame(spark, partitions)
+    def failures(self) -> Listed:
+        columns: Columns = {"node": "long", "down_at": "double", "up_at": "double"}
+        return Listed(columns, lambda: [msgspec.structs.asdict(outage) for outage in self.outage_plan()])
 
-    def failures(self, spark: "SparkSession", partitions: int | None = None) -> "DataFrame":
-        events = self.machine_events(spark, partitions)
+    def outage_plan(self) -> "list[Outage]":
+        events = (MachineEvent(**row) for row in self.machine_events().rows())
         return failure_schedule(
             events, self.nodes, self.duration, shortest=self.shortest, days=self.days, seed=self.seed
         )
 
-    def machine_table(self) -> Table:
+    def machine_events(self) -> Table:
         columns: Columns = {"time_us": "long", "machine": "long", "event_type": "long"}
         return Table(
             stream="machines/events",
@@ -80,7 +81,7 @@ class Machines(Workload, frozen=True, kw_only=True, tag="machines"):
             chunk_items=MACHINES_PER_CHUNK,
         )
 
-    def draw_machines(self, random: Random, first: int, count: int) -> dict[str, object]:
+    def draw_machines(self, random: Random, first: int, count: int) -> Drawn:
         """Up and down by turns, for more turns than a machine can be expected to have."""
         turns = int(self.outages + 10 * self.outages**0.5 + 10)
         up = random.standard_exponential((count, turns)) * (self.days / self.outages)
@@ -100,27 +101,33 @@ class Machines(Workload, frozen=True, kw_only=True, tag="machines"):
         return {"time_us": times_us[order], "machine": machines[order], "event_type": types[order]}
 
 
-def down_intervals(machine_events: "DataFrame", end_us: int) -> "DataFrame":
-    """(machine, down_us, up_us). A second removal in a row tells nothing new."""
-    from pyspark.sql import Window, functions
+class MachineEvent(msgspec.Struct, frozen=True):
+    time_us: int
+    machine: int
+    event_type: int
 
-    column = functions.col
-    by_time = Window.partitionBy("machine").orderBy("time_us", "event_type")
-    moves = machine_events.where(column("event_type") != CHANGED).withColumn(
-        "before", functions.lag("event_type").over(by_time)
-    )
-    # Of equal types in a row only the first is kept, so that after a removal the next row is an addition.
-    turns = moves.where(column("before").isNull() | (column("before") != column("event_type")))
-    following = functions.coalesce(functions.lead("time_us").over(by_time), functions.lit(end_us))
-    return (
-        turns.withColumn("up_us", following)
-        .where((column("event_type") == REMOVED) & (column("up_us") > column("time_us")))
-        .select("machine", column("time_us").alias("down_us"), "up_us")
-    )
+
+class Outage(msgspec.Struct, frozen=True):
+    """`node` is down from `down_at` to `up_at`, in seconds."""
+
+    node: int
+    down_at: float
+    up_at: float
+
+
+def down_intervals(machine_events: Iterable[MachineEvent], end_us: int) -> Iterator[tuple[int, int, int]]:
+    """(machine, down_us, up_us). A second removal in a row tells nothing new."""
+    down: dict[int, int] = {}
+    for event in sorted(machine_events, key=lambda event: (event.time_us, event.event_type)):
+        if event.event_type == REMOVED:
+            down.setdefault(event.machine, event.time_us)
+        elif event.event_type == ADDED and (down_us := down.pop(event.machine, event.time_us)) < event.time_us:
+            yield event.machine, down_us, event.time_us
+    yield from ((machine, down_us, end_us) for machine, down_us in down.items() if down_us < end_us)
 
 
 def failure_schedule(
-    machine_events: "DataFrame",
+    machine_events: Iterable[MachineEvent],
     nodes: int,
     duration: float = 60.0,
     *,
@@ -128,49 +135,44 @@ def failure_schedule(
     stretch: bool = True,
     days: float = SPAN_DAYS,
     seed: int = 1,
-) -> "DataFrame":
-    """(node, down_at, up_at) in seconds; a node without failures has no row. `days` is how long the trace is.
+) -> list[Outage]:
+    """By node and time; a node without failures has no outage. `days` is how long the trace is.
 
     Without `stretch`, outages below `shortest` are left out. There should be as many machines as nodes, or the last
     nodes never fail."""
     if nodes < 1 or duration <= 0 or shortest < 0 or days <= 0:
         raise UsageError("nodes, duration, shortest, days: give at least one node, and no time below 0")
-    from pyspark.sql import Window, functions
-
-    column, end_us = functions.col, int(days * DAY_US)
-    chance = functions.xxhash64(functions.lit(seed), column("machine").cast("string"))
-    drawn = machine_events.select("machine").distinct().orderBy(chance, "machine").limit(nodes)
-    numbers = Window.partitionBy().orderBy(chance, "machine")
-    named = drawn.select("machine", (functions.row_number().over(numbers) - 1).cast("long").alias("node"))
-    scale = duration / end_us
-    squeezed = (
-        down_intervals(machine_events, end_us)
-        .join(named, on="machine", how="inner")
-        .select("node", (column("down_us") * scale).alias("down_at"), (column("up_us") * scale).alias("up_at"))
-    )
+    events, end_us = list(machine_events), int(days * DAY_US)
+    drawn = sorted({event.machine for event in events}, key=lambda machine: (chance(seed, machine), machine))
+    names, scale = {machine: node for node, machine in enumerate(drawn[:nodes])}, duration / end_us
+    squeezed = [
+        Outage(names[machine], down_us * scale, up_us * scale)
+        for machine, down_us, up_us in down_intervals(events, end_us)
+        if machine in names
+    ]
     if stretch:
-        reached = functions.greatest(column("up_at"), column("down_at") + shortest)
-        squeezed = squeezed.withColumn("up_at", functions.least(reached, functions.lit(duration)))
+        squeezed = [
+            Outage(each.node, each.down_at, min(max(each.up_at, each.down_at + shortest), duration))
+            for each in squeezed
+        ]
     else:
-        squeezed = squeezed.where(column("up_at") - column("down_at") >= shortest)
+        squeezed = [each for each in squeezed if each.up_at - each.down_at >= shortest]
     return unite(squeezed)
 
 
-def unite(intervals: "DataFrame") -> "DataFrame":
-    """Intervals of a node that overlap or touch become one."""
-    from pyspark.sql import Window, functions
+def unite(outages: Iterable[Outage]) -> list[Outage]:
+    """Outages of a node that overlap or touch become one."""
+    united: list[Outage] = []
+    for each in sorted(outages, key=lambda outage: (outage.node, outage.down_at, outage.up_at)):
+        if united and united[-1].node == each.node and each.down_at <= united[-1].up_at:
+            last = united.pop()
+            each = Outage(each.node, last.down_at, max(last.up_at, each.up_at))
+        united.append(each)
+    return united
 
-    column = functions.col
-    by_time = Window.partitionBy("node").orderBy("down_at", "up_at")
-    before = by_time.rowsBetween(Window.unboundedPreceding, -1)
-    so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    reached = functions.max("up_at").over(before)
-    begins = functions.when(reached.isNull() | (column("down_at") > reached), 1).otherwise(0)
-    return (
-        intervals.withColumn("begins", begins)
-        .withColumn("island", functions.sum("begins").over(so_far))
-        .groupBy("node", "island")
-        .agg(functions.min("down_at").alias("down_at"), functions.max("up_at").alias("up_at"))
-        .select("node", "down_at", "up_at")
-        .orderBy("node", "down_at")
-    )
+
+def chance(seed: int, machine: int) -> int:
+    """By this order machines are drawn. It is what Spark calls xxhash64(seed, machine), of a seed of 4 or 8 bytes."""
+    begun = xxhash.xxh64_intdigest(seed.to_bytes(4 if seed < 2**31 else 8, "little"), 42)
+    drawn = xxhash.xxh64_intdigest(b"%d" % machine, begun)
+    return drawn if drawn < 2**63 else drawn - 2**64

@@ -1,4 +1,4 @@
-"""The few distributions that workloads are made of.
+"""Shares, and what is drawn by them: the few distributions that workloads are made of.
 
 **Zipf**: of `count` things the r-th most popular has a share proportional to r to the power of minus `exponent`; with
 exponent 0 all shares are equal. A number drawn from it is a *place*, 0 being the most popular.
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy
 
-from tidings.spark.workloads.chunks import Array, Random
+from tidings.workloads.table import Array, Random
 
 TABLES_KEPT = 64
 

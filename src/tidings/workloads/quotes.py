@@ -13,20 +13,19 @@ Symbols and sectors are invented, or those of the S&P 500 where the folder of re
 Which symbol trades when has nothing to do with any real market.
 """
 
-import csv
 from functools import lru_cache, partial
 from typing import Literal
 
 import numpy
 
-from tidings.sim.topologies.data import require_folder
-from tidings.spark.workloads.chunks import CHUNK_ITEMS, Array, Columns, Random, Table, chosen, numbered, stream
-from tidings.spark.workloads.distributions import zipf
-from tidings.spark.workloads.filter_text import all_of, between, equals
-from tidings.spark.workloads.workload import Workload, require
+from tidings.workloads.attributes import all_of, between, equals
+from tidings.workloads.data import csv_rows, folder_text
+from tidings.workloads.recorded import strings, typed
+from tidings.workloads.shares import zipf
+from tidings.workloads.table import CHUNK_ITEMS, Array, Columns, Drawn, Names, Picks, Random, Table, stream
+from tidings.workloads.workload import Workload, require
 
 SECTORS = ("energy", "finance", "health", "industry", "materials", "retail", "technology", "utilities")
-CONSTITUENTS = "sp500-constituents.csv"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 PRICE_MEDIAN, PRICE_SPREAD = 60.0, 0.8
 VOLUME_MEDIAN, VOLUME_SPREAD, LOT = 300.0, 1.2, 100
@@ -61,9 +60,8 @@ class Quotes(Workload, frozen=True, kw_only=True, tag="quotes"):
             return tuple(map(symbol, range(self.symbols))), tuple(
                 SECTORS[n % len(SECTORS)] for n in range(self.symbols)
             )
-        path = require_folder("the list of S&P 500 companies") / "events" / CONSTITUENTS
-        with path.open(encoding="utf-8", newline="") as lines:
-            rows = [(row["Symbol"], row["GICS Sector"]) for row in csv.DictReader(lines)]
+        lines = csv_rows(folder_text("events", "sp500-constituents.csv"))
+        rows = [(row["Symbol"], row["GICS Sector"]) for row in typed(lines, strings("Symbol", "GICS Sector"))]
         require(self.symbols <= len(rows), f"symbols: {self.symbols} is more than the {len(rows)} that are listed")
         order = stream(self.seed, "quotes/listing").permutation(len(rows))[: self.symbols].tolist()
         return tuple(rows[place][0] for place in order), tuple(rows[place][1] for place in order)
@@ -72,7 +70,7 @@ class Quotes(Workload, frozen=True, kw_only=True, tag="quotes"):
         drawn = stream(self.seed, "quotes/first").standard_normal(self.symbols)
         return PRICE_MEDIAN * numpy.exp(PRICE_SPREAD * drawn)
 
-    def event_table(self) -> Table:
+    def events(self) -> Table:
         columns: Columns = {
             "key": "string",
             "published_at": "double",
@@ -84,16 +82,16 @@ class Quotes(Workload, frozen=True, kw_only=True, tag="quotes"):
         make = partial(self.draw_quotes, self.listed())
         return Table(stream="quotes/events", seed=self.seed, items=self.event_count, columns=columns, make=make)
 
-    def draw_quotes(self, listed: Listing, random: Random, first: int, count: int) -> dict[str, object]:
+    def draw_quotes(self, listed: Listing, random: Random, first: int, count: int) -> Drawn:
         rows = numpy.arange(first, first + count)
         symbols = zipf(random, count, self.symbols, self.exponent)
         logarithms = self.walk(random, symbols, first)
         volumes = VOLUME_MEDIAN * numpy.exp(VOLUME_SPREAD * random.standard_normal(count))
         return {
-            "key": numbered("", rows),
+            "key": Names("", rows),
             "published_at": rows / self.rate,
-            "symbol": chosen(listed[0], symbols),
-            "sector": chosen(listed[1], symbols),
+            "symbol": Picks(listed[0], symbols),
+            "sector": Picks(listed[1], symbols),
             "price": numpy.round(self.first_prices()[symbols] * numpy.exp(logarithms), 2),
             "volume": numpy.maximum(LOT, numpy.round(volumes / LOT) * LOT).astype(numpy.int64),
         }
@@ -120,21 +118,21 @@ class Quotes(Workload, frozen=True, kw_only=True, tag="quotes"):
         walked[order] = start[owner] + free - overshoot[owner] * (times / span)
         return walked
 
-    def subscription_table(self) -> Table:
+    def subscriptions(self) -> Table:
         columns: Columns = {"subscription": "string", "filter": "string"}
         make = partial(self.draw_subscriptions, self.listed())
         return Table(
             stream="quotes/subscriptions", seed=self.seed, items=self.subscription_count, columns=columns, make=make
         )
 
-    def draw_subscriptions(self, listed: Listing, random: Random, first: int, count: int) -> dict[str, object]:
+    def draw_subscriptions(self, listed: Listing, random: Random, first: int, count: int) -> Drawn:
         kind, side = random.random(count), random.random(count) < 0.5
         symbols = zipf(random, count, self.symbols, self.exponent)
         levels = numpy.round(self.first_prices()[symbols] * numpy.exp(0.02 * random.standard_normal(count)), 2)
         volumes = LOT * numpy.round(numpy.exp(random.random(count) * 4) * 3)
         rows = zip(kind.tolist(), side.tolist(), symbols.tolist(), levels.tolist(), volumes.tolist(), strict=True)
         return {
-            "subscription": numbered("s", numpy.arange(first, first + count)),
+            "subscription": Names("s", numpy.arange(first, first + count)),
             "filter": [quote_filter(listed, *row) for row in rows],
         }
 

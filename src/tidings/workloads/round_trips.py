@@ -14,11 +14,8 @@ from statistics import median
 
 import msgspec
 
-from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
-from tidings.sim.topologies.data import require_folder
-from tidings.sim.topologies.shapes import node_names
-from tidings.sim.topologies.topology import Edge, Topology
+from tidings.workloads.data import require_folder
 
 HOSTS_MAX = 2_000
 SEATTLE = "seattle-16-of-688-slices.tar.gz"
@@ -26,28 +23,14 @@ SEATTLE = "seattle-16-of-688-slices.tar.gz"
 Rows = tuple[tuple[float, ...], ...]
 
 
-class Matrix(msgspec.Struct, frozen=True):
-    """`round_trips[i][j]` seconds from host i to host j and back; zero on the diagonal, above zero elsewhere."""
+class RoundTrips(msgspec.Struct, frozen=True):
+    """`rows[i][j]` seconds from host i to host j and back; zero on the diagonal, above zero elsewhere."""
 
     name: str
-    round_trips: Rows
-
-    def topology(self, nodes: int, seed: int) -> Topology:
-        """Everybody linked to everybody: `nodes` different hosts, drawn at random, at half their mean round trip."""
-        hosts = len(self.round_trips)
-        if not 1 <= nodes <= hosts:
-            raise UsageError(f"nodes: {nodes} is not possible here; {self.name} has {hosts} hosts")
-        chosen = random_stream(seed, "topology", self.name).sample(range(hosts), nodes)
-        names = node_names(nodes)
-        edges = [
-            Edge(names[a], names[b], None, (self.round_trips[i][j] + self.round_trips[j][i]) / 4)
-            for a, i in enumerate(chosen)
-            for b, j in enumerate(chosen[a + 1 :], a + 1)
-        ]
-        return Topology(self.name, tuple(names), tuple(edges))
+    rows: Rows
 
 
-def planetlab_matrix(slice: int = 1) -> Matrix:
+def planetlab_matrix(slice: int = 1) -> RoundTrips:
     """One of the time slices 1, 6, 12 and 18."""
     path = require_folder("the PlanetLab matrix") / "latency" / f"PlanetLabData_{slice}.tsv.gz"
     if not path.is_file():
@@ -55,7 +38,7 @@ def planetlab_matrix(slice: int = 1) -> Matrix:
     return read_matrix(gzip.decompress(path.read_bytes()).decode(), f"planetlab-{slice}", 1e-3)
 
 
-def seattle_matrix(slice: int = 1) -> Matrix:
+def seattle_matrix(slice: int = 1) -> RoundTrips:
     """One of the 16 time slices that are kept: 1, 44, 87, 130, ... 646."""
     path = require_folder("the Seattle matrix") / "latency" / SEATTLE
     with tarfile.open(path) as archive:
@@ -65,7 +48,7 @@ def seattle_matrix(slice: int = 1) -> Matrix:
     raise UsageError(f"slice: there is no SeattleData_{slice}; give 1, 44, 87 and so on, every 43rd up to 646")
 
 
-def read_matrix(text: str, name: str, unit_seconds: float) -> Matrix:
+def read_matrix(text: str, name: str, unit_seconds: float) -> RoundTrips:
     """Rows of numbers apart by white space; as many rows as columns."""
     rows = []
     for place, line in enumerate(text.splitlines(), 1):
@@ -76,7 +59,7 @@ def read_matrix(text: str, name: str, unit_seconds: float) -> Matrix:
                 raise UsageError(f"{name}, line {place}: an entry is no number") from None
     if len(rows) > HOSTS_MAX or any(len(row) != len(rows) for row in rows):
         raise UsageError(f"{name}: {len(rows)} rows; a matrix has as many columns, and at most {HOSTS_MAX}")
-    return Matrix(name, complete(rows))
+    return RoundTrips(name, complete(rows))
 
 
 def complete(rows: list[list[float]]) -> Rows:

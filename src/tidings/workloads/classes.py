@@ -13,18 +13,15 @@ brokers of a topology these are is for the experiment to say.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy
 
-from tidings.spark.workloads.chunks import Array, Columns, Random, Table, chosen, numbered
-from tidings.spark.workloads.distributions import uniform_ranges
-from tidings.spark.workloads.filter_text import all_of, between, equals
-from tidings.spark.workloads.publishing import EVENT, Publishing, spoken, steady
-from tidings.spark.workloads.workload import Workload
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tidings.workloads.attributes import all_of, between, equals
+from tidings.workloads.schedule import EVENT, Schedule, spoken, steady
+from tidings.workloads.shares import uniform_ranges
+from tidings.workloads.table import Array, Column, Columns, Drawn, Names, Picks, Random, Table
+from tidings.workloads.workload import Workload
 
 VALUE_MAX = 1000.0
 DECIMALS = 3
@@ -68,21 +65,18 @@ class Classed(Workload, frozen=True, kw_only=True):
         """Unless it is said otherwise, everybody has subscribed before the first event."""
         return numpy.zeros(len(rows))
 
-    def advertisements(self, spark: "SparkSession", partitions: int | None = None) -> "DataFrame":
-        return self.advertisement_table().frame(spark, partitions)
-
-    def event_table(self) -> Table:
+    def events(self) -> Table:
         advertised, numbers = self.advertised(), self.number_counts()
-        publishing = steady(len(advertised), self.rate, self.duration, self.seed)
+        schedule = steady(len(advertised), self.rate, self.duration, self.seed)
         columns: Columns = {
             **EVENT,
             "class": "string",
             **dict.fromkeys(number_names(numbers), "double"),
         }
-        make = partial(draw_events, publishing, advertised, numbers)
-        return Table(stream="classes/events", seed=self.seed, items=publishing.total, columns=columns, make=make)
+        make = partial(draw_events, schedule, advertised, numbers)
+        return Table(stream="classes/events", seed=self.seed, items=schedule.total, columns=columns, make=make)
 
-    def subscription_table(self) -> Table:
+    def subscriptions(self) -> Table:
         columns: Columns = {
             "subscription": "string",
             "filter": "string",
@@ -95,20 +89,20 @@ class Classed(Workload, frozen=True, kw_only=True):
             stream="classes/subscriptions", seed=self.seed, items=self.subscribed(), columns=columns, make=make
         )
 
-    def draw_subscriptions(self, numbers: Array, random: Random, first: int, count: int) -> dict[str, object]:
+    def draw_subscriptions(self, numbers: Array, random: Random, first: int, count: int) -> Drawn:
         rows, width = numpy.arange(first, first + count), int(numbers.max())
         classes, publishers = self.wanted(random, rows)
         ends = numpy.round(uniform_ranges(random, (count, width), 0.0, VALUE_MAX), DECIMALS)
         asked = zip(classes.tolist(), publishers.tolist(), numbers[classes].tolist(), ends.tolist(), strict=True)
         return {
-            "subscription": numbered("s", rows),
+            "subscription": Names("s", rows),
             "filter": [class_filter(own, publisher, ranges[:some]) for own, publisher, some, ranges in asked],
-            "class": chosen(class_names(len(numbers)), classes),
+            "class": Picks(class_names(len(numbers)), classes),
             "place": self.place(random, rows),
             "joins_at": self.joins_at(rows),
         }
 
-    def advertisement_table(self) -> Table:
+    def advertisements(self) -> Table:
         columns: Columns = {
             "publisher": "string",
             "filter": "string",
@@ -120,26 +114,24 @@ class Classed(Workload, frozen=True, kw_only=True):
         make = partial(self.list_advertisements, advertised)
         return Table(stream="classes/advertisements", seed=self.seed, items=len(advertised), columns=columns, make=make)
 
-    def list_advertisements(self, advertised: Array, random: Random, first: int, count: int) -> dict[str, object]:
+    def list_advertisements(self, advertised: Array, random: Random, first: int, count: int) -> Drawn:
         publishers = numpy.arange(first, first + count)
         own = advertised[publishers]
         return {
-            "publisher": numbered("p", publishers),
+            "publisher": Names("p", publishers),
             "filter": [class_filter(*pair, []) for pair in zip(own.tolist(), publishers.tolist(), strict=True)],
-            "class": chosen(class_names(int(advertised.max()) + 1), own),
+            "class": Picks(class_names(int(advertised.max()) + 1), own),
             "place": self.publisher_place(publishers),
             "rate": numpy.full(count, self.rate),
         }
 
 
-def draw_events(
-    publishing: Publishing, advertised: Array, numbers: Array, random: Random, first: int, count: int
-) -> dict[str, object]:
-    publishers, order, times = publishing.rows(first, count)
+def draw_events(schedule: Schedule, advertised: Array, numbers: Array, random: Random, first: int, count: int) -> Drawn:
+    publishers, order, times = schedule.rows(first, count)
     classes = advertised[publishers]
-    drawn: dict[str, object] = {
+    drawn: dict[str, Column] = {
         **spoken(publishers, order, times),
-        "class": chosen(class_names(len(numbers)), classes),
+        "class": Picks(class_names(len(numbers)), classes),
     }
     for place, name in enumerate(number_names(numbers)):
         drawn[name] = numpy.ma.MaskedArray(random.random(count) * VALUE_MAX, mask=numbers[classes] <= place)

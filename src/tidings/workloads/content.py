@@ -20,11 +20,22 @@ import msgspec
 import numpy
 
 from tidings.model.errors import UsageError
-from tidings.spark.workloads.attributes import Attribute, Flag, Ranks, Uniform, Words, column, draw, word
-from tidings.spark.workloads.chunks import Array, Columns, Random, Table, numbered, stream
-from tidings.spark.workloads.distributions import distinct_places
-from tidings.spark.workloads.filter_text import all_of, between, equals
-from tidings.spark.workloads.workload import Workload, require
+from tidings.workloads.attributes import (
+    Attribute,
+    Decimals,
+    Flag,
+    Ranks,
+    Words,
+    all_of,
+    between,
+    column,
+    draw,
+    equals,
+    word,
+)
+from tidings.workloads.shares import distinct_places
+from tidings.workloads.table import Array, Columns, Drawn, Names, Random, Table, stream
+from tidings.workloads.workload import Workload, require
 
 SAMPLE_FILTERS, SAMPLE_EVENTS, BISECTIONS = 4096, 256, 14
 OPEN_SHARE = 0.25
@@ -34,9 +45,9 @@ DIGITS = 9
 
 FIVE_COLUMNS: tuple[Attribute, ...] = (
     Words("symbol", 1000, 1.0),
-    Uniform("price", 0.0, 1000.0),
+    Decimals("price", 0.0, 1000.0),
     Ranks("quantity", 100_000, 1.0),
-    Uniform("change", -10.0, 10.0),
+    Decimals("change", -10.0, 10.0),
 )
 
 
@@ -69,13 +80,13 @@ class Content(Workload, frozen=True, kw_only=True, tag="content"):
     def ranged(self) -> list[int]:
         return [place for place, attribute in enumerate(self.attributes) if not isinstance(attribute, Words | Flag)]
 
-    def event_table(self) -> Table:
+    def events(self) -> Table:
         columns: Columns = {"key": "string", **{attribute.name: attribute.type for attribute in self.attributes}}
         return Table(
             stream="content/events", seed=self.seed, items=self.event_count, columns=columns, make=self.draw_events
         )
 
-    def subscription_table(self) -> Table:
+    def subscriptions(self) -> Table:
         return Table(
             stream="content/subscriptions",
             seed=self.seed,
@@ -84,19 +95,17 @@ class Content(Workload, frozen=True, kw_only=True, tag="content"):
             make=partial(self.draw_subscriptions, self.widths()),
         )
 
-    def draw_events(self, random: Random, first: int, count: int) -> dict[str, object]:
+    def draw_events(self, random: Random, first: int, count: int) -> Drawn:
         drawn = {attribute.name: column(attribute, draw(attribute, random, count)) for attribute in self.attributes}
-        return {"key": numbered("", numpy.arange(first, first + count)), **drawn}
+        return {"key": Names("", numpy.arange(first, first + count)), **drawn}
 
-    def draw_subscriptions(
-        self, widths: tuple[float, float], random: Random, first: int, count: int
-    ) -> dict[str, object]:
+    def draw_subscriptions(self, widths: tuple[float, float], random: Random, first: int, count: int) -> Drawn:
         by_value = random.random(count) < self.value_share
         asked = [
             self.draw_ranges(random, count, width, with_word) for width, with_word in zip(widths, KINDS, strict=True)
         ]
         texts = [asked[0 if valued else 1].text(self, place) for place, valued in enumerate(by_value.tolist())]
-        return {"subscription": numbered("s", numpy.arange(first, first + count)), "filter": texts}
+        return {"subscription": Names("s", numpy.arange(first, first + count)), "filter": texts}
 
     def draw_ranges(self, random: Random, count: int, width: float, with_word: bool) -> "Asked":
         """One conjunction a row: a word first if it is asked for, then ranges on different attributes."""

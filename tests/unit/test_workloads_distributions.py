@@ -16,19 +16,19 @@ import pytest
 
 from tidings import Event, parse
 from tidings.matching import Index
-from tidings.spark.workloads.attributes import Flag, Ranks, Uniform, Whole, Words
-from tidings.spark.workloads.chunks import CHUNK_ITEMS, Array, Table, stream
-from tidings.spark.workloads.content import Content
-from tidings.spark.workloads.dependable import Geps, Itt, PopSub, Psdg, followers
-from tidings.spark.workloads.distributions import uniform_ranges, zipf
-from tidings.spark.workloads.failures import ADDED, DAY_US, REMOVED, Machines
-from tidings.spark.workloads.interests import Interests
-from tidings.spark.workloads.patterns import Patterns
-from tidings.spark.workloads.popularity import Drifting, StarPopularity
-from tidings.spark.workloads.quotes import Quotes
-from tidings.spark.workloads.recovery import Recovery
-from tidings.spark.workloads.social import SocialGraph
-from tidings.spark.workloads.transport import Congestion, Ordering
+from tidings.spark.workloads.tables import arrow, batch
+from tidings.workloads.attributes import Decimals, Flag, Ranks, Whole, Words
+from tidings.workloads.content import Content
+from tidings.workloads.dependable import Geps, Itt, PopSub, Psdg, followers
+from tidings.workloads.interests import Interests, SocialGraph
+from tidings.workloads.machines import ADDED, DAY_US, REMOVED, Machines
+from tidings.workloads.patterns import Patterns
+from tidings.workloads.popularity import Drifting, StarPopularity
+from tidings.workloads.quotes import Quotes
+from tidings.workloads.schedule import Schedule
+from tidings.workloads.shares import uniform_ranges, zipf
+from tidings.workloads.table import CHUNK_ITEMS, Array, Table, stream
+from tidings.workloads.transport import Congestion, Ordering, Recovery
 
 LIKELY = 0.001
 EXPECTED_MIN = 8
@@ -81,7 +81,7 @@ def bounds_of(filters: list[str], name: str) -> Array:
 
 
 def events_of(table: Table, count: int) -> list[Event]:
-    rows = table.arrow().slice(0, count).to_pylist()
+    rows = arrow(table).slice(0, count).to_pylist()
     return [Event({name: value for name, value in row.items() if name != "key" and value is not None}) for row in rows]
 
 
@@ -98,8 +98,8 @@ def test_the_test_of_kolmogorov_tells_ranges_apart(largest: float, fits: bool) -
 
 
 def test_attributes_of_events_have_their_distributions() -> None:
-    attributes = (Words("w", 500, 1.2), Ranks("r", 300, 0.8), Uniform("u", -5, 5), Whole("n", 3, 9), Flag("f", 0.1))
-    table = Content(event_count=200_000, attributes=attributes).event_table().arrow()
+    attributes = (Words("w", 500, 1.2), Ranks("r", 300, 0.8), Decimals("u", -5, 5), Whole("n", 3, 9), Flag("f", 0.1))
+    table = arrow(Content(event_count=200_000, attributes=attributes).events())
     assert chi_square(numbers_of(table, "w", 500), zipf_law(500, 1.2)) > LIKELY
     assert chi_square(numpy.bincount(table["r"].to_numpy(), minlength=301)[1:], zipf_law(300, 0.8)) > LIKELY
     assert kolmogorov(table["u"].to_numpy(), lambda x: (x + 5) / 10) > LIKELY
@@ -112,8 +112,8 @@ def test_attributes_of_events_have_their_distributions() -> None:
 def test_subscriptions_match_the_wanted_share_of_events(rate: float, value_share: float) -> None:
     workload = Content(event_count=8000, subscription_count=3000, match_rate=rate, value_share=value_share, seed=5)
     index = Index()
-    index.add_many(enumerate(map(parse, workload.subscription_table().arrow()["filter"].to_pylist())))
-    [(_, offsets)] = index.match_slots(workload.event_table().batch(0).drop_columns(["key"]), 8000)
+    index.add_many(enumerate(map(parse, arrow(workload.subscriptions())["filter"].to_pylist())))
+    [(_, offsets)] = index.match_slots(batch(workload.events(), 0).drop_columns(["key"]), 8000)
     assert offsets[-1] / 3000 / 8000 == pytest.approx(rate, rel=0.1)
 
 
@@ -127,12 +127,12 @@ def test_ends_of_a_uniform_range_are_the_smaller_and_the_larger_of_two_uniform_n
 def test_geps_has_zipf_classes_of_one_to_four_numbers_and_a_steady_rate() -> None:
     workload = Geps(leaves=20_000, duration=2.0, seed=3)
     shares = zipf_law(100, 1.0)
-    assert chi_square(numbers_of(workload.advertisement_table().arrow(), "class", 100), shares) > LIKELY
-    subscriptions = workload.subscription_table().arrow()
+    assert chi_square(numbers_of(arrow(workload.advertisements()), "class", 100), shares) > LIKELY
+    subscriptions = arrow(workload.subscriptions())
     assert chi_square(numbers_of(subscriptions, "class", 100), shares) > LIKELY
     assert Counter(subscriptions["place"].to_pylist()) == Counter(dict.fromkeys(range(20_000), 2))
     assert chi_square(numpy.bincount(Geps(classes=4000).number_counts())[1:], numpy.ones(4)) > LIKELY
-    events = workload.event_table().arrow()
+    events = arrow(workload.events())
     assert len(events) == 20_000 * 4 * 2
     assert kolmogorov(events["x1"].to_numpy(), lambda x: x / 1000) > LIKELY
     assert numpy.diff(events["published_at"].to_numpy()[:8]) == pytest.approx(0.25)
@@ -145,17 +145,17 @@ def test_geps_has_zipf_classes_of_one_to_four_numbers_and_a_steady_rate() -> Non
 @pytest.mark.spec("S-124")
 def test_popsub_spreads_subscriptions_as_followers_are_spread() -> None:
     workload = PopSub(seed=2)
-    subscriptions = workload.subscription_table().arrow()
+    subscriptions = arrow(workload.subscriptions())
     asked = Counter(re.findall(r"publisher = '(p\d+)'", " ".join(subscriptions["filter"].to_pylist())))
     accounts = stream(2, "w-pop/accounts").choice(81_306, 200, replace=False)
     exact = followers(81_306)[accounts] / followers(81_306)[accounts].sum() * 22_000
     assert max(abs(asked[f"p{place}"] - exact[place]) for place in range(200)) < 1
     assert sum(asked.values()) == len(subscriptions) == 22_000
     assert chi_square(numpy.bincount(subscriptions["place"].to_numpy(), minlength=200), numpy.ones(200)) > LIKELY
-    assert set(numbers_of(workload.advertisement_table().arrow(), "class", 20)) == {10}
+    assert set(numbers_of(arrow(workload.advertisements()), "class", 20)) == {10}
     ends = bounds_of(subscriptions["filter"].to_pylist(), "x2") / 1000
     assert kolmogorov(ends[:, 0], lambda x: 1 - (1 - x) ** 2) > LIKELY
-    events = workload.event_table().arrow()
+    events = arrow(workload.events())
     assert len(events) == 200 * 10 * 60
     assert kolmogorov(events["x2"].to_numpy(), lambda x: x / 1000) > LIKELY
 
@@ -176,13 +176,13 @@ def test_popsub_with_an_exponent_has_zipf_law() -> None:
 @pytest.mark.spec("S-124")
 def test_itt_has_zipf_classes_and_uniform_ranges() -> None:
     workload = Itt(subscribers=50_000, seed=4)
-    subscriptions = workload.subscription_table().arrow()
+    subscriptions = arrow(workload.subscriptions())
     assert chi_square(numbers_of(subscriptions, "class", 10), zipf_law(10, 1.1)) > LIKELY
     assert chi_square(numbers_of(subscriptions, "class", 10), zipf_law(10, 1.0)) < LIKELY
     assert chi_square(numpy.bincount(subscriptions["place"].to_numpy(), minlength=30), numpy.ones(30)) > LIKELY
     ends = bounds_of(subscriptions["filter"].to_pylist(), "x1") / 1000
     assert kolmogorov(ends[:, 1], lambda x: x**2) > LIKELY
-    events = Itt().event_table().arrow()
+    events = arrow(Itt().events())
     assert len(events) == 20 * 5 * 600
     assert set(numbers_of(events, "class", 10)) == {6000}
     assert kolmogorov(events["x2"].to_numpy(), lambda x: x / 1000) > LIKELY
@@ -191,7 +191,7 @@ def test_itt_has_zipf_classes_and_uniform_ranges() -> None:
 @pytest.mark.spec("S-124")
 @pytest.mark.parametrize(("join_rate", "total"), [(5.0, 170), (10.0, 320), (15.0, 470)])
 def test_psdg_subscribers_join_at_the_wanted_rate(join_rate: float, total: int) -> None:
-    joins_at = Psdg(join_rate=join_rate).subscription_table().arrow()["joins_at"].to_numpy()
+    joins_at = arrow(Psdg(join_rate=join_rate).subscriptions())["joins_at"].to_numpy()
     assert len(joins_at) == total
     assert (joins_at == 0).sum() == 20
     per_second = numpy.bincount(numpy.ceil(joins_at[20:]).astype(int))[1:]
@@ -200,19 +200,19 @@ def test_psdg_subscribers_join_at_the_wanted_rate(join_rate: float, total: int) 
 
 @pytest.mark.spec("S-124")
 def test_psdg_has_zipf_classes_on_all_brokers_and_thirty_thousand_publications() -> None:
-    subscriptions = Psdg(first_subscribers=30_000).subscription_table().arrow()
+    subscriptions = arrow(Psdg(first_subscribers=30_000).subscriptions())
     assert chi_square(numbers_of(subscriptions, "class", 5), zipf_law(5, 1.0)) > LIKELY
     assert chi_square(numpy.bincount(subscriptions["place"].to_numpy(), minlength=6), numpy.ones(6)) > LIKELY
-    events = Psdg().event_table().arrow()
+    events = arrow(Psdg().events())
     assert len(events) == 30_000
     assert kolmogorov(events["x1"].to_numpy(), lambda x: x / 1000) > LIKELY
 
 
 def receivers(workload: Any, count: int) -> Array:
     """How many subscriptions match each of some events, taken from all over the table."""
-    table = workload.event_table().arrow()
+    table = arrow(workload.events())
     index = Index()
-    index.add_many(enumerate(map(parse, workload.subscription_table().arrow()["filter"].to_pylist())))
+    index.add_many(enumerate(map(parse, arrow(workload.subscriptions())["filter"].to_pylist())))
     sample = table.drop(["key", "published_at"]).take(stream(1, "sample").integers(0, len(table), count))
     [(_, offsets)] = index.match_slots(sample, count)
     return numpy.diff(offsets)
@@ -225,7 +225,7 @@ LARGE = Recovery(publishers=10, subscribers=220, brokers=46, rate_max=250.0)
 def test_recovery_has_the_two_facts_that_are_known_of_it(workload: Recovery) -> None:
     """Transport E10: 80 % of the pairs match with less than 0.08, none with more than 0.1; half of the messages have at
     most two receivers."""
-    probabilities = workload.pair_table().arrow()["match_probability"].to_numpy()
+    probabilities = arrow(workload.pairs())["match_probability"].to_numpy()
     assert len(probabilities) == workload.publishers * workload.subscribers
     assert probabilities.max() <= 0.1
     assert 0.8 <= (probabilities < 0.08).mean() < 0.83
@@ -234,18 +234,18 @@ def test_recovery_has_the_two_facts_that_are_known_of_it(workload: Recovery) -> 
 
 def test_pairs_of_the_recovery_workload_tell_the_truth() -> None:
     workload = Recovery()
-    table = workload.event_table().arrow()
+    table = arrow(workload.events())
     topics = numbers_of(table, "topic", 137)
-    pairs = workload.pair_table().arrow().to_pylist()
+    pairs = arrow(workload.pairs()).to_pylist()
     for pair in pairs[:20]:
         assert topics[int(pair["topic"][1:])] / len(table) == pytest.approx(pair["match_probability"], rel=0.15)
     own = next(pair["topic"] for pair in pairs if (pair["publisher"], pair["subscription"]) == ("p2", "s7"))
-    filter = workload.subscription_table().arrow()["filter"].to_pylist()[7]
+    filter = arrow(workload.subscriptions())["filter"].to_pylist()[7]
     assert f"(publisher = 'p2' AND topic = '{own}')" in filter
 
 
 def test_rates_of_the_recovery_workload_have_spikes_within_their_bounds() -> None:
-    rates = numpy.diff(Recovery().publishing().reached, axis=1)
+    rates = numpy.diff(Recovery().schedule().reached, axis=1)
     assert rates.min() >= 20
     assert 400 < rates.max() <= 500
     assert 0.05 < (rates > 100).mean() < 0.2
@@ -255,11 +255,11 @@ def test_ordering_has_ramps_intense_streams_and_the_receivers_of_the_source() ->
     """Transport E1 and E4: 1.5 to 25 a second, 1200 a second from 90 s and 190 s on, about 250,000 deliveries in the
     first 90 s and 30,000 a second near 200 s."""
     workload = Ordering()
-    publishing = workload.publishing()
-    per_publisher = numpy.diff(publishing.begins)
+    schedule = workload.schedule()
+    per_publisher = numpy.diff(schedule.begins)
     assert per_publisher[:48] == pytest.approx((1.5 + 25) / 2 * 300, abs=1)
     assert per_publisher[48:] == pytest.approx([1200 * 210, 1200 * 110], abs=1)
-    table = workload.event_table().arrow()
+    table = arrow(workload.events())
     at, publishers = table["published_at"].to_numpy(), numbers_of(table, "publisher", 50)
     assert publishers.tolist() == per_publisher.tolist()
     matched = receivers(workload, 5000).mean()
@@ -270,9 +270,9 @@ def test_ordering_has_ramps_intense_streams_and_the_receivers_of_the_source() ->
 def test_few_subscribers_of_the_congestion_workload_get_much_and_most_get_little() -> None:
     """Transport E23."""
     workload = Congestion(duration=1.0)
-    filters = workload.subscription_table().arrow()["filter"].to_pylist()
+    filters = arrow(workload.subscriptions())["filter"].to_pylist()
     assert chi_square(numpy.bincount([text.count("=") for text in filters])[1:], numpy.ones(5)) > LIKELY
-    events = events_of(workload.event_table(), 400)
+    events = events_of(workload.events(), 400)
     rates = numpy.array([sum(map(parse(text).matches, events)) / 400 for text in filters])
     assert numpy.median(rates) < 0.01
     assert rates.max() > 0.2
@@ -302,18 +302,18 @@ def test_patterns_reach_the_receiver_density_of_the_formula(workload: Patterns, 
             duration=20.0,
         )
         wanted: dict[int, set[str]] = {}
-        for row in drawn.subscription_table().arrow().to_pylist():
+        for row in arrow(drawn.subscriptions()).to_pylist():
             wanted.setdefault(row["place"], set()).add(row["pattern"])
         assert {len(patterns) for patterns in wanted.values()} == {7}
-        events = [set(symbols) for symbols in drawn.event_table().arrow()["symbols"].to_pylist()]
+        events = [set(symbols) for symbols in arrow(drawn.events())["symbols"].to_pylist()]
         found += [sum(not own.isdisjoint(event) for own in wanted.values()) / 100 for event in events]
     assert numpy.mean(found) == pytest.approx(density, rel=0.03)
 
 
 def test_a_pattern_matches_the_events_that_have_its_symbol() -> None:
     workload = Patterns(symbols=400)
-    events = events_of(workload.event_table(), 300)
-    for row in workload.subscription_table().arrow().to_pylist()[:30]:
+    events = events_of(workload.events(), 300)
+    for row in arrow(workload.subscriptions()).to_pylist()[:30]:
         filter = parse(row["filter"])
         assert [filter.matches(event) for event in events] == [
             row["pattern"] in str(event.attributes["symbols"]) for event in events
@@ -322,7 +322,7 @@ def test_a_pattern_matches_the_events_that_have_its_symbol() -> None:
 
 def best_friends_cover(workload: Interests, friends: int, sample: int) -> tuple[Array, Array]:
     """Some users with five journals or more: how many they read, and the share that their best friends read too."""
-    reads = [set(re.findall(r"j\d+", text)) for text in workload.subscription_table().arrow()["filter"].to_pylist()]
+    reads = [set(re.findall(r"j\d+", text)) for text in arrow(workload.subscriptions())["filter"].to_pylist()]
     readers: dict[str, list[int]] = {}
     for user, journals in enumerate(reads):
         for journal in journals:
@@ -355,12 +355,12 @@ def test_six_best_friends_read_all_that_nine_of_ten_users_read() -> None:
 def test_journals_outside_communities_have_zipf_popularity() -> None:
     """A user who reads one journal draws once, so nothing is drawn twice and the shares are exact."""
     workload = Interests(users=60_000, locality=0.0, read_max=1)
-    table = workload.interest_table().arrow()
+    table = arrow(workload.interests())
     assert chi_square(numbers_of(table, "journal", 4000), zipf_law(4000, 1.0)) > LIKELY
 
 
 def test_followers_of_the_social_graph_fall_with_rank_as_wanted() -> None:
-    table = SocialGraph(users=20_000).follow_table().arrow()
+    table = arrow(SocialGraph(users=20_000).follows())
     counts = numpy.bincount(table["followee"].to_numpy(), minlength=20_000)
     assert counts.min() >= 1
     ranks = numpy.arange(20, 1000)
@@ -388,7 +388,7 @@ def test_prices_walk_at_random_without_seams_between_chunks() -> None:
         seams.append(moved[numpy.diff(own // CHUNK_ITEMS) == 1])
     assert kolmogorov(numpy.concatenate(steps), normal) > LIKELY
     assert kolmogorov(numpy.concatenate(seams), normal) > LIKELY
-    table = workload.event_table().arrow()
+    table = arrow(workload.events())
     assert chi_square(numpy.bincount(owner, minlength=40), zipf_law(40, 1.0)) > LIKELY
     exact = workload.first_prices()[owner] * numpy.exp(value)
     assert numpy.abs(table["price"].to_numpy() - exact).max() <= 0.00501
@@ -427,7 +427,7 @@ def test_stars_change_as_they_did(data_folder: Any, monkeypatch: pytest.MonkeyPa
 
 def test_machines_fail_at_the_wanted_rate_for_the_wanted_time() -> None:
     workload = Machines(machines=20_000, changes=0.3)
-    table = workload.machine_table().arrow()
+    table = arrow(workload.machine_events())
     times, kinds = table["time_us"].to_numpy(), table["event_type"].to_numpy()
     removed = times[kinds == REMOVED]
     assert len(removed) / 20_000 == pytest.approx(0.7, rel=0.03)
@@ -437,3 +437,20 @@ def test_machines_fail_at_the_wanted_rate_for_the_wanted_time() -> None:
     minutes = (times[back + 1] - times[back]) / 60e6
     early = minutes[times[back] < 20 * DAY_US]
     assert kolmogorov(numpy.log(early / 20) / 1.5, normal) > LIKELY
+
+
+def test_random_arrivals_are_a_poisson_process_along_the_line() -> None:
+    """Numbers in spans of equal expectation vary as much as they are large, gaps are exponential, and the mean follows
+    a rate that ramps."""
+    reached = numpy.array([[0.0, 1000.0, 4000.0]])
+    counts, gaps = [], []
+    for seed in range(200):
+        schedule = Schedule(numpy.array([0.0, 1.0, 2.0]), reached, seed, "poisson")
+        _, _, times = schedule.rows(0, schedule.total)
+        points = numpy.interp(times, [0.0, 1.0, 2.0], reached[0])
+        counts.append(numpy.histogram(points, numpy.linspace(0, 4000, 41))[0])
+        gaps.append(numpy.diff(points))
+    spans = numpy.concatenate(counts)
+    assert spans.mean() == pytest.approx(100, rel=0.01)
+    assert spans.var() == pytest.approx(100, rel=0.06)
+    assert kolmogorov(numpy.concatenate(gaps)[::40], lambda gap: 1 - numpy.exp(-gap)) > LIKELY

@@ -17,10 +17,10 @@ is one of the accounts, drawn at random. A real edge list gives its own (`social
 
 import numpy
 
-from tidings.spark.workloads.chunks import Array, Random, stream
-from tidings.spark.workloads.classes import ANY, Classed
-from tidings.spark.workloads.distributions import whole_parts, zipf, zipf_shares
-from tidings.spark.workloads.workload import require
+from tidings.workloads.classes import ANY, Classed
+from tidings.workloads.shares import whole_parts, zipf, zipf_shares
+from tidings.workloads.table import Array, Random, stream
+from tidings.workloads.workload import require
 
 TWO_NUMBERS = 2
 

