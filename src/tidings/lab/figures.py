@@ -1,4 +1,4 @@
-"""What most experiments do to make figures of the results of a sweep, with Spark.
+"""What most experiments do to make figures of the results and metrics of a sweep, with Spark.
 
 `results` has one row for each run, with a map of what the run measured. A figure mostly compares runs that differ in
 one parameter and have the same seed. So the runs are first put side by side:
@@ -15,7 +15,7 @@ An expression that is null (a side is missing, nothing was measured) does not co
 their size, so that the last digit does not depend on how the rows were spread over machines.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,6 +56,30 @@ def over_seeds(pairs: "DataFrame", figures: Mapping[str, "Column"]) -> "DataFram
         "group", "each.figure", "each.value"
     )
     return summarise(samples)
+
+
+def measured(results: "DataFrame", table: "DataFrame", *columns: str) -> "DataFrame":
+    """The runs, with these columns of a table by run, such as a metric gives, as their measures."""
+    from pyspark.sql import functions as F
+
+    values = [part for name in columns for part in (F.lit(name), F.col(name).cast("double"))]
+    return results.drop("measures").join(table, on="run", how="inner").withColumn("measures", F.create_map(*values))
+
+
+def by_variant(results: "DataFrame", table: "DataFrame", figures: Mapping[str, str]) -> "DataFrame":
+    """Columns of a table by run as figures, a group for each variant."""
+    from pyspark.sql import functions as F
+
+    runs = measured(results, table, *figures.values()).withColumn("group", F.col("variant"))
+    return over_seeds(runs, {name: F.col("measures")[column] for name, column in figures.items()})
+
+
+def union(tables: Sequence["DataFrame"]) -> "DataFrame":
+    """One below the other; columns by their place."""
+    first, *others = tables
+    for each in others:
+        first = first.union(each)
+    return first
 
 
 def summarise(samples: "DataFrame") -> "DataFrame":

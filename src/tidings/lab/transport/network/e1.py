@@ -25,7 +25,7 @@ from tidings.lab.transport.substrate import WARM_UP
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 SPAN = 10.0
 SPANS = int(LENGTH / SPAN)
@@ -43,52 +43,54 @@ LOST_MIN = 0.01
 
 def counts(traces: "DataFrame") -> "DataFrame":
     """How many of each series in each span: run, series, span, number."""
+    from pyspark.sql import functions as F
+
+    from tidings.lab.figures import union
+    from tidings.spark.metrics.delivery import delivery_ratio
+    from tidings.spark.metrics.traffic import drops, rates
+
+    by_second = rates(traces).select("run", "second", "published", "delivered")
+    withheld = drops(traces, by=["second"]).where(F.col("reason") == PUBLISHER_BLOCKED)
+    reached = delivery_ratio(traces, expected(traces), by=["second"])
+    tables = [
+        by_second.select("run", "second", F.lit("published").alias("series"), F.col("published").alias("number")),
+        by_second.select("run", "second", F.lit("delivered"), "delivered"),
+        withheld.select("run", "second", F.lit("withheld"), "drops"),
+        reached.select("run", "second", F.lit("wanted"), "expected"),
+        reached.select("run", "second", F.lit("reached"), "delivered_due"),
+        late(traces).select("run", "second", F.lit("violations"), F.lit(1)),
+    ]
+    span = F.floor((F.col("second") - WARM_UP) / SPAN).alias("span")
+    within = union(tables).where((span >= 0) & (span < SPANS))
+    return within.groupBy("run", "series", span).agg(F.sum("number").alias("number")).where("number > 0")
+
+
+def late(traces: "DataFrame") -> "DataFrame":
+    """A row for each violation of order, with the second in which it happened; `fifo_violations` counts them, but not
+    over time."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    arrived = arrivals(traces)
     before = Window.partitionBy("run", "node", "publisher").orderBy("at", "number")
     highest = F.max("number").over(before.rowsBetween(Window.unboundedPreceding, -1))
-    judged = arrived.withColumn("is_late", F.col("number") < highest)
-    happened = (F.col("time") - WARM_UP).alias("at")
-    published = traces.where("kind = 'publish'").select("run", "key", happened, fields_of("detail"))
-    withheld = traces.where(F.col("reason") == PUBLISHER_BLOCKED).select("run", "key", happened)
-    parts = {
-        "published": in_spans(published, "at"),
-        "withheld": in_spans(withheld, "at"),
-        "wanted": in_spans(wanted(traces, published.join(withheld, on=["run", "key"], how="left_anti")), "at"),
-        "reached": in_spans(arrived, "sent_at"),
-        "delivered": in_spans(judged, "at"),
-        "violations": in_spans(judged.where("is_late"), "at"),
-    }
-    tables = [table.withColumn("series", F.lit(name)) for name, table in parts.items()]
-    every = tables[0]
-    for table in tables[1:]:
-        every = every.unionByName(table)
-    return every
+    judged = arrivals(traces).withColumn("highest", highest).where("number < highest")
+    return judged.select("run", F.floor(F.col("at") + WARM_UP).alias("second"))
 
 
-def wanted(traces: "DataFrame", published: "DataFrame") -> "DataFrame":
-    """A row for each event and each client that wants it."""
-    notes = traces.where("kind = 'note' AND message = 'interest'").select("run", fields_of("detail"))
-    interests, events = notes.select("run", "said.*"), published.select("run", "at", "said.*")
-    below = interests.withColumnRenamed("level", "level_wanted").drop("topic")
-    by_topic = events.join(interests.select("run", "topic"), on=["run", "topic"], how="inner")
+def expected(traces: "DataFrame") -> "DataFrame":
+    """run, key, node: which event is owed to whom, of those that were sent."""
+    from pyspark.sql import functions as F
+
+    fields = F.from_json("detail", "topic BIGINT, stream STRING, level BIGINT").alias("said")
+    notes = traces.where("kind = 'note' AND message = 'interest'").select("run", "node", fields)
+    withheld = traces.where(F.col("reason") == PUBLISHER_BLOCKED).select("run", "key")
+    sent = traces.where("kind = 'publish'").join(withheld, on=["run", "key"], how="left_anti")
+    interests = notes.select("run", "node", "said.*")
+    events = sent.select("run", "key", fields).select("run", "key", "said.*")
+    below = interests.select("run", "node", "stream", F.col("level").alias("level_wanted"))
+    by_topic = events.join(interests.select("run", "node", "topic"), on=["run", "topic"], how="inner")
     by_stream = events.join(below, on=["run", "stream"], how="inner").where("level < level_wanted")
-    return by_topic.select("run", "at").unionByName(by_stream.select("run", "at"))
-
-
-def fields_of(detail: str) -> "Column":
-    from pyspark.sql import functions as F
-
-    return F.from_json(detail, "topic BIGINT, stream STRING, level BIGINT").alias("said")
-
-
-def in_spans(rows: "DataFrame", time: str) -> "DataFrame":
-    from pyspark.sql import functions as F
-
-    within = rows.where(F.col(time).between(0.0, LENGTH - 1e-9))
-    return within.groupBy("run", F.floor(F.col(time) / SPAN).alias("span")).agg(F.count("*").alias("number"))
+    return by_topic.select("run", "key", "node").unionByName(by_stream.select("run", "key", "node"))
 
 
 # What is measured of a run.

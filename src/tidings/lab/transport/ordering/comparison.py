@@ -1,14 +1,16 @@
 """E6 and E7: what orderers make of the arrivals of the intense workload.
 
-The workload (`rising_load.py`) runs on the plain best-effort network, which puts events out of order. Then orderers are
-given its arrivals side by side (`orderers.py`), and for each of them and each pair of publisher and subscriber a note
-"pair" says how many events it handed over out of order, and how long it held them. "none" is the pair without orderer.
+The workload (`rising_load.py`) runs on the plain best-effort network, which puts events out of order: the trace has
+what arrived, as it arrived. Then orderers are given these arrivals side by side (`orderers.py`), and what each hands
+over is in the trace too, as deliveries at a node that is called after the orderer ("orderer CST-30"), with the
+subscriber as subscription. So violations and extra delay are the metrics `fifo_violations` and `extra_delay`, by node.
 
 To keep a small run short, not all subscribers are followed: every n-th at each broker. All pairs of one kind are alike,
 so shares and delays do not depend on it.
 
 *Extra delay* of a pair is the mean over all its events of the time for which each was to be held (the latch). It is
-given for the network without slowdown.
+given for the network without slowdown. No metric tells intense pairs from others or draws a curve over pairs, and the
+mean hold over events is none either; these are taken from the pairs of the same family.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,15 +20,7 @@ import msgspec
 
 from tidings.lab.experiment import Measured
 from tidings.lab.transport.network.rising_load import Intense, Layout, clients, interests, note_interests, play
-from tidings.lab.transport.ordering.orderers import (
-    UNORDERED,
-    Orderer,
-    Pair,
-    RecordedSubstrate,
-    compare,
-    judge,
-    unordered,
-)
+from tidings.lab.transport.ordering.orderers import Delivered, Orderer, RecordedSubstrate, compare
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
 from tidings.lab.transport.substrate import SubstrateParams
 from tidings.model.identity import NodeId
@@ -45,10 +39,13 @@ GRADES = 20
 BUSIEST = 0.1
 """The intense pairs are those with at least so much of the events of the busiest; slow ones have a hundredth."""
 
+METRICS = ("fifo_violations", "extra_delay_mean", "extra_delay_p50", "extra_delay_p90", "extra_delay_max")
+
 STEPS = 40
 """Extra delays over pairs are drawn as so many quantiles."""
 
-PAIR = "orderer STRING, publisher STRING, arrived BIGINT, violations BIGINT, latch DOUBLE, held DOUBLE"
+ORDERED_BY = "orderer "
+"""Names of the nodes that stand for orderers begin with it."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -66,15 +63,15 @@ def play_and_compare(
     note_interests(trace, wanted)
     filters = {client: interest.text() for client, interest in wanted.items()}
     params = SubstrateParams(slowdown=slowdown)
-    network = RecordedSubstrate(seed, None, layout.topology, params, clients(layout), filters)
+    network = RecordedSubstrate(seed, trace, layout.topology, params, clients(layout), filters)
     play(network, seed, parameters["seconds"], streams, layout)
-    recording = network.recording
-    pairs = [pair for at in recording.arrived.values() for pair in at.values()]
-    violations = sum(judge(UNORDERED, "", unordered(pair)).violations for pair in pairs)
     followed = {client: parse(text) for client, text in filters.items() if is_followed(client, parameters["follow"])}
-    for subscriber, pair in compare(recording.only(followed), followed, orderers, slowdown):
-        note_pair(trace, subscriber, pair)
-    return {"delivered": sum(map(len, pairs)), "violations": violations}
+    for orderer, publisher, subscriber, deliveries in compare(
+        network.recording.only(followed), followed, orderers, slowdown
+    ):
+        for one in deliveries:
+            trace.write(delivery(orderer, publisher, subscriber, one))
+    return {"delivered": network.simulator.counters().delivered}
 
 
 def is_followed(client: NodeId, one_in: int) -> bool:
@@ -82,41 +79,62 @@ def is_followed(client: NodeId, one_in: int) -> bool:
     return int(client.rpartition(".c")[2]) % one_in == 0
 
 
-def note_pair(trace: Writer, subscriber: NodeId, pair: Pair) -> None:
-    trace.write(Record(time=0.0, node=subscriber, kind="note", message="pair", detail=encode(pair).decode()))
+def delivery(orderer: Orderer, publisher: NodeId, subscriber: NodeId, one: Delivered) -> Record:
+    said = {
+        "publisher": publisher,
+        "number": one.number,
+        "subscription": subscriber,
+        "latch": one.latch,
+        "hold": one.held,
+    }
+    detail = encode(said).decode()
+    return Record(time=one.at, node=f"{ORDERED_BY}{orderer.label}", kind="deliver", message="Event", detail=detail)
 
 
 # What is measured.
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as F
+    from tidings.spark.metrics.order import ORDER, extra_delay, fifo_violations, ordered_pairs
 
-    notes = traces.where("kind = 'note' AND message = 'pair'").withColumn("said", F.from_json("detail", PAIR))
-    measures = results.select("run", F.col("measures")["violations"].alias("in_all"))
-    return measured_by_run(results, notes.select("run", "said.*").join(measures, on="run", how="inner"), measure)
+    pairs = ordered_pairs(ORDER.rows(traces), None).selectExpr(
+        "run", "node", "arrived", "violations", "latch_us / 1e6 AS latch", "hold_us / 1e6 AS held"
+    )
+    metrics = ORDER.table([fifo_violations, extra_delay], traces, None, ["node"])
+    return measured_by_run(
+        results, pairs.join(metrics.select("run", "node", *METRICS), on=["run", "node"], how="inner"), measure
+    )
 
 
 def measure(columns: Columns) -> list[Figure]:
+    """Of one run: a row for each pair, and beside it the metrics of its node."""
     import numpy as np
 
-    slowdown, orderer = float(parameter_of(columns, "slowdown")), columns["orderer"]
-    violations, delays = columns["violations"], columns["latch"] / slowdown
-    before = violations[orderer == UNORDERED].sum()
-    made: list[Figure] = [("violations", "", float(columns["in_all"][0]) * slowdown)]
-    means, held = dict[str, float](), dict[str, float]()
-    for label in sorted(set(orderer) - {UNORDERED}):
-        of = orderer == label
-        events = columns["arrived"][of]
-        means[label] = float(delays[of].mean())
+    slowdown, follow = float(parameter_of(columns, "slowdown")), int(parameter_of(columns, "follow"))
+    nodes, first = np.unique(columns["node"], return_index=True)
+    at_node = {
+        str(node): {name: float(columns[name][place]) for name in METRICS}
+        for node, place in zip(nodes, first, strict=True)
+    }
+    unordered = {node: found["fifo_violations"] for node, found in at_node.items() if not node.startswith(ORDERED_BY)}
+    before = sum(count for node, count in unordered.items() if is_followed(node, follow))
+    made: list[Figure] = [("violations", "", sum(unordered.values()) * slowdown)]
+    busiest = columns["arrived"] >= BUSIEST * columns["arrived"].max()
+    left, means, held = dict[str, float](), dict[str, float](), dict[str, float]()
+    for node, found in at_node.items():
+        if node in unordered:
+            continue
+        label, of = node.removeprefix(ORDERED_BY), columns["node"] == node
+        events, delays = columns["arrived"][of], columns["latch"] / slowdown
+        left[label] = found["fifo_violations"] / before
+        means[label] = found["extra_delay_mean"] / slowdown
         held[label] = float((columns["held"][of] * events).sum() / events.sum() / slowdown)
-        busiest = columns["arrived"] >= BUSIEST * columns["arrived"].max()
         made += [
-            ("removed", label, 1 - violations[of].sum() / before),
+            ("removed", label, 1 - left[label]),
             ("extra delay", label, means[label]),
-            ("extra delay, median", label, float(np.median(delays[of]))),
-            ("extra delay, 90 %", label, float(np.quantile(delays[of], 0.9))),
-            ("extra delay, largest", label, float(delays[of].max())),
+            ("extra delay, median", label, found["extra_delay_p50"] / slowdown),
+            ("extra delay, 90 %", label, found["extra_delay_p90"] / slowdown),
+            ("extra delay, largest", label, found["extra_delay_max"] / slowdown),
             ("extra delay, busiest", label, float(delays[of & busiest].mean())),
             ("held", label, held[label]),
         ]
@@ -125,10 +143,10 @@ def measure(columns: Columns) -> list[Figure]:
     largest = {group: value for name, group, value in made if name == "extra delay, largest"}
     medians = {group: value for name, group, value in made if name == "extra delay, median"}
     made.append(("median against largest", "P-.05", medians["P-.05-25"] / largest["P-.05-0"]))
-    return made + ratios(columns, means, held)
+    return made + ratios(left, means, held)
 
 
-def ratios(columns: Columns, means: Mapping[str, float], held: Mapping[str, float]) -> list[Figure]:
+def ratios(left: Mapping[str, float], means: Mapping[str, float], held: Mapping[str, float]) -> list[Figure]:
     """Orderers compared with each other, run by run: who adds how much less delay."""
     made: list[Figure] = []
     for quantile in ("", " exact"):
@@ -136,11 +154,11 @@ def ratios(columns: Columns, means: Mapping[str, float], held: Mapping[str, floa
             names = {size: f"P-{violation}-{size}{quantile}" for size in (0, 5, 25)}
             if not all(name in means for name in names.values()):
                 continue
-            group = f"P-{violation}{quantile}"
+            group, shares = f"P-{violation}{quantile}", [left[name] for name in names.values()]
             made += [
                 ("25 against 5", group, means[names[25]] / means[names[5]]),
                 ("5 against none", group, means[names[5]] / means[names[0]]),
-                ("record changes", group, spread(columns, list(names.values()))),
+                ("record changes", group, max(shares) - min(shares)),
             ]
             for label in sorted(means):
                 if label.startswith("CST"):
@@ -150,13 +168,6 @@ def ratios(columns: Columns, means: Mapping[str, float], held: Mapping[str, floa
                         (f"held, 25 against {label}", group, held[names[25]] / held[label]),
                     ]
     return made
-
-
-def spread(columns: Columns, labels: Sequence[str]) -> float:
-    """By how much the shares of violations removed differ."""
-    counts = [columns["violations"][columns["orderer"] == label].sum() for label in labels]
-    before = columns["violations"][columns["orderer"] == UNORDERED].sum()
-    return float((max(counts) - min(counts)) / before)
 
 
 # How it is drawn.

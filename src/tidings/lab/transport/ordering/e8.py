@@ -95,6 +95,8 @@ def spans(traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
+    from tidings.lab.figures import union
+
     arrived = arrivals(traces)
     before = Window.partitionBy("run").orderBy("at", "number").rowsBetween(Window.unboundedPreceding, -1)
     late = arrived.withColumn("highest", F.max("number").over(before)).where("number < highest")
@@ -115,10 +117,7 @@ def spans(traces: "DataFrame") -> "DataFrame":
             for field in ("latch", "violation")
         ),
     ]
-    every = parts[0]
-    for part in parts[1:]:
-        every = every.union(part)
-    cut = every.withColumn("span", F.floor(F.col("at") / SPAN))
+    cut = union(parts).withColumn("span", F.floor(F.col("at") / SPAN))
     return cut.groupBy("run", "series", "span").agg(F.sum("value").alias("value"))
 
 

@@ -196,42 +196,11 @@ class Replay:
                 self.notes.append((now, effect))
 
 
-class Pair(msgspec.Struct, frozen=True):
-    """What came of one orderer for one publisher and one subscriber; spans in seconds, of the slowed-down run."""
-
-    orderer: str
-    publisher: NodeId
-    arrived: int
-    violations: int
-    """Events handed over after one with a higher number."""
-    latch: float
-    """Mean over all events of the time for which each was to be held: the extra delay."""
-    held: float
-
-
-def judge(orderer: str, publisher: NodeId, deliveries: Iterator[Delivered]) -> Pair:
-    arrived = violations = 0
-    highest, latches, holds = -1, 0.0, 0.0
-    for one in deliveries:
-        arrived += 1
-        violations += one.number < highest
-        highest = max(highest, one.number)
-        latches, holds = latches + one.latch, holds + one.held
-    return Pair(orderer, publisher, arrived, violations, latches / arrived, holds / arrived)
-
-
-UNORDERED = "none"
-
-
-def unordered(arrived: Sequence[tuple[float, int]]) -> Iterator[Delivered]:
-    """Without an orderer."""
-    return (Delivered(at, number, 0.0, 0.0) for at, number in arrived)
-
-
 def compare(
     recording: Recording, filters: Mapping[NodeId, Filter], orderers: Sequence[Orderer], slowdown: float
-) -> Iterator[tuple[NodeId, Pair]]:
-    """Every orderer for every pair; subscriber and what came of it. Publisher by publisher, since headers are large."""
+) -> Iterator[tuple[Orderer, NodeId, NodeId, Iterator[Delivered]]]:
+    """Every orderer for every pair of publisher and subscriber, with what it hands over; each is to be read before the
+    next. Publisher by publisher, since headers are large."""
     params = {orderer.label: orderer.stretched(slowdown) for orderer in orderers}
     replays: dict[tuple[str, NodeId], Replay] = {}
     for publisher, at_subscribers in recording.arrived.items():
@@ -247,7 +216,4 @@ def compare(
                 replay = replays.get(known)
                 if replay is None:
                     replay = replays[known] = Replay(params[orderer.label], filters[subscriber])
-                deliveries = replay.deliveries(publisher, headers[written], arrived)
-                yield subscriber, judge(orderer.label, publisher, deliveries)
-        for subscriber, arrived in at_subscribers.items():
-            yield subscriber, judge(UNORDERED, publisher, unordered(arrived))
+                yield orderer, publisher, subscriber, replay.deliveries(publisher, headers[written], arrived)

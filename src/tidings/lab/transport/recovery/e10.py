@@ -23,8 +23,8 @@ STEPS = 20
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import over_seeds
-    from tidings.lab.transport.recovery.misses import expected, group, interests, measured
+    from tidings.lab.figures import measured, over_seeds
+    from tidings.lab.transport.recovery.misses import expected, group, interests
 
     steps = [f"percentile(share, {step / STEPS}) AS share_{step}" for step in range(STEPS + 1)]
     pairs = (

@@ -30,8 +30,8 @@ FULL = way_of(10)
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    from tidings.lab.figures import over_seeds
-    from tidings.lab.transport.recovery.misses import between, by_variant, compared, expected, missed, ratio
+    from tidings.lab.figures import by_variant, over_seeds
+    from tidings.lab.transport.recovery.misses import between, compared, expected, missed, ratio
 
     table = missed(traces, between(expected(traces))).cache()
     against = {

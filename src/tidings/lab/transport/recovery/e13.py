@@ -24,8 +24,8 @@ COLUMNS = {
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import over_seeds, side_by_side
-    from tidings.lab.transport.recovery.misses import by_variant, measured, side
+    from tidings.lab.figures import by_variant, measured, over_seeds, side_by_side
+    from tidings.lab.transport.recovery.misses import side
     from tidings.spark.metrics.delivery import recovery_delay
     from tidings.spark.metrics.recovery import request_repair_delay
 

@@ -28,7 +28,7 @@ VARIANTS = (
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    from tidings.lab.transport.recovery.misses import by_variant
+    from tidings.lab.figures import by_variant
     from tidings.spark.metrics.recovery import recovery_traffic
 
     first = traces.where("kind = 'note' AND message = 'request' AND get_json_object(detail, '$.round') = '0'")

@@ -147,7 +147,8 @@ VARIANTS = (
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    from tidings.lab.transport.recovery.misses import by_variant, expected, missed
+    from tidings.lab.figures import by_variant
+    from tidings.lab.transport.recovery.misses import expected, missed
     from tidings.spark.metrics.delivery import deliveries
     from tidings.spark.metrics.order import fifo_violations
 

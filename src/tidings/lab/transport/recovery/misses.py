@@ -89,29 +89,11 @@ def missed(traces: "DataFrame", owed: "DataFrame", by: Sequence[str] = ()) -> "D
     return DELIVERY.table([delivery_ratio, false_negatives], traces, owed, by)
 
 
-def measured(results: "DataFrame", table: "DataFrame", *columns: str) -> "DataFrame":
-    """The runs, with these columns of a table by run as their measures."""
-    from pyspark.sql import functions as F
-
-    values = [part for name in columns for part in (F.lit(name), F.col(name).cast("double"))]
-    return results.drop("measures").join(table, on="run", how="inner").withColumn("measures", F.create_map(*values))
-
-
 def compared(results: "DataFrame", table: "DataFrame", *columns: str) -> "DataFrame":
     """The ways of recovery side by side, for each group and seed."""
-    from tidings.lab.figures import side_by_side
+    from tidings.lab.figures import measured, side_by_side
 
     return side_by_side(measured(results, table, *columns), group=group(), side=way())
-
-
-def by_variant(results: "DataFrame", table: "DataFrame", figures: dict[str, str]) -> "DataFrame":
-    """Columns of a table by run as figures, a group for each variant."""
-    from pyspark.sql import functions as F
-
-    from tidings.lab.figures import over_seeds
-
-    runs = measured(results, table, *figures.values()).withColumn("group", F.col("variant"))
-    return over_seeds(runs, {name: F.col("measures")[column] for name, column in figures.items()})
 
 
 def side(name: str, measure: str) -> "Column":
