@@ -1,16 +1,21 @@
 """TLS between nodes: both ends are known by their certificates, and plain TCP does not leave the machine unasked."""
 
 import asyncio
+import gc
+import socket
 import ssl
+import warnings
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.scenarios.sockets import BarePeer, heard, order, play, puppet_host, until
 from tidings.machine.effects import Connect, Send, Transport
 from tidings.machine.inputs import LinkDown, LinkUp, Received
-from tidings.net import HostError, Tls
+from tidings.net import Address, HostError, HostParams, Tls
 from tidings.net.tls import is_loopback
 from tidings.protocols.teaching.ping import Probe
 
@@ -145,6 +150,79 @@ def test_a_node_without_tls_and_one_with_do_not_connect(authority: Authority) ->
         ):
             await heard(a, LinkDown)
             assert a.links.up == b.links.up == {}
+
+    play(scenario())
+
+
+ENDLESS = HostParams(connect_timeout=1e4, handshake_timeout=1e4)
+"""Nothing ends because it took too long."""
+
+TURNS_MAX = 20
+"""Of the loop; a handshake takes about ten."""
+
+
+def test_a_host_that_stops_closes_the_handshakes_that_others_began_and_never_finish(authority: Authority) -> None:
+    async def scenario() -> None:
+        async with puppet_host("b", tls=authority.tls("b"), params=ENDLESS) as b:
+            calls = [await asyncio.open_connection(*b.address) for _ in range(3)]
+            calls[1][1].write(b"\x16\x03\x01")
+            # One of them is finished, so the others have been accepted as well.
+            async with puppet_host("a", Connect("b"), tls=authority.tls("a"), peers={"b": b.address}) as a:
+                await heard(a, LinkUp)
+        for reader, writer in calls:
+            assert await reader.read() == b""
+            writer.close()
+            await writer.wait_closed()
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("ending", ["caller first", "called first", "failure"])
+@pytest.mark.parametrize("is_answered", [True, False])
+@pytest.mark.parametrize("is_encrypted", [True, False])
+def test_a_call_that_is_cut_off_leaves_nothing_open_however_far_it_came(
+    authority: Authority, is_encrypted: bool, is_answered: bool, ending: str
+) -> None:
+    """Two hosts stop, or one and a peer that never says anything, each time one turn of the loop later."""
+    tls = {name: authority.tls(name) if is_encrypted else None for name in "ab"}
+    params = ENDLESS if is_answered else msgspec.structs.replace(ENDLESS, drain_timeout=0.01)
+
+    async def scenario(silent: Address, turns: int) -> None:
+        async with AsyncExitStack() as stack:
+            b = puppet_host("b", tls=tls["b"], params=params)
+            await b.start()
+            address = b.address if is_answered else silent
+            a = puppet_host("a", Connect("b"), tls=tls["a"], peers={"b": address}, params=params)
+            await a.start()
+            for host in (a, b) if ending == "called first" else (b, a):
+                stack.push_async_callback(host.stop)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if ending == "failure":
+                for host in (a, b):
+                    host.fail(RuntimeError("failed by a test"))
+
+    with socket.create_server(("127.0.0.1", 0)) as silent, warnings.catch_warnings(record=True) as leaks:
+        warnings.simplefilter("always", ResourceWarning)
+        for turns in range(TURNS_MAX):
+            play(scenario(silent.getsockname(), turns))
+        gc.collect()
+    assert [str(leak.message) for leak in leaks] == []
+
+
+def test_more_handshakes_than_the_bound_are_cut_off_at_once(authority: Authority) -> None:
+    async def scenario() -> None:
+        few = HostParams(strangers_max=3, handshake_timeout=1e4)
+        async with puppet_host("b", tls=authority.tls("b"), params=few) as b:
+            calls = [await asyncio.open_connection(*b.address) for _ in range(3)]
+            await until(lambda: len(b.links.upgrades) == 3)
+            reader, late = await asyncio.open_connection(*b.address)
+            assert await reader.read() == b""
+            assert len(b.links.upgrades) == 3
+            for writer in [late, *[writer for _, writer in calls]]:
+                writer.close()
+                await writer.wait_closed()
+            await until(lambda: not b.links.upgrades)
 
     play(scenario())
 

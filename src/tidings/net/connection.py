@@ -148,10 +148,11 @@ class Connection(asyncio.BufferedProtocol):
         return self.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self.stage is not Stage.ENDED and self.reader.problem is None:
-            self.arrived(bytes(self.buffer[:nbytes]))
+        self.arrived(bytes(self.buffer[:nbytes]))
 
     def arrived(self, data: bytes) -> None:
+        if self.stage is Stage.ENDED or self.reader.problem is not None:
+            return
         self.heard_at = self.clock()
         if self.is_questioned:
             self.is_questioned = False

@@ -180,6 +180,8 @@ class Host:
         try:
             if self.is_running:
                 await self.leave()
+            elif self.failure is not None:
+                await self.links.wait_until_gone()
         finally:
             if self.storage is not None:
                 storage, self.storage = self.storage, None

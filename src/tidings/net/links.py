@@ -27,12 +27,16 @@ from tidings.net.connection import HEARTBEAT, Cause, Connection, Stage
 from tidings.net.dialing import Dial
 from tidings.net.posting import Posting
 from tidings.net.tls import Address, Tls, why_not_this_peer
+from tidings.net.upgrade import TlsUpgrade
 from tidings.net.world import World
 from tidings.wire.frames import HEAD_BYTES
 from tidings.wire.handshake import EPOCH_MAX, Agreement, Hello, Refusal, agree, hello
 
 LINK = "link"
 """The capability that says: make a link of this stream."""
+
+ACCEPTING_TURNS = 2
+"""Of the loop, until a call that it has accepted is known to us: one to begin, one to be told."""
 
 
 class Links:
@@ -51,6 +55,8 @@ class Links:
         """Connections that wait until it is known whether the stream to the same peer still lives."""
         self.open: dict[Connection, None] = {}
         """All connections that have a transport, in whatever stage."""
+        self.upgrades: dict[TlsUpgrade, None] = {}
+        """Those whose TLS handshake is not finished."""
         self.callers: Counter[str] = Counter()
         """How many of them came from which address."""
         self.all_gone = asyncio.Event()
@@ -60,15 +66,7 @@ class Links:
     # Beginning and end.
 
     async def listen(self, listening: socket.socket) -> None:
-        tls = self.tls.server if self.tls else None
-        timeout = self.params.handshake_timeout if tls else None
-        self.server = await self.loop.create_server(
-            lambda: self.make_connection(None),
-            sock=listening,
-            ssl=tls,
-            ssl_handshake_timeout=timeout,
-            start_serving=False,
-        )
+        self.server = await self.loop.create_server(self.take_call, sock=listening, start_serving=False)
         # The machine has begun, and may have failed by now.
         if self.is_stopping:
             self.server.close()
@@ -80,9 +78,14 @@ class Links:
         self.close_doors()
         for connection in list(self.open):
             connection.end(Cause.STOPPED, f"node {self.world.node_id} stops")
+        await self.wait_until_gone()
+
+    async def wait_until_gone(self) -> None:
+        for _ in range(ACCEPTING_TURNS):
+            await asyncio.sleep(0)
         try:
             async with asyncio.timeout(self.params.drain_timeout):
-                while self.open:
+                while self.open or self.upgrades:
                     self.all_gone.clear()
                     await self.all_gone.wait()
         except TimeoutError:
@@ -99,9 +102,15 @@ class Links:
     def close_doors(self) -> None:
         self.is_stopping = True
         if self.server is not None:
-            self.server.close()
+            server, self.server = self.server, None
+            # A call that asyncio has accepted and not yet begun with would be left open by closing the server now.
+            for listening in server.sockets:
+                self.loop.remove_reader(listening.fileno())
+            self.loop.call_soon(server.close)
         for dial in self.dials.values():
             dial.stop()
+        for upgrade in list(self.upgrades):
+            upgrade.abort()
 
     def pause_reading(self) -> None:
         self.is_paused = True
@@ -165,12 +174,40 @@ class Links:
     # Calling.
 
     async def call(self, peer: NodeId, address: Address) -> Connection:
-        host, port = address
-        tls = self.tls.client if self.tls else None
-        _, connection = await self.loop.create_connection(
-            lambda: self.make_connection(peer), host, port, ssl=tls, server_hostname="" if tls else None
-        )
+        connection = self.make_connection(peer)
+        if self.tls is None:
+            await self.loop.create_connection(lambda: connection, *address)
+        else:
+            upgrade = TlsUpgrade(self.tls.client, self.params.connect_timeout, connection, self)
+            await self.loop.create_connection(lambda: upgrade, *address)
+            await upgrade.finish(self.loop)
         return connection
+
+    # Being called.
+
+    def take_call(self) -> asyncio.BaseProtocol:
+        connection = self.make_connection(None)
+        if self.tls is None:
+            return connection
+        return TlsUpgrade(self.tls.server, self.params.handshake_timeout, connection, self)
+
+    def upgrade_begun(self, upgrade: TlsUpgrade) -> None:
+        self.upgrades[upgrade] = None
+        is_called = upgrade.connection.calling is None
+        if self.is_stopping or (is_called and self.count_strangers() > self.params.strangers_max):
+            upgrade.abort()
+        elif is_called:
+            upgrade.task = self.loop.create_task(self.answer_upgrade(upgrade))
+
+    async def answer_upgrade(self, upgrade: TlsUpgrade) -> None:
+        try:
+            await upgrade.finish(self.loop)
+        except OSError as problem:
+            self.log.info("no TLS with a caller", reason=str(problem))
+
+    def upgrade_over(self, upgrade: TlsUpgrade) -> None:
+        self.upgrades.pop(upgrade, None)
+        self.tell_if_all_gone()
 
     def make_connection(self, calling: NodeId | None) -> Connection:
         return Connection(self.loop, self.world.clock, self.params, self, calling)
@@ -214,8 +251,11 @@ class Links:
             connection.greet(self.greeting(connection.calling))
         elif self.count_caller(connection) > self.params.address_connections_max:
             connection.end(Cause.TOO_MANY, "too many connections from your address; close some, or call another node")
-        elif sum(1 for it in self.open if it.stage in (Stage.GREETING, Stage.INTRODUCED)) > self.params.strangers_max:
+        elif self.count_strangers() > self.params.strangers_max:
             connection.end(Cause.TOO_MANY, "too many connections that are not yet streams; try later")
+
+    def count_strangers(self) -> int:
+        return len(self.upgrades) + sum(1 for it in self.open if it.stage in (Stage.GREETING, Stage.INTRODUCED))
 
     def count_caller(self, connection: Connection) -> int:
         """One more connection from there; how many there are."""
@@ -370,5 +410,8 @@ class Links:
         self.callers[connection.caller] -= 1
         if self.callers[connection.caller] <= 0:
             del self.callers[connection.caller]
-        if not self.open:
+        self.tell_if_all_gone()
+
+    def tell_if_all_gone(self) -> None:
+        if not self.open and not self.upgrades:
             self.all_gone.set()
