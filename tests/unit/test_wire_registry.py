@@ -129,7 +129,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (delivery.Taken(1, 3), "0405920103"),
     (
         client.Receipt("subscribe", 1, ("a",), 1, 2.5, "a = 1"),
-        "041096a97375627363726962650191a16101cb4004000000000000a561203d2031",
+        "041097a97375627363726962650191a16101cb4004000000000000a561203d2031a9696e7374616c6c6564",
     ),
     (delivery.Refusal("publish", 7, "no", False), "041194a77075626c69736807a26e6fc2"),
     (client.Accepted(7), "04129107"),

@@ -212,7 +212,9 @@ def receipt_text(client: Client, subscription: Subscription) -> str:
     more = receipt.brokers_count - len(receipt.brokers)
     brokers = ", ".join(receipt.brokers) + (f" and {more} more" if more > 0 else "")
     narrowed = f"; narrowed to what you may have: {receipt.filter}" if receipt.is_narrowed else ""
-    return f"{client.name} is subscribed at {brokers or client.broker} since {time_text(receipt.at)}{narrowed}"
+    promised = "; nothing is promised" if receipt.guarantee == "none" else ""
+    since = time_text(receipt.at)
+    return f"{client.name} is subscribed at {brokers or client.broker} since {since}{narrowed}{promised}"
 
 
 def time_text(at: float) -> str:

@@ -8,6 +8,8 @@ diagnosis computes that and compares it with what was told. For a link from n to
     hierarchical    ... only where m is the parent of n
     flooding        nothing is told, and nothing is missing
 
+Brokers that route by destination tell nothing along the way: each has to know every other one, and its way there.
+
 *Missing* is a subscription that no told filter covers: its events stop at m. *Too much* is a told filter that covers
 no such subscription: events go where nobody wants them. Covering and merging may tell fewer and wider filters than
 there are subscriptions, so filters are compared by what they match.
@@ -20,7 +22,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from tidings.diagnosis.network import Network
+from tidings.diagnosis.network import DESTINATIONS, Network
 from tidings.pubsub.rows import SubscriptionRow
 
 FLOODING, HIERARCHICAL, ADVERTISEMENT = "flooding", "hierarchical", "advertisement"
@@ -45,6 +47,7 @@ LINK_DOWN = "link down"
 ONE_SIDED = "one-sided link"
 NOT_SYNCHRONISED = "not synchronised"
 IN_PARTS = "network in parts"
+KINDS_DIFFER = "kinds of routing differ"
 LOOP = "loop"
 NOT_MIRRORED = "tables differ"
 MISSING = "missing"
@@ -62,12 +65,29 @@ def diagnose(network: Network) -> list[Finding]:
         text = "; ".join(", ".join(part) for part in parts)
         findings.append(Finding(IN_PARTS, "", "", f"these brokers do not reach each other: {text}", "link them"))
     for part in parts:
-        if not network.is_tree(part):
+        kinds = {name: network.brokers[name].broker.routing for name in part}
+        if len(set(kinds.values())) > 1:
+            text = "; ".join(f"{name} routes with {kind}" for name, kind in kinds.items())
+            findings.append(Finding(KINDS_DIFFER, part[0], "", text, "give all brokers the same routing.kind"))
+        elif kinds[part[0]] == DESTINATIONS:
+            findings += destinations(network, part)
+        elif not network.is_tree(part):
             text = f"the links over which {', '.join(part)} route form a loop"
             findings.append(Finding(LOOP, part[0], "", text, "wait for the overlay to settle; restart one of them"))
         else:
             findings += tables(network, part)
     return findings
+
+
+def destinations(network: Network, part: tuple[str, ...]) -> Iterator[Finding]:
+    """Where there are no tables along the way, every broker knows all others and the way to them."""
+    for near in part:
+        known = network.destinations(near)
+        for far in part:
+            if far != near and (far not in known or not known[far].hop):
+                text = f"{near} {'knows no way to' if far in known else 'does not know'} {far}"
+                advice = f"events of clients of {near} do not reach those of {far}; wait, then restart {far}"
+                yield Finding(MISSING, near, far, text, advice)
 
 
 def lasting(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:

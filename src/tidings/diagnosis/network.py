@@ -3,8 +3,9 @@
 `Reported` holds the tables of one broker; `Network` those of all that answered, and who did not. Everything here is
 pure: how the tables were fetched does not matter, so the same questions can be asked of a simulated network.
 
-Events travel over *neighbours*, the links that the overlay chose; these form a tree. Taking one link out of a tree cuts
-it in two sides, and nearly every question about tables is one about the sides of a link.
+Events travel over *neighbours*, the links that the overlay chose. Where brokers route with tables these form a tree.
+Taking one link out of a tree cuts it in two sides, and nearly every question about tables is one about the sides of a
+link. Where brokers route by destination (`DESTINATIONS`) any links will do.
 """
 
 from collections import deque
@@ -19,6 +20,7 @@ from tidings.pubsub.rows import (
     AdvertisementRow,
     BrokerRow,
     ClientRow,
+    DestinationRow,
     LinkRow,
     PublisherRow,
     QueueRow,
@@ -26,6 +28,9 @@ from tidings.pubsub.rows import (
     SubscriptionRow,
     TransportRow,
 )
+
+DESTINATIONS = "destinations"
+"""The kind of routing that has no tables along the way: every broker knows all others."""
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +42,7 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     subscriptions: tuple[SubscriptionRow, ...] = ()
     advertisements: tuple[AdvertisementRow, ...] = ()
     routes: tuple[RouteRow, ...] = ()
+    destinations: tuple[DestinationRow, ...] = ()
     transport: tuple[TransportRow, ...] = ()
     queues: tuple[QueueRow, ...] = ()
     publishers: tuple[PublisherRow, ...] = ()
@@ -140,6 +146,9 @@ class Network:
         while way[-1] != begin:
             way.append(before[way[-1]])
         return tuple(reversed(way))
+
+    def destinations(self, broker: str) -> dict[str, DestinationRow]:
+        return {row.broker: row for row in self.brokers[broker].destinations}
 
     def told_to(self, near: str, far: str) -> tuple[str, ...]:
         """The filters that `near` says it told `far`."""

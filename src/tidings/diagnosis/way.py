@@ -5,6 +5,9 @@ it, and then to the clients whose subscription matches. `trace_event` walks that
 reported, one hop at a time, and says at which link or constraint it ends. It asks about the tables as they are now: an
 event of yesterday may have met others.
 
+Brokers that route by destination look at an event only where it begins and where it ends; between them it follows the
+way that each broker knows to the subscriber's.
+
 Where it ends and the subscription matches, a table is wrong (or just being changed) and `tidings doctor` finds it too.
 """
 
@@ -13,7 +16,7 @@ from itertools import pairwise
 import msgspec
 
 from tidings.diagnosis.findings import FLOODING, HIERARCHICAL
-from tidings.diagnosis.network import Network
+from tidings.diagnosis.network import DESTINATIONS, Network
 from tidings.matching.explanation import Judgement, judge
 from tidings.model.event import Event
 from tidings.model.values import Value
@@ -105,11 +108,15 @@ def walk(
         steps.append(Step(broker, text, arrives))
         return Way(row.client, row.number, row.filter, tuple(steps), arrives, reason or text, refusals)
 
-    way = network.way(begin, owner)
+    is_directed = network.brokers[begin].broker.routing == DESTINATIONS
+    if is_directed and refusals and begin != owner:
+        text = f"is not sent to {owner}, or for nothing: predicates may let through what nobody there wants"
+        return end(begin, text, False, f"{row.client} does not want it: {'; '.join(refusals)}")
+    way = directed_way(network, begin, owner) if is_directed else network.way(begin, owner)
     if not way:
         return end(begin, f"there is no way from {begin} to {owner}: {broken_links(network, begin)}", False)
     for near, far in pairwise(way):
-        passing = passing_filter(network, event, near, far)
+        passing = f"{owner} is a destination" if is_directed else passing_filter(network, event, near, far)
         if not passing and refusals:
             text = f"goes no further: nothing that {far} told {near} matches it"
             return end(near, text, False, f"{row.client} does not want it: {'; '.join(refusals)}")
@@ -117,10 +124,23 @@ def walk(
             text = f"goes no further: {near} has no filter from {far} that matches it, though {row.client} wants it"
             return end(near, text, False)
         steps.append(Step(near, f"goes on to {far}: {passing}", True))
+    if way[-1] != owner:
+        return end(way[-1], f"goes no further: {way[-1]} knows no way to {owner}", False)
     if refusals:
         text = f"arrives, but {row.client} does not want it"
         return end(owner, text, False, f"{row.client} does not want it: {'; '.join(refusals)}")
     return end(owner, f"is passed to {row.client}{queue_text(network, owner, row)}", True)
+
+
+def directed_way(network: Network, begin: str, owner: str) -> tuple[str, ...]:
+    """From hop to hop as each broker says, as far as one is known."""
+    way = [begin]
+    while way[-1] != owner:
+        known = network.destinations(way[-1]).get(owner)
+        if known is None or known.hop not in network.brokers or known.hop in way:
+            break
+        way.append(known.hop)
+    return tuple(way)
 
 
 def passing_filter(network: Network, event: Event, near: str, far: str) -> str:

@@ -24,6 +24,9 @@ from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.rows import BrokerRow, Gauge, View
 
+NO_ROWS: Mapping[str, View] = {"routes": lambda _: (), "destinations": lambda _: ()}
+"""Tables that one kind of routing has and another has not."""
+
 
 class BrokerParams(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of the parts. What they share (`clock_offset`) is the same in all of them."""
@@ -53,12 +56,14 @@ class BrokerNode(Node):
         self.node_id, self.params = node_id, params
         self.access = Access(node_id, params.access, judge, rng, signatures, sign)
         self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing)
-        self.edge = Edge(node_id, params.delivery, self.routing, params.routing.engine)
+        self.edge = Edge(
+            node_id, params.delivery, self.routing, params.routing.engine, is_best_effort=self.routing.is_best_effort
+        )
         self.inspection = Inspection(
             lambda: self.row() if own is None else own(self.row()),
             configured=params.access.links,
             is_open=judge is open_judge,
-            views={**self.routing.views(), **self.edge.views(), **(views or {})},
+            views={**NO_ROWS, **self.routing.views(), **self.edge.views(), **(views or {})},
             is_synchronised=self.routing.is_synchronised,
             params=params.inspection,
         )

@@ -159,6 +159,9 @@ class Receipt(Message, frozen=True):
     filter: Annotated[str, Meta(max_length=FILTER_TEXT_BYTES_MAX)]
     """What was installed; narrower than what was asked for where the client's bound is narrower. Empty where there is
     no filter."""
+    guarantee: Guarantee = "installed"
+    """What is promised: of a subscription what was asked for. Otherwise "installed" where all whom it concerns have
+    carried it out, and "none" in a network that is best effort, where that is known only of the brokers named."""
 
 
 class Accepted(Message, frozen=True):

@@ -28,7 +28,7 @@ from tidings.model.values import Value
 from tidings.net.waiting import Waiters
 from tidings.protocols.transport.carrier import Carried, Modes, OpenCarried
 from tidings.protocols.transport.signals import Quality, Way
-from tidings.pubsub.client import Arrived, Missed, OpenSubscription, Receipt
+from tidings.pubsub.client import Arrived, Guarantee, Missed, OpenSubscription, Receipt
 from tidings.pubsub.publications import event_of
 
 
@@ -73,11 +73,13 @@ class SubscriptionReceipt(msgspec.Struct, frozen=True):
     """Who installed it, as far as they are named."""
     brokers_count: int
     at: float
-    """Time of day at the broker: from here on nothing is missed."""
+    """Time of day at the broker: from here on the guarantee holds."""
     filter: str
     """What was installed."""
     is_narrowed: bool
     """Whether that is less than what was asked for, because the client may not have more."""
+    guarantee: Guarantee = "installed"
+    """What is promised; with "none" something may be missed at any time."""
 
 
 class SubscriptionCounts(msgspec.Struct):
@@ -139,8 +141,14 @@ class Subscription:
         return request if self.modes is None else OpenCarried(request, self.modes)
 
     def confirmed(self, receipt: Receipt, is_narrowed: bool) -> None:
-        brokers, brokers_count = receipt.brokers, receipt.brokers_count
-        self.receipt = SubscriptionReceipt(brokers, brokers_count, receipt.at, receipt.filter, is_narrowed)
+        self.receipt = SubscriptionReceipt(
+            brokers=receipt.brokers,
+            brokers_count=receipt.brokers_count,
+            at=receipt.at,
+            filter=receipt.filter,
+            is_narrowed=is_narrowed,
+            guarantee=receipt.guarantee,
+        )
 
     def arrived(self, chunk: Arrived) -> None:
         self.chunks.append(chunk)

@@ -71,7 +71,7 @@ from tidings.protocols.delivery.messages import (
     Unadvertise,
     Unsubscribe,
 )
-from tidings.pubsub.client import Kind, Receipt
+from tidings.pubsub.client import Guarantee, Kind, Receipt
 from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import (
     ClientDown,
@@ -89,6 +89,11 @@ NOT_A_CLIENT = "comes from a node that is no client of this broker"
 CLOSING = "this broker is shutting down; connect to another one"
 STARTING = "this broker is starting and has too much to do; connect again later"
 CLIENT_LEFT = "the client left before the answer"
+NO_PROMISE = (
+    "this network is best effort: it promises nothing, and keeps nothing that could be fetched later; subscribe with "
+    "the guarantee 'none' and the policy 'drop oldest', 'drop newest' or 'disconnect'"
+)
+NO_HISTORY = "this network is best effort: what is stored at one broker cannot be read at another; subscribe instead"
 
 
 class Close(msgspec.Struct, frozen=True):
@@ -101,15 +106,23 @@ class Closed(msgspec.Struct, frozen=True):
 
 class Edge:
     """`Edge("a", EdgeParams(), routes)`; `routes` knows the way to publishers. What is published and
-    read in great numbers is sifted by the compiled index where the engine is "fast", or None and there is one."""
+    read in great numbers is sifted by the compiled index where the engine is "fast", or None and there is one. Where
+    routing `is_best_effort` nothing can be promised, and whoever asks for a promise is refused."""
 
     messages: tuple[type, ...] = (
         *(Subscribe, Unsubscribe, Advertise, Unadvertise, Publish, Taken),
         *(Look, Fetch, Reference, History, LookFar, MarksFar, FetchFar, FetchedFar),
     )
 
-    def __init__(self, node_id: NodeId, params: EdgeParams, routes: Routes, engine: Engine | None = "plain") -> None:
-        self.node_id, self.params = node_id, params
+    def __init__(
+        self,
+        node_id: NodeId,
+        params: EdgeParams,
+        routes: Routes,
+        engine: Engine | None = "plain",
+        is_best_effort: bool = False,
+    ) -> None:
+        self.node_id, self.params, self.is_best_effort = node_id, params, is_best_effort
         self.clients: dict[NodeId, Client] = {}
         self.requests = Requests()
         self.publishers = Publishers(node_id, params, engine)
@@ -272,7 +285,12 @@ class Edge:
         return self.acceptance.publish(now, client, asked)
 
     def subscribe(self, now: float, client: Client, asked: Subscribe) -> list[Effect]:
-        return self.attempt(client, "subscribe", asked.number, lambda: self.subscriptions.subscribe(now, client, asked))
+        def carry_out() -> list[Effect]:
+            if self.is_best_effort and (asked.guarantee != "none" or asked.policy == "wait"):
+                raise BadRequest(NO_PROMISE)
+            return self.subscriptions.subscribe(now, client, asked)
+
+        return self.attempt(client, "subscribe", asked.number, carry_out)
 
     def advertise(self, now: float, client: Client, asked: Advertise) -> list[Effect]:
         effects = self.attempt(client, "advertise", asked.number, lambda: self.acceptance.advertise(client, asked))
@@ -289,6 +307,8 @@ class Edge:
     def read(self, client: Client, asked: Look | Fetch, carry_out: Callable[[], list[Effect]]) -> list[Effect]:
         # Also while we are closing: nobody waits for readings, and whoever hears no answer asks the next broker.
         try:
+            if self.is_best_effort:
+                raise BadRequest(NO_HISTORY)
             return carry_out()
         except BadRequest as problem:
             return [Send(client.name, Refusal("read", asked.number, problem.reason, may_retry=False))]
@@ -303,7 +323,7 @@ class Edge:
 
     def nothing_to_end(self, now: float, client: Client, kind: Kind, number: int) -> list[Effect]:
         """What is not there is ended already: a client that repeats its request gets its receipt."""
-        receipt = Receipt(kind, number, (self.node_id,), 1, now + self.params.clock_offset, "")
+        receipt = Receipt(kind, number, (self.node_id,), 1, now + self.params.clock_offset, "", self.promise)
         return [Send(client.name, receipt)]
 
     def settle(self, now: float, settled: Settled) -> list[Effect]:
@@ -315,15 +335,24 @@ class Edge:
         is_superseded = request.kind == "subscribe" and not self.subscriptions.is_current(subscription)
         if self.clients.get(client.name) is not client or is_superseded:
             return [Drop(settled, CLIENT_LEFT)]
+        if settled.problem and self.is_best_effort:
+            refusal = Refusal(request.kind, request.number, settled.problem[:TEXT_CHARS_MAX], may_retry=False)
+            return [Send(client.name, refusal)]
         if settled.problem:
             reason = f"the network did not carry it out: {settled.problem}; try again"[:TEXT_CHARS_MAX]
             return [Send(client.name, Refusal(request.kind, request.number, reason, may_retry=True))]
         at = now + self.params.clock_offset
         brokers = settled.brokers[:BROKERS_NAMED_MAX]
         count = max(settled.brokers_count, len(settled.brokers))
-        receipt = Receipt(request.kind, request.number, brokers, count, at, request.filter_text)
+        promise = self.promise if subscription is None else subscription.guarantee
+        receipt = Receipt(request.kind, request.number, brokers, count, at, request.filter_text, promise)
         effects: list[Effect] = [Send(client.name, receipt)]
         return effects if subscription is None else effects + self.subscriptions.settled(now, subscription, at)
+
+    @property
+    def promise(self) -> Guarantee:
+        """Of requests that name none themselves."""
+        return "none" if self.is_best_effort else "installed"
 
     # Timers, disk, the end.
 

@@ -74,7 +74,9 @@ TOO_MANY_NEIGHBOURS = "has as many neighbours as it can tell of already"
 NO_ROUTE = "there is no way to this broker now"
 TOO_MANY_HOPS = "passed too many brokers"
 BAD_HEAD = "its attributes cannot be read"
-NO_RECEIPTS = "this network is best effort: nobody can say whether it arrived"
+NO_RECEIPTS = (
+    "this network is best effort: it was sent on, and nobody can say whether it arrived; publish without a receipt"
+)
 
 
 class DestinationRouter:
@@ -111,7 +113,7 @@ class DestinationRouter:
         return None
 
     def views(self) -> dict[str, View]:
-        return {"destinations": lambda _: self.destination_rows(), "routes": lambda _: ()}
+        return {"destinations": lambda _: self.destination_rows()}
 
     def destination_rows(self) -> Iterator[DestinationRow]:
         hops = self.knowledge.topology.routes()
