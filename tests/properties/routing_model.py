@@ -10,6 +10,7 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
+from tidings.protocols.routing.repairs.choice import MakeRepair
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import Forward, Matched, Offer, Settled, SubscriptionKey, Unoffer, Unwant, Want
@@ -49,6 +50,7 @@ class RoutingModel:
         size: int,
         checks: bool = False,
         edges: list[Edge] | None = None,
+        make_repair: MakeRepair | None = None,
         **params: object,
     ) -> None:
         self.rng, self.strategy, self.reduction = rng, strategy, reduction
@@ -59,6 +61,7 @@ class RoutingModel:
             name: Router(
                 name,
                 RoutingParams(strategy, reduction, self.parents.get(name), engine="plain", **params),  # type: ignore[arg-type]
+                make_repair,
             )
             for name in self.names
         }

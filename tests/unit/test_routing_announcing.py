@@ -457,7 +457,7 @@ def test_a_replaced_link_is_a_lost_one() -> None:
     world = network([("a", "b")], strategy="subscription")
     want(world, "b", LARGE)
     world.rest()
-    world.tell("a", NeighbourReplaced("r1", "b", "a", "c"))
+    world.tell("a", NeighbourDown("b", 1, reconfiguration="r1"))
     assert not router(world, "a").links and not router(world, "a").tables.filters
     assert router(world, "a").handle(0.0, NeighbourReplaced("r1", "b", "a", "c")) == []
 

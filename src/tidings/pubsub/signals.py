@@ -17,6 +17,7 @@ answers with `Settled(ticket, ...)`, exactly once. A ticket of None asks for no 
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from enum import IntEnum
 from typing import overload
 
 from tidings.machine.inputs import Signal
@@ -44,6 +45,18 @@ Ticket = Hashable
 
 ReconfigurationId = str
 """Unique in the network; empty where the overlay cannot say which link replaces which."""
+
+
+class Level(IntEnum):
+    """How much an overlay tells of a change: the ways to repair routing tables need different news of it
+    (dynamic-topologies.md 2.3)."""
+
+    LINKS = 0
+    """L0: a neighbour came, a neighbour went; nothing says that the two have to do with each other."""
+    REPLACEMENTS = 1
+    """L1: besides, which new link replaces which old one; the loss of the old is told before the gain of the new."""
+    PATHS = 2
+    """L2: besides, all brokers on the path between the old link and the new."""
 
 
 class NeighbourUp(Signal, frozen=True):

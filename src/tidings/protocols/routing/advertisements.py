@@ -15,10 +15,10 @@ from tidings.protocols.routing.reductions import tellable
 from tidings.protocols.routing.requests import Request
 from tidings.protocols.routing.state import BAD_FILTER, TABLE_FULL, State
 from tidings.protocols.routing.subscriptions import Subscriptions
-from tidings.protocols.routing.tables import Hop, Offered, Way
+from tidings.protocols.routing.tables import LiveHop, Offered, Way
 from tidings.pubsub.signals import AdvertisementId, Forgotten, Known, Offer, Unoffer
 
-Chosen = tuple[Hop, Offered] | None
+Chosen = tuple[LiveHop, Offered] | None
 NO_WAY: Way = ("", 0)
 
 

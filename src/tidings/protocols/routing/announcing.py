@@ -15,7 +15,7 @@ publishers. If it is still under way, its acknowledgement is waited for; if it i
 again by telling the same filter again. (G-41 and G-42, and with them the publisher who came in between.)
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tidings.machine.effects import Effect, Send
 from tidings.machine.message import Message
@@ -31,7 +31,7 @@ from tidings.protocols.routing.messages import (
 from tidings.protocols.routing.reductions import Reduction
 from tidings.protocols.routing.requests import Announcement, Asker, Ledger, Request, Unanswered
 from tidings.protocols.routing.tables import Offered, Tables, Way
-from tidings.pubsub.signals import AdvertisementId
+from tidings.pubsub.signals import AdvertisementId, ReconfigurationId
 
 Numbers = list[int]
 """Numbers of what was told: whoever caused it may wait for them."""
@@ -40,9 +40,19 @@ Numbers = list[int]
 class Link:
     """A neighbour, from NeighbourUp to NeighbourDown."""
 
-    def __init__(self, neighbour: NodeId, epoch: int, life: int, tables: Tables, ledger: Ledger) -> None:
-        self.neighbour, self.epoch, self.life = neighbour, epoch, life
+    def __init__(
+        self,
+        neighbour: NodeId,
+        epoch: int,
+        reconfiguration: ReconfigurationId,
+        life: int,
+        tables: Tables,
+        ledger: Ledger,
+    ) -> None:
+        self.neighbour, self.epoch, self.reconfiguration, self.life = neighbour, epoch, reconfiguration, life
         self.tables, self.ledger = tables, ledger
+        self.holds_back: Callable[[str], bool] | None = None
+        """What a repair does not want told here yet."""
         self.life_heard = 0
         """The life at the other end; 0 until it is heard of."""
         self.is_heard = False

@@ -24,7 +24,7 @@ from tidings.protocols.routing.forwarding import Finder, Picks, Route
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.requests import Ledger, Request, Unanswered
 from tidings.protocols.routing.strategies import Strategy
-from tidings.protocols.routing.tables import Hop, Tables
+from tidings.protocols.routing.tables import LiveHop, Tables
 from tidings.pubsub.publications import BadPublication, Publications, cut, decode_head, pick
 from tidings.pubsub.signals import Matched, Ticket, Wants
 
@@ -96,7 +96,7 @@ class Carrier:
         if len(passed) > self.params.publishers_max:
             del passed[next(iter(passed))]
 
-    def carry(self, now: float, source: Hop, batch: Publications, request: Request | None) -> list[Effect]:
+    def carry(self, now: float, source: LiveHop, batch: Publications, request: Request | None) -> list[Effect]:
         if self.params.merge_share_max:
             self.remember(batch)
         effects: list[Effect] = []
@@ -112,7 +112,13 @@ class Carrier:
         return effects if request is None else effects + self.ledger.settle(request)
 
     def carry_whole(
-        self, now: float, source: Hop, batch: Publications, route: Route, request: Request | None, effects: list[Effect]
+        self,
+        now: float,
+        source: LiveHop,
+        batch: Publications,
+        route: Route,
+        request: Request | None,
+        effects: list[Effect],
     ) -> None:
         if route.links:
             self.pass_on(now, [(link, batch) for link in route.links], request, effects)
@@ -122,7 +128,7 @@ class Carrier:
             effects.append(Drop(batch, UNWANTED))
 
     def carry_places(
-        self, now: float, source: Hop, batch: Publications, request: Request | None, effects: list[Effect]
+        self, now: float, source: LiveHop, batch: Publications, request: Request | None, effects: list[Effect]
     ) -> None:
         """The same without routes."""
         links, keys = self.finder.find_places(batch.heads)
@@ -143,7 +149,7 @@ class Carrier:
     def carry_picks(
         self,
         now: float,
-        source: Hop,
+        source: LiveHop,
         picks: Picks,
         routes: list[Route],
         request: Request | None,

@@ -18,7 +18,7 @@ from typing import cast
 
 from tidings.matching.index.answers import Finding
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.tables import Hop, Tables
+from tidings.protocols.routing.tables import LiveHop, Tables
 from tidings.pubsub.publications import Publications, pick
 from tidings.pubsub.signals import SubscriptionKey
 
@@ -48,7 +48,7 @@ class Finder:
         self.tables, self.memo_max = tables, memo_max
         self.always: tuple[NodeId, ...] = ()
         """Neighbours that get every event."""
-        self.memos: dict[Hop, dict[bytes, Route]] = {}
+        self.memos: dict[LiveHop, dict[bytes, Route]] = {}
         self.size = self.asked = self.unremembered = 0
         self.routes: dict[tuple[tuple[NodeId, ...], Keys], Route] = {}
         self.bad = Route((), (), is_bad=True)
@@ -72,7 +72,7 @@ class Finder:
         links = nothing if len(local_index) and not len(link_index) else link_index.find_heads_links(heads)
         return links, keys
 
-    def find(self, source: Hop, heads: Sequence[bytes]) -> list[Route]:
+    def find(self, source: LiveHop, heads: Sequence[bytes]) -> list[Route]:
         self.asked += len(heads)
         memo = self.memos.get(source)
         if memo is None:
@@ -82,7 +82,7 @@ class Finder:
         except KeyError:
             return self.find_new(source, heads)
 
-    def find_new(self, source: Hop, heads: Sequence[bytes]) -> list[Route]:
+    def find_new(self, source: LiveHop, heads: Sequence[bytes]) -> list[Route]:
         memo = self.memos[source]
         new = [head for head in dict.fromkeys(heads) if head not in memo]
         if self.size + len(new) > self.memo_max:
@@ -97,13 +97,13 @@ class Finder:
         self.size += len(new)
         return list(map(memo.__getitem__, heads))
 
-    def routes_of(self, source: Hop, heads: Sequence[bytes]) -> list[Route]:
+    def routes_of(self, source: LiveHop, heads: Sequence[bytes]) -> list[Route]:
         """Without the memo."""
         if len(self.routes) > self.memo_max:
             self.routes.clear()
         return [self.route_of(source, *answer) for answer in zip(*self.match(heads), strict=True)]
 
-    def route_of(self, source: Hop, links: tuple[NodeId, ...] | None, keys: Keys | None) -> Route:
+    def route_of(self, source: LiveHop, links: tuple[NodeId, ...] | None, keys: Keys | None) -> Route:
         if links is None or keys is None:
             return self.bad
         if self.always:

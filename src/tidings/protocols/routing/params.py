@@ -10,6 +10,7 @@ from tidings.model.identity import NodeId
 
 StrategyName = Literal["flooding", "subscription", "hierarchical", "advertisement"]
 ReductionName = Literal["plain", "covering", "merging"]
+RepairName = Literal["strawman"]
 
 
 class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables"):
@@ -21,6 +22,9 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
 
     parent: NodeId | None = None
     """Hierarchical strategy: the neighbour towards the root; None at the root itself."""
+
+    repair: RepairName = "strawman"
+    """What a lost link means for the tables, see `repairs/`. The same in the whole network."""
 
     ack_timeout: float = 30.0
     """Seconds after which an unanswered change, or receipt of publications, counts as failed. Longer than an answer
@@ -48,6 +52,9 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     advertisements_max: int = 100_000
     """Advertisements that may come from one neighbour, or from all clients of this broker."""
 
+    ghosts_max: int = 1000
+    """Lost neighbours whose wishes a repair may remember; beyond it the oldest are settled at once."""
+
     unanswered_max: int = 1_000_000
     """Changes and receipts that one neighbour may leave unanswered; beyond it the oldest counts as failed. At least
     `filters_max`, since a new neighbour is told everything at once."""
@@ -64,7 +71,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             raise UsageError(f"merge_share_max: {self.merge_share_max} is for reduction 'merging' only; leave it 0")
         if self.parent is not None and self.strategy != "hierarchical":
             raise UsageError(f"parent: {self.parent!r} is for strategy 'hierarchical' only; leave it None")
-        for name in ("sample_max", "memo_max", "publishers_max", "filters_max", "advertisements_max"):
+        for name in ("sample_max", "memo_max", "publishers_max", "filters_max", "advertisements_max", "ghosts_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
         if self.merge_group_max < 2:

@@ -18,16 +18,18 @@ Acknowledgements. Each change is answered with `Installed` by the neighbour when
 has carried it out, with `NotInstalled` when that failed or took too long. A request of our own clients is answered by
 `Settled` in the same way. Publications that carry a receipt are answered with `Reached`. (`requests.py`)
 
-When links change. A lost neighbour is as if it had taken back everything (STRAWMAN, dynamic-topologies.md 3.3); a new
-one is told everything (`announcing.py`). When a publisher is reached on another way than before, everybody behind us
-hears of it by a new announcement of its advertisement, and `Known` tells delivery that something may have been lost.
+When links change. A new neighbour is told everything (`announcing.py`). What becomes of the wishes of a lost one is a
+matter of the repair (`repairs/`): by default it is as if it had taken back everything. When a publisher is reached on
+another way than before, everybody behind us hears of it by a new announcement of its advertisement, and `Known` tells
+delivery that something may have been lost.
 
 Twice is once. Publications are taken only from the neighbour on the way to their publisher, and only with numbers above
 the last that passed. So an event that comes round a ring while the tree changes is dropped, at the price of one number
 for each publisher. The order of a publisher's events is kept.
 
 Messages. `TablesBegun`, `SubscriptionAdded`, `SubscriptionRemoved`, `AdvertisementAdded`, `AdvertisementRemoved`,
-`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `Reached`, `NotReached`. Timer: "unanswered".
+`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `Reached`, `NotReached`; those of the repair, which alone may
+come from nodes that are no neighbours. Timers: "unanswered", and those of the repair.
 
 Guaranteed, on a tree with links that keep order: at rest every table is as if computed by one who sees everything; an
 event that is published when nothing is under way reaches everybody who wants it once, in the order of its publisher; an
@@ -59,9 +61,12 @@ from tidings.protocols.routing.messages import (
     TablesTold,
 )
 from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.repairs.choice import REPAIRS, MakeRepair
+from tidings.protocols.routing.repairs.repair import Repair
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
 from tidings.protocols.routing.subscriptions import Subscriptions
+from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.rows import Gauge, RouteRow, View
 from tidings.pubsub.signals import (
@@ -71,6 +76,7 @@ from tidings.pubsub.signals import (
     NeighbourReplaced,
     NeighbourUp,
     Offer,
+    ReconfigurationId,
     Unoffer,
     Unwant,
     Want,
@@ -98,13 +104,17 @@ class Router:
     )
     is_best_effort = False
 
-    def __init__(self, node_id: NodeId, params: RoutingParams | None = None) -> None:
+    def __init__(
+        self, node_id: NodeId, params: RoutingParams | None = None, make_repair: MakeRepair | None = None
+    ) -> None:
         self.node_id, self.params = node_id, params or RoutingParams()
         self.state = State(node_id, self.params)
         self.tables, self.ledger, self.links = self.state.tables, self.state.ledger, self.state.links
         self.carrier = self.state.carrier
         self.subscriptions = Subscriptions(self.state)
         self.advertisements = Advertisements(self.state, self.subscriptions)
+        self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
+        self.messages = (*Router.messages, *self.repair.messages)
         self.lives = 0
         self.on_input: dict[type, OnInput] = {
             Forward: lambda now, forward: self.carrier.forward(now, forward.batch, forward.ticket),
@@ -114,7 +124,7 @@ class Router:
             Unoffer: self.advertisements.unoffer,
             NeighbourUp: self.neighbour_up,
             NeighbourDown: self.neighbour_down,
-            NeighbourReplaced: self.neighbour_replaced,
+            NeighbourReplaced: self.repair.replaced,
         }
         self.on_message: dict[type, OnMessage] = {
             Publications: self.carrier.receive,
@@ -169,6 +179,8 @@ class Router:
         effects: list[Effect] = []
         for link in list(self.links.values()):
             effects += self.neighbour_down(now, NeighbourDown(link.neighbour, link.epoch))
+        for ghost in list(self.tables.ghosts):
+            self.subscriptions.release(now, ghost, effects)
         return effects
 
     def handle(self, now: float, input: Input) -> list[Effect]:
@@ -178,17 +190,19 @@ class Router:
         handler = self.on_input.get(kind)
         if handler is not None:
             return handler(now, input)
-        if kind is Fired and input.key == TIMER:
-            return self.ledger.expire(now)
+        if kind is Fired:
+            return self.ledger.expire(now) if input.key == TIMER else self.repair.fired(now, input.key)
         return []
 
     def received(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
+        handler = self.on_message.get(type(message))
+        if handler is None and type(message) in self.repair.messages:
+            return self.repair.receive(now, sender, message)
         link = self.links.get(sender)
         if link is None:
             return [Drop(message, NO_NEIGHBOUR)]
         if type(message) is TablesBegun:
             return self.tables_begun(now, link, message)
-        handler = self.on_message.get(type(message))
         if handler is None or not link.is_heard:
             return [Drop(message, NO_NEIGHBOUR)]
         return handler(now, link, message)
@@ -210,29 +224,26 @@ class Router:
         if up.neighbour in self.links:
             effects += self.neighbour_down(now, NeighbourDown(up.neighbour, up.epoch))
         self.lives += 1
-        link = self.links[up.neighbour] = Link(up.neighbour, up.epoch, self.lives, self.tables, self.ledger)
+        link = self.links[up.neighbour] = Link(
+            up.neighbour, up.epoch, up.reconfiguration, self.lives, self.tables, self.ledger
+        )
         self.tables.add_neighbour(up.neighbour)
-        return [*effects, link.begin()]
+        return [*effects, link.begin(), *self.repair.up(now, link)]
 
     def neighbour_down(self, now: float, down: NeighbourDown) -> list[Effect]:
         link = self.links.get(down.neighbour)
         if link is None or down.epoch < link.epoch:
             return []
-        effects = self.withdraw(now, link)
         del self.links[down.neighbour]
+        effects = self.lose(now, link, down.reconfiguration)
         self.tables.remove_neighbour(down.neighbour)
         return effects
 
-    def neighbour_replaced(self, now: float, replaced: NeighbourReplaced) -> list[Effect]:
-        """The simplest strategy makes nothing of where the new link is; its ends hear of it by NeighbourUp."""
-        link = self.links.get(replaced.lost)
-        return [] if link is None else self.neighbour_down(now, NeighbourDown(replaced.lost, link.epoch))
-
-    def withdraw(self, now: float, link: Link) -> list[Effect]:
-        """It is as if the neighbour had taken back everything, and as if it had never been told anything."""
+    def lose(self, now: float, link: Link, reconfiguration: ReconfigurationId) -> list[Effect]:
+        """It is as if the neighbour had never been told anything; what it wanted is the repair's affair."""
         link.close()
         effects = self.ledger.lose(link.neighbour)
-        self.subscriptions.withdraw(now, link.neighbour, effects)
+        self.repair.lost(now, Ghost(link.neighbour, reconfiguration or f"life {link.life}"), effects)
         self.advertisements.withdraw(now, link.neighbour, effects)
         self.state.tables_changed()
         return effects
@@ -241,14 +252,14 @@ class Router:
         effects: list[Effect] = []
         if begun.life != link.life_heard:
             if link.life_heard:
-                effects += self.withdraw(now, link)
+                effects += self.lose(now, link, "")
             link.open(begun.life, self.state.make_reduction())
             self.state.tables_changed()
             effects.append(link.begin())
             for advertisement in self.tables.offers:
                 self.advertisements.tell(now, link, advertisement, effects)
             self.subscriptions.reconcile_link(now, link, self.tables.filters, effects)
-            effects.append(Send(link.neighbour, TablesTold()))
+            effects += [Send(link.neighbour, TablesTold()), *self.repair.told(now, link)]
         if begun.answers == link.life:
             link.is_heard = True
         return effects
@@ -262,4 +273,5 @@ class Router:
         self.state.check()
         self.subscriptions.check()
         self.advertisements.check()
-        assert self.tables.texts.keys() == {None, *self.links}
+        self.repair.check()
+        assert self.tables.texts.keys() == {None, *self.links, *self.tables.ghosts}

@@ -2,7 +2,9 @@
 
 `reconcile` is the one rule: a neighbour stands to be told a filter as long as anybody but itself wants it and the
 strategy says that it concerns it. In the words of dynamic-topologies.md 3.2.2: p is in sent[m] just when
-subs(p) \\ {m} is not empty (INV-R1).
+subs(p) \\ {m} is not empty (INV-R1). Where a repair defers (`repairs/`) the two directions come apart: a ghost is no
+reason to tell a filter, and it is a reason to leave it told. So what is told lies between what is wanted and what is
+kept.
 """
 
 from collections.abc import Iterable
@@ -15,7 +17,7 @@ from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRe
 from tidings.protocols.routing.reductions import tellable
 from tidings.protocols.routing.requests import Request
 from tidings.protocols.routing.state import BAD_FILTER, TABLE_FULL, State
-from tidings.protocols.routing.tables import Hop
+from tidings.protocols.routing.tables import Ghost, LiveHop
 from tidings.pubsub.signals import Unwant, Want
 
 
@@ -81,8 +83,19 @@ class Subscriptions:
             self.tables.remove_wanted(neighbour, text)
         self.reconcile(now, texts, effects)
 
+    def defer(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
+        """The neighbour is lost, and whoever was told of its wishes is not told of that before `release`."""
+        self.tables.add_ghost(ghost)
+        while len(self.tables.ghosts) > self.state.params.ghosts_max:
+            self.release(now, next(iter(self.tables.ghosts)), effects)
+
+    def release(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
+        """Whatever the lost neighbour wanted and nobody else does is taken back now; nothing where that was done."""
+        if ghost in self.tables.ghosts:
+            self.reconcile(now, self.tables.remove_ghost(ghost), effects)
+
     def await_filter(
-        self, now: float, source: Hop, text: str, filter: Filter, request: Request, effects: list[Effect]
+        self, now: float, source: LiveHop, text: str, filter: Filter, request: Request, effects: list[Effect]
     ) -> list[Effect]:
         for link in self.links.values():
             if link.neighbour != source:
@@ -99,26 +112,37 @@ class Subscriptions:
         """The same for one neighbour; `is_offer_gone` if what was relevant there before may be no longer."""
         if link.reduction is None:
             return []
-        candidates, filters, concerns = link.reduction.candidates, self.tables.filters, self.state.strategy.concerns
+        candidates, concerns = link.reduction.candidates, self.state.strategy.concerns
+        filters, keeps = self.tables.filters, self.tables.keeps_beside
         added: dict[str, Filter] = {}
         removed: list[str] = []
         for text in texts:
-            is_wanted = self.tables.is_wanted_beside(text, link.neighbour)
             if text not in candidates:
-                if is_wanted and concerns(link.neighbour, text, filters[text]):
+                if self.is_due(link, text) and concerns(link.neighbour, text, filters[text]):
                     added[text] = filters[text]
-            elif not is_wanted or (is_offer_gone and not concerns(link.neighbour, text, filters[text])):
+            elif not keeps(text, link.neighbour) or (
+                is_offer_gone and not concerns(link.neighbour, text, filters[text])
+            ):
                 removed.append(text)
         return link.change_filters(now, added, removed, effects) if added or removed else []
 
+    def is_due(self, link: Link, text: str) -> bool:
+        """Does the neighbour have to be told this now, if it concerns it?"""
+        if not self.tables.wants_beside(text, link.neighbour):
+            return False
+        return link.holds_back is None or not link.holds_back(text)
+
     def check(self) -> None:
-        tables = self.tables
+        """INV-R1: told is what is wanted and, without ghosts, nothing else."""
         for link in self.links.values():
             if link.reduction is not None:
-                wanted = {
+                neighbour, told = link.neighbour, link.reduction.candidates.keys()
+                concerning = [
                     text
-                    for text, filter in tables.filters.items()
-                    if tables.is_wanted_beside(text, link.neighbour)
-                    and self.state.strategy.concerns(link.neighbour, text, filter)
-                }
-                assert wanted == link.reduction.candidates.keys(), "INV-R1: others than the wanted filters are told"
+                    for text, filter in self.tables.filters.items()
+                    if self.state.strategy.concerns(neighbour, text, filter)
+                ]
+                assert {text for text in concerning if self.is_due(link, text)} <= told, "INV-R1: too little is told"
+                kept = {text for text in concerning if self.tables.keeps_beside(text, neighbour)}
+                assert told <= kept, "INV-R1: others than the wanted filters are told"
+        assert len(self.tables.ghosts) <= self.state.params.ghosts_max

@@ -1,8 +1,10 @@
 """The two tables of a broker: who wants what, and who offers what.
 
 *Who wants what* (PRT, or SubTab). A pair of a hop and a filter: somebody behind that hop wants what the filter matches.
-A *hop* is a neighbour, or None for the clients of this broker. Neighbours tell filters without saying whose they are,
-so one pair stands for any number of subscribers. The clients' own subscriptions are kept by key beside them.
+A *hop* is a neighbour, None for the clients of this broker, or a *ghost*: a neighbour that was lost and whose wishes
+are remembered for a while, because another link may be about to take its place (`repairs/`). Neighbours tell filters
+without saying whose they are, so one pair stands for any number of subscribers. The clients' own subscriptions are kept
+by key beside them.
 
 *Who offers what* (SRT). An advertisement and the hops from which it came. On a tree that is one hop; while the tree
 changes there may be two for a moment. The *chosen* one is our own client, or else the one that told first: the way back
@@ -20,10 +22,22 @@ from tidings.matching import Index, IndexParams
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.pubsub.publications import decode_head
-from tidings.pubsub.signals import AdvertisementId, SubscriptionKey
+from tidings.pubsub.signals import AdvertisementId, ReconfigurationId, SubscriptionKey
 
-Hop = NodeId | None
-"""A neighbour, or None for the clients of this broker."""
+
+class Ghost(NamedTuple):
+    """What is left of a neighbour whose loss is not settled yet."""
+
+    lost: NodeId
+    reconfiguration: ReconfigurationId
+    """The overlay's name for the change; made up here where it has none."""
+
+
+Hop = NodeId | Ghost | None
+"""A neighbour, one that was lost, or None for the clients of this broker."""
+
+LiveHop = NodeId | None
+"""Where something can come from: ways to publishers have no ghosts, a lost one is forgotten at once."""
 
 Way = tuple[NodeId, int]
 """Names one announcement of an advertisement: who began it, and his number for it. A broker that finds a new way to a
@@ -53,11 +67,13 @@ class Tables:
         self.filters: dict[str, Filter] = {}
         self.hops: dict[str, dict[Hop, None]] = {}
         self.texts: dict[Hop, dict[str, None]] = {None: {}}
+        self.ghosts: dict[Ghost, None] = {}
+        """Those that are lost, oldest first."""
         self.local: dict[SubscriptionKey, str] = {}
         self.local_counts: dict[str, int] = {}
-        self.offers: dict[AdvertisementId, dict[Hop, Offered]] = {}
-        self.offers_of: dict[Hop, dict[AdvertisementId, Offered]] = {None: {}}
-        self.offered: dict[Hop, dict[str, dict[AdvertisementId, Filter]]] = {None: {}}
+        self.offers: dict[AdvertisementId, dict[LiveHop, Offered]] = {}
+        self.offers_of: dict[LiveHop, dict[AdvertisementId, Offered]] = {None: {}}
+        self.offered: dict[LiveHop, dict[str, dict[AdvertisementId, Filter]]] = {None: {}}
         self.version = 0
         self.overlaps: dict[tuple[str, str], bool] = {}
 
@@ -80,6 +96,24 @@ class Tables:
         self.link_index.discard((neighbour, text))
         self.leave(neighbour, text)
         return True
+
+    def add_ghost(self, ghost: Ghost) -> None:
+        """Everything that the lost neighbour wants is the ghost's from now on; no event goes there any more."""
+        self.ghosts[ghost] = None
+        texts = self.texts.setdefault(ghost, {})
+        for text in list(self.texts[ghost.lost]):
+            if text not in texts:
+                self.enter(ghost, text, self.filters[text])
+            self.remove_wanted(ghost.lost, text)
+
+    def remove_ghost(self, ghost: Ghost) -> list[str]:
+        """What it wanted."""
+        del self.ghosts[ghost]
+        texts = list(self.texts[ghost])
+        for text in texts:
+            self.leave(ghost, text)
+        del self.texts[ghost]
+        return texts
 
     def add_local(self, key: SubscriptionKey, exact: Filter, text: str, filter: Filter) -> None:
         """`exact` is what the client gets; `filter` stands for it among neighbours and may be wider."""
@@ -114,15 +148,21 @@ class Tables:
         if not hops:
             del self.hops[text], self.filters[text]
 
-    def is_wanted_beside(self, text: str, neighbour: NodeId) -> bool:
-        """Does anybody but this neighbour want it?"""
+    def wants_beside(self, text: str, neighbour: NodeId) -> bool:
+        """Does anybody but this neighbour want it, so that it has to be told? Ghosts want nothing new."""
+        if not self.ghosts:
+            return self.keeps_beside(text, neighbour)
+        return any(hop != neighbour and not isinstance(hop, Ghost) for hop in self.hops.get(text, ()))
+
+    def keeps_beside(self, text: str, neighbour: NodeId) -> bool:
+        """Is there anybody but this neighbour for whom it stays told if it was? Ghosts count."""
         hops = self.hops.get(text)
         return hops is not None and (len(hops) > 1 or neighbour not in hops)
 
     # Who offers what.
 
     def add_offer(
-        self, hop: Hop, advertisement: AdvertisementId, publisher: str, text: str, filter: Filter, way: Way
+        self, hop: LiveHop, advertisement: AdvertisementId, publisher: str, text: str, filter: Filter, way: Way
     ) -> bool:
         """Whether anything of it is new."""
         before = self.offers_of[hop].get(advertisement)
@@ -138,7 +178,7 @@ class Tables:
         self.offers.setdefault(advertisement, {})[hop] = offered
         return True
 
-    def remove_offer(self, hop: Hop, advertisement: AdvertisementId) -> Offered | None:
+    def remove_offer(self, hop: LiveHop, advertisement: AdvertisementId) -> Offered | None:
         offered = self.offers_of[hop].pop(advertisement, None)
         if offered is not None:
             self.forget_offered(hop, advertisement, offered.text)
@@ -147,19 +187,19 @@ class Tables:
                 del self.offers[advertisement]
         return offered
 
-    def forget_offered(self, hop: Hop, advertisement: AdvertisementId, text: str) -> None:
+    def forget_offered(self, hop: LiveHop, advertisement: AdvertisementId, text: str) -> None:
         offered = self.offered[hop]
         del offered[text][advertisement]
         if not offered[text]:
             del offered[text]
 
-    def chosen(self, advertisement: AdvertisementId) -> tuple[Hop, Offered] | None:
+    def chosen(self, advertisement: AdvertisementId) -> tuple[LiveHop, Offered] | None:
         hops = self.offers.get(advertisement)
         if hops is None:
             return None
         return (None, hops[None]) if None in hops else next(iter(hops.items()))
 
-    def chosen_beside(self, advertisement: AdvertisementId, neighbour: NodeId) -> tuple[Hop, Offered] | None:
+    def chosen_beside(self, advertisement: AdvertisementId, neighbour: NodeId) -> tuple[LiveHop, Offered] | None:
         """Our own client, or the first to tell but for this neighbour."""
         hops = self.offers.get(advertisement)
         if hops is None:
@@ -168,13 +208,13 @@ class Tables:
             return None, hops[None]
         return next(((hop, offered) for hop, offered in hops.items() if hop != neighbour), None)
 
-    def offers_newer_than(self, hop: Hop, version: int) -> Iterator[Offered]:
+    def offers_newer_than(self, hop: LiveHop, version: int) -> Iterator[Offered]:
         for offered in reversed(self.offers_of[hop].values()):
             if offered.version <= version:
                 return
             yield offered
 
-    def is_offered(self, hop: Hop, text: str, filter: Filter) -> bool:
+    def is_offered(self, hop: LiveHop, text: str, filter: Filter) -> bool:
         """Does an advertisement of that hop overlap the filter?"""
         for offered, advertisements in self.offered[hop].items():
             if self.do_overlap(text, filter, offered, next(iter(advertisements.values()))):
@@ -201,7 +241,8 @@ class Tables:
             ((text, hop) for text, hops in self.hops.items() for hop in hops), key=repr
         ), "the two sides of who wants what differ"
         assert self.filters.keys() == self.hops.keys()
-        assert len(self.link_index) == sum(len(texts) for hop, texts in self.texts.items() if hop is not None)
+        assert len(self.link_index) == sum(len(texts) for hop, texts in self.texts.items() if isinstance(hop, str))
+        assert [hop for hop in self.texts if isinstance(hop, Ghost)] == list(self.ghosts)
         assert len(self.local_index) == len(self.local) and self.local_counts.keys() == self.texts[None].keys()
         for hop, offers in self.offers_of.items():
             assert all(self.offers[advertisement][hop] is offered for advertisement, offered in offers.items())

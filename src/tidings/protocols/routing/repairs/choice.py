@@ -1,0 +1,31 @@
+"""The repairs by name, and whether one fits an overlay."""
+
+from collections.abc import Callable
+
+from tidings.model.errors import UsageError
+from tidings.protocols.routing.params import RepairName
+from tidings.protocols.routing.repairs.repair import Repair
+from tidings.protocols.routing.repairs.strawman import Strawman
+from tidings.protocols.routing.subscriptions import Subscriptions
+from tidings.pubsub.signals import Level
+
+MakeRepair = Callable[[Subscriptions], Repair]
+
+REPAIRS: dict[RepairName, type[Strawman]] = {"strawman": Strawman}
+
+TELLS = {
+    Level.LINKS: "when neighbours come and go",
+    Level.REPLACEMENTS: "which new link replaces which old one",
+    Level.PATHS: "all brokers between an old link and the new one",
+}
+
+
+def check_level(repair: Repair, overlay: str, level: Level) -> None:
+    """UsageError where the repair needs to know what the overlay of that name and level cannot tell (D-7)."""
+    if repair.needs > level:
+        fitting = ", ".join(name for name, known in REPAIRS.items() if known.needs <= level)
+        raise UsageError(
+            f"routing.repair: {type(repair).__name__} needs level {repair.needs.name}, that is to know "
+            f"{TELLS[repair.needs]}; the overlay {overlay!r} has level {level.name} and tells only {TELLS[level]}. "
+            f"With it use one of: {fitting}"
+        )
