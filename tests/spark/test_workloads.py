@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from tidings import UsageError
+from tidings.cli.program import run
 from tidings.spark.workloads import frame, read, read_table, tables_of, write
 from tidings.spark.workloads.derived import (
     draw_seeds,
@@ -212,3 +213,15 @@ def test_every_drawn_workload_makes_a_frame_of_each_table(spark: SparkSession) -
             columns = frame(spark, make(name), table).columns
             assert ("key" in columns) == (table == "events"), name
             assert ({"subscription", "filter"} <= set(columns)) == (table == "subscriptions"), name
+
+
+def test_the_command_writes_tables_that_can_be_read(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = ["--set", "users=300", "--set", "publishers=5", "--set", "subscription_count=40"]
+    assert run(["workload", "write", "social", str(tmp_path / "w"), "--seed", "3", *settings, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["workload"]["users"] == 300
+    stored = read(spark, tmp_path / "w")
+    assert stored.workload == SocialGraph(seed=3, users=300, publishers=5, subscription_count=40)
+    assert sorted(stored.tables) == ["follows", "popularity", "publishers"]
+    assert stored.tables["publishers"].agg({"subscriptions": "sum"}).collect()[0][0] == 40

@@ -1,5 +1,6 @@
 """The laws of workloads: their parts, what is in their tables, and that parameters are checked."""
 
+import json
 from collections import Counter
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings import Event, UsageError, parse
+from tidings.cli.program import run
 from tidings.spark.workloads.tables import arrow, batch
 from tidings.workloads.attributes import Decimals, Flag, Ranks, Whole, Words, all_of, between, draw, equals, one_of
 from tidings.workloads.content import Content
@@ -419,3 +421,32 @@ def test_more_events_than_can_be_put_in_order_are_refused() -> None:
     workload = make("transport-e23", {"duration": 10_000.0})
     with pytest.raises(UsageError, match="40000000 events; up to 5000000 are put in order here"):
         next(workload.publications())
+
+
+def test_the_command_lists_and_shows_workloads(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["workload", "list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == list(WORKLOADS)
+    assert run(["workload", "show", "w-psdg", "--seed", "7", "--set", "brokers=10", "-n", "2", "--json"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    workload = make("w-psdg", {"seed": 7, "brokers": 10})
+    assert shown == [
+        {"table": name, **row} for name in workload.tables for row in islice(workload.table(name).rows(), 2)
+    ]
+    assert (
+        run(["workload", "show", "machines", "--table", "failures", "--set", "nodes=1", "--set", "outages=1e-9"]) == 0
+    )
+    assert capsys.readouterr().out.splitlines()[-2:] == ["failures", "node  down_at  up_at"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["show", "nothing"], "there is no workload 'nothing'"),
+        (["show", "content", "--table", "pairs"], "there is no table 'pairs' here"),
+        (["show", "content", "--set", "seed"], "write it as NAME=VALUE"),
+        (["show", "content", "--set", "match_rate=2"], "2.0 is no share"),
+    ],
+)
+def test_the_command_says_what_is_wrong(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["workload", *arguments]) == 2
+    assert problem in capsys.readouterr().err

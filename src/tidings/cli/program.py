@@ -33,6 +33,7 @@ from tidings.cli.subscribing import sub
 from tidings.cli.sweeping import sweep
 from tidings.cli.top import top
 from tidings.cli.traces import traces
+from tidings.cli.workloads import workloads
 
 app = typer.Typer(
     name="tidings",
@@ -51,6 +52,7 @@ simulations.command()(sweep)
 app.add_typer(simulations, name="sim")
 app.add_typer(traces, name="trace")
 app.add_typer(lab, name="lab")
+app.add_typer(workloads, name="workload")
 
 
 @app.command()
