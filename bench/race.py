@@ -17,10 +17,8 @@ from pathlib import Path
 
 import msgspec
 
-from tidings.sim.checkers import Checker, Invariants
 from tidings.sim.library.brokers import brokers
-from tidings.sim.scenario import Scenario, run_scenario
-from tidings.sim.topologies import Topology
+from tidings.sim.scenario import run_scenario
 
 ROUNDS, ROUNDS_QUICK = 1000, 50
 CRASHES = 5
@@ -60,21 +58,12 @@ def main() -> int:
 
 def race(rounds: int) -> Iterator[Line]:
     for (topology, nodes), latency, crashes, late in product(NETWORKS, LATENCIES, (0, CRASHES), (False, True)):
-        scenario = without_invariants(brokers(nodes, topology, rounds, latency, late=late, crashes=crashes))
-        result = run_scenario(scenario, seed=1, checking=False)
+        scenario = brokers(nodes, topology, rounds, latency, late=late, crashes=crashes)
+        result = run_scenario(scenario, seed=1, check="never", frames=False)
         what = f"{nodes} brokers, {latency * 1000:.0f} ms links, {rounds} rounds"
         what += (", advertised after the receipt" if late else "") + (", brokers crash" if crashes else "")
         found = f"{result.problem_count} lost or twice" + (f"; {len(result.faults)} crashes" if crashes else "")
         yield Line(what, found, result.passed)
-
-
-def without_invariants(scenario: Scenario) -> Scenario:
-    """Checking the state of every machine after every step takes most of the time, and tests do it."""
-
-    def checkers(topology: Topology) -> list[Checker]:
-        return [checker for checker in scenario.checkers(topology) if not isinstance(checker, Invariants)]
-
-    return msgspec.structs.replace(scenario, checkers=checkers)
 
 
 if __name__ == "__main__":

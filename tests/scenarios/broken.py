@@ -3,7 +3,7 @@
 from tidings.machine.effects import Effect, Transport
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
-from tidings.sim.drawing import FaultMix, draw_faults
+from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.ingredients import Publications, RoughNetwork
 from tidings.sim.library.gossip import what_gossip_promises
 from tidings.sim.node import Draws, Make

@@ -35,7 +35,7 @@ from tidings.sim.topologies.named import make_topology
 
 
 def assert_passes(scenario: Scenario, seed: int) -> None:
-    result = run_scenario(scenario, seed)
+    result = run_scenario(scenario, seed, check="every")
     assert result.passed, "\n".join([f"seed {seed}", *map(str, result.problems), *result.faults])
 
 

@@ -21,7 +21,7 @@ def assert_passed(result: Result, command: str) -> None:
 def test_a_built_in_scenario_passes_with_every_seed(name: str, examples: int) -> None:
     definition = built_in()[name]
     for seed in range(max(1, examples // SEEDS_PER_EXAMPLE)):
-        order = Order(scenario=name, seed=seed)
+        order = Order(scenario=name, seed=seed, check="every")
         try:
             assert_passed(fulfil(order, definition), order.command())
         except UsageError as absent:
@@ -35,8 +35,9 @@ def test_a_built_in_scenario_passes_with_every_seed(name: str, examples: int) ->
 def test_gossip_converges_on_every_topology(topology: str, transport: str, examples: int) -> None:
     scenario = gossip(nodes=9, topology=topology, transport=transport, loss=0.2)
     for seed in range(1000, 1000 + max(1, examples // (3 * SEEDS_PER_EXAMPLE))):
-        command = f"tidings sim run gossip --seed {seed} --set nodes=9 --set topology={topology}"
-        assert_passed(run_scenario(scenario, seed), f"{command} --set transport={transport} --set loss=0.2")
+        command = f"tidings sim run gossip --seed {seed} --set nodes=9 --set topology={topology} --check every"
+        result = run_scenario(scenario, seed, check="every")
+        assert_passed(result, f"{command} --set transport={transport} --set loss=0.2")
 
 
 @pytest.mark.parametrize("scenario", [gossip(), ping(), gossip_churn()], ids=lambda scenario: scenario.name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings.sim.enacting import downtimes
+from tidings.sim.fault_schedule import downtimes
 from tidings.sim.fault_text import parse_plan
 from tidings.sim.library.gossip import gossip_chaos, gossip_churn
 from tidings.sim.library.ping import ping

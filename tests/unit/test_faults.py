@@ -14,8 +14,8 @@ from tidings.machine.inputs import Fired, Input, Received, Saved
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Probe
 from tidings.sim.churn import FOR_EVER
-from tidings.sim.drawing import DRAWERS, FaultMix, draw_faults
-from tidings.sim.enacting import CUT_OFF, Disturbed, Downtime, Enactment, downtimes, first_starts
+from tidings.sim.fault_mix import DRAWERS, FaultMix, draw_faults
+from tidings.sim.fault_schedule import CUT_OFF, Disturbed, Downtime, FaultSchedule, downtimes, first_starts
 from tidings.sim.fault_text import parse_fault, parse_plan
 from tidings.sim.faults import (
     Clog,
@@ -29,10 +29,10 @@ from tidings.sim.faults import (
     SlowDisk,
     plan_of,
 )
+from tidings.sim.frames import REFUSED, STOPPED, CorruptibleFrames
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
-from tidings.sim.watching import REFUSED, STOPPED, Corruption, watched
 
 NODES = [f"n{place}" for place in range(8)]
 EVERYTHING = FaultMix(
@@ -185,9 +185,8 @@ class Diary:
 def run(faults: str, until: float = 10.5, transport: Transport = Transport.DATAGRAM) -> Simulator:
     """Two nodes, a and b, that write to each other with a delay of 0.25."""
     plan = parse_plan(faults)
-    simulator = Simulator(1, Disturbed(Constant(0.25), plan), checking=True)
-    simulator.process_type = watched([], Corruption(plan, 1))
-    Enactment(simulator, plan).schedule()
+    simulator = Simulator(1, Disturbed(Constant(0.25), plan), checking=True, frames=CorruptibleFrames(plan, 1))
+    FaultSchedule(simulator, plan).schedule()
     starts = first_starts(plan)
     for node, peer in (("a", "b"), ("b", "a")):
 
@@ -292,8 +291,8 @@ def test_some_frames_are_corrupted_with_a_probability() -> None:
 
 @given(st.binary(min_size=1, max_size=40), st.integers(0, 1000))
 def test_damage_changes_at_least_one_bit(data: bytes, seed: int) -> None:
-    corruption = Corruption(parse_plan("0..1 corrupt a probability=1"), seed)
-    damaged = corruption.damage("a", data)
+    frames = CorruptibleFrames(parse_plan("0..1 corrupt a probability=1"), seed)
+    damaged = frames.damage("a", data)
     assert len(damaged) == len(data)
     assert damaged != data
 

@@ -20,7 +20,7 @@ FORGETS, ASKS_ONCE = defined(gossip_that_forgets), defined(gossip_that_asks_once
 
 
 def orders(name: str, count: int) -> Iterator[Order]:
-    return (Order(scenario=name, seed=seed) for seed in range(count))
+    return (Order(scenario=name, seed=seed, check="every") for seed in range(count))
 
 
 def test_a_hunt_finds_a_crash_that_causes_duplicates_and_leaves_only_the_crash() -> None:
@@ -64,11 +64,12 @@ def test_an_order_is_a_command() -> None:
         settings={"nodes": 4, "churn": True},
         duration=2.5,
         faults="1..2 crash n1",
-        checking=False,
+        check="every",
+        frames=False,
     )
     assert order.command() == (
         "tidings sim run gossip --seed 7 --set nodes=4 --set churn=true --duration 2.5 "
-        "--faults '1..2 crash n1' --no-checking"
+        "--faults '1..2 crash n1' --check every --no-frames"
     )
     assert Order(scenario="gossip", seed=7, faults="").command() == "tidings sim run gossip --seed 7 --faults ''"
 

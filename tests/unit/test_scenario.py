@@ -12,13 +12,12 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import GossipParams
 from tidings.pubsub.requests import Publish
-from tidings.sim.casting import cast
+from tidings.sim.cast import cast
 from tidings.sim.checkers import (
     CHECKERS,
     Arrival,
     Checker,
     Convergence,
-    Invariants,
     NoDuplicates,
     NothingFalse,
     Problem,
@@ -32,7 +31,7 @@ from tidings.sim.library import built_in, find
 from tidings.sim.library.gossip import gossip
 from tidings.sim.library.ping import ping
 from tidings.sim.network.latency import Constant
-from tidings.sim.node import Make, SimulatedNode
+from tidings.sim.node import Make
 from tidings.sim.scenario import Scenario, run_scenario
 from tidings.sim.scenario_file import define_file
 from tidings.sim.topologies import Topology, chain, ring
@@ -112,8 +111,12 @@ def test_a_node_that_forgot_may_deliver_again(crash: str, problems: int) -> None
     assert len(run_scenario(scenario, 0, parse_plan(crash)).problems) == problems
 
 
-def test_an_unsound_state_is_found_after_the_step() -> None:
-    assert problems_of(Invariants(), {"n0": ["unsound"]}) == ["the state is unsound"]
+def test_an_unsound_state_is_found_after_the_step_or_now_and_then_or_never() -> None:
+    unsound = scripted(NoDuplicates(), {"n0": ["unsound"]})
+    at_once, at_end, never = (run_scenario(unsound, 0, check=check) for check in ("every", "sometimes", "never"))
+    assert at_once.problems == [Problem("invariants", "the state is unsound", "n0", 1.0)]
+    assert at_end.problems == [Problem("invariants", "the state is unsound", "n0", 6.0)]
+    assert never.passed
 
 
 def test_what_did_not_arrive_is_found_at_the_end() -> None:
@@ -143,7 +146,7 @@ def test_wrong_suspicion_is_found() -> None:
     result = run_scenario(too_soon, 1, parse_plan("59.9.. crash n2"))
     assert {problem.text for problem in result.problems} == {"n2 is down, and judged wrongly"}
     assert result.problem_count == 3
-    assert isinstance(scenario.checkers(ring(4))[1], RightSuspicion)
+    assert isinstance(scenario.checkers(ring(4))[0], RightSuspicion)
 
 
 def test_an_exception_in_a_machine_is_a_problem_with_its_place() -> None:
@@ -162,22 +165,6 @@ def test_an_exception_in_a_machine_is_a_problem_with_its_place() -> None:
     assert "test_scenario.py, line" in problem.text
 
 
-def test_checkers_hear_of_steps_only_if_they_want_to() -> None:
-    class Counting(Checker):
-        watches_steps = True
-
-        def __init__(self) -> None:
-            self.steps = 0
-
-        def stepped(self, now: float, node: SimulatedNode) -> None:
-            self.steps += 1
-
-    counting = Counting()
-    scenario = msgspec.structs.replace(gossip(nodes=4), checkers=lambda made: [counting])
-    result = run_scenario(scenario, 3, FaultPlan())
-    assert counting.steps == result.counters.received + result.counters.fired + result.inputs
-
-
 def test_the_end_is_settling_after_the_last_fault() -> None:
     scenario = scripted(NoDuplicates(), {"n0": []})
     assert run_scenario(scenario, 0).ended_at == 6.0
@@ -191,15 +178,15 @@ def test_plans_that_do_not_fit_are_refused() -> None:
     scenario = gossip(nodes=4)
     with pytest.raises(UsageError, match="there is no node 'n4'; the nodes are n0 to n3"):
         run_scenario(scenario, 0, parse_plan("1..2 crash n4"))
-    with pytest.raises(UsageError, match="possible only with checking"):
-        run_scenario(scenario, 0, parse_plan("1..2 corrupt n1 probability=1"), checking=False)
+    with pytest.raises(UsageError, match="only where messages travel as frames"):
+        run_scenario(scenario, 0, parse_plan("1..2 corrupt n1 probability=1"), frames=False)
     with pytest.raises(UsageError, match="duration"):
         run_scenario(scenario, 0, duration=0)
 
 
-def test_checking_changes_nothing_of_what_happens() -> None:
-    with_checking, without = (run_scenario(gossip(nodes=6), 5, checking=checking) for checking in (True, False))
-    assert with_checking.counters == without.counters
+def test_frames_and_checks_change_nothing_of_what_happens() -> None:
+    plain = run_scenario(gossip(nodes=6), 5, check="never", frames=False)
+    assert run_scenario(gossip(nodes=6), 5, check="every", frames=True).counters == plain.counters
 
 
 def test_a_network_is_rough_until_it_is_calm() -> None:

@@ -445,10 +445,10 @@ def test_checking_mode_refuses_a_message_that_does_not_come_back_as_it_was() -> 
 
 
 def test_checking_mode_checks_the_state_of_machines_now_and_then() -> None:
-    world = World("a", checking=True, check_every=4)
-    for number in range(10):
+    world = World("a", checking=True)
+    for number in range(40):
         world.say(number, "a")
-    world.run(20.0)
+    world.run(50.0)
     assert world.puppet("a").checks == 2
     world.check()
     assert world.puppet("a").checks == 3

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -35,8 +35,14 @@ Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Another value for a setting; may be repeated.")
 ]
 Duration = Annotated[float | None, typer.Option(help="Simulated seconds in which things happen, before settling.")]
-Checking = Annotated[
-    bool, typer.Option("--checking/--no-checking", help="Send every message through its bytes; takes twice the time.")
+CheckOption = Annotated[
+    Literal["every", "sometimes", "never"],
+    typer.Option(
+        "--check", help="After which inputs the state of machines is checked. Every one may take most of the time."
+    ),
+]
+FramesOption = Annotated[
+    bool, typer.Option("--frames/--no-frames", help="Send every message through its bytes; takes twice the time.")
 ]
 
 
@@ -68,7 +74,8 @@ def run_command(
         str | None,
         typer.Option(help="Not the drawn faults but these: '2..5 crash n3; 4..9 pause n1'; '' for none."),
     ] = None,
-    checking: Checking = True,
+    check: CheckOption = "sometimes",
+    frames: FramesOption = True,
     trace: Annotated[Path | None, typer.Option(help="Write what happens to this file: .parquet or .jsonl.")] = None,
     json: Json = False,
 ) -> None:
@@ -87,7 +94,8 @@ def run_command(
         settings=read_settings(definition, set),
         duration=duration,
         faults=faults,
-        checking=checking,
+        check=check,
+        frames=frames,
     )
     result = fulfil(order, definition, trace)
     if json:
@@ -105,7 +113,8 @@ def hunt_command(
     first: Annotated[int, typer.Option("--from", help="The first of them.")] = 0,
     set: Sets = None,
     duration: Duration = None,
-    checking: Checking = True,
+    check: CheckOption = "every",
+    frames: FramesOption = True,
     all: Annotated[bool, typer.Option("--all", help="Go on after a failure.")] = False,
     json: Json = False,
 ) -> None:
@@ -120,7 +129,7 @@ def hunt_command(
     definition = find(name)
     settings = read_settings(definition, set)
     orders = [
-        Order(scenario=name, seed=seed, settings=settings, duration=duration, checking=checking)
+        Order(scenario=name, seed=seed, settings=settings, duration=duration, check=check, frames=frames)
         for seed in range(first, first + seeds)
     ]
     with progress_bar(len(orders)) as progress:

@@ -1,9 +1,9 @@
 """Checkers: what a run must not do, and what it must have done by its end.
 
 A checker is told what happens and judges it; machines know nothing of it. There are two sorts, and one object may be
-both. **Safety** is judged at each moment, whatever faults last: `delivered` and `stepped` raise `CheckFailed`, which
-ends the run at once, so that the trace ends with the mistake. **Liveness** is judged once, after all faults are over
-and the network had time to settle: `at_end` answers with everything that is missing.
+both. **Safety** is judged at each moment, whatever faults last: `delivered` raises `CheckFailed`, which ends the run at
+once, so that the trace ends with the mistake. **Liveness** is judged once, after all faults are over and the network
+had time to settle: `at_end` answers with everything that is missing.
 
 What a node remembers matters for both. A node that crashed *forgetting* may deliver an event again, and need not have
 what it delivered in an earlier life; so checkers keep what a node delivered by its *memory*, which is the machine
@@ -15,13 +15,15 @@ from typing import Any
 
 import msgspec
 
-from tidings.machine.inputs import Input
+from tidings.machine.effects import Deliver, Effect
+from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.machine import Machine
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.ping import PeerRecovered, PeerSuspected
 from tidings.pubsub.requests import Publish
 from tidings.sim.node import SimulatedNode
+from tidings.sim.observers import Observer
 from tidings.sim.simulator import Simulator
 from tidings.sim.topologies import Topology
 
@@ -54,8 +56,6 @@ class Checker:
     """Base of all: finds nothing. One object serves one run."""
 
     name = "checker"
-    watches_steps = False
-    """Whether `stepped` is to be called."""
 
     def requested(self, now: float, node: SimulatedNode, input: Input) -> None:
         """The application, or the world, gave this input to a node that is up; not called for messages and timers."""
@@ -63,15 +63,30 @@ class Checker:
     def delivered(self, now: float, node: SimulatedNode, item: Any) -> None:
         """The machine of a node hands this to its application."""
 
-    def stepped(self, now: float, node: SimulatedNode) -> None:
-        """A node took an input, and its effects are carried out."""
-
     def at_end(self, world: Simulator) -> list[Problem]:
         """What is missing."""
         return []
 
     def fail(self, now: float, node: NodeId, text: str) -> CheckFailed:
         return CheckFailed(Problem(self.name, text, node, now))
+
+
+class Judges(Observer):
+    """Tells checkers what applications ask for and what they get."""
+
+    def __init__(self, checkers: list[Checker]) -> None:
+        self.checkers = checkers
+
+    def on_input(self, now: float, node: SimulatedNode, input: Input) -> None:
+        if type(input) is not Received and type(input) is not Fired:
+            for checker in self.checkers:
+                checker.requested(now, node, input)
+
+    def on_effects(self, now: float, node: SimulatedNode, effects: list[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is Deliver:
+                for checker in self.checkers:
+                    checker.delivered(now, node, effect.item)
 
 
 class Memories:
@@ -119,20 +134,6 @@ class NoDuplicates(Checker):
             if item.key in memory:
                 raise self.fail(now, node.id, f"delivers {key_text(item.key)} a second time")
             memory[item.key] = None
-
-
-class Invariants(Checker):
-    """The state of a machine is sound after every input, and that of all machines at the end."""
-
-    name = "invariants"
-    watches_steps = True
-
-    def stepped(self, now: float, node: SimulatedNode) -> None:
-        if node.machine is not None:
-            try:
-                node.machine.check()
-            except AssertionError as problem:
-                raise self.fail(now, node.id, str(problem) or "check() of the machine failed") from problem
 
 
 class Convergence(Checker):
@@ -244,7 +245,6 @@ class RightSuspicion(Checker):
 CHECKERS: dict[str, Callable[[Topology], Checker]] = {
     "nothing_false": lambda topology: NothingFalse(),
     "no_duplicates": lambda topology: NoDuplicates(),
-    "invariants": lambda topology: Invariants(),
     "convergence": Convergence,
     "arrival": lambda topology: Arrival(),
     "right_suspicion": RightSuspicion,

@@ -68,7 +68,7 @@ class SimulatedNode:
     def arrive(self, now: float, received: Received) -> None:
         """A message arrives that was sent while the node was down."""
         if self.process is not None:
-            self.process.receive(now, received)
+            self.process.arrived(now, received)
         else:
             self.world.lose(now, received.sender, self.id, received.message, NODE_DOWN)
 
@@ -88,7 +88,7 @@ class SimulatedNode:
         """A new life."""
         if self.machine is None or not keep_state:
             self.machine = self.make(self.world.draws(self.id, self.lives))
-        self.process = self.world.process_type(self.world, self, self.machine)
+        self.process = Process(self.world, self, self.machine)
         self.world.arrivals[self.id] = self.process.arrived
         self.lives += 1
         self.process.start(now)

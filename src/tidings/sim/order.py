@@ -14,7 +14,7 @@ import msgspec
 from tidings.sim.definition import Definition, Setting
 from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import number_text
-from tidings.sim.scenario import Result, Scenario, run_scenario
+from tidings.sim.scenario import Check, Result, Scenario, run_scenario
 from tidings.trace.errors import TraceError
 from tidings.trace.gathering import Writer
 from tidings.trace.reading import read_trace
@@ -37,7 +37,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     faults: str | None = None
     """A plan as text; None is drawn from the seed."""
 
-    checking: bool = True
+    check: Check = "sometimes"
+    """How often the state of machines is checked."""
+
+    frames: bool = True
+    """Whether messages travel as bytes."""
 
     def command(self) -> str:
         words = ["tidings", "sim", "run", self.scenario, "--seed", str(self.seed)]
@@ -47,8 +51,10 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
             words += ["--duration", number_text(self.duration)]
         if self.faults is not None:
             words += ["--faults", self.faults]
-        if not self.checking:
-            words.append("--no-checking")
+        if self.check != "sometimes":
+            words += ["--check", self.check]
+        if not self.frames:
+            words.append("--no-frames")
         return shlex.join(words)
 
 
@@ -68,7 +74,7 @@ def fulfil(order: Order, definition: Definition, trace: Path | None = None, run:
 
 def run_ordered(order: Order, scenario: Scenario, trace: Writer | None) -> Result:
     plan = None if order.faults is None else parse_plan(order.faults)
-    return run_scenario(scenario, order.seed, plan, order.duration, order.checking, trace)
+    return run_scenario(scenario, order.seed, plan, order.duration, order.check, order.frames, trace)
 
 
 def write_order(order: Order, definition: Definition, trace: Writer) -> None:

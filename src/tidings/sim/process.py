@@ -6,8 +6,8 @@ entry finds nobody, and a node that starts again begins with nothing in the air 
 
 A message that was sent while the node was down, and arrives after it came up, is delivered: it was sent to the node.
 
-This is the innermost loop of every simulation, which is why hot paths are written out and what is only sometimes wanted
-(a trace, checks of every message) is in a subclass, `observing.py`.
+This is the innermost loop of every simulation, which is why hot paths are written out. What is only sometimes wanted (a
+trace, messages as bytes, checks) is behind `watch`, which is None where nobody watches.
 """
 
 from collections import deque
@@ -23,6 +23,7 @@ from tidings.machine.effects import (
     Disconnect,
     Drop,
     Effect,
+    Know,
     Load,
     Note,
     Save,
@@ -35,6 +36,7 @@ from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.clock import Clock
+from tidings.sim.frames import Damaged, DamagedInStream, why_lost
 from tidings.sim.network.rule import reason_of
 from tidings.sim.queue import Action
 from tidings.sim.streams import LINK_BROKEN, Link, Stream
@@ -80,6 +82,7 @@ class Process:
         "station",
         "streams",
         "timers",
+        "watch",
         "world",
     )
 
@@ -103,11 +106,13 @@ class Process:
         # Looked up once: each of these is used for every message.
         self.arrivals, self.push, self.measure = world.arrivals, world.push, world.measure
         self.fate, self.lose = world.network.fate, world.lose
-        self.arrived: Action = self.receive
+        self.watch = world.watch
+        self.arrived: Action = self.receive if world.frames is None else self.receive_frame
         self.fire_now: Action = self.fire
 
     def start(self, now: float) -> None:
-        self.carry_out(now, self.machine.start(now if self.clock is None else self.clock.read(now)))
+        effects = self.machine.start(now if self.clock is None else self.clock.read(now))
+        self.carry_out(now, effects if self.watch is None else self.show(now, effects))
 
     def receive(self, now: float, received: Received) -> None:
         """A message is here."""
@@ -118,6 +123,20 @@ class Process:
             self.step(now, received)
         else:
             self.queue_up(now, received)
+
+    def receive_frame(self, now: float, received: Received) -> None:
+        """The same where messages are bytes, which may be damaged. A stream that carried nonsense is closed."""
+        damaged, sender = received.message, received.sender
+        if not self.is_running or not isinstance(damaged, Damaged):
+            self.receive(now, received)
+            return
+        reason = why_lost(damaged)
+        self.lose(now, sender, self.id, damaged, reason)
+        if isinstance(damaged, DamagedInStream) and not self.world.break_link(sender, self.id, reason):
+            process = self.world.nodes[sender].process
+            stream = None if process is None else process.streams.get(self.id)
+            if stream is not None:
+                stream.reset()
 
     def receive_otherwise(self, now: float, received: Received) -> None:
         if self.is_dead:
@@ -132,10 +151,15 @@ class Process:
 
     def queue_up(self, now: float, received: Received) -> None:
         """A message waits for a worker, and is handled when that one is done with it."""
-        assert self.station is not None
-        done_at = self.station.admit(now)
+        station = self.station
+        assert station is not None
+        if station.exempt is not None and isinstance(received.message, station.exempt):
+            self.received += 1
+            self.step(now, received)
+            return
+        done_at = station.admit(now)
         if done_at is None:
-            self.lose(now, received.sender, self.id, received.message, self.station.FULL)
+            self.lose(now, received.sender, self.id, received.message, station.FULL)
         else:
             self.push(done_at, self.finish, received)
 
@@ -169,15 +193,31 @@ class Process:
             self.held.append((self.take, input))
 
     def step(self, now: float, input: Input) -> None:
-        clock = self.clock
+        clock, watch = self.clock, self.watch
+        if watch is not None:
+            if watch.frames is not None and type(input) is Received:
+                input = watch.frames.open(input)
+            for hear in watch.on_input:
+                hear(now, self.node, input)
         try:
             effects = self.machine.handle(now if clock is None else clock.read(now), input)
             if effects:
-                self.carry_out(now, effects)
+                self.carry_out(now, effects if watch is None else self.show(now, effects))
         except Exception as problem:
             # The trace of the call does not say which node it was.
             problem.add_note(f"in node {self.id!r} at {now!r}, handling {input!r:.300}")
             raise
+        if watch is not None:
+            for hear_step in watch.on_step:
+                hear_step(now, self.node)
+
+    def show(self, now: float, effects: list[Effect]) -> list[Effect]:
+        """What observers see before it happens; and what is to happen, which is the same or has bytes."""
+        watch = self.watch
+        assert watch is not None
+        for hear in watch.on_effects:
+            hear(now, self.node, effects)
+        return effects if watch.frames is None else watch.frames.seal_all(now, self.id, effects)
 
     def carry_out(self, now: float, effects: list[Effect]) -> None:
         for effect in effects:
@@ -300,7 +340,7 @@ class Process:
         given_up[drop.reason] = given_up.get(drop.reason, 0) + 1
 
     def ignore(self, now: float, effect: Effect) -> None:
-        """A note is for the trace, and a signal found nobody to hear it."""
+        """A note is for the trace, a name is enough to reach a node, and a signal found nobody to hear it."""
 
     def resume(self, now: float) -> None:
         self.is_running = True
@@ -332,6 +372,7 @@ PERFORM: dict[type, Callable[[Any, float, Any], None]] = {
     Save: Process.save,
     Load: Process.load,
     Drop: Process.drop,
+    Know: Process.ignore,
     Note: Process.ignore,
 }
 """How each other kind of effect is carried out; it grows by one entry for each type of signal in the program."""

@@ -8,31 +8,41 @@ run, so a scenario and a seed are a run.
     + settling           nothing more goes wrong; machines mend what was broken
     = end                liveness is judged; safety was, all the time
 
+How often the state of machines is checked (`Check`) is a choice of whoever runs a scenario, since it may take most of
+the time; and so is whether messages travel as bytes (`frames.py`).
+
 If a fault of a given plan lasts beyond the duration, settling begins when it is over. Faults that last for ever (nodes
 that stay down) are simply how the network is at the end.
 """
 
 import traceback
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.checkers import PROBLEMS_MAX, Checker, CheckFailed, Problem
-from tidings.sim.enacting import Disturbed, Enactment, first_starts
+from tidings.sim.checkers import PROBLEMS_MAX, Checker, CheckFailed, Judges, Problem
+from tidings.sim.fault_schedule import Disturbed, FaultSchedule, first_starts
 from tidings.sim.faults import Corrupt, FaultPlan
+from tidings.sim.frames import CorruptibleFrames
 from tidings.sim.ingredients import TimedInput
 from tidings.sim.network.rule import Rule, check_positive
 from tidings.sim.node import Make
+from tidings.sim.observers import CHECK_EVERY, InvariantBroken, Invariants, Observer
 from tidings.sim.simulator import Counters, Simulator
 from tidings.sim.topologies import Topology
-from tidings.sim.watching import Corruption, watched
 from tidings.trace.errors import TraceError
 from tidings.trace.gathering import Writer
 
-MACHINE = "machine"
-"""The name under which an exception out of a machine, or a state that its `check` refuses, is reported."""
+MACHINE, INVARIANTS = "machine", "invariants"
+"""The names under which an exception out of a machine, and a state that its `check` refuses, are reported."""
+
+Check = Literal["every", "sometimes", "never"]
+"""How often the state of a machine is checked: after every input that it takes, now and then, or not at all."""
+
+INPUTS_PER_CHECK: dict[Check, int] = {"every": 1, "sometimes": CHECK_EVERY}
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,11 +99,12 @@ def run_scenario(
     seed: int,
     plan: FaultPlan | None = None,
     duration: float | None = None,
-    checking: bool = True,
+    check: Check = "sometimes",
+    frames: bool = True,
     trace: Writer | None = None,
 ) -> Result:
     """One run. `plan` and `duration` take the place of the scenario's own; they are how a failure is made smaller."""
-    run = Run(scenario, seed, plan, duration, checking, trace)
+    run = Run(scenario, seed, plan, duration, check, frames, trace)
     problems = run.perform()
     return Result(
         scenario=scenario.name,
@@ -119,10 +130,11 @@ class Run:
         seed: int,
         plan: FaultPlan | None = None,
         duration: float | None = None,
-        checking: bool = True,
+        check: Check = "sometimes",
+        frames: bool = True,
         trace: Writer | None = None,
     ) -> None:
-        self.scenario, self.seed = scenario, seed
+        self.scenario, self.seed, self.check = scenario, seed, check
         self.duration = scenario.duration if duration is None else duration
         check_positive("duration", self.duration)
         self.topology = scenario.topology(seed)
@@ -130,14 +142,21 @@ class Run:
         self.roles = scenario.roles(self.topology)
         self.ends_at = max(self.duration, self.plan.over_at) + scenario.settling
         self.inputs = [each for each in scenario.workload(self.topology, seed) if each.at <= self.duration]
-        self.check(checking)
+        self.refuse_strangers(frames)
         self.checkers = scenario.checkers(self.topology)
-        network = Disturbed(scenario.network(self.topology, self.duration, seed), self.plan)
-        self.simulator = Simulator(seed, network, checking, trace)
-        self.simulator.process_type = watched(self.checkers, Corruption(self.plan, seed))
+        observers: list[Observer] = [Judges(self.checkers)]
+        if check in INPUTS_PER_CHECK:
+            observers.append(Invariants(INPUTS_PER_CHECK[check]))
+        self.simulator = Simulator(
+            seed,
+            Disturbed(scenario.network(self.topology, self.duration, seed), self.plan),
+            trace=trace,
+            observers=observers,
+            frames=CorruptibleFrames(self.plan, seed) if frames else None,
+        )
         self.populate()
 
-    def check(self, checking: bool) -> None:
+    def refuse_strangers(self, frames: bool) -> None:
         """Faults and inputs are for nodes that exist."""
         named = [(f"fault '{fault}'", node) for fault in self.plan.faults for node in fault.nodes]
         named += [(f"input at {each.at}", each.node) for each in self.inputs]
@@ -145,11 +164,11 @@ class Run:
             if node not in self.roles:
                 nodes = list(self.roles)
                 raise UsageError(f"{what}: there is no node {node!r}; the nodes are {nodes[0]} to {nodes[-1]}")
-        if not checking and any(isinstance(fault, Corrupt) for fault in self.plan.faults):
-            raise UsageError("corrupt frames are possible only with checking, which makes frames; leave it on")
+        if not frames and any(isinstance(fault, Corrupt) for fault in self.plan.faults):
+            raise UsageError("frames can be corrupted only where messages travel as frames; leave them on")
 
     def populate(self) -> None:
-        Enactment(self.simulator, self.plan).schedule()
+        FaultSchedule(self.simulator, self.plan).schedule()
         starts = first_starts(self.plan)
         for node, make in self.roles.items():
             # Who is down all the time is due after the end.
@@ -160,9 +179,12 @@ class Run:
     def perform(self) -> list[Problem]:
         try:
             self.simulator.run(self.ends_at)
-            self.simulator.check()
+            if self.check != "never":
+                self.simulator.check()
         except CheckFailed as failed:
             return [failed.problem]
+        except InvariantBroken as broken:
+            return [Problem(INVARIANTS, str(broken), broken.node, broken.time)]
         except TraceError:
             raise
         except Exception as problem:

@@ -40,10 +40,10 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.pubsub.requests import Publish
-from tidings.sim.casting import PARTS, cast
+from tidings.sim.cast import PARTS, cast
 from tidings.sim.checkers import CHECKERS
 from tidings.sim.definition import Definition, Setting, Settings
-from tidings.sim.drawing import FaultMix, draw_faults
+from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import FaultPlan, plan_of
 from tidings.sim.ingredients import Churn, Publications, RoughNetwork, TimedInput

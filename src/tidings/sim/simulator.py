@@ -13,10 +13,11 @@ whatever the hash seed or the version of Python. Adding a node changes nothing f
 What may be done to a node while the run goes on (crash, restart, pause, a clock that is off, a slow disk) is a method
 here or an attribute of `nodes[...]`; call it between two runs, or at a time inside one through `call_at`.
 
-In checking mode every message goes through its bytes, so that nodes share nothing but messages, and the state of each
-machine is checked now and then; `observing.py` tells what that finds. A run then takes two to three times as long. The
-size of a message is that of its bytes. Without checking it is taken only if the network needs it, and is otherwise
-given as 0, since encoding a message only to measure it would be a good part of its cost.
+Whoever wants to know what happens is an observer (`observers.py`); a trace is one. In checking mode every message goes
+through its bytes, so that nodes share nothing but messages (`frames.py` tells what that finds), and the state of each
+machine is checked now and then. A run then takes two to three times as long. The size of a message is that of its
+bytes. Without checking it is taken only if the network needs it, and is otherwise given as 0, since encoding a message
+only to measure it would be a good part of its cost.
 
 Every packet is accounted for: sent + duplicated = received + lost + in flight; a loss has a reason, and is counted.
 The garbage collector is off during a run, because a simulation creates millions of objects and no cycles.
@@ -24,7 +25,8 @@ The garbage collector is off during a run, because a simulation creates millions
 
 import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from heapq import heapify, heapreplace
 from typing import Any
 
 import msgspec
@@ -36,17 +38,16 @@ from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.clock import Clock
+from tidings.sim.frames import Frames, Sealed, measure, measure_sealed
 from tidings.sim.network.processing import Processing
 from tidings.sim.network.rule import Rule, reason_of
 from tidings.sim.node import Delivery, Draws, Make, SimulatedNode
-from tidings.sim.observing import ObservedProcess, Sealed, TracedProcess
+from tidings.sim.observers import CHECK_EVERY, Hooks, Invariants, Observer, WholeTrace, check_state
 from tidings.sim.process import NO_SUCH_NODE, Process
 from tidings.sim.queue import Action, Entry, LadderQueue, Queue
 from tidings.sim.streams import HANDSHAKE_BYTES, Links, Stream, pair_of
-from tidings.trace import recording
 from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
-from tidings.wire.registry import encode
 
 STALE_MAX = 10_000
 """Timers set and then replaced or cancelled that may wait in the queue before they are looked for and removed."""
@@ -70,14 +71,12 @@ class SimulatorParams(msgspec.Struct, frozen=True, kw_only=True):
     """Messages and injected inputs that wait for a paused node."""
     delivered_max: int = 1_000_000
     """Deliveries that are kept for each node; further ones are only counted."""
-    check_every: int = 16
-    """In checking mode, inputs of a machine from one check of its state to the next."""
 
     def __post_init__(self) -> None:
         for name in ("connect_timeout", "silence_timeout", "compute_delay", "save_delay", "jitter"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds from 0")
-        for name in ("held_max", "delivered_max", "check_every"):
+        for name in ("held_max", "delivered_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} is too small; give at least 1")
 
@@ -110,9 +109,12 @@ class Simulator:
         trace: Writer | None = None,
         params: SimulatorParams = SimulatorParams(),  # noqa: B008 - a frozen value
         queue: Queue | None = None,
+        observers: Sequence[Observer] = (),
+        frames: Frames | None = None,
     ) -> None:
-        """`queue` is for tests that compare the two; the fast one is the default."""
-        self.seed, self.network, self.checking, self.trace, self.params = seed, network, checking, trace, params
+        """`checking` is short for `frames` and `Invariants` now and then, `trace` for `WholeTrace`. `queue` is for
+        tests that compare the two; the fast one is the default."""
+        self.seed, self.network, self.params = seed, network, params
         network.begin(seed)
         self.queue: Queue = LadderQueue() if queue is None else queue
         self.nodes: dict[NodeId, SimulatedNode] = {}
@@ -123,15 +125,22 @@ class Simulator:
         self.given_up: dict[str, int] = {}
         self.duplicated = self.refused = 0
         self.stale, self.stale_max = 0, STALE_MAX
+        self.frames = Frames() if frames is None and checking else frames
         self.measure: Callable[[Any], int] | None = measure if network.needs_sizes else None
-        if checking:
+        if self.frames is not None:
             self.measure = measure_sealed
-        self.process_type: type[Process] = Process if trace is None else TracedProcess
+        self.observers = [*([] if trace is None else [WholeTrace(trace)]), *observers]
         if checking:
-            self.process_type = ObservedProcess
+            self.observers.append(Invariants(CHECK_EVERY))
+        self.hooks = Hooks(self.observers, self.frames)
+        self.watch = self.hooks if self.hooks.concern_processes() else None
+        """What processes have to call; None where nobody watches them."""
         self.jitter = params.jitter
         self.jitter_stream = random_stream(seed, "jitter")
         self.push: Callable[[float, Action, Any], None] = self.push_late if params.jitter else self.queue.push
+        self.periods = [(observer.period, place) for place, observer in enumerate(self.observers) if observer.period]
+        """When which observer is to be called next; a heap."""
+        heapify(self.periods)
 
     @property
     def now(self) -> float:
@@ -172,6 +181,11 @@ class Simulator:
         was_enabled = gc.isenabled()
         gc.disable()
         try:
+            while self.periods and self.periods[0][0] <= until and (until < math.inf or len(self.queue)):
+                at, place = self.periods[0]
+                self.queue.run(at)
+                self.observers[place].on_period(at, self)
+                heapreplace(self.periods, (at + self.observers[place].period, place))
             self.queue.run(until)
         finally:
             if was_enabled:
@@ -243,7 +257,7 @@ class Simulator:
         """Check the state of every machine that is up."""
         for node in self.nodes.values():
             if node.process is not None:
-                node.process.machine.check()
+                check_state(self.now, node)
 
     def node(self, id: NodeId) -> SimulatedNode:
         if id not in self.nodes:
@@ -281,13 +295,14 @@ class Simulator:
 
     def lose(self, now: float, sender: NodeId, to: NodeId, message: Any, reason: str) -> None:
         self.lost[reason] = self.lost.get(reason, 0) + 1
-        if self.trace is not None:
+        if self.hooks.on_loss:
             original = message.message if isinstance(message, Sealed) else message
-            self.trace.record(now, sender, recording.Lost(to, original, reason))
+            for hear in self.hooks.on_loss:
+                hear(now, sender, to, original, reason)
 
     def write(self, now: float, id: NodeId, kind: Any, **fields: Any) -> None:
-        if self.trace is not None:
-            self.trace.write(Record(time=now, node=id, kind=kind, **fields))
+        for hear in self.hooks.on_record:
+            hear(Record(time=now, node=id, kind=kind, **fields))
 
     def note_stale(self, count: int = 1) -> None:
         """A timer in the queue will do nothing. When there are many, they are removed, to have their memory back."""
@@ -296,14 +311,6 @@ class Simulator:
             self.queue.discard(is_stale)
             self.stale = 0
             self.stale_max = max(STALE_MAX, len(self.queue))
-
-
-def measure(message: Any) -> int:
-    return len(encode(message))
-
-
-def measure_sealed(sealed: Sealed) -> int:
-    return len(sealed.data)
 
 
 def is_stale(entry: Entry) -> bool:

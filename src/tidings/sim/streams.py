@@ -85,7 +85,7 @@ class Stream:
             self.world.lose(now, received.sender, self.to, received.message, NO_LISTENER)
             self.reset()
         elif receiver.is_running or not receiver.is_overfull():
-            receiver.receive(now, received)
+            receiver.arrived(now, received)
         else:
             self.world.lose(now, received.sender, self.to, received.message, STREAM_OVERFULL.reason)
             self.fail(now, STREAM_OVERFULL.reason, 0.0)

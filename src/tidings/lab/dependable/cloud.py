@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tidings.machine.effects import Send
+from tidings.machine.effects import Effect, Send
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
@@ -40,10 +40,8 @@ from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.client import Arrived, Begun, Confirmed, OpenAdvertisement, OpenSubscription, PublishBatch, Receipt
 from tidings.pubsub.publications import encode_head
 from tidings.sim.network.latency import Matrix
-from tidings.sim.network.rule import Rule
-from tidings.sim.node import Draws
-from tidings.sim.observing import TracedProcess
-from tidings.sim.process import Process
+from tidings.sim.node import Draws, SimulatedNode
+from tidings.sim.observers import Observer
 from tidings.sim.simulator import Simulator
 from tidings.trace.gathering import Writer
 
@@ -117,31 +115,15 @@ class Outcome(msgspec.Struct):
     """Messages that brokers sent, by kind."""
 
 
-class Counting:
-    """Part of a process that counts what brokers send."""
+class BrokerSends(Observer):
+    """Counts what brokers send, by kind."""
 
-    __slots__ = ()
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
 
-    def send(self, now: float, effect: Send) -> None:
-        world, id = self.world, self.id  # type: ignore[attr-defined]
-        if id in REGIONS:
-            world.sent_by_brokers[type(effect.message).__name__] += 1
-        super().send(now, effect)  # type: ignore[misc]
-
-
-class CountingProcess(Counting, Process):
-    __slots__ = ()
-
-
-class CountingTracedProcess(Counting, TracedProcess):
-    __slots__ = ()
-
-
-class CountingSimulator(Simulator):
-    def __init__(self, seed: int, network: Rule, trace: Writer | None) -> None:
-        super().__init__(seed, network, trace=trace)
-        self.sent_by_brokers: Counter[str] = Counter()
-        self.process_type = CountingProcess if trace is None else CountingTracedProcess
+    def on_effects(self, now: float, node: SimulatedNode, effects: list[Effect]) -> None:
+        if node.id in REGIONS:
+            self.counts.update(type(effect.message).__name__ for effect in effects if type(effect) is Send)
 
 
 class World:
@@ -152,7 +134,9 @@ class World:
         self.delays: dict[tuple[str, str], float] = {}
         for (one, other), milliseconds in ROUND_TRIPS_MS.items():
             self.delays[one, other] = self.delays[other, one] = milliseconds / 2000
-        self.simulator = CountingSimulator(setting.seed, Matrix(self.delays, CLIENT_LATENCY), trace)
+        self.sends = BrokerSends()
+        network = Matrix(self.delays, CLIENT_LATENCY)
+        self.simulator = Simulator(setting.seed, network, trace=trace, observers=[self.sends])
         self.subscribers: list[Joined] = []
         self.published: dict[tuple[str, int], tuple[float, bytes]] = {}
         self.counts: Counter[str] = Counter()
@@ -272,7 +256,7 @@ class World:
             published=self.published,
             ack_times=[until - begun for mine in spans for begun, until in mine],
             in_memory=[sum(begun <= at < until for begun, until in mine) for mine in spans for at in seconds],
-            sent=self.simulator.sent_by_brokers,
+            sent=self.sends.counts,
         )
 
     def unacknowledged(self) -> list[list[tuple[float, float]]]:

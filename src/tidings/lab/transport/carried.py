@@ -44,8 +44,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.lab.transport.substrate import DATAGRAM, PAYLOAD, Counter, Substrate, SubstrateParams
-from tidings.lab.transport.tracing import Local
+from tidings.lab.transport.substrate import DATAGRAM, PAYLOAD, Counter, Local, Substrate, SubstrateParams
 from tidings.machine.effects import Deliver, Effect, Send
 from tidings.machine.inputs import Input, Received
 from tidings.machine.machine import Machine

@@ -42,7 +42,6 @@ from typing import Any
 
 import msgspec
 
-from tidings.lab.transport.tracing import Ends, EndsTraced, Local
 from tidings.machine.effects import Deliver, Effect, Send, Transport
 from tidings.machine.inputs import Input, Received
 from tidings.machine.node import Node
@@ -66,6 +65,7 @@ from tidings.sim.network.processing import Processing
 from tidings.sim.network.rule import Fates, Rule, Wrapper
 from tidings.sim.network.wandering import Wandering
 from tidings.sim.node import Draws, Make
+from tidings.sim.observers import EndsTrace
 from tidings.sim.simulator import Simulator, SimulatorParams
 from tidings.sim.topologies.topology import Topology
 from tidings.trace.gathering import Writer
@@ -86,6 +86,11 @@ PAYLOAD = bytes(205)
 
 DATAGRAM = Transport.DATAGRAM
 AT_ONCE: Fates = (0.0,)
+
+
+class Local(msgspec.Struct, frozen=True):
+    """Base of what is said on one machine only, such as what a client wants of its broker. It has no form on the wire,
+    is never on a link and takes no worker: it is obeyed at once."""
 
 
 class SubstrateParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +120,7 @@ class SubstrateParams(msgspec.Struct, frozen=True, kw_only=True):
     def processing(self, factor: float = 1.0) -> Processing:
         """Of a broker that takes `factor` times as long as others."""
         mean = self.handling * self.slowdown * factor
-        return Processing(self.workers, mean, max(1, round(self.queue * self.workers / mean)))
+        return Processing(self.workers, mean, max(1, round(self.queue * self.workers / mean)), exempt=Local)
 
     def links(self, topology: Topology, seed: int) -> Bandwidth:
         wire: Rule = Wandering(self.delays(topology, seed), self.wander, WANDER_PERIOD)
@@ -262,8 +267,8 @@ class Substrate:
         self.topology, self.params = topology, params
         self.links = params.links(topology, seed)
         network = BetweenBrokers(self.links, topology.nodes)
-        self.simulator = Simulator(seed, network, trace=trace, params=SimulatorParams(delivered_max=1))
-        self.simulator.process_type = Ends if trace is None else EndsTraced
+        observers = () if trace is None else (EndsTrace(trace),)
+        self.simulator = Simulator(seed, network, params=SimulatorParams(delivered_max=1), observers=observers)
         self.simulator.measure = payload_bytes if params.counts_payload_only else encoded_bytes
         for (one, other), rate_bps in (rates_bps or {}).items():
             self.set_rate(one, other, rate_bps)

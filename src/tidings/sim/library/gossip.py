@@ -3,9 +3,9 @@
 from tidings.machine.effects import Transport
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.gossip import GossipParams
-from tidings.sim.casting import cast
-from tidings.sim.checkers import Checker, Convergence, Invariants, NoDuplicates, NothingFalse
-from tidings.sim.drawing import FaultMix, draw_faults
+from tidings.sim.cast import cast
+from tidings.sim.checkers import Checker, Convergence, NoDuplicates, NothingFalse
+from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan, plan_of
 from tidings.sim.ingredients import Churn, Publications, RoughNetwork, Span
 from tidings.sim.scenario import Scenario
@@ -109,4 +109,4 @@ TRANSPORTS = {transport.value: transport for transport in Transport}
 
 
 def what_gossip_promises(topology: Topology) -> list[Checker]:
-    return [Invariants(), NothingFalse(), NoDuplicates(), Convergence(topology)]
+    return [NothingFalse(), NoDuplicates(), Convergence(topology)]

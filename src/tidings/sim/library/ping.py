@@ -2,10 +2,10 @@
 
 from tidings.machine.effects import Transport
 from tidings.protocols.teaching.ping import PingParams
-from tidings.sim.casting import cast
-from tidings.sim.checkers import Invariants, RightSuspicion
+from tidings.sim.cast import cast
+from tidings.sim.checkers import RightSuspicion
 from tidings.sim.churn import mass_failure
-from tidings.sim.drawing import FaultMix, draw_faults
+from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan, crashes_of, plan_of
 from tidings.sim.ingredients import RoughNetwork
 from tidings.sim.scenario import Scenario
@@ -43,7 +43,7 @@ def ping(
         workload=lambda made, seed: [],
         network=network.rules,
         faults=faults,
-        checkers=lambda made: [Invariants(), RightSuspicion(made)],
+        checkers=lambda made: [RightSuspicion(made)],
         duration=60.0,
         settling=(misses + 3) * period,
     )

@@ -2,7 +2,7 @@
 
 from tidings.machine.effects import BROADCAST, Transport
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
-from tidings.sim.drawing import FaultMix, draw_faults
+from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.ingredients import Publications
 from tidings.sim.library.gossip import what_gossip_promises
 from tidings.sim.mobility import RandomWaypoint, WaypointParams

@@ -30,6 +30,8 @@ class Processing(msgspec.Struct, frozen=True):
     """Seconds that one message takes one worker, on average."""
     queue_max: int = 1000
     """Messages that may wait; one more is lost."""
+    exempt: type | None = None
+    """Messages of this type take no worker: they are handled at once."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -49,7 +51,8 @@ class Station:
     FULL = "processing queue is full"
 
     def __init__(self, processing: Processing, rng: Stream, jitter: float = 0.0) -> None:
-        self.mean, self.queue_max, self.rng, self.jitter = processing.mean, processing.queue_max, rng, jitter
+        self.mean, self.queue_max, self.exempt = processing.mean, processing.queue_max, processing.exempt
+        self.rng, self.jitter = rng, jitter
         self.free_at = [-math.inf] * processing.workers
         """When each worker will have done all that it was given; a heap."""
         heapify(self.free_at)

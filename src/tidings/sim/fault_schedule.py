@@ -97,8 +97,8 @@ def first_starts(plan: FaultPlan) -> dict[NodeId, float]:
     return {node: spans[0].end for node, spans in downtimes(plan).items() if spans[0].begin == 0}
 
 
-class Enactment:
-    """`Enactment(simulator, plan).schedule()`, before the first node is added."""
+class FaultSchedule:
+    """`FaultSchedule(simulator, plan).schedule()`, before the first node is added."""
 
     def __init__(self, simulator: Simulator, plan: FaultPlan) -> None:
         self.simulator, self.plan = simulator, plan
