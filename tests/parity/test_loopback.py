@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.parity.worlds import Draws, draws_of, host_of, round_trips, simulator_of, started
-from tests.scenarios.sockets import QUICK, heard, play, until
+from tests.scenarios.sockets import PATIENT, heard, play, until
 from tidings.machine.effects import BROADCAST, Transport
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
@@ -151,7 +151,7 @@ def test_two_protocols_over_two_transports_run_in_one_node_in_both_worlds() -> N
     simulator.run(until=1.0)
 
     async def scenario() -> dict[NodeId, list[object]]:
-        hosts = await started(host_of(5, name, make_both, params=QUICK) for name in names)
+        hosts = await started(host_of(5, name, make_both, params=PATIENT) for name in names)
         hosts["a"].inject(Publish(event))
         found: dict[NodeId, list[object]] = {name: [await heard(host, Event)] for name, host in hosts.items()}
         for host in hosts.values():

@@ -12,32 +12,44 @@ from random import SystemRandom
 from typing import Any, Literal
 
 import msgspec
+import pytest
 
-from tests.scenarios.sockets import QUICK, QUIET
+import tidings
+from tests.scenarios.sockets import PATIENT, QUIET, WAIT_MAX
+from tidings import NotReachable
 from tidings.model.identity import at
 from tidings.net import Address, Host, Tls
+from tidings.net.client.connecting import Connecting
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.judging import Judge, open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.routing.params import RoutingParams
 from tidings.wire import FrameReader, decode, frame
-
-WAIT_MAX = 60.0
-"""Seconds after which a test that waits has failed; far above what anything here takes."""
 
 ANYWHERE: Address = ("127.0.0.1", 0)
 
 
-def play_long(scenario: Coroutine[Any, Any, Any]) -> Any:
-    async def bounded() -> Any:
-        async with asyncio.timeout(WAIT_MAX):
-            return await scenario
+def connect(url: str, **options: Any) -> Connecting:
+    """As the client of an application, with all the time it needs unless `timeout` says otherwise."""
+    return tidings.connect(url, **{"timeout": WAIT_MAX, **options})
 
-    return asyncio.run(bounded())
+
+async def refusal(url: str, words: str, **options: Any) -> NotReachable:
+    """What a client says when it gives up, with these words: one that had too little time to hear of the reason tries
+    again, for longer."""
+    timeout = 0.1
+    while True:
+        with pytest.raises(NotReachable) as problem:
+            await connect(url, timeout=timeout, **options)
+        if words in str(problem.value):
+            return problem.value
+        timeout *= 2
 
 
 class Broker(Host):
-    """A broker on loopback; `node` can be looked at."""
+    """A broker on loopback; `node` can be looked at. The fast engine is compiled when it is first used, and answers
+    nobody meanwhile, so whoever wants it prepares it before."""
 
     def __init__(
         self,
@@ -47,16 +59,22 @@ class Broker(Host):
         storage: Path | None = None,
         judge: Judge = open_judge,
         tls: Tls | None = None,
+        engine: Literal["fast", "plain"] = "plain",
         **delivery: Any,
     ) -> None:
         offset = time.time() - time.monotonic()
         peers = {at(*address): address for address in links}
         params = BrokerParams(
-            access=AccessParams(links=tuple(peers), clock_offset=offset, retry_max=0.2),
-            delivery=EdgeParams(clock_offset=offset, is_durable=storage is not None, **delivery),
+            access=AccessParams(links=tuple(peers), clock_offset=offset, retry_max=0.2, attach_timeout=WAIT_MAX),
+            routing=RoutingParams(engine=engine, ack_timeout=WAIT_MAX),
+            delivery=EdgeParams(
+                clock_offset=offset, is_durable=storage is not None, **{"reading_timeout": WAIT_MAX, **delivery}
+            ),
         )
         self.node = BrokerNode(name, params, SystemRandom(), judge)
-        super().__init__(name, self.node, listen=listen, peers=peers, params=QUICK, storage=storage, tls=tls, log=QUIET)
+        super().__init__(
+            name, self.node, listen=listen, peers=peers, params=PATIENT, storage=storage, tls=tls, log=QUIET
+        )
 
     @property
     def url(self) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scenarios.sockets import QUICK, BarePeer, heard, order, play, puppet_host, until
+from tests.scenarios.sockets import PATIENT, BarePeer, heard, order, play, puppet_host, until
 from tidings.machine.effects import Connect, Disconnect, Send
 from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.model.errors import UsageError
@@ -110,7 +110,7 @@ def test_another_node_that_answers_there_later_goes_by_its_own_name() -> None:
 
 def test_a_host_that_listens_nowhere_cannot_be_called() -> None:
     async def scenario() -> None:
-        async with Host("a", puppet_host("x").machine, listen=None, params=QUICK) as host:
+        async with Host("a", puppet_host("x").machine, listen=None, params=PATIENT) as host:
             assert host.address == ("", 0)
             assert host.links.server is None
             with pytest.raises(OSError):

@@ -1,11 +1,10 @@
 """One address cannot take all connections of a node."""
 
-from tests.scenarios.sockets import BarePeer, play, puppet_host, until
-from tidings.net import HostParams
+from tests.scenarios.sockets import BarePeer, patient, play, puppet_host, until
 
 
 def test_more_connections_from_one_address_than_the_bound_are_turned_away() -> None:
-    few = HostParams(address_connections_max=2)
+    few = patient(address_connections_max=2)
 
     async def scenario() -> None:
         async with puppet_host("a", params=few) as a:

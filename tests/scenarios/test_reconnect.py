@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.client_world import Broker, Cut, Relay, play_long, url_of
-from tests.scenarios.sockets import until
-from tidings import Client, Subscription, connect
+from tests.scenarios.client_world import Broker, Cut, Relay, connect, url_of
+from tests.scenarios.sockets import play, until
+from tidings import Client, Subscription
 from tidings.net import Address
 
 EVENTS = 60
@@ -95,7 +95,7 @@ def test_a_connection_that_breaks_here_costs_nothing(cut: Cut) -> None:
             await until(lambda: not broker.node.edge.clients)
             assert not broker.node.edge.subscriptions.all
 
-    play_long(scenario())
+    play(scenario())
 
 
 @pytest.mark.parametrize("cut", STEPS, ids=str)
@@ -118,7 +118,7 @@ def test_a_broker_that_crashes_here_and_comes_back_with_its_data_costs_nothing(c
             await until(relay.has_cut.is_set)
         await broker.stop()
 
-    play_long(scenario())
+    play(scenario())
 
 
 @pytest.mark.parametrize("cut", STEPS, ids=str)
@@ -144,7 +144,7 @@ def test_a_client_that_dies_here_leaves_nothing_behind(cut: Cut) -> None:
             assert not edge.publishers.offered
             broker.node.check()
 
-    play_long(scenario())
+    play(scenario())
 
 
 class BrokerProcess:
@@ -198,7 +198,7 @@ def test_a_broker_process_that_is_killed_and_started_again_costs_nothing(
         await broker.kill()
 
     for cut in KILLED[: max(1, examples // 100)]:
-        play_long(scenario(cut))
+        play(scenario(cut))
 
 
 CLIENT_TO_BE_KILLED = """
@@ -236,7 +236,7 @@ def test_a_client_that_is_killed_leaves_nothing_behind() -> None:
             assert not edge.publishers.offered
             broker.node.check()
 
-    play_long(scenario())
+    play(scenario())
 
 
 def test_the_next_broker_of_the_list_takes_over() -> None:
@@ -257,7 +257,7 @@ def test_the_next_broker_of_the_list_takes_over() -> None:
                 assert received == [0, 1, 2]
                 await client.close()
 
-    play_long(scenario())
+    play(scenario())
 
 
 @pytest.mark.spec("S-99")
@@ -288,7 +288,7 @@ def test_a_thousand_races_between_a_receipt_and_a_publisher_elsewhere_lose_and_r
                 lanes = await asyncio.gather(*(race(subscriber, publisher, 250 * lane, 250) for lane in range(4)))
                 assert lanes == [(0, 0)] * 4
 
-    play_long(scenario())
+    play(scenario())
 
 
 def is_back(client: Client, connections: int) -> bool:
@@ -330,4 +330,4 @@ def test_a_subscriber_that_breaks_and_moves_again_and_again_gets_everything_once
                 await subscriber.close()
 
     for seed in range(max(1, examples // 60)):
-        play_long(scenario(seed))
+        play(scenario(seed))

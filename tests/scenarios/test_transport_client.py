@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.client_world import Broker, Relay, play_long, url_of
-from tests.scenarios.sockets import until
-from tidings import Delivered, Subscription, UsageError, connect, parse
+from tests.scenarios.client_world import Broker, Relay, connect, url_of
+from tests.scenarios.sockets import play, until
+from tidings import Delivered, Subscription, UsageError, parse
 from tidings.blocking import connect as connect_blocking
 from tidings.net.client.client import Client
 from tidings.net.client.metrics import make_client_registry
@@ -64,7 +64,7 @@ def test_events_arrive_in_order_and_bare_with_and_without_a_transport_at_the_rec
             await until(lambda: subscriptions[2].counts.foreign > 0)
             assert subscriptions[2].counts.waiting == 0
 
-    play_long(scenario())
+    play(scenario())
 
 
 def test_stored_events_are_read_bare_and_transport_messages_are_not_among_them() -> None:
@@ -89,7 +89,7 @@ def test_stored_events_are_read_bare_and_transport_messages_are_not_among_them()
             late = await plain.subscribe("x >= 0", since=0.0)
             assert values(await take(late, 20)) == list(range(20))
 
-    play_long(scenario())
+    play(scenario())
 
 
 @pytest.mark.spec("T-18")
@@ -112,7 +112,7 @@ def test_modes_that_cannot_be_are_refused_with_what_to_do() -> None:
             with pytest.raises(UsageError, match="ordered=True"):
                 unordered.set_modes(reliable=True)
 
-    play_long(scenario())
+    play(scenario())
 
 
 def test_a_loss_that_no_cache_repairs_comes_from_the_history_of_a_broker() -> None:
@@ -139,7 +139,7 @@ def test_a_loss_that_no_cache_repairs_comes_from_the_history_of_a_broker() -> No
             assert subscription.positions == {"pub": max(event.number for event in events)}
             receiver.machine.check()
 
-    play_long(scenario())
+    play(scenario())
 
 
 @pytest.mark.parametrize("policy", ["drop oldest", "drop newest"])
@@ -163,7 +163,7 @@ def test_a_long_run_of_losses_that_no_record_tells_of_is_made_good_as_well(polic
             assert in_time == sorted(in_time)
             receiver.machine.check()
 
-    play_long(scenario())
+    play(scenario())
 
 
 def test_a_loss_is_repaired_by_whoever_has_the_event() -> None:
@@ -185,7 +185,7 @@ def test_a_loss_is_repaired_by_whoever_has_the_event() -> None:
             await publish(publisher, range(10, 60))
             assert sorted(values(await take(subscription, 50))) == list(range(10, 60))
 
-    play_long(scenario())
+    play(scenario())
 
 
 @pytest.mark.spec("T-102")
@@ -208,7 +208,7 @@ def test_modes_change_while_events_flow() -> None:
             assert modes == [(False, False), (True, False), (False, True), (True, True)]
             assert subscription.modes is not None and subscription.modes.is_reliable and subscription.modes.is_paced
 
-    play_long(scenario())
+    play(scenario())
 
 
 def test_after_a_break_everything_goes_on_and_nothing_comes_twice() -> None:
@@ -229,7 +229,7 @@ def test_after_a_break_everything_goes_on_and_nothing_comes_twice() -> None:
             for client in (receiver, publisher):
                 client.machine.check()
 
-    play_long(scenario())
+    play(scenario())
 
 
 def test_a_receipt_comes_for_what_went_through_the_transport() -> None:
@@ -244,7 +244,7 @@ def test_a_receipt_comes_for_what_went_through_the_transport() -> None:
             assert len(await take(subscription, 20)) == 20
             assert publisher.machine.window.count == 0
 
-    play_long(scenario())
+    play(scenario())
 
 
 def bounded_judge(peer: str, role: str, credentials: bytes, now: float) -> Verdict | str:
@@ -267,7 +267,7 @@ def test_a_client_bound_to_less_keeps_order_and_says_what_is_off() -> None:
             await receiver.flush()
             assert values(await take(subscription, 1)) == [20]
 
-    play_long(scenario())
+    play(scenario())
 
 
 def test_a_full_flow_makes_publish_wait_and_try_publish_say_no() -> None:
@@ -292,7 +292,7 @@ def test_a_full_flow_makes_publish_wait_and_try_publish_say_no() -> None:
             events = await take(subscription, queued + 4)
             assert values(events)[-4:] == [1000, 1001, 1001, 1001]
 
-    play_long(scenario())
+    play(scenario())
 
 
 def test_the_state_of_transports_is_shown_by_the_broker_and_as_metrics() -> None:
@@ -323,7 +323,7 @@ def test_the_state_of_transports_is_shown_by_the_broker_and_as_metrics() -> None
                 await asyncio.sleep(0.01)
             assert "tidings_transport_lost_total" in found[0]
 
-    play_long(scenario())
+    play(scenario())
 
 
 def scraped(registry: Any) -> str:

@@ -11,7 +11,7 @@ pytest.importorskip("cryptography", reason="signatures come from cryptography, o
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.scenarios.sockets import QUICK, QUIET, play, until
+from tests.scenarios.sockets import PATIENT, QUIET, play, until
 from tidings.machine.effects import Send
 from tidings.machine.inputs import LinkUp, Received
 from tidings.machine.node import Node
@@ -132,12 +132,12 @@ def test_on_sockets_brokers_prove_their_keys_to_each_other_and_a_thief_of_a_toke
         params = AccessParams(links=links, credentials=tokens[name])
         access = Access(name, params, judge, SystemRandom(), signature_check, signer(keys[name]))
         overlay = SpanningTree(name, SpanningTreeParams())
-        return Host(name, Node({"access": access, "overlay": overlay}), params=QUICK, log=QUIET)
+        return Host(name, Node({"access": access, "overlay": overlay}), params=PATIENT, log=QUIET)
 
     def client(name: str, token: str, key: str) -> tuple[Host, Guest]:
         params = GuestParams(brokers=("b",), credentials=tokens[token])
         guest = Guest(name, params, SystemRandom(), signer(keys[key]))
-        return Host(name, guest, params=QUICK, log=QUIET), guest
+        return Host(name, guest, params=PATIENT, log=QUIET), guest
 
     async def scenario() -> None:
         a, b = broker("a", "b"), broker("b")

@@ -13,7 +13,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.scenarios.sockets import QUICK, QUIET, BarePeer, Puppet, acquaint, heard, order, play, puppet_host, until
+from tests.scenarios.sockets import (
+    PATIENT,
+    QUIET,
+    BarePeer,
+    Puppet,
+    acquaint,
+    heard,
+    order,
+    patient,
+    play,
+    puppet_host,
+    until,
+)
 from tidings.machine.effects import (
     CancelTimer,
     Compute,
@@ -34,7 +46,7 @@ from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
-from tidings.net import Host, HostError, HostParams, InboxPolicy, run
+from tidings.net import Host, HostError, InboxPolicy, run
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams, Probe
 from tidings.pubsub.requests import Publish
@@ -108,7 +120,7 @@ def test_time_never_goes_back_and_a_timer_never_sees_a_time_before_its_own() -> 
 
     async def scenario() -> list[float]:
         watch = Watch()
-        async with Host("a", watch, params=QUICK, log=QUIET) as host:
+        async with Host("a", watch, params=PATIENT, log=QUIET) as host:
             await host.items.get()
         return watch.times
 
@@ -144,7 +156,7 @@ def test_a_node_reaches_itself_by_message() -> None:
 
 def test_jobs_run_beside_the_loop_and_come_back_as_result_or_error() -> None:
     async def scenario() -> None:
-        async with puppet_host("a", params=HostParams(computations_max=2)) as a:
+        async with puppet_host("a", params=patient(computations_max=2)) as a:
             order(a, Compute(("sum", 1), Sum((1, 2, 3))), Compute("bad", Failing()), Compute("third", Sum(())))
             answers = [await heard(a, Computed) for _ in range(3)]
             assert sorted(answers, key=lambda it: str(it.key)) == [
@@ -269,7 +281,7 @@ def test_every_new_link_between_two_nodes_has_a_larger_epoch() -> None:
 )
 def test_what_a_full_inbox_drops_is_counted(policy: InboxPolicy, kept: list[int]) -> None:
     async def scenario() -> None:
-        async with puppet_host("a", params=HostParams(inbox_max=3, inbox_policy=policy)) as a:
+        async with puppet_host("a", params=patient(inbox_max=3, inbox_policy=policy)) as a:
             order(a, *(Deliver(number) for number in range(10)))
             assert a.items.take_all() == kept
             assert a.counts.drops == {"inbox full": 7}
@@ -410,7 +422,7 @@ def test_two_protocols_with_different_transports_live_in_one_node() -> None:
         )
 
     async def scenario() -> None:
-        hosts = [Host(name, make(name), params=QUICK, log=QUIET) for name in names]
+        hosts = [Host(name, make(name), params=PATIENT, log=QUIET) for name in names]
         async with hosts[0], hosts[1], hosts[2]:
             await acquaint(*hosts)
             hosts[0].inject(Publish(Event({"source": "s", "id": "1"})))
@@ -437,7 +449,7 @@ def test_a_machine_that_fails_at_its_start_leaves_nothing_open(tmp_path: Path) -
             raise AssertionError("cannot begin")
 
     async def scenario() -> None:
-        stillborn = Host("a", Stillborn(), params=QUICK, log=QUIET, storage=tmp_path / "state.db")
+        stillborn = Host("a", Stillborn(), params=PATIENT, log=QUIET, storage=tmp_path / "state.db")
         with pytest.raises(AssertionError, match="cannot begin"):
             await stillborn.start()
         async with puppet_host("a", listen=stillborn.address, storage=tmp_path / "state.db"):
@@ -468,7 +480,7 @@ def test_a_machine_that_fails_while_its_host_begins_to_listen_leaves_nothing_ope
             raise AssertionError("did not last")
 
     async def scenario() -> None:
-        short_lived = Host("a", ShortLived(), params=QUICK, log=QUIET)
+        short_lived = Host("a", ShortLived(), params=PATIENT, log=QUIET)
         with pytest.raises(AssertionError, match="did not last"):
             async with short_lived:
                 await short_lived.wait()
@@ -517,10 +529,8 @@ def test_a_host_that_is_stopped_while_it_starts_does_not_run() -> None:
 
 
 def test_a_stop_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
-    patient = HostParams(drain_timeout=60.0, silence_max=60.0)
-
     async def scenario() -> None:
-        a = puppet_host("a", params=patient, storage=tmp_path / "state.db")
+        a = puppet_host("a", storage=tmp_path / "state.db")
         await a.start()
         lazy = await BarePeer.introduced(a.address, "lazy")
         await heard(a, LinkUp)
@@ -539,7 +549,7 @@ def test_a_stop_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
 
 
 def test_an_inbox_that_fills_again_before_its_relief_was_heard_of_loses_nothing() -> None:
-    tiny = HostParams(inbox_max=1, silence_max=60.0)
+    tiny = patient(inbox_max=1)
 
     async def scenario() -> None:
         async with puppet_host("a", params=tiny) as a:

@@ -9,13 +9,12 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from tests.scenarios.sockets import BarePeer, heard, order, play, puppet_host, until
+from tests.scenarios.sockets import PATIENT, BarePeer, heard, order, patient, play, puppet_host, until
 from tidings.machine.effects import Connect, Send, Transport
 from tidings.machine.inputs import LinkDown, LinkUp, Received
-from tidings.net import Address, HostError, HostParams, Tls
+from tidings.net import Address, HostError, Tls
 from tidings.net.tls import is_loopback
 from tidings.protocols.teaching.ping import Probe
 
@@ -154,16 +153,13 @@ def test_a_node_without_tls_and_one_with_do_not_connect(authority: Authority) ->
     play(scenario())
 
 
-ENDLESS = HostParams(connect_timeout=1e4, handshake_timeout=1e4)
-"""Nothing ends because it took too long."""
-
 TURNS_MAX = 20
 """Of the loop; a handshake takes about ten."""
 
 
 def test_a_host_that_stops_closes_the_handshakes_that_others_began_and_never_finish(authority: Authority) -> None:
     async def scenario() -> None:
-        async with puppet_host("b", tls=authority.tls("b"), params=ENDLESS) as b:
+        async with puppet_host("b", tls=authority.tls("b")) as b:
             calls = [await asyncio.open_connection(*b.address) for _ in range(3)]
             calls[1][1].write(b"\x16\x03\x01")
             # One of them is finished, so the others have been accepted as well.
@@ -185,7 +181,7 @@ def test_a_call_that_is_cut_off_leaves_nothing_open_however_far_it_came(
 ) -> None:
     """Two hosts stop, or one and a peer that never says anything, each time one turn of the loop later."""
     tls = {name: authority.tls(name) if is_encrypted else None for name in "ab"}
-    params = ENDLESS if is_answered else msgspec.structs.replace(ENDLESS, drain_timeout=0.01)
+    params = PATIENT if is_answered else patient(drain_timeout=0.01)
 
     async def scenario(silent: Address, turns: int) -> None:
         async with AsyncExitStack() as stack:
@@ -212,7 +208,7 @@ def test_a_call_that_is_cut_off_leaves_nothing_open_however_far_it_came(
 
 def test_more_handshakes_than_the_bound_are_cut_off_at_once(authority: Authority) -> None:
     async def scenario() -> None:
-        few = HostParams(strangers_max=3, handshake_timeout=1e4)
+        few = patient(strangers_max=3)
         async with puppet_host("b", tls=authority.tls("b"), params=few) as b:
             calls = [await asyncio.open_connection(*b.address) for _ in range(3)]
             await until(lambda: len(b.links.upgrades) == 3)
