@@ -33,7 +33,7 @@ from tidings.protocols.transport.formats import (
 from tidings.protocols.transport.marking import Kind, mark, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.records import Records
-from tidings.protocols.transport.seen import Seen
+from tidings.pubsub.seen import Seen
 from tidings.protocols.transport.shim import Shim
 from tidings.protocols.transport.signals import Caught, Content, Listen
 from tidings.pubsub.publications import encode_head

@@ -252,6 +252,14 @@ def test_numbers_in_no_order_are_handed_out_ascending_or_not_at_all() -> None:
     assert items(client.hear(delivery(2, 1, 2, 4, 4))) == [arrived(2, 4)]
 
 
+def test_without_a_promise_what_comes_late_is_handed_out_too_and_only_once() -> None:
+    client = subscribed(guarantee="none")
+    assert items(client.hear(delivery(1, 4))) == [arrived(1, 4)]
+    assert items(client.hear(delivery(3))) == [arrived(3)]
+    assert client.hear(delivery(2, 3, 5)) == [Drop(delivery(2, 3, 5), REPEATED), Deliver(arrived(2, 5))]
+    assert drops(client.hear(delivery(1, 2, 4))) == [REPEATED]
+
+
 def test_the_broker_is_told_in_steps_of_half_a_window_what_was_taken() -> None:
     client = subscribed(window=10)
     client.hear(delivery(*range(1, 11)))

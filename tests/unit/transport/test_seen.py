@@ -1,6 +1,6 @@
 """Which numbers were seen."""
 
-from tidings.protocols.transport.seen import Seen
+from tidings.pubsub.seen import Seen
 
 
 def test_each_number_is_new_once() -> None:

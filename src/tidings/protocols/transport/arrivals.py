@@ -5,7 +5,7 @@ from itertools import islice
 
 from tidings.protocols.transport.formats import unwrap
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.seen import Seen
+from tidings.pubsub.seen import Seen
 from tidings.protocols.transport.signals import Stream
 
 SAME_ID_MAX = 8

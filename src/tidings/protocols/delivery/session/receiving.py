@@ -2,8 +2,9 @@
 
 `positions` holds for each publisher the number up to which everything arrived. After a break the subscription is made
 again behind these positions (and, for publishers of whom nothing came yet, since the time of the receipt), so it
-continues where it was. Brokers deliver the publications of one publisher in ascending order; so a number that is not
-above the position is a repetition.
+continues where it was. Brokers that promise something deliver the publications of one publisher in ascending order; so
+a number that is not above the position is a repetition. Where nothing is promised, events may overtake each other: what
+comes late is passed on as well, once (`seen`).
 
 The window is one of the link: the broker counts what it sent over it and was not told to be taken. What is `held` here
 from before a break is not its affair, so the application takes that first and nobody is told. While a whole window is
@@ -14,6 +15,7 @@ from operator import lt
 
 from tidings.protocols.delivery.messages import Subscribe
 from tidings.pubsub.client import PUBLISHERS_MAX, OpenSubscription, Receipt
+from tidings.pubsub.seen import Seen
 
 POSITIONS_BYTES_MAX = 512 * 1024
 """Positions that one message names: half a frame."""
@@ -21,6 +23,9 @@ POSITIONS_BYTES_MAX = 512 * 1024
 UNTOLD_BYTES_MAX = 8 * 1024
 """Taken by the application without the broker knowing; for all subscriptions of a client together that stays below what
 the broker lets be under way."""
+
+SEEN_WIDTH = 4096
+"""Numbers below the highest one of a publisher that are still told apart, seen or not, where nothing is promised."""
 
 POSITION_BYTES = 2 + 3 + 9
 """What a position takes besides its name: marks, lengths, the number."""
@@ -32,6 +37,7 @@ class Receiving:
         self.receipt: Receipt | None = None
         """The first one: from its time on the guarantee holds, across all breaks."""
         self.positions: dict[str, int] = {}
+        self.seen: dict[str, Seen] | None = {} if request.guarantee == "none" else None
         self.is_asked = False
         """Whether the broker of this link knows of it."""
         self.held = 0
@@ -94,6 +100,8 @@ class Receiving:
 
     def admit(self, publisher: str, numbers: tuple[int, ...]) -> list[int] | None:
         """Take note of numbers that arrived. Answers with the places of those that are new; None means all."""
+        if self.seen is not None:
+            return self.admit_unordered(self.seen, publisher, numbers)
         position = self.positions.get(publisher)
         if (position is None or numbers[0] > position) and all(map(lt, numbers, numbers[1:])):
             self.move(publisher, numbers[-1])
@@ -108,10 +116,22 @@ class Receiving:
             self.move(publisher, position)
         return places
 
+    def admit_unordered(self, seen: dict[str, Seen], publisher: str, numbers: tuple[int, ...]) -> list[int] | None:
+        known, begin, places = seen.get(publisher), 0, []
+        if known is None:
+            known, begin, places = Seen(numbers[0], SEEN_WIDTH), 1, [0]
+            seen[publisher] = known
+        places += [place for place in range(begin, len(numbers)) if known.add(numbers[place])]
+        self.move(publisher, known.high)
+        return None if len(places) == len(numbers) else places
+
     def move(self, publisher: str, position: int) -> None:
         self.positions[publisher] = position
         if len(self.positions) > PUBLISHERS_MAX:
-            del self.positions[next(iter(self.positions))]
+            oldest = next(iter(self.positions))
+            del self.positions[oldest]
+            if self.seen is not None:
+                self.seen.pop(oldest, None)
 
     def check(self) -> None:
         assert self.taken >= 0 and not self.is_due, "the broker should have been told what was taken"
@@ -120,6 +140,7 @@ class Receiving:
         assert self.held_before <= 2 * self.request.window, "too much is held"
         assert self.is_asked or not (self.held or self.taken), "something came unasked"
         assert len(self.positions) <= PUBLISHERS_MAX, "too many positions"
+        assert self.seen is None or self.seen.keys() == self.positions.keys(), "seen of whom nothing came"
 
 
 def fitting(positions: dict[str, int]) -> tuple[tuple[str, int], ...]:
