@@ -33,10 +33,10 @@ from tidings.protocols.transport.formats import (
 from tidings.protocols.transport.marking import Kind, mark, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.records import Records
-from tidings.pubsub.seen import Seen
 from tidings.protocols.transport.shim import Shim
 from tidings.protocols.transport.signals import Caught, Content, Listen
 from tidings.pubsub.publications import encode_head
+from tidings.pubsub.seen import Seen
 
 ROW_BYTES = 8
 words = st.integers(0, 2**32 - 1)

@@ -72,6 +72,12 @@ def test_event_with_too_many_attributes_has_the_row_that_says_nothing() -> None:
     assert row_of_event(Event({"a": 1}), PROFILE) == bits_of_event(Event({"a": 1}), PROFILE)
 
 
+def test_the_id_of_an_event_is_in_no_row() -> None:
+    event = Event({"id": "7", "idle": True, "price": 3})
+    assert row_of_event(event, PROFILE) == row_of_event(Event({"idle": True, "price": 3}), PROFILE)
+    assert rows_of_filter(parse("id = '7' AND price = 3"), PROFILE) == rows_of_filter(parse("price = 3"), PROFILE)
+
+
 @pytest.mark.spec("T-42")
 def test_with_topics_a_row_tells_of_the_topic_alone() -> None:
     small = BloomProfile(bits=64)

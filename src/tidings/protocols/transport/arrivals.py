@@ -5,8 +5,8 @@ from itertools import islice
 
 from tidings.protocols.transport.formats import unwrap
 from tidings.protocols.transport.params import TransportParams
-from tidings.pubsub.seen import Seen
 from tidings.protocols.transport.signals import Stream
+from tidings.pubsub.seen import Seen
 
 SAME_ID_MAX = 8
 """Streams of one publisher id. Ids are drawn at random, so a second one is rare, or a lie."""

@@ -1,6 +1,7 @@
 """Bloom rows of events and filters, as the transport uses them.
 
-An event that is too rich for its row gets 0, which says nothing: a nearly full row would seem to be for everybody.
+An event that is too rich for its row gets 0, which says nothing: a nearly full row would seem to be for everybody. The
+`id` is in no row: every event has another one, so hardly anybody asks for it, and it would take the room of others.
 
 Networks of topics (T-42). Where events are told apart by one attribute only, the name of a topic, records can tell of
 topics instead of events: `topic_attribute` in the parameters names it. Then a row holds the tags of this attribute
@@ -18,6 +19,8 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.protocols.transport.ranges import range_tags
 
+EXISTS_ID, VALUE_ID = exists_tag("id"), value_tag("id", "")
+
 
 def rows_of_filter(filter: Filter, profile: BloomProfile, topic_attribute: str = "") -> tuple[int, ...]:
     """One row for each conjunction, none twice."""
@@ -34,8 +37,8 @@ def row_of_event(event: Event, profile: BloomProfile, topic_attribute: str = "",
 
 
 def kept(tags: Iterable[str], topic_attribute: str) -> Iterable[str]:
-    """All of them or, with a topic, those of its attribute."""
+    """All of them but those of the id or, with a topic, those of its attribute."""
     if not topic_attribute:
-        return tags
+        return [tag for tag in tags if not (tag == EXISTS_ID or tag.startswith(VALUE_ID))]
     begin = value_tag(topic_attribute, "")
     return [tag for tag in tags if tag == exists_tag(topic_attribute) or tag.startswith(begin)]
