@@ -1,8 +1,8 @@
 """The transport over servers that are not ours and know nothing of it: order restored, losses recovered, none twice.
 
-Between the foreign network and each receiver stands a carrier that loses, repeats and delays a tenth of what it brings
-(`faulty_carrier.py`), since a server on the same machine hardly does. Skipped where the server, or the library to speak
-to it, is not installed.
+Between the foreign network and each receiver stands one that loses, repeats and delays a tenth of what it brings
+(`foreign_networks.py`), since a server on the same machine hardly does. Skipped where the server, or the library to
+speak to it, is not installed; the same is tried over one that has no server.
 """
 
 import asyncio
@@ -17,14 +17,15 @@ from itertools import pairwise
 import pytest
 
 from bench.brokers.servers import MOSQUITTO, NATS, Missing, Server
-from tests.scenarios.faulty_carrier import FaultyCarrier
+from tests.scenarios.foreign_networks import FaultyNetwork, MemoryNetwork
 from tidings.model.errors import UsageError
-from tidings.net.carriers.carrier import BadFrame, Carrier, join, split
 from tidings.net.carriers.client import CarrierClient, CarrierSubscription
-from tidings.net.carriers.mqtt import MqttCarrier, connect_over_mqtt
-from tidings.net.carriers.nats import NatsCarrier, connect_over_nats
+from tidings.net.carriers.mqtt import MqttNetwork, connect_over_mqtt
+from tidings.net.carriers.nats import NatsNetwork, connect_over_nats
+from tidings.net.carriers.network import BadFrame, ForeignNetwork, join, split
 from tidings.net.client.subscription import Delivered
 from tidings.net.errors import Closed, NotReachable
+from tidings.protocols.transport.best_effort import Posted
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 
 EVENTS = 600
@@ -41,12 +42,19 @@ round trips are so short on one machine that a few rounds of requests may end wi
 
 NEWS = "kind = 'news'"
 
-Make = Callable[[], Carrier]
+MEMORY = "memory"
+"""No server: what can be said of any such network is tried without one, too."""
+
+Make = Callable[[], ForeignNetwork]
 
 
 @contextmanager
 def server_of(broker: str) -> Iterator[Make]:
-    """Carriers to a server of this kind, or the test is skipped."""
+    """Connections to a server of this kind, or the test is skipped."""
+    if broker == MEMORY:
+        members: list[Callable[[bytes], None]] = []
+        yield lambda: MemoryNetwork(members)
+        return
     if broker == NATS and find_spec("nats") is None:
         pytest.skip("nats-py is not installed; with pip: pip install 'tidings[nats]'")
     try:
@@ -55,13 +63,13 @@ def server_of(broker: str) -> Iterator[Make]:
         pytest.skip(str(problem))
     with server:
         if broker == NATS:
-            yield lambda: NatsCarrier(f"nats://127.0.0.1:{server.port}", "lab")
+            yield lambda: NatsNetwork(f"nats://127.0.0.1:{server.port}", "lab")
         else:
-            yield lambda: MqttCarrier(f"mqtt://127.0.0.1:{server.port}", "lab")
+            yield lambda: MqttNetwork(f"mqtt://127.0.0.1:{server.port}", "lab")
 
 
 def faulty_client(make: Make, seed: int) -> CarrierClient:
-    return CarrierClient(FaultyCarrier(make(), seed, SHARE, DELAY), reliable=True, transport=MUCH_LOST)
+    return CarrierClient(FaultyNetwork(make(), seed, SHARE, DELAY), reliable=True, transport=MUCH_LOST)
 
 
 async def first_of(subscription: CarrierSubscription, greet: Callable[[], object]) -> Delivered:
@@ -121,10 +129,17 @@ async def exchange(make: Make, seed: int) -> None:
             check_all(got, EVENTS)
         await publishing
         for client in (one, two):
-            carrier = client.carrier
-            assert isinstance(carrier, FaultyCarrier)
-            assert min(carrier.lost, carrier.repeated, carrier.delayed) > 0
+            network = client.network
+            assert isinstance(network, FaultyNetwork)
+            assert min(network.lost, network.repeated, network.delayed) > 0
             assert client.qualities["recovered"] > 0
+
+
+@pytest.mark.spec("T-39", "T-58")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_over_a_network_that_promises_nothing_all_events_arrive_once_and_in_order(seed: int) -> None:
+    with server_of(MEMORY) as make:
+        asyncio.run(exchange(make, seed))
 
 
 @pytest.mark.spec("T-39", "T-58", "T-101")
@@ -147,9 +162,9 @@ async def receive_from_another_process(make: Make, process: subprocess.Popen[str
 
 def test_two_processes_meet_over_nats() -> None:
     with server_of(NATS) as make:
-        carrier = make()
-        assert isinstance(carrier, NatsCarrier)
-        words = ["-m", "tests.scenarios.carrier_publisher", carrier.servers[0], "lab", str(EVENTS)]
+        network = make()
+        assert isinstance(network, NatsNetwork)
+        words = ["-m", "tests.scenarios.carrier_publisher", network.servers[0], "lab", str(EVENTS)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", ".", os.environ.get("PYTHONPATH", "")])}
         with subprocess.Popen([sys.executable, *words], stdin=subprocess.PIPE, text=True, env=environment) as process:
             asyncio.run(receive_from_another_process(make, process))
@@ -175,8 +190,8 @@ async def talk(make: Make) -> None:
 
 
 @pytest.mark.spec("T-12", "T-16")
-@pytest.mark.parametrize("broker", [NATS, MOSQUITTO])
-def test_filters_are_exact_though_the_carrier_knows_none(broker: str) -> None:
+@pytest.mark.parametrize("broker", [MEMORY, NATS, MOSQUITTO])
+def test_filters_are_exact_though_the_network_knows_none(broker: str) -> None:
     with server_of(broker) as make:
         asyncio.run(talk(make))
 
@@ -193,8 +208,9 @@ async def lag(make: Make) -> None:
         assert (slow.dropped, sum(one.drops.values())) == (7, 7)
 
 
-def test_an_application_that_is_too_slow_loses_the_oldest_and_is_told() -> None:
-    with server_of(NATS) as make:
+@pytest.mark.parametrize("broker", [MEMORY, NATS])
+def test_an_application_that_is_too_slow_loses_the_oldest_and_is_told(broker: str) -> None:
+    with server_of(broker) as make:
         asyncio.run(lag(make))
 
 
@@ -221,7 +237,8 @@ def test_a_network_has_a_plain_name(connect: Callable[..., CarrierClient]) -> No
 
 @pytest.mark.spec("T-22")
 def test_what_is_no_message_of_ours_is_refused() -> None:
-    assert split(join(b"head", b"payload")) == (b"head", b"payload")
+    assert join(Posted(b"head", b"payload")) == b"\0\0\0\4headpayload"
+    assert split(b"\0\0\0\4headpayload") == Posted(b"head", b"payload")
     for data in (b"", b"\0\0", bytes(4), b"\0\0\0\5head", b"\xff\xff\xff\xff" + bytes(10)):
         with pytest.raises(BadFrame):
             split(data)

@@ -34,6 +34,8 @@ class ClientNode(Node):
         self.session = Session(delivery, rng, first_publication, is_repeating)
         super().__init__({"access": self.guest, "delivery": self.session, **(others or {})})
 
+    repeats = False
+
     @property
     def window(self) -> Window:
         return self.session.publishing

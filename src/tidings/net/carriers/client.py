@@ -1,4 +1,4 @@
-"""A client over a foreign carrier: subscribe, publish, iterate.
+"""A client over a foreign network: subscribe, publish, iterate.
 
     async with connect_over_nats("nats://localhost", network="lab", ordered=True, reliable=True) as client:
         subscription = await client.subscribe("price > 100 AND symbol = 'AMD'")
@@ -26,20 +26,25 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.net.carriers.carrier import Carrier
+from tidings.net.carriers.network import ForeignNetwork
 from tidings.net.carriers.runner import Runner
 from tidings.net.client.carrying import Ordered, make_params
 from tidings.net.client.subscription import Delivered
 from tidings.net.errors import Closed
 from tidings.net.waiting import Waiters
+from tidings.protocols.transport.carrier import Carried, Modes, OpenCarried
 from tidings.protocols.transport.marking import RESERVED
 from tidings.protocols.transport.params import TransportParams, check_modes
-from tidings.protocols.transport.signals import Handed, Listen, PublishEvent, Quality, StopListening
+from tidings.protocols.transport.signals import Quality
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.client import Arrived, Begun, CloseSubscription, OpenSubscription, PublishBatch
 from tidings.pubsub.publications import encode_head
 
 QUEUE_MAX = 10_000
 """Events that wait for an application."""
+
+NO_ADVERTISEMENT = 0
+"""Such a network does not want to know what is going to be published."""
 
 QUEUE_FULL = "the application took events too slowly"
 
@@ -47,24 +52,25 @@ QUEUE_FULL = "the application took events too slowly"
 class CarrierSubscription:
     """Gives events, one after the other, as the transport hands them over."""
 
-    def __init__(self, client: "CarrierClient", number: int, filter: Filter, queue_max: int) -> None:
-        self.client, self.number, self.filter, self.queue_max = client, number, filter, queue_max
+    def __init__(self, client: "CarrierClient", filter: Filter, queue_max: int) -> None:
+        self.client, self.filter, self.queue_max = client, filter, queue_max
+        self.number = 0
         self.waiting: deque[Delivered] = deque()
         self.waiters = Waiters()
         self.dropped = 0
         """Events that had to give way."""
         self.is_ended = False
 
-    def hand(self, handed: Handed) -> None:
-        content, (_, publisher) = handed.content, handed.stream
-        if len(self.waiting) >= self.queue_max:
-            self.waiting.popleft()
-            self.dropped += 1
-            self.client.runner.stepper.count(QUEUE_FULL)
-        name = f"{publisher:08x}" if publisher else ""
-        same = self.number, name, handed.sequence, content.accepted_at
-        self.waiting.append(Delivered(*same, content.head, content.payload, None, handed.way))
-        self.waiters.wake_one()
+    def arrived(self, item: Arrived) -> None:
+        way = item.way if isinstance(item, Carried) else "direct"
+        for number, head, payload in zip(item.numbers, item.heads, item.payloads, strict=True):
+            if len(self.waiting) >= self.queue_max:
+                self.waiting.popleft()
+                self.dropped += 1
+                self.client.runner.stepper.count(QUEUE_FULL)
+            event = Delivered(self.number, item.publisher, number, item.accepted_at, head, payload, None, way)
+            self.waiting.append(event)
+            self.waiters.wake_one()
 
     def __aiter__(self) -> Self:
         return self
@@ -92,28 +98,27 @@ class CarrierClient:
 
     def __init__(
         self,
-        carrier: Carrier,
+        network: ForeignNetwork,
         *,
         ordered: Ordered = True,
         reliable: bool = False,
         paced: bool = False,
         transport: TransportParams | None = None,
     ) -> None:
-        self.carrier = carrier
+        self.network = network
         self.params = make_params(ordered, reliable, paced, transport) or TransportParams(is_ordered=False)
         self.on_quality: Callable[[Quality], None] | None = None
         """Called for each loss, its end, each event that was withheld, each change of a rate."""
         self.qualities: Counter[str] = Counter()
         """How many of each there were."""
         self.subscriptions: dict[int, CarrierSubscription] = {}
-        self.numbered = 0
         self.is_open = False
         self.runner: Runner
 
     async def __aenter__(self) -> Self:
         # Numbers begin at 0 in each life, so each life has another id.
         node_id = 1 + secrets.randbelow(2**32 - 1)
-        self.runner = Runner(TransportNode(node_id, self.params, SystemRandom()), self.carrier, self.delivered)
+        self.runner = Runner(TransportNode(node_id, self.params, SystemRandom()), self.network, self.delivered)
         await self.runner.start()
         self.is_open = True
         return self
@@ -151,24 +156,22 @@ class CarrierClient:
         if queue_max < 1 or not priority > 0:
             raise UsageError(f"subscribe: queue_max={queue_max}, priority={priority}; give numbers above 0")
         asked = parse(filter) if isinstance(filter, str) else filter
-        self.numbered += 1
-        subscription = CarrierSubscription(self, self.numbered, asked, queue_max)
-        self.subscriptions[self.numbered] = subscription
-        self.runner.subscriptions[self.numbered] = asked
-        self.runner.take(Listen(self.numbered, asked, is_ordered, is_reliable, is_paced, priority))
+        subscription = CarrierSubscription(self, asked, queue_max)
+        modes = Modes(is_ordered, is_reliable, is_paced, priority)
+        self.runner.take(OpenCarried(OpenSubscription(subscription, asked.text()), modes))
         return subscription
 
     async def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
-        """Waits while too much waits for the carrier already."""
+        """Waits while too much waits for the network already."""
         self.check_open()
         event = Event(dict(attributes), payload)
         if any(name.startswith(RESERVED) for name in event.attributes):
             raise UsageError(f"publish: names that begin with {RESERVED!r} belong to the transport; take another")
         await self.runner.wait_for_room()
-        self.runner.take(PublishEvent(encode_head(event.attributes), payload))
+        self.runner.take(PublishBatch(NO_ADVERTISEMENT, (encode_head(event.attributes),), (payload,)))
 
     async def flush(self) -> None:
-        """Returns when what the transport let through is with the carrier."""
+        """Returns when what the transport let through is with the network."""
         await self.runner.idle.wait()
 
     def check_open(self) -> None:
@@ -178,17 +181,18 @@ class CarrierClient:
     def end(self, subscription: CarrierSubscription) -> None:
         if self.subscriptions.pop(subscription.number, None) is None:
             return
-        self.runner.subscriptions.pop(subscription.number, None)
-        self.runner.stepper.take(StopListening(subscription.number))
+        self.runner.stepper.take(CloseSubscription(None, subscription.number))
         subscription.is_ended = True
         subscription.waiters.wake_all()
 
     def delivered(self, item: Any) -> None:
-        if type(item) is Handed:
-            for number in item.content.subscriptions:
-                subscription = self.subscriptions.get(number)
-                if subscription is not None:
-                    subscription.hand(item)
+        if isinstance(item, Arrived):
+            subscription = self.subscriptions.get(item.subscription)
+            if subscription is not None:
+                subscription.arrived(item)
+        elif type(item) is Begun and isinstance(item.ticket, CarrierSubscription):
+            item.ticket.number = item.number
+            self.subscriptions[item.number] = item.ticket
         elif type(item) is Quality:
             self.qualities[item.what] += 1
             if self.on_quality is not None:

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
-from tidings.model.errors import UsageError
 from tidings.net.carriers.client import CarrierClient
-from tidings.net.carriers.nats import NETWORK_SYNTAX
+from tidings.net.carriers.network import check_name
 from tidings.net.client.carrying import Ordered
 from tidings.net.errors import NotReachable
 from tidings.protocols.transport.params import TransportParams
@@ -37,12 +36,11 @@ CONNECT, CONNACK, PUBLISH, SUBSCRIBE, SUBACK, PING, DISCONNECT = 0x10, 0x20, 0x3
 CLEAN_SESSION = 2
 
 
-class MqttCarrier:
-    """`MqttCarrier("mqtt://localhost:1883", "lab")`."""
+class MqttNetwork:
+    """`MqttNetwork("mqtt://localhost:1883", "lab")`."""
 
     def __init__(self, url: str, network: str) -> None:
-        if not NETWORK_SYNTAX.fullmatch(network):
-            raise UsageError(f"network: {network!r} is no name; give 1 to 64 letters, digits, '-' or '_'")
+        check_name(network)
         parts = urlsplit(url)
         self.host, self.port = parts.hostname or "localhost", parts.port or PORT
         self.topic = text_of(f"tidings/{network}")
@@ -130,8 +128,9 @@ def connect_over_mqtt(
     transport: TransportParams | None = None,
 ) -> CarrierClient:
     """A client for `async with`. All who name the same network on the same server reach each other."""
-    carrier = MqttCarrier(url, network)
-    return CarrierClient(carrier, ordered=ordered, reliable=reliable, paced=paced, transport=transport)
+    return CarrierClient(
+        MqttNetwork(url, network), ordered=ordered, reliable=reliable, paced=paced, transport=transport
+    )
 
 
 def text_of(text: str) -> bytes:

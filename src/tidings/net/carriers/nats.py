@@ -9,12 +9,11 @@ Needs the package nats-py: pip install 'tidings[nats]'.
 """
 
 import asyncio
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tidings.model.errors import UsageError
 from tidings.net.carriers.client import CarrierClient
+from tidings.net.carriers.network import check_name
 from tidings.net.client.carrying import Ordered
 from tidings.net.errors import HostError, NotReachable
 from tidings.protocols.transport.params import TransportParams
@@ -22,19 +21,17 @@ from tidings.protocols.transport.params import TransportParams
 if TYPE_CHECKING:
     from nats.aio.client import Client as Connection
 
-NETWORK_SYNTAX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 CONNECT_TIMEOUT = 5.0
 """Seconds in which a server must have answered."""
 RECONNECT_WAIT = 0.5
 """Seconds between two attempts to reach a server."""
 
 
-class NatsCarrier:
-    """`NatsCarrier("nats://localhost:4222", "lab")`; several servers are separated by commas."""
+class NatsNetwork:
+    """`NatsNetwork("nats://localhost:4222", "lab")`; several servers are separated by commas."""
 
     def __init__(self, url: str, network: str) -> None:
-        if not NETWORK_SYNTAX.fullmatch(network):
-            raise UsageError(f"network: {network!r} is no name; give 1 to 64 letters, digits, '-' or '_'")
+        check_name(network)
         self.servers, self.subject = url.split(","), f"tidings.{network}"
         self.connection: Connection
 
@@ -86,5 +83,6 @@ def connect_over_nats(
     transport: TransportParams | None = None,
 ) -> CarrierClient:
     """A client for `async with`. All who name the same network on the same servers reach each other."""
-    carrier = NatsCarrier(url, network)
-    return CarrierClient(carrier, ordered=ordered, reliable=reliable, paced=paced, transport=transport)
+    return CarrierClient(
+        NatsNetwork(url, network), ordered=ordered, reliable=reliable, paced=paced, transport=transport
+    )

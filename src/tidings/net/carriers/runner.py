@@ -1,56 +1,51 @@
-"""One transport on an asyncio loop, over a carrier.
+"""One client with a transport on an asyncio loop, over a foreign network.
 
-The transport is a machine (`protocols/transport`). What it wants is done here: `Emit` goes to the carrier, through a
-queue that one task empties; timers are those of the loop; what it asks for (`Ask`) and what the application listens to
-are filters that every arriving message is held against, exactly, since the carrier knows none. A message that nothing
-asks for goes no further. A carrier has no history, so `Recall` is answered with that.
+The machine is that of any client with a transport, over a carrier that promises nothing (`best_effort.py`). What it
+wants is done here: what it sends goes to the network, through a queue that one task empties; timers are those of the
+loop.
 
-Guaranteed: the machine is never entered twice, and hears of messages in the order in which the carrier brings them. The
-queue to the carrier is bounded: an application that publishes waits for room, and what the transport itself would send
+Guaranteed: the machine is never entered twice, and hears of messages in the order in which the network brings them. The
+queue to the network is bounded: an application that publishes waits for room, and what the transport itself would send
 beyond it is dropped, and counted, as if the network had lost it.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
-from tidings.machine.effects import CancelTimer, Deliver, Drop, Note, SetTimer
-from tidings.machine.inputs import Fired, Input
-from tidings.model.filter import Filter
-from tidings.model.language.parser import parse
-from tidings.net.carriers.carrier import BadFrame, Carrier, join, split
+from tidings.machine.effects import CancelTimer, Deliver, Drop, Note, Send, SetTimer
+from tidings.machine.inputs import Fired, Input, Received
+from tidings.net.carriers.network import BadFrame, ForeignNetwork, join, split
 from tidings.net.counts import Counts
 from tidings.net.logs import make_logger
 from tidings.net.stepping import Stepper
 from tidings.net.timers import Timers
 from tidings.net.waiting import Waiters
-from tidings.protocols.transport.marking import Kind, unmark
-from tidings.protocols.transport.signals import Ask, Caught, Content, Emit, Recall, Recalled, Unask
+from tidings.protocols.transport.adapter.adapter import Adapter
+from tidings.protocols.transport.best_effort import BestEffort, Broadcast
+from tidings.protocols.transport.marking import is_event
 from tidings.protocols.transport.transport import TransportNode
-from tidings.pubsub.publications import BadPublication, event_of
 
 OUTGOING_MAX = 10_000
-"""Messages that wait for the carrier."""
+"""Messages that wait for the network."""
+
+NETWORK = "network"
+"""Whoever sent a message: such a network does not say."""
 
 NO_MESSAGE = "no message of a transport"
-NO_EVENT = "no event"
-CARRIER_FULL = "more waits for the carrier than allowed"
-NOT_TAKEN = "the carrier did not take it"
-NO_HISTORY = "this carrier has no history"
+NETWORK_FULL = "more waits for the network than allowed"
+NOT_TAKEN = "the network did not take it"
 
 
 class Runner:
     """`deliver(item)` is called for whatever the transport hands up."""
 
-    def __init__(self, transport: TransportNode, carrier: Carrier, deliver: Callable[[Any], None]) -> None:
-        self.transport, self.carrier = transport, carrier
+    def __init__(self, transport: TransportNode, network: ForeignNetwork, deliver: Callable[[Any], None]) -> None:
+        self.network = network
+        self.machine = Adapter(BestEffort(Broadcast()), transport)
         self.loop = asyncio.get_running_loop()
         self.counts = Counts()
-        self.subscriptions: dict[int, Filter] = {}
-        """What the application listens to."""
-        self.asked: dict[Hashable, Filter] = {}
-        """What the transport asks for itself."""
         self.outgoing: deque[bytes] = deque()
         self.room, self.work = Waiters(), Waiters()
         self.idle = asyncio.Event()
@@ -58,37 +53,40 @@ class Runner:
         self.error: Exception | None = None
         self.timers = Timers(self.loop, lambda at, key: self.stepper.take(Fired(key)))
         performers: dict[type, Callable[[Any], None]] = {
-            Emit: self.emit,
+            Send: self.send,
             SetTimer: lambda effect: self.timers.set(effect.key, effect.at),
             CancelTimer: lambda effect: self.timers.cancel(effect.key),
             Deliver: lambda effect: deliver(effect.item),
             Drop: lambda effect: self.stepper.count(effect.reason),
             Note: lambda effect: None,
-            Ask: self.ask,
-            Unask: self.unask,
-            Recall: self.recall,
         }
         name = f"transport {transport.node_id:08x}"
-        log = make_logger(name, "warning")
         self.stepper = Stepper(
-            name, transport, self.loop.time, self.counts, log, None, performers, failed=self.machine_failed
+            node_id=name,
+            machine=self.machine,
+            clock=self.loop.time,
+            counts=self.counts,
+            log=make_logger(name, "warning"),
+            trace=None,
+            performers=performers,
+            failed=self.machine_failed,
         )
         self.sending: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        await self.carrier.open(self.arrived)
-        self.sending = asyncio.create_task(self.send())
+        await self.network.open(self.arrived)
+        self.sending = asyncio.create_task(self.hand_on())
         self.stepper.start()
 
     async def stop(self) -> None:
-        """What was published is with the carrier then."""
+        """What was published is with the network then."""
         self.stepper.stop()
         self.timers.clear()
         if self.sending is not None:
             await self.idle.wait()
             self.sending.cancel()
             await asyncio.gather(self.sending, return_exceptions=True)
-        await self.carrier.close()
+        await self.network.close()
 
     def take(self, input: Input) -> None:
         """For the machine."""
@@ -96,59 +94,32 @@ class Runner:
             raise self.error
         self.stepper.take(input)
 
+    def arrived(self, data: bytes) -> None:
+        self.counts.datagrams_received += 1
+        try:
+            message = split(data)
+        except BadFrame:
+            self.stepper.count(NO_MESSAGE)
+        else:
+            self.stepper.take(Received(NETWORK, message, len(data)))
+
     async def wait_for_room(self) -> None:
         while len(self.outgoing) >= OUTGOING_MAX:
             await self.room.wait()
 
-    # From the carrier.
-
-    def arrived(self, data: bytes) -> None:
-        self.counts.datagrams_received += 1
-        try:
-            head, payload = split(data)
-            bare, kind = unmark(head)
-            subscriptions = self.wanted_by(bare) if kind in (None, Kind.DATA, Kind.REPAIR) else ()
-            if not subscriptions and not (self.asked and kind is not None and self.is_asked(head)):
-                return
-        except BadFrame:
-            self.stepper.count(NO_MESSAGE)
-        except BadPublication:
-            self.stepper.count(NO_EVENT)
-        else:
-            self.stepper.take(Caught(Content(head, payload, subscriptions=subscriptions)))
-
-    def wanted_by(self, head: bytes) -> tuple[int, ...]:
-        event = event_of(head, b"")
-        return tuple([number for number, filter in self.subscriptions.items() if filter.matches(event)])
-
-    def is_asked(self, head: bytes) -> bool:
-        event = event_of(head, b"")
-        return any(filter.matches(event) for filter in self.asked.values())
-
-    # What the machine wants.
-
-    def ask(self, ask: Ask) -> None:
-        self.asked[ask.key] = parse(ask.filter)
-
-    def unask(self, unask: Unask) -> None:
-        self.asked.pop(unask.key, None)
-
-    def recall(self, recall: Recall) -> None:
-        self.stepper.take_soon(Recalled(recall.stream, recall.sequence, (), NO_HISTORY))
-
-    def emit(self, emit: Emit) -> None:
-        if len(self.outgoing) >= OUTGOING_MAX and emit.kind is not Kind.DATA:
-            self.stepper.count(CARRIER_FULL)
+    def send(self, send: Send) -> None:
+        if len(self.outgoing) >= OUTGOING_MAX and not is_event(send.message.head):
+            self.stepper.count(NETWORK_FULL)
             return
-        self.outgoing.append(join(emit.head, emit.payload))
+        self.outgoing.append(join(send.message))
         self.idle.clear()
         self.work.wake_one()
 
-    async def send(self) -> None:
+    async def hand_on(self) -> None:
         while True:
             while self.outgoing:
                 try:
-                    await self.carrier.publish(self.outgoing[0])
+                    await self.network.publish(self.outgoing[0])
                     self.counts.datagrams_sent += 1
                 except (OSError, ValueError):
                     self.stepper.count(NOT_TAKEN)

@@ -1,9 +1,9 @@
 """Carrier: what the transport needs of the network below it, whichever that is.
 
 A carrier is a client of some network that publishes and subscribes. It is a machine that takes the requests of
-`pubsub/client.py` and delivers the answers that are there: the session with our brokers is one (`nodes/client.py`), a
-network that brings every message to everybody another (`broadcast.py`). So the transport stands between an application
-and a client that speak the same words, and either side need not know that it is there.
+`pubsub/client.py` and delivers the answers that are there: the session with our brokers is one (`nodes/client.py`),
+those that promise nothing are others (`best_effort.py`). So the transport stands between an application and a client
+that speak the same words, and neither side need know that it is there.
 
     asked of it      OpenSubscription, CloseSubscription     want and unwant what matches a filter
                      PublishBatch                            publish these bytes
@@ -16,8 +16,9 @@ and a client that speak the same words, and either side need not know that it is
                      HistoryRead, MarksRead
                      PeerUp                                  another broker serves us, and may allow more
 
-It may bring events late, in another order, or never. A carrier that has no receipts confirms at once, without one; one
-that has no history fails what is to be read; one without advertisements takes all for advertised.
+It may bring events late, in another order, or never; twice, if it says so (`repeats`). A carrier that has no receipts
+confirms at once, without one; one that has no history fails what is to be read; one without advertisements takes all
+for advertised.
 
 Two questions are answered at once: whether it would take a batch now (`takes`, and `window` for more), and how far a
 subscription has come (`position`).
@@ -37,6 +38,10 @@ from tidings.pubsub.client import Arrived, OpenSubscription, PublishBatch, Windo
 
 
 class Carrier(Machine, Protocol):
+    @property
+    def repeats(self) -> bool:
+        """Whether an event may arrive for a subscription that has it already."""
+
     @property
     def window(self) -> Window: ...
 

@@ -91,6 +91,11 @@ def shortened(head: bytes, tail_bytes: int) -> bytes:
     return bytes((MAP_16,)) + count.to_bytes(2) + head[3:-tail_bytes]
 
 
+def is_event(head: bytes) -> bool:
+    """Of an application, with a header or without; all others are messages of a transport."""
+    return head.endswith(DATA_TAIL) or NAME_BYTES not in head
+
+
 def head_of(attributes: dict[str, Value], kind: Kind) -> bytes:
     """The head of a message of the transport's own."""
     return mark(encode_head(attributes), kind)

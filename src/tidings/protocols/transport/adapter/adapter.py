@@ -90,7 +90,7 @@ class Adapter:
         self.window = Sendings(carrier.window, self.params)
         self.is_publishing = False
         self.ledger, self.own = Ledger(), OwnNeeds()
-        self.intake = Intake(transport, self.ledger, self.own.keys)
+        self.intake = Intake(transport, self.ledger, self.own.keys, carrier.repeats)
         self.opening: dict[Any, OpenCarried] = {}
         """Subscriptions that are not confirmed yet, by ticket."""
         self.numbers: dict[Any, int] = {}

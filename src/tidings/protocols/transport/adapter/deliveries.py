@@ -2,7 +2,7 @@
 
 Up. A publication may come for several subscriptions at once; the carrier delivers it for each. `Intake` brings them
 together again, since the transport has to see each event once, with all subscriptions that it is for. An event that
-comes for one subscription after it came for another is a repetition to the transport, not to the carrier, which lets
+comes for one subscription after it came for another is a repetition to the transport, but not to a carrier that lets
 nothing through twice. Such an event goes to its subscription at once, unless a repair was there first.
 
 Down to the window. A carrier counts what the application has not taken, and brings only so much more. Two kinds of
@@ -23,7 +23,7 @@ from itertools import repeat
 from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.protocols.transport.carrier import Carried
 from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.marking import DATA_TAIL, NAME_BYTES
+from tidings.protocols.transport.marking import is_event
 from tidings.protocols.transport.ordering.stream import REPEATED, TOO_OLD
 from tidings.protocols.transport.signals import Caught, Content, Handed, Stream, Way
 from tidings.protocols.transport.transport import TransportNode
@@ -87,11 +87,11 @@ class Ledger:
 
 
 class Intake:
-    """`own` are the subscriptions of the transport itself. Whatever came for the application and does not go on to it
-    is taken by us."""
+    """`own` are the subscriptions of the transport itself; `repeats` says the same as of the carrier. Whatever came for
+    the application and does not go on to it is taken by us."""
 
-    def __init__(self, transport: TransportNode, ledger: Ledger, own: Container[int]) -> None:
-        self.transport, self.ledger, self.own = transport, ledger, own
+    def __init__(self, transport: TransportNode, ledger: Ledger, own: Container[int], repeats: bool) -> None:
+        self.transport, self.ledger, self.own, self.repeats = transport, ledger, own, repeats
 
     def catch(self, now: float, items: Sequence[Arrived]) -> list[Effect]:
         """What the transport orders for the publications of one delivery."""
@@ -108,17 +108,17 @@ class Intake:
         return effects
 
     def settle(self, content: Content, effects: list[Effect]) -> list[Effect]:
-        head, wanted = content.head, content.subscriptions
+        wanted = content.subscriptions
         if not wanted:
             return effects
-        if not head.endswith(DATA_TAIL) and NAME_BYTES in head:
+        if not is_event(content.head):
             # A message of a transport, which the application's filter happens to match.
             self.ledger.consume(wanted)
             return effects
         settled: list[Effect] = []
         for effect in effects:
             if type(effect) is Drop and type(effect.item) is Content:
-                if effect.reason in CAME_BEFORE:
+                if effect.reason in CAME_BEFORE and not self.repeats:
                     settled += self.again(content, effect.item)
                     continue
                 self.ledger.consume(effect.item.subscriptions)

@@ -1,22 +1,26 @@
 """What a foreign network must do to carry a transport, and what our messages look like on it.
 
-A carrier brings bytes from whoever publishes them to all others in the same network. It may be late, lose some, repeat
-some, change their order; it must not cut or join them. It knows no filters: each receiver looks at every message and
-keeps what it asked for.
+It brings bytes from whoever publishes them to all others in the same network. It may be late, lose some, repeat some,
+change their order; it must not cut or join them. It knows no filters: each receiver looks at every message and keeps
+what it asked for (`protocols/transport/best_effort.py`).
 
 A message is the length of its head in four bytes, its head (attributes, with the mark of the transport where it has
 one), and its payload (with the transport's header before it).
 """
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
+from tidings.model.errors import UsageError
+from tidings.protocols.transport.best_effort import Posted
 from tidings.pubsub.publications import ATTRIBUTES_BYTES_MAX
 
 LENGTH_BYTES = 4
+NAME_SYNTAX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class Carrier(Protocol):
+class ForeignNetwork(Protocol):
     """One connection to such a network."""
 
     async def open(self, arrived: Callable[[bytes], None]) -> None:
@@ -29,17 +33,21 @@ class Carrier(Protocol):
         """Hand over what was published, and leave."""
 
 
+def check_name(network: str) -> None:
+    if not NAME_SYNTAX.fullmatch(network):
+        raise UsageError(f"network: {network!r} is no name; give 1 to 64 letters, digits, '-' or '_'")
+
+
 class BadFrame(ValueError):
     """Bytes that are no message of ours; something else uses the same network."""
 
 
-def join(head: bytes, payload: bytes) -> bytes:
-    return len(head).to_bytes(LENGTH_BYTES) + head + payload
+def join(message: Posted) -> bytes:
+    return len(message.head).to_bytes(LENGTH_BYTES) + message.head + message.payload
 
 
-def split(data: bytes) -> tuple[bytes, bytes]:
-    """Head and payload."""
+def split(data: bytes) -> Posted:
     end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES])
     if not LENGTH_BYTES < end <= min(len(data), LENGTH_BYTES + ATTRIBUTES_BYTES_MAX):
         raise BadFrame(f"{len(data)} bytes that are no message")
-    return data[LENGTH_BYTES:end], data[end:]
+    return Posted(data[LENGTH_BYTES:end], data[end:])
