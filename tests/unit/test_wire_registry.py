@@ -20,6 +20,7 @@ from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.drp import messages as drp
 from tidings.protocols.teaching.gossip import Digest, Repair, Request
 from tidings.protocols.teaching.ping import Echo, Probe
+from tidings.protocols.transport import best_effort
 from tidings.pubsub import client
 from tidings.pubsub.publications import Publications
 from tidings.wire import REGISTRY, decode, encode
@@ -82,6 +83,7 @@ CODES = {
     0x0604: "Leave",
     0x0605: "Left",
     0x0606: "Stay",
+    0x0700: "Posted",
     0x0F00: "Probe",
     0x0F01: "Echo",
     0x0F10: "Digest",
@@ -185,6 +187,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (overlay.Leave(), "060490"),
     (overlay.Left(), "060590"),
     (overlay.Stay(), "060690"),
+    (best_effort.Posted(b"\x80", b"x"), "070092c40180c40178"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),
     (Digest((("/a", "1"), ("/a", "2"))), "0f10919292a22f61a13192a22f61a132"),

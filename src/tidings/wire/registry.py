@@ -12,6 +12,7 @@ from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.drp import messages as drp
 from tidings.protocols.teaching import gossip, ping
+from tidings.protocols.transport import best_effort
 from tidings.pubsub import client
 from tidings.pubsub.publications import Publications, decode_event, encode_event
 from tidings.wire.codec import Registry
@@ -82,6 +83,8 @@ REGISTRY.add(0x0603, overlay.Joined)
 REGISTRY.add(0x0604, overlay.Leave)
 REGISTRY.add(0x0605, overlay.Left)
 REGISTRY.add(0x0606, overlay.Stay)
+
+REGISTRY.add(0x0700, best_effort.Posted)
 
 REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)

@@ -34,7 +34,7 @@ from tidings.pubsub.client import (
     ReadMarks,
     Took,
 )
-from tidings.pubsub.publications import BadPublication, event_of
+from tidings.pubsub.publications import BadPublication, Head, Payload, event_of
 
 NO_HISTORY = "this network stores nothing"
 NO_EVENT = "no event"
@@ -136,8 +136,8 @@ def done(request: Any) -> list[Effect]:
 class Posted(Message, frozen=True):
     """A message of a network that knows nothing of content."""
 
-    head: bytes
-    payload: bytes
+    head: Head
+    payload: Payload
 
 
 class Broadcast:
