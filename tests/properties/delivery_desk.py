@@ -33,9 +33,11 @@ class Ways:
 class Desk:
     """One edge, named "a" unless said otherwise. Routing is the test's own: see `settle`, `know`, `arrive`."""
 
-    def __init__(self, params: EdgeParams | None = None, name: str = "a", start: bool = True) -> None:
+    def __init__(
+        self, params: EdgeParams | None = None, name: str = "a", start: bool = True, is_best_effort: bool = False
+    ) -> None:
         self.ways = Ways()
-        self.edge = Edge(name, params or EdgeParams(), self.ways)
+        self.edge = Edge(name, params or EdgeParams(), self.ways, is_best_effort=is_best_effort)
         self.now = 0.0
         self.effects: list[Effect] = []
         if start:

@@ -137,6 +137,13 @@ def test_a_repetition_is_recognised_by_its_number() -> None:
     assert received(desk.arrive("p", [1], C1), "c") == []
 
 
+def test_on_a_best_effort_network_what_comes_late_is_passed_on_as_it_comes() -> None:
+    desk = Desk(is_best_effort=True)
+    desk.up("c")
+    desk.installed("c", guarantee="none", policy="drop oldest")
+    assert [received(desk.arrive("p", numbers, C1), "c") for numbers in ([1, 3], [2], [5, 4])] == [[1, 3], [2], [5, 4]]
+
+
 # Reference.
 
 

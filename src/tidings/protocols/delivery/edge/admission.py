@@ -1,8 +1,9 @@
 """Publications on their way into the outlet of a subscription: which are let in, and what if there is no room.
 
 Everything goes through here, whether it has just been published or comes out of a history. First it is asked whether
-it is wanted at all: the stream must be active, the number above its position, the time not too early. Then it is asked
-whether there is room. The first question has one right answer; the second is a matter of the subscription's policy.
+it is wanted at all: the stream must be active, the number above its position (unless the network is best effort, where
+events overtake each other and the client tells what came twice), the time not too early. Then it is asked whether there
+is room. The first question has one right answer; the second is a matter of the subscription's policy.
 """
 
 from tidings.machine.effects import Disconnect, Drop, Effect, Send
@@ -21,8 +22,8 @@ QUEUE_FULL = "the queue is full: the client takes publications more slowly than 
 
 
 class Admission:
-    def __init__(self, params: EdgeParams) -> None:
-        self.params = params
+    def __init__(self, params: EdgeParams, is_best_effort: bool = False) -> None:
+        self.params, self.is_best_effort = params, is_best_effort
 
     def admit(
         self,
@@ -36,7 +37,7 @@ class Admission:
         if stream.state != "active" and not is_history and not self.wakes(subscription, stream, batch, effects):
             return None
         numbers = batch.numbers
-        if stream.position is not None and numbers[0] <= stream.position:
+        if stream.position is not None and numbers[0] <= stream.position and not self.is_best_effort:
             effects.append(Drop(batch, REPEATED))
             newer = behind(batch, stream.position)
             if newer is None:

@@ -128,7 +128,7 @@ class Edge:
         self.publishers = Publishers(node_id, params, engine)
         self.acceptance = Acceptance(params, self.requests, self.publishers)
         self.references = References(node_id, params, routes, self.publishers)
-        admission = Admission(params)
+        admission = Admission(params, is_best_effort)
         self.fetching = Fetching(node_id, params, self.references, admission)
         self.subscriptions = Subscriptions(params, self.requests, admission, self.fetching)
         self.inquiries = Inquiries(node_id, params, self.references)
