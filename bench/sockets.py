@@ -19,11 +19,10 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from statistics import median
 from typing import Any
 
-import msgspec
 import structlog
 
 from tidings.machine.effects import Deliver, Effect, Send
-from tidings.machine.inputs import Input
+from tidings.machine.inputs import Input, Request
 from tidings.net import Host
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.wire import encode, frame
@@ -39,7 +38,7 @@ BALL = frame(encode(Probe(10_000)))
 Measure = Callable[[int], Coroutine[Any, Any, float]]  # from the messages of a round to the CPU seconds they took
 
 
-class Start(msgspec.Struct, frozen=True):
+class Start(Request, frozen=True):
     messages: tuple[Probe | Echo, ...]
 
 

@@ -69,14 +69,13 @@ class World:
     def carry_out(self, transport: TransportNode, effects: list[Effect]) -> None:
         timers = self.timers[transport]
         for effect in effects:
-            kind = type(effect)
-            if kind is Deliver:
+            if type(effect) is Deliver:
                 self.delivered += type(effect.item) is Handed
-            elif kind is SetTimer:
+            elif type(effect) is SetTimer:
                 timers[effect.key] = effect.at
-            elif kind is CancelTimer:
+            elif type(effect) is CancelTimer:
                 timers.pop(effect.key, None)
-            elif kind is Emit:
+            elif type(effect) is Emit:
                 self.under_way.append(effect)
 
     def fire(self, transport: TransportNode, now: float) -> None:

@@ -28,7 +28,7 @@ class HostileNetwork(RuleBasedStateMachine):
         """The protocol under test, at this node, in its n-th life."""
         raise NotImplementedError
 
-    def observe(self, name: str, input: Input, effects: list[Effect]) -> None:
+    def observe(self, name: str, input: Input | None, effects: list[Effect]) -> None:
         """For models: what a node did."""
 
     @initialize()
@@ -47,7 +47,7 @@ class HostileNetwork(RuleBasedStateMachine):
         if name in self.machines and name not in self.down:
             self.perform(name, input, self.machines[name].handle(self.now, input))
 
-    def perform(self, name: str, input: Input, effects: list[Effect]) -> None:
+    def perform(self, name: str, input: Input | None, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Send(to, message):

@@ -15,7 +15,7 @@ from tidings.diagnosis.findings import diagnose
 from tidings.diagnosis.network import Network, Reported
 from tidings.diagnosis.way import trace_event
 from tidings.machine.effects import Send
-from tidings.machine.inputs import LinkDown, LinkUp, Received
+from tidings.machine.inputs import Input, LinkDown, LinkUp, Received
 from tidings.machine.node import Node
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -61,7 +61,8 @@ class Brokers:
             views = self.routers[name].views()
             self.inspections[name] = Inspection(lambda row=row: row, is_open=True, views=views)  # type: ignore[misc]
         nodes = {
-            name: Node({"routing": self.routers[name], "inspection": self.inspections[name]}) for name in self.names
+            name: Node({"routing": self.routers[name], "inspection": self.inspections[name]}, tells=Router.tells)
+            for name in self.names
         }
         self.world = BrokerWorld(dict(nodes), rng)
         for edge in self.edges:
@@ -204,7 +205,7 @@ def happenings(draw: st.DrawFn) -> object:
 
 
 @given(st.lists(happenings(), max_size=40))
-def test_whatever_anybody_asks_is_answered_with_at_most_one_report_and_nothing_raises(inputs: list[object]) -> None:
+def test_whatever_anybody_asks_is_answered_with_at_most_one_report_and_nothing_raises(inputs: list[Input]) -> None:
     many = [CounterRow(name="x" * 3000, value=number) for number in range(200)]
     params = InspectionParams(looks_max=1, brokers_max=2)
     views = {"counters": lambda argument: many}

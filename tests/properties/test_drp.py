@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.properties.message_strategies import of_message
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Received
+from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.streams import Stream, random_stream
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
@@ -269,7 +269,7 @@ inputs = st.one_of(
 
 
 @given(st.lists(inputs, max_size=30))
-def test_nothing_that_brokers_say_breaks_the_router(said: list[object]) -> None:
+def test_nothing_that_brokers_say_breaks_the_router(said: list[Input]) -> None:
     params = DestinationParams(profile=BloomProfile(bits=16, hashes=1), brokers_max=3, queue_max=2, rate_max=1.0)
     machine = DestinationRouter("m", params)
     machine.start(0.0)

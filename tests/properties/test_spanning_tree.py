@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.properties.message_strategies import of_message
 from tidings.machine.effects import CancelTimer, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Received, TimerKey
+from tidings.machine.inputs import Fired, Input, Received, TimerKey
 from tidings.machine.streams import Stream, random_stream
 from tidings.protocols.overlay.messages import RenewTree, TreeOffer
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
@@ -190,7 +190,7 @@ inputs = st.one_of(
 
 
 @given(st.lists(inputs, max_size=40))
-def test_nothing_that_peers_say_breaks_the_tree(said: list[object]) -> None:
+def test_nothing_that_peers_say_breaks_the_tree(said: list[Input]) -> None:
     machine = SpanningTree("m", SpanningTreeParams(distance_max=4, roots_max=2))
     up: set[str] = set()
     for input in said:

@@ -30,7 +30,7 @@ class PingAmongEnemies(HostileNetwork):
         others = [other for other in NAMES if other != name]
         return Ping(others, PingParams(misses=MISSES), random_stream(1, name, life))
 
-    def observe(self, name: str, input: Input, effects: list[Effect]) -> None:
+    def observe(self, name: str, input: Input | None, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Deliver(PeerSuspected(other)):
@@ -85,7 +85,7 @@ class GossipAmongEnemies(HostileNetwork):
         self.published.append(event)
         self.step(name, Publish(event))
 
-    def observe(self, name: str, input: Input, effects: list[Effect]) -> None:
+    def observe(self, name: str, input: Input | None, effects: list[Effect]) -> None:
         match input:
             case Received(_, Repair(event)):
                 self.published.append(event)

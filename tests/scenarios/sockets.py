@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from tidings.machine.effects import Connect, Deliver, Effect
-from tidings.machine.inputs import Input, LinkDown
+from tidings.machine.inputs import Input, LinkDown, Request
 from tidings.net import Address, Host, HostParams
 from tidings.wire import FrameReader, decode, encode, frame
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello
@@ -62,7 +62,7 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(POLL_PERIOD)
 
 
-class Do(msgspec.Struct, frozen=True):
+class Do(Request, frozen=True):
     """An order for `Puppet`: answer with these effects."""
 
     effects: tuple[Effect, ...]

@@ -31,8 +31,8 @@ from tests.scenarios.sockets import (
     puppet_host,
     until,
 )
-from tidings.machine.effects import Connect, Disconnect, Load, Save, Send
-from tidings.machine.inputs import LinkDown, LinkUp, Loaded, Received, Saved
+from tidings.machine.effects import Connect, Disconnect, Effect, Load, Save, Send
+from tidings.machine.inputs import Input, LinkDown, LinkUp, Loaded, Received, Saved
 from tidings.net import Host, HostError
 from tidings.net.connection import Cause
 from tidings.net.counts import QUEUE_FULL, UNREACHABLE
@@ -183,7 +183,7 @@ def test_a_peer_that_stops_reading_fills_its_own_queue_and_loses_its_link_and_no
             await heard(a, LinkUp, neighbour="b")
             lazy = await BarePeer.introduced(a.address, "lazy")
             await heard(a, LinkUp, neighbour="lazy")
-            lazy.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            lazy.writer.transport.pause_reading()
             outbox = a.links.up["lazy"].outbox
             while len(outbox.frames) < small.queue_messages_max:
                 order(a, Send("lazy", filler))
@@ -223,7 +223,7 @@ def test_what_waited_in_a_full_queue_arrives_in_order_and_without_a_hole_before_
             lost = sum(a.counts.drops.values())
             b.links.up["a"].resume_reading()
             assert await heard(b, LinkDown) == LinkDown("a", 1, QUEUE_FULL)
-            arrived = [it.message for it in b.machine.heard if isinstance(it, Received)]  # type: ignore[attr-defined]
+            arrived = [it.message for it in b.machine.heard if isinstance(it, Received)]
             assert len(arrived) == 2 * sent - lost
             numbers = [int(it.keys[0][1]) if isinstance(it, Request) else it.round for it in arrived]
             assert numbers == [place // 2 for place in range(len(arrived))]
@@ -536,7 +536,7 @@ def test_two_nodes_that_call_each_other_at_once_end_with_one_link_of_the_same_ep
                 for host in (a, b):
                     await until(partial(has_one_connection, host))
                 assert a.counts.drops == b.counts.drops == {}
-                assert [type(it) for it in a.machine.heard] == [LinkUp, Received]  # type: ignore[attr-defined]
+                assert [type(it) for it in a.machine.heard] == [LinkUp, Received]
 
     play(scenario())
 
@@ -554,8 +554,8 @@ def test_a_caller_without_memory_takes_the_place_of_a_stream_that_turns_out_dead
             await until(lambda: a.links.rivals)
             old.writer.transport.abort()
             await new.accepted()
-            await until(lambda: len(a.machine.heard) == 3)  # type: ignore[attr-defined]
-            first, down, second = a.machine.heard  # type: ignore[attr-defined]
+            await until(lambda: len(a.machine.heard) == 3)
+            first, down, second = a.machine.heard
             assert (first, second) == (LinkUp("b", 1), LinkUp("b", 2))
             assert (down.neighbour, down.epoch) == ("b", 1)
             await old.close()
@@ -573,7 +573,7 @@ def test_a_second_call_is_refused_while_the_stream_lives() -> None:
             await until(lambda: a.links.rivals)
             old.say(Heartbeat())
             assert "there is a stream already" in await new.goodbye()
-            assert a.machine.heard == [LinkUp("b", 1)]  # type: ignore[attr-defined]
+            assert a.machine.heard == [LinkUp("b", 1)]
             await old.close()
 
     play(scenario())
@@ -587,7 +587,7 @@ def test_a_caller_that_knows_the_stream_and_gave_it_up_replaces_it_at_once() -> 
             new = await BarePeer.introduced(a.address, "b", epoch=2)
             await new.accepted()
             assert "a newer connection" in await old.goodbye()
-            ups = [it.epoch for it in a.machine.heard if isinstance(it, LinkUp)]  # type: ignore[attr-defined]
+            ups = [it.epoch for it in a.machine.heard if isinstance(it, LinkUp)]
             assert ups == [1, 2]
             await new.close()
 
@@ -629,7 +629,7 @@ def test_a_host_stops_in_time_although_a_peer_does_not_read() -> None:
         async with puppet_host("a", params=hasty) as a:
             lazy = await BarePeer.introduced(a.address, "lazy")
             await heard(a, LinkUp)
-            lazy.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            lazy.writer.transport.pause_reading()
             while a.links.up["lazy"].outbox.size_bytes < 1_000_000:
                 order(a, Send("lazy", filler))
                 await asyncio.sleep(0)
@@ -708,7 +708,7 @@ def test_a_node_that_was_killed_comes_back_with_everything_it_had_confirmed(tmp_
                     await heard(a, Received)
                 process.send_signal(signal.SIGKILL)
                 await process.wait()
-            confirmed = {it.message.round for it in a.machine.heard}  # type: ignore[attr-defined]
+            confirmed = {it.message.round for it in a.machine.heard}
             assert len(confirmed) >= 30
             async with child_process(file) as (process, address):
                 await until(lambda: "child" not in a.links.up)
@@ -776,7 +776,7 @@ def test_two_nodes_cannot_share_one_storage(tmp_path: Path) -> None:
 
 def test_a_machine_that_fails_stops_its_host_and_the_error_comes_out() -> None:
     class Broken(Puppet):
-        def handle(self, now: float, input: object) -> list[object]:
+        def handle(self, now: float, input: Input) -> list[Effect]:
             raise AssertionError("an invariant broke")
 
     async def scenario() -> None:

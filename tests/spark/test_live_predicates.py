@@ -81,7 +81,7 @@ def truth(condition: datasource.Filter, row: dict[str, Any]) -> bool | None:
     if isinstance(condition, Not):
         child = truth(condition.child, row)
         return None if child is None else not child
-    value = row[condition.attribute[0]]  # type: ignore[attr-defined]
+    value = row[condition.attribute[0]]
     if isinstance(condition, IsNull | IsNotNull):
         return (value is None) is isinstance(condition, IsNull)
     if value is None:

@@ -119,7 +119,7 @@ def test_a_read_that_ends_early_leaves_nothing_behind() -> None:
         assert numbers(reader, reader.partitions()) == list(range(9000))
         rows = reader.read(reader.partitions()[0])
         assert next(rows).num_rows == reading.PAGE_EVENTS
-        rows.close()  # type: ignore[attr-defined]
+        rows.close()
 
 
 def test_a_limit_is_kept_and_shared_among_publishers_however_far_apart_their_numbers_are() -> None:

@@ -298,7 +298,7 @@ def test_runs_come_as_a_table_and_results_and_traces_go_as_tables(spark: SparkSe
     runs = [Run(TOSSES, "fair", {"tosses": tosses, "note": "7"}, seed) for tosses in (3, 5) for seed in (9, 8)]
     table = runs_frame(spark, [*runs, runs[0]])
     assert table.columns == ["experiment", "variant", "parameters", "seed"]
-    assert table.first().parameters == '{"note":"7","tosses":3}'  # type: ignore[union-attr]
+    assert table.first().parameters == '{"note":"7","tosses":3}'
     told: list[Progress] = []
     done = sweep(spark, table.repartition(3), tmp_path, progress=told.append)
     rows = done.results.collect()

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.properties.delivery_desk import Desk, dropped, forwarded, head, sent, signalled
-from tidings.machine.effects import Deliver, Disconnect, Load, Save, SetTimer
+from tidings.machine.effects import Deliver, Disconnect, Effect, Load, Save, SetTimer
 from tidings.machine.inputs import Loaded, Saved
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.acceptance import NO_ADVERTISEMENT
@@ -240,7 +240,7 @@ def durable() -> Desk:
     return desk
 
 
-def disk_after(effects: list[object], entries: dict[str, bytes]) -> None:
+def disk_after(effects: list[Effect], entries: dict[str, bytes]) -> None:
     for effect in effects:
         if isinstance(effect, Save):
             if effect.data is None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Received
+from tidings.machine.inputs import Fired, Received, Signal
 from tidings.machine.node import Node
 from tidings.matching.bloom import BloomProfile, message_bits_match_filter_bits
 from tidings.model.errors import UsageError
@@ -24,6 +24,8 @@ from tidings.protocols.routing.drp.predicates import EVERYTHING, rows_of
 from tidings.protocols.routing.drp.router import DestinationRouter
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import (
+    ClientDown,
+    ClientUp,
     Forgotten,
     Forward,
     Known,
@@ -304,10 +306,15 @@ def test_every_peer_is_a_neighbour_of_the_plainest_overlay() -> None:
     overlay.check()
 
 
+UNHEARD: tuple[type[Signal], ...] = (ClientUp, ClientDown, Settled, Known, Forgotten)
+
+
 class Home:
     """In the place of delivery: writes down what the clients of this broker get."""
 
     messages: tuple[type, ...] = ()
+    hears: tuple[type, ...] = (Matched,)
+    tells: tuple[type[Signal], ...] = ()
 
     def __init__(self) -> None:
         self.got: list[tuple[str, int]] = []
@@ -327,7 +334,7 @@ class Home:
 def broker(name: str, links: tuple[str, ...], draws: Draws) -> Node:
     access = Access(name, AccessParams(links=links), open_judge, draws("access"))
     routing = DestinationRouter(name, DestinationParams())
-    return Node({"access": access, "overlay": AllPeers("m"), "routing": routing, "delivery": Home()})
+    return Node({"access": access, "overlay": AllPeers("m"), "routing": routing, "delivery": Home()}, tells=UNHEARD)
 
 
 @pytest.mark.spec("T-10")

@@ -22,6 +22,7 @@ from tidings.protocols.teaching.gossip import (
     Repair,
     Request,
 )
+from tidings.protocols.teaching.ping import Probe
 from tidings.pubsub.requests import Publish
 
 
@@ -162,7 +163,8 @@ def test_a_restart_asks_again_for_what_was_under_way() -> None:
 
 
 def test_other_inputs_are_ignored() -> None:
-    for input in (LinkUp("b"), Fired("other"), Received("b", "no message of ours"), "nonsense"):
+    others: tuple[Any, ...] = (LinkUp("b"), Fired("other"), Received("b", Probe(1)), "nonsense")
+    for input in others:
         assert holding(1).handle(1.0, input) == []
 
 

@@ -279,7 +279,7 @@ def test_large_links_of_the_fast_engine_get_partitions_of_their_own_and_give_the
     for n in range(40):
         index.discard(n)
         index.check()
-    assert not index.engine.partition_of_link  # type: ignore[union-attr]
+    assert not index.engine.partition_of_link
 
 
 def test_a_thousand_random_filters_survive_growth_and_decline(small_index: Index) -> None:
@@ -312,7 +312,7 @@ def test_new_edges_are_learned_when_events_turn_out_different_from_filters() -> 
         expected = [[n for n in range(200) if n <= value <= n + 2000] for value in values]
         assert [in_order(found) for found in index.match_batch([Event({"x": value}) for value in values])] == expected
         index.check()
-    assert not engine.renewing  # type: ignore[union-attr]
+    assert not engine.renewing
 
 
 def test_answers_keep_their_keys_when_the_index_changes_before_they_are_read(index: Index) -> None:

@@ -12,8 +12,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tests.scenarios.sockets import PATIENT, QUIET, play, until
-from tidings.machine.effects import Send
+from tidings.machine.effects import Effect, Send
 from tidings.machine.inputs import LinkUp, Received
+from tidings.machine.message import Message
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
@@ -132,7 +133,8 @@ def test_on_sockets_brokers_prove_their_keys_to_each_other_and_a_thief_of_a_toke
         params = AccessParams(links=links, credentials=tokens[name])
         access = Access(name, params, judge, SystemRandom(), signature_check, signer(keys[name]))
         overlay = SpanningTree(name, SpanningTreeParams())
-        return Host(name, Node({"access": access, "overlay": overlay}), params=PATIENT, log=QUIET)
+        node = Node({"access": access, "overlay": overlay}, tells=(*access.tells, *overlay.tells))
+        return Host(name, node, params=PATIENT, log=QUIET)
 
     def client(name: str, token: str, key: str) -> tuple[Host, Guest]:
         params = GuestParams(brokers=("b",), credentials=tokens[token])
@@ -164,7 +166,7 @@ def neighbours(host: Host) -> list[str]:
     return overlay.neighbours
 
 
-def sends(effects: list[object]) -> list[object]:
+def sends(effects: list[Effect]) -> list[Message]:
     return [effect.message for effect in effects if isinstance(effect, Send)]
 
 

@@ -140,7 +140,7 @@ def test_a_sent_message_cannot_be_changed() -> None:
 def test_a_node_runs_protocols_of_different_transports_side_by_side() -> None:
     ping = Ping(["b"], PingParams(transport=Transport.DATAGRAM), random_stream(1, "a", "ping"))
     gossip = Gossip(["b"], GossipParams(transport=Transport.STREAM), random_stream(1, "a", "gossip"))
-    node: Machine = Node({"ping": ping, "gossip": gossip})
+    node: Machine = Node({"ping": ping, "gossip": gossip}, tells=ping.tells)
     other = Gossip(["a"], GossipParams(), random_stream(1, "b", "gossip"))
     node.start(0.0)
     node.handle(0.1, Publish(Event({"source": "/a", "id": "1"})))

@@ -122,9 +122,9 @@ def test_an_attribute_with_many_listed_values_is_learned_from_its_misses() -> No
         heads = [head_of(word=f"w{n}") for n in range(begin, begin + 100)]
         expected = [(n,) if n < 300 else () for n in range(begin, begin + 100)]
         assert index.match_heads(heads) == expected
-    entries = index.engine.reader.entries  # type: ignore[union-attr]
+    entries = index.engine.reader.entries
     assert index.match_heads([head_of(word=f"v{n}") for n in range(500)]) == [()] * 500
-    assert index.engine.reader.entries == entries, "what is not listed is not entered any more"  # type: ignore[union-attr]
+    assert index.engine.reader.entries == entries, "what is not listed is not entered any more"
     assert decoder.calls == 0
 
 
@@ -135,7 +135,7 @@ def test_what_strangers_send_does_not_make_the_lexicon_grow() -> None:
         heads = [encode_head({"word": f"w{n}", f"name{n}": 1}) for n in range(begin, begin + 100)]
         expected = [("pattern",) if str(n).startswith("1") else () for n in range(begin, begin + 100)]
         assert index.match_heads(heads) == expected
-    reader = index.engine.reader  # type: ignore[union-attr]
+    reader = index.engine.reader
     assert reader.entries <= 16 + 100 and reader.names_on_demand <= 1024 + 100
     assert reader.places == 64
 

@@ -42,6 +42,7 @@ from tidings.machine.effects import (
     Transport,
 )
 from tidings.machine.inputs import Computed, Fired, Input, LinkDown, LinkUp, Loaded, Received, Saved, Signal
+from tidings.machine.message import Message
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
@@ -91,7 +92,7 @@ def test_messages_come_first_and_expired_timers_after_them() -> None:
                 pass
             await heard(a, Fired)
             await peer.close()
-            return [type(input).__name__ for input in a.machine.heard]  # type: ignore[attr-defined]
+            return [type(input).__name__ for input in a.machine.heard]
 
     assert play(scenario()) == ["Received", "Received", "Fired"]
 
@@ -203,7 +204,7 @@ def test_a_stream_that_nobody_asked_to_be_a_link_is_not_told_of() -> None:
             await heard(a, Received)
             order(a, Disconnect("b"))
             await until(lambda: not a.links.open and not b.links.open)
-            assert [type(it) for it in a.machine.heard + b.machine.heard] == [Received, Received]  # type: ignore[attr-defined]
+            assert [type(it) for it in a.machine.heard + b.machine.heard] == [Received, Received]
 
     play(scenario())
 
@@ -225,7 +226,7 @@ def test_a_stream_becomes_a_link_when_either_end_asks_or_both_at_once(askers: st
             assert await heard(b, LinkDown) == LinkDown("a", 2, "enough")
             assert a.counts.drops == b.counts.drops == {}
             for host in (a, b):
-                order_heard = [it for it in host.machine.heard if isinstance(it, Received)]  # type: ignore[attr-defined]
+                order_heard = [it for it in host.machine.heard if isinstance(it, Received)]
                 assert [it.message.round for it in order_heard] == sorted(it.message.round for it in order_heard)
 
     play(scenario())
@@ -271,7 +272,7 @@ def test_every_new_link_between_two_nodes_has_a_larger_epoch() -> None:
                 order(forgetful, Connect("b"))
                 await heard(forgetful, LinkUp, epoch=4)
             await until(lambda: not b.links.up)
-            return [it.epoch for it in b.machine.heard if isinstance(it, LinkUp)]  # type: ignore[attr-defined]
+            return [it.epoch for it in b.machine.heard if isinstance(it, LinkUp)]
 
     assert play(scenario()) == [1, 2, 3, 4]
 
@@ -312,7 +313,7 @@ def test_the_trace_of_a_host_has_the_rows_that_a_simulator_writes() -> None:
 
 
 def test_a_message_without_bytes_is_dropped_and_the_node_goes_on() -> None:
-    class Unlisted(msgspec.Struct, frozen=True):
+    class Unlisted(Message, frozen=True):
         pass
 
     async def scenario() -> None:
@@ -369,7 +370,8 @@ async def start_twice() -> None:
 
 async def return_nonsense() -> None:
     async with puppet_host("a") as a:
-        order(a, "nonsense")
+        nonsense: Any = "nonsense"
+        order(a, nonsense)
 
 
 def test_stopping_twice_does_no_harm() -> None:
@@ -418,7 +420,8 @@ def test_two_protocols_with_different_transports_live_in_one_node() -> None:
                     others, PingParams(period=0.02, transport=Transport.DATAGRAM), random_stream(1, name, "ping")
                 ),
                 "gossip": Gossip(others, GossipParams(period=0.02), random_stream(1, name, "gossip")),
-            }
+            },
+            tells=Ping.tells,
         )
 
     async def scenario() -> None:
@@ -429,7 +432,7 @@ def test_two_protocols_with_different_transports_live_in_one_node() -> None:
             for host in hosts:
                 assert (await heard(host, Event)).key == ("s", "1")
             for host in hosts:
-                ping = host.machine.parts["ping"]  # type: ignore[attr-defined]
+                ping = host.machine.parts["ping"]
                 await until(partial(has_measured_all, ping))
                 assert host.counts.datagrams_received > 0
                 assert host.counts.stream_messages_received > 0
@@ -578,7 +581,7 @@ def test_a_disconnect_answers_the_connect_that_waits() -> None:
             assert await heard(a, LinkDown) == LinkDown("b", 0, "changed my mind")
             order(a, Connect("b"))
             assert await heard(a, LinkUp) == LinkUp("b", 1)
-            assert [type(it) for it in a.machine.heard] == [LinkDown, LinkUp]  # type: ignore[attr-defined]
+            assert [type(it) for it in a.machine.heard] == [LinkDown, LinkUp]
 
     play(scenario())
 

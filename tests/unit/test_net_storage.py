@@ -85,7 +85,7 @@ def test_one_bad_save_does_not_take_the_others_with_it(tmp_path: Path) -> None:
         assert (small, another) == (Saved("small"), Saved("another"))
         assert huge.error is not None and "too big" in huge.error
         storage.ask(Load(""))
-        assert [name for name, _ in answers.next().entries] == ["another", "first", "small"]  # type: ignore[union-attr]
+        assert [name for name, _ in answers.next().entries] == ["another", "first", "small"]
 
 
 def test_more_orders_than_the_bound_are_refused(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_closing_finishes_what_waits(tmp_path: Path) -> None:
             storage.ask(Save(f"{number:04}", b"x"))
     with opened(tmp_path / "state.db") as (storage, answers):
         storage.ask(Load(""))
-        assert len(answers.next().entries) == 1000  # type: ignore[union-attr]
+        assert len(answers.next().entries) == 1000
 
 
 def test_a_folder_that_does_not_exist_is_explained(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tidings.machine.effects import (
     Send,
     SetTimer,
 )
-from tidings.machine.inputs import Computed, Fired, Input, LinkUp, Loaded, Received, Saved, Signal
+from tidings.machine.inputs import Computed, Fired, Input, LinkUp, Loaded, Received, Request, Saved, Signal
 from tidings.machine.message import Message
 from tidings.machine.node import NO_RECEIVER, SIGNALS_MAX, Node, Part
 from tidings.model.errors import UsageError
@@ -46,10 +46,13 @@ class Script:
     """A part that answers as it was told to, and remembers what it heard."""
 
     def __init__(
-        self, answers: dict[object, list[Effect]], messages: tuple[type, ...] = (), first: list[Effect] | None = None
+        self, answers: dict[Input, list[Effect]], messages: tuple[type, ...] = (), first: list[Effect] | None = None
     ) -> None:
         self.answers, self.messages, self.first = answers, messages, first or []
-        self.heard: list[Input] = []
+        told = [effect for effects in (self.first, *answers.values()) for effect in effects]
+        self.tells: tuple[type[Signal], ...] = tuple({type(it): 0 for it in told if isinstance(it, Signal)})
+        self.hears: tuple[type, ...] = (LinkUp, Rain, Sunshine)
+        self.heard: list[object] = []
         self.checks = 0
 
     def start(self, now: float) -> list[Effect]:
@@ -111,13 +114,14 @@ def test_the_name_of_the_part_goes_into_every_key_and_comes_off_again() -> None:
         Connect("b"),
         Note("hello"),
     ]
-    for back in [
+    came_back: list[Input] = [
         Fired(("one", "round")),
         Computed(("one", "sum"), 2),
         Computed(("one", "sum"), error="too slow"),
         Saved("one/table", error="disk full"),
         Loaded("one/tab", (("one/table", b"x"), ("one/tab/le", b"y"))),
-    ]:
+    ]
+    for back in came_back:
         assert node.handle(2.0, back) == []
     assert other.heard == ["start"]
     assert part.heard[1:] == [
@@ -129,7 +133,7 @@ def test_the_name_of_the_part_goes_into_every_key_and_comes_off_again() -> None:
     ]
 
 
-def test_other_inputs_are_offered_to_every_part_in_order() -> None:
+def test_other_inputs_are_offered_to_every_part_that_hears_them_in_order() -> None:
     node = Node({name: Script({LinkUp("b", 1): [Deliver(name)]}) for name in ("z", "a", "m")})
     assert node.handle(1.0, LinkUp("b", 1)) == [Deliver("z"), Deliver("a"), Deliver("m")]
 
@@ -174,6 +178,31 @@ def test_a_node_may_be_part_of_a_node() -> None:
     assert outer.handle(1.0, Fired(("outer", ("inner", "round")))) == [SetTimer(("outer", ("inner", "round")), 2.0)]
     outer.handle(1.0, Received("b", Apple()))
     assert part.heard == [Fired("round"), Received("b", Apple())]
+
+
+class Rescue(Request, frozen=True):
+    pass
+
+
+def test_a_signal_that_no_other_part_hears_is_refused_when_the_node_is_built() -> None:
+    speaker = Script({LinkUp("b"): [Rain(5)]})
+    with pytest.raises(UsageError, match="'speaker' tells Rain, which no other part of this node hears"):
+        Node({"speaker": speaker})
+
+
+def test_a_signal_that_the_node_tells_goes_out_and_is_heard_inside_as_well() -> None:
+    speaker, listener = Script({LinkUp("b"): [Rain(5), Deliver(2)]}), Script({Rain(5): [Deliver(1)]})
+    inner = Node({"speaker": speaker, "listener": listener}, tells=(Rain,))
+    assert inner.handle(1.0, LinkUp("b")) == [Rain(5), Deliver(1), Deliver(2)]
+    outside = Script({Rain(5): [Deliver("outside")]})
+    outer = Node({"inner": inner, "outside": outside})
+    assert Deliver("outside") in outer.handle(1.0, LinkUp("b"))
+    assert Node({"speaker": speaker}, tells=(Rain,)).handle(1.0, LinkUp("b")) == [Rain(5), Deliver(2)]
+
+
+def test_a_request_that_no_part_hears_is_refused() -> None:
+    with pytest.raises(UsageError, match="no part of this node hears the request Rescue; it has speaker"):
+        Node({"speaker": Script({})}).handle(1.0, Rescue())
 
 
 def test_checking_a_node_checks_its_parts() -> None:

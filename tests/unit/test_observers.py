@@ -53,7 +53,7 @@ class Diary(Observer):
 
 def world(*observers: Observer, checking: bool = False, **params: Any) -> Simulator:
     """Puppet a says something at its start and has a timer at 2; b listens; nobody is called c."""
-    first = [echo(1), echo(2, to="c"), SetTimer("x", 2.0)]
+    first: list[Effect] = [echo(1), echo(2, to="c"), SetTimer("x", 2.0)]
     made = Simulator(1, Constant(0.5), checking, params=SimulatorParams(**params), observers=observers)
     made.add("a", lambda draws: Puppet(first))
     made.add("b", lambda draws: Puppet())
@@ -162,7 +162,7 @@ def test_a_trace_of_the_ends_has_what_applications_see_and_what_is_lost() -> Non
     ring = RingBuffer(100)
     made = world(EndsTrace(ring))
     event = Event({"source": "b", "id": "1"})
-    effects = [Deliver(event), Drop(event, "too late"), echo(3)]
+    effects: list[Effect] = [Deliver(event), Drop(event, "too late"), echo(3)]
     made.nodes["b"].make = lambda draws: Puppet(effects)
     made.inject(1.0, "a", Publish(event))
     made.run(4.0)

@@ -8,6 +8,7 @@ from tidings.machine.inputs import Fired, LinkUp, Received
 from tidings.machine.machine import Machine
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
+from tidings.protocols.teaching.gossip import Digest
 from tidings.protocols.teaching.ping import (
     ALREADY_ANSWERED,
     NEVER_SENT,
@@ -140,7 +141,8 @@ def test_a_node_that_was_down_does_not_blame_its_neighbours() -> None:
 
 def test_other_inputs_are_ignored() -> None:
     ping = started(["b"])
-    for input in (LinkUp("b"), Fired("other"), Received("b", "no message of ours"), "nonsense"):
+    others: tuple[Any, ...] = (LinkUp("b"), Fired("other"), Received("b", Digest(())), "nonsense")
+    for input in others:
         assert ping.handle(1.0, input) == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.properties.broker_world import BrokerWorld
 from tests.properties.routing_model import RoutingModel
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.node import Node
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
@@ -566,6 +566,8 @@ def test_parameters_that_make_no_sense_are_refused(wrong: dict[str, object]) -> 
 def test_a_lost_link_with_thousands_of_advertisements_is_heard_of_as_a_whole() -> None:
     class Listener:
         messages: tuple[type, ...] = ()
+        hears: tuple[type, ...] = (Forgotten,)
+        tells: tuple[type[Signal], ...] = ()
 
         def __init__(self) -> None:
             self.forgotten = 0
@@ -580,7 +582,7 @@ def test_a_lost_link_with_thousands_of_advertisements_is_heard_of_as_a_whole() -
         def check(self) -> None: ...
 
     a, listener = Router("a", RoutingParams(engine="plain")), Listener()
-    node = Node({"routing": a, "delivery": listener})
+    node = Node({"routing": a, "delivery": listener}, tells=a.tells)
     node.handle(0.0, NeighbourUp("b", 1))
     node.handle(0.0, Received("b", TablesBegun(1, 1)))
     for number in range(3000):

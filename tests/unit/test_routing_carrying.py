@@ -51,7 +51,8 @@ def batch(*events: dict[str, Value], first: int = 1, receipt: int = 0) -> Public
 
 
 def sent(effects: list[Effect], to: str) -> list[Publications]:
-    return [effect.message for effect in effects if isinstance(effect, Send) and effect.to == to]
+    messages = [effect.message for effect in effects if isinstance(effect, Send) and effect.to == to]
+    return [message for message in messages if isinstance(message, Publications)]
 
 
 @pytest.mark.spec("S-6")

@@ -124,7 +124,7 @@ def test_a_broadcast_in_the_simulator_reaches_the_machines_in_reach_and_is_count
     simulator.inject(1.0, "b", Shout(7))
     simulator.inject(2.0, "d", Shout(8))
     simulator.run(3.0)
-    seen = {name: node.machine.heard for name, node in simulator.nodes.items()}  # type: ignore[union-attr]
+    seen = {name: node.machine.heard for name, node in simulator.nodes.items()}
     assert seen == {"a": [("b", 7)], "b": [], "c": [("b", 7)], "d": []}
     counters = simulator.counters()
     assert (counters.sent, counters.received, counters.lost) == (3, 2, {"nobody hears it": 1})
@@ -137,7 +137,7 @@ def test_without_a_radio_a_broadcast_reaches_all_others_each_with_a_fate_of_its_
     for number in range(100):
         simulator.inject(1.0 + number, "b", Shout(number))
     simulator.run(200.0)
-    heard = {name: len(node.machine.heard) for name, node in simulator.nodes.items()}  # type: ignore[union-attr]
+    heard = {name: len(node.machine.heard) for name, node in simulator.nodes.items()}
     assert heard.pop("b") == 0
     assert len(set(heard.values())) > 1
     counters = simulator.counters()

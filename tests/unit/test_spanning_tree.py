@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Received
+from tidings.machine.inputs import Fired, Received, Signal
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
@@ -287,6 +287,8 @@ class Listener:
     """Writes down what the overlay tells, and when."""
 
     messages: tuple[type, ...] = ()
+    hears: tuple[type, ...] = (NeighbourUp, NeighbourDown)
+    tells: tuple[type[Signal], ...] = ()
 
     def __init__(self) -> None:
         self.up: dict[str, int] = {}
@@ -322,7 +324,8 @@ class World:
 
     def broker(self, name: str, links: tuple[str, ...], draws: Draws) -> Node:
         access = Access(name, AccessParams(links=links), open_judge, draws("access"))
-        return Node({"access": access, "overlay": SpanningTree(name, SpanningTreeParams()), "routing": Listener()})
+        overlay = SpanningTree(name, SpanningTreeParams())
+        return Node({"access": access, "overlay": overlay, "routing": Listener()}, tells=access.tells)
 
     def listener(self, name: str) -> Listener:
         machine = self.simulator.nodes[name].machine

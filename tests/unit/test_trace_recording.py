@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tidings.machine.effects import CancelTimer, Connect, Deliver, Drop, Note, Save, Send, SetTimer
-from tidings.machine.inputs import Fired, LinkDown, LinkUp, Received, Saved, Signal
+from tidings.machine.inputs import Fired, LinkDown, LinkUp, Received, Request, Saved, Signal
 from tidings.machine.message import Count, Message, Name
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -42,7 +42,7 @@ class Announce(PublishRequest, frozen=True):
     events: tuple[Event, ...]
 
 
-class PublishedLater(msgspec.Struct, frozen=True):
+class PublishedLater(Request, frozen=True):
     """No request, whatever it is called."""
 
     event: Event

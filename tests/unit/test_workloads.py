@@ -188,7 +188,7 @@ def test_every_workload_has_a_sentence_tables_and_a_form_as_text(name: str) -> N
 
 def test_parameters_given_as_text_are_read() -> None:
     workload = make("w-itt", {"subscribers": "12", "exponent": "1.5"})
-    assert (workload.subscribers, workload.exponent) == (12, 1.5)  # type: ignore[attr-defined]
+    assert (workload.subscribers, workload.exponent) == (12, 1.5)
 
 
 def test_an_unknown_table_is_refused() -> None:

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tidings.machine.inputs import TimerKey
+from tidings.machine.inputs import Signal, TimerKey
+from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 
 BROADCAST: NodeId = "*"
@@ -30,7 +31,7 @@ class Transport(Enum):
 
 class Send(msgspec.Struct, frozen=True):
     to: NodeId
-    message: Any
+    message: Message
     transport: Transport = Transport.STREAM
 
 
@@ -106,5 +107,8 @@ class Note(msgspec.Struct, frozen=True):
     fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-Effect = Any
-"""Any of the above, or a `Signal`."""
+Effect = (
+    Send | SetTimer | CancelTimer | Deliver | Connect | Disconnect | Know | Compute | Save | Load | Drop | Note | Signal
+)
+"""All there is. A `Signal` (`inputs.py`) is for the other protocols of the node; that of a protocol that runs alone
+reaches the world, which has nobody to tell: it does nothing with it."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 
 TimerKey = Hashable
@@ -21,7 +22,7 @@ class Received(msgspec.Struct, frozen=True):
     """A message arrived; `size_bytes` is what it took on the wire."""
 
     sender: NodeId
-    message: Any
+    message: Message
     size_bytes: int = 0
 
 
@@ -79,5 +80,5 @@ class Signal(msgspec.Struct, frozen=True):
     """Base of what one protocol tells the others in the same node: an effect of the one, an input of the rest."""
 
 
-Input = Any
-"""A machine ignores inputs it does not know."""
+Input = Received | Fired | LinkUp | LinkDown | Computed | Saved | Loaded | Request | Signal
+"""All there is; a machine ignores what it does not know."""

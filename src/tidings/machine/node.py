@@ -3,11 +3,14 @@
 The node is wiring and decides nothing. An arrived message goes to the one protocol that names its type in `messages`; a
 fired timer, a finished computation and a saved entry go back to the protocol that asked, because the node writes the
 protocol's name into the key on the way out and takes it off on the way in. Everything else (links, signals, requests of
-the application) is offered to every protocol in order, and each ignores what it does not know.
+the application) goes to the protocols that name its type in `hears`, in their order. A request that nobody hears is a
+mistake of whoever made it, and is refused.
 
 A signal that a protocol emits becomes an input for the others at once, before the effects that follow it; signals may
 answer signals, and a named bound stops two protocols that would talk to each other for ever. All protocols have started
-before the first signal is heard. A node is a part itself: a small one may live inside a larger one.
+before the first signal is heard. Each protocol names in `tells` what it may signal, and a node in which nobody hears
+one of these is refused when it is built, unless the node itself `tells` it: then it goes out, to whatever is around. A
+node is a part itself: a small one may live inside a larger one.
 
 Every input and every effect of every node passes through here, so the way of each is chosen by its exact class: `match`
 on class patterns would make the node itself eight times as dear.
@@ -18,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 from tidings.machine.effects import CancelTimer, Compute, Drop, Effect, Load, Save, Send, SetTimer
-from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, Signal, TimerKey
+from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Request, Saved, Signal, TimerKey
 from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
 
@@ -30,18 +33,34 @@ NO_RECEIVER = "no protocol of this node receives it"
 
 
 class Part(Machine, Protocol):
-    """A protocol that can be part of a node: it names the messages it receives. It may also name the `signals` that it
-    hears; others are then not offered to it."""
+    """A protocol that can be part of a node."""
 
-    messages: tuple[type, ...]
+    @property
+    def messages(self) -> tuple[type, ...]:
+        """Types of message that it receives; each has one receiver in a node."""
+        ...
+
+    @property
+    def hears(self) -> tuple[type, ...]:
+        """Types of signals, of requests of the application, and of links coming and going, that it wants to know of."""
+        ...
+
+    @property
+    def tells(self) -> tuple[type[Signal], ...]:
+        """Types of signals that it may emit."""
+        ...
+
+
+Hearers = tuple[tuple[str, Part], ...]
 
 
 class Node:
     """`Node({"ping": Ping(...), "gossip": Gossip(...)})`; the names keep the parts' timers apart."""
 
-    def __init__(self, parts: Mapping[str, Part]) -> None:
-        self.parts = dict(parts)
+    def __init__(self, parts: Mapping[str, Part], tells: tuple[type[Signal], ...] = ()) -> None:
+        self.parts, self.tells = dict(parts), tells
         self.receivers: dict[type, tuple[str, Part]] = {}
+        self.hearers: dict[type, Hearers] = {}
         for name, part in self.parts.items():
             if not name or "/" in name:
                 raise UsageError(f"part {name!r}: a name is a word without '/', which separates it from what it saves")
@@ -50,44 +69,60 @@ class Node:
                     other, _ = self.receivers[message]
                     raise UsageError(f"{message.__name__} is received by both {other!r} and {name!r}")
                 self.receivers[message] = name, part
-        self.messages = tuple(self.receivers)
-        self.hearers: dict[type, tuple[tuple[str, Part], ...]] = {}
+            for kind in part.hears:
+                self.hearers[kind] = (*self.hearers.get(kind, ()), (name, part))
+        self.messages, self.hears = tuple(self.receivers), tuple(self.hearers)
+        for name, part in self.parts.items():
+            for signal in part.tells:
+                self.check_heard(name, signal)
+
+    def check_heard(self, name: str, signal: type[Signal]) -> None:
+        if signal not in self.tells and not any(other != name for other, _ in self.hearers.get(signal, ())):
+            raise UsageError(
+                f"{name!r} tells {signal.__name__}, which no other part of this node hears; "
+                f"add a part that hears it, or name it in `tells` of the node"
+            )
 
     def start(self, now: float) -> list[Effect]:
         started = [(name, part.start(now)) for name, part in self.parts.items()]
         return [effect for name, effects in started for effect in self.settle(now, name, effects)]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
-        kind = type(input)
-        if kind is Received:
+        if type(input) is Received:
             receiver = self.receivers.get(type(input.message))
             if receiver is None:
                 return [Drop(input.message, NO_RECEIVER)]
             name, part = receiver
             return self.settle(now, name, part.handle(now, input))
-        if kind is Fired:
-            name, key = input.key
+        if type(input) is Fired:
+            name, key = cast(tuple[str, TimerKey], input.key)
             return self.settle(now, name, self.parts[name].handle(now, Fired(key)))
+        kind = type(input)
         if kind in RETURNS:
             name, returned = RETURNS[kind](input)
             return self.settle(now, name, self.parts[name].handle(now, returned))
         effects: list[Effect] = []
-        for name, part in self.parts.items():
+        for name, part in self.hearers_of(kind):
             effects += self.settle(now, name, part.handle(now, input))
         return effects
 
+    def hearers_of(self, kind: type) -> Hearers:
+        hearing = self.hearers.get(kind, ())
+        if not hearing and issubclass(kind, Request):
+            raise UsageError(f"no part of this node hears the request {kind.__name__}; it has {', '.join(self.parts)}")
+        return hearing
+
     def settle(self, now: float, name: str, effects: list[Effect]) -> list[Effect]:
         """The effects for the world; signals among them have been heard, and their effects are in place."""
-        outgoing = []
+        outgoing: list[Effect] = []
         for effect in effects:
-            kind = type(effect)
-            if kind is Send:
+            if type(effect) is Send:
                 outgoing.append(effect)
-            elif kind is SetTimer:
+            elif type(effect) is SetTimer:
                 outgoing.append(SetTimer((name, effect.key), effect.at))
-            elif kind in ADDRESSES:
-                outgoing.append(ADDRESSES[kind](name, effect))
-            elif Signal in kind.__mro__:
+            elif type(effect) in ADDRESSES:
+                outgoing.append(ADDRESSES[type(effect)](name, effect))
+            elif isinstance(effect, Signal):
                 return outgoing + self.settle_signals(now, name, effects[len(outgoing) :])
             else:
                 outgoing.append(effect)
@@ -98,28 +133,26 @@ class Node:
         pending = deque((name, effect, 1) for effect in effects)
         while pending:
             source, effect, depth = pending.popleft()
-            kind = type(effect)
-            if kind is Send:
+            if type(effect) is Send:
                 outgoing.append(effect)
                 continue
-            if Signal not in kind.__mro__:
+            if not isinstance(effect, Signal):
                 outgoing += self.settle(now, source, [effect])
                 continue
             assert depth <= SIGNALS_MAX, f"protocols of one node keep signalling each other: {effect}"
+            kind = type(effect)
+            if kind in self.tells:
+                outgoing.append(effect)
+            elif kind not in self.hearers:
+                self.check_heard(source, kind)
             answers = [
                 (other, answer, depth + 1)
-                for other, part in self.hearers.get(kind) or self.hearers_of(kind)
+                for other, part in self.hearers.get(kind, ())
                 if other != source
                 for answer in part.handle(now, effect)
             ]
             pending.extendleft(reversed(answers))
         return outgoing
-
-    def hearers_of(self, kind: type) -> tuple[tuple[str, Part], ...]:
-        """The parts to which a signal is offered: all but those that say which ones they hear, and this is none."""
-        hearing = [(name, part) for name, part in self.parts.items() if kind in getattr(part, "signals", (kind,))]
-        self.hearers[kind] = tuple(hearing)
-        return self.hearers[kind]
 
     def check(self) -> None:
         for part in self.parts.values():

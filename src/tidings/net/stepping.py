@@ -72,7 +72,7 @@ class Stepper:
         self.is_running = False
         self.pending.clear()
 
-    def work(self, step: Callable[[Input], list[Effect]], input: Input) -> None:
+    def work(self, step: Callable[[Any], list[Effect]], input: Input | None) -> None:
         """A step, and those that arise from it."""
         self.is_stepping = True
         try:
@@ -84,7 +84,7 @@ class Stepper:
         finally:
             self.is_stepping = False
 
-    def begin(self, nothing: Input) -> list[Effect]:
+    def begin(self, nothing: None) -> list[Effect]:
         return self.machine.start(self.now())
 
     def handle(self, input: Input) -> list[Effect]:

@@ -14,10 +14,11 @@ have stopped; in both cases the message is lost, with its reason, and a stream i
 in its own way only: any other exception is a mistake of ours, and ends the run.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tidings.machine.effects import Effect, Send, Transport
 from tidings.machine.inputs import Received
+from tidings.machine.message import Message
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.identity import NodeId
 from tidings.sim.faults import Corrupt, FaultPlan
@@ -31,21 +32,19 @@ BITS_FLIPPED_MAX = 3
 """Bits of a frame that one fault flips: one to this many."""
 
 
-class Sealed(NamedTuple):
+class Sealed(Message, frozen=True):
     """A message on its way: the object that was sent, and its bytes when it was."""
 
-    message: Any
+    message: Message
     data: bytes
 
 
-class Damaged(Sealed):
+class Damaged(Sealed, frozen=True):
     """A message whose bytes are not what was sent."""
 
-    __slots__ = ()
 
-
-class DamagedInStream(Damaged):
-    __slots__ = ()
+class DamagedInStream(Damaged, frozen=True):
+    """The stream that brought it is closed for it."""
 
 
 class Frames:
@@ -64,7 +63,8 @@ class Frames:
         return Send(send.to, Sealed(send.message, data), send.transport)
 
     def open(self, received: Received) -> Received:
-        message, data = received.message
+        assert isinstance(received.message, Sealed)
+        message, data = received.message.message, received.message.data
         assert encode(message) == data, f"{message!r:.200} was changed after it was sent"
         return Received(received.sender, decode(data), received.size_bytes)
 
@@ -83,8 +83,9 @@ class CorruptibleFrames(Frames):
         if not self.faults or not self.strikes(now, sender):
             return send
         damaged = Damaged if send.transport is Transport.DATAGRAM else DamagedInStream
-        message, data = send.message
-        return Send(send.to, damaged(message, self.damage(sender, data)), send.transport)
+        assert isinstance(send.message, Sealed)
+        data = self.damage(sender, send.message.data)
+        return Send(send.to, damaged(send.message.message, data), send.transport)
 
     def strikes(self, now: float, sender: NodeId) -> bool:
         return any(

@@ -91,10 +91,9 @@ class WholeTrace(Observer):
     def on_effects(self, now: float, node: "SimulatedNode", effects: list[Effect]) -> None:
         id, add = node.id, self.things.extend
         for effect in effects:
-            kind = type(effect)
-            if kind is Send:
+            if type(effect) is Send:
                 add((now, id, SEND, effect.to, effect.message, None))
-            elif kind is not SetTimer:
+            elif type(effect) is not SetTimer:
                 self.trace.record(now, id, effect)
         if len(self.things) >= self.trace.things_full:
             self.trace.convert()

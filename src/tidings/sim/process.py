@@ -221,10 +221,9 @@ class Process:
 
     def carry_out(self, now: float, effects: list[Effect]) -> None:
         for effect in effects:
-            kind = type(effect)
-            if kind is Send:
+            if type(effect) is Send:
                 self.send(now, effect)
-            elif kind is SetTimer:
+            elif type(effect) is SetTimer:
                 self.arm(now, effect.key, effect.at)
             else:
                 self.perform(now, effect)

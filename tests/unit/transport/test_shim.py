@@ -61,6 +61,7 @@ def listening(**params: object) -> Shim:
 
 def leave(shim: Shim, now: float = 1.0, head: bytes = HEAD, payload: bytes = PAYLOAD) -> list[Effect]:
     (outgoing,) = shim.handle(now, PublishEvent(head, payload, "ticket"))
+    assert isinstance(outgoing, Outgoing)
     return shim.handle(now, Admitted(outgoing))
 
 
@@ -119,6 +120,7 @@ def test_numbers_are_given_when_events_leave_not_when_they_are_published() -> No
     (second,) = shim.handle(0.0, PublishEvent(HEAD, b"second"))
     numbers = []
     for outgoing in (second, first):
+        assert isinstance(outgoing, Outgoing)
         (emitted,) = shim.handle(1.0, Admitted(outgoing))
         header, payload = decode_data(emitted.payload)
         numbers.append((payload, header.sequence, header.departed))
@@ -268,7 +270,7 @@ def test_a_reliable_publisher_sends_digests_after_its_last_event_at_growing_dist
     shim = shim_of(is_reliable=True, digest_period=0.25, digests_after=3)
     effects = leave(shim, 1.0)
     assert any(isinstance(effect, Departed) for effect in effects)
-    timers = [effect for effect in effects if isinstance(effect, SetTimer)]
+    timers: list[Effect] = [effect for effect in effects if isinstance(effect, SetTimer)]
     sent_at = []
     while timers:
         sent_at.append(timers[0].at)

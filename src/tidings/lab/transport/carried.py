@@ -44,9 +44,9 @@ from typing import Any
 
 import msgspec
 
-from tidings.lab.transport.substrate import DATAGRAM, PAYLOAD, Counter, Local, Substrate, SubstrateParams
+from tidings.lab.transport.substrate import DATAGRAM, PAYLOAD, UNHEARD, Counter, Local, Substrate, SubstrateParams
 from tidings.machine.effects import Deliver, Effect, Send
-from tidings.machine.inputs import Input, Received
+from tidings.machine.inputs import Input, Received, Signal
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
 from tidings.model.event import Event
@@ -74,7 +74,7 @@ from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.bundles import Bundle, BundledEvent
 from tidings.pubsub.publications import Publications, encode_head, pick
 from tidings.pubsub.requests import Publish
-from tidings.pubsub.signals import Matched, Unwant, Want
+from tidings.pubsub.signals import Forward, Matched, Unwant, Want
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.topology import Topology
 from tidings.trace.gathering import Writer
@@ -148,6 +148,7 @@ class CarryingCounter(Counter):
     """Takes publications from clients, and what they want."""
 
     messages: tuple[type, ...] = (Publications, Subscribe, Unsubscribe)
+    tells: tuple[type[Signal], ...] = (Forward, Want, Unwant)
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         match input:
@@ -162,7 +163,8 @@ class CarryingDesk:
     """Brings each client what it wants, and says for which of its subscriptions it is."""
 
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (Matched,)
+    hears: tuple[type, ...] = (Matched,)
+    tells: tuple[type[Signal], ...] = ()
 
     def start(self, now: float) -> list[Effect]:
         return []
@@ -185,7 +187,7 @@ class CarryingDesk:
 
 def carrying_broker(node_id: NodeId, draws: Draws) -> Node:
     router = DestinationRouter(node_id, DestinationParams(transport=DATAGRAM))
-    return Node({"counter": CarryingCounter(), "routing": router, "desk": CarryingDesk()})
+    return Node({"counter": CarryingCounter(), "routing": router, "desk": CarryingDesk()}, tells=UNHEARD)
 
 
 # At clients.
@@ -211,15 +213,15 @@ class CarriedClient:
         return self.carry_out(now, self.transport.start(now))
 
     def handle(self, now: float, input: Input) -> list[Effect]:
-        kind = type(input)
         effects: list[Effect] = []
-        if kind is Received:
+        if type(input) is Received:
+            assert isinstance(input.message, Brought)
             input = self.caught(input.message)
-        elif kind is Publish:
+        elif type(input) is Publish:
             input = self.publication(now, input.event)
-        elif kind is Listen:
+        elif type(input) is Listen:
             effects.append(Send(self.home, Subscribe(input.subscription, input.filter), DATAGRAM))
-        elif kind is StopListening:
+        elif type(input) is StopListening:
             effects.append(Send(self.home, Unsubscribe(input.subscription), DATAGRAM))
         return effects + self.carry_out(now, self.transport.handle(now, input))
 

@@ -43,7 +43,8 @@ from typing import Any
 import msgspec
 
 from tidings.machine.effects import Deliver, Effect, Send, Transport
-from tidings.machine.inputs import Input, Received
+from tidings.machine.inputs import Input, Received, Signal
+from tidings.machine.message import Message
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
@@ -56,7 +57,7 @@ from tidings.protocols.routing.drp.router import DestinationRouter
 from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.requests import Publish
-from tidings.pubsub.signals import Forward, Matched, NeighbourUp, Want
+from tidings.pubsub.signals import Forgotten, Forward, Known, Matched, NeighbourUp, Settled, Want
 from tidings.sim.network.bandwidth import HEADERS_BYTES, Bandwidth, DropTail
 from tidings.sim.network.distributions import Uniform
 from tidings.sim.network.latency import Constant, Matrix
@@ -88,7 +89,7 @@ DATAGRAM = Transport.DATAGRAM
 AT_ONCE: Fates = (0.0,)
 
 
-class Local(msgspec.Struct, frozen=True):
+class Local(Message, frozen=True):
     """Base of what is said on one machine only, such as what a client wants of its broker. It has no form on the wire,
     is never on a link and takes no worker: it is obeyed at once."""
 
@@ -157,11 +158,16 @@ class BetweenBrokers(Wrapper):
         return AT_ONCE
 
 
+UNHEARD: tuple[type[Signal], ...] = (Settled, Known, Forgotten)
+"""What routing tells to brokers that keep promises; these keep none."""
+
+
 class Counter:
     """Takes publications from clients, whatever they are."""
 
     messages: tuple[type, ...] = (Publications,)
-    signals: tuple[type, ...] = ()
+    hears: tuple[type, ...] = ()
+    tells: tuple[type[Signal], ...] = (Forward,)
 
     def start(self, now: float) -> list[Effect]:
         return []
@@ -180,7 +186,8 @@ class Desk:
     """Hands each client what it wants."""
 
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (Matched,)
+    hears: tuple[type, ...] = (Matched,)
+    tells: tuple[type[Signal], ...] = ()
 
     def start(self, now: float) -> list[Effect]:
         return []
@@ -243,7 +250,7 @@ def payload_bytes(message: Any) -> int:
 
 def best_effort_broker(node_id: NodeId, draws: Draws) -> Node:
     router = DestinationRouter(node_id, DestinationParams(transport=DATAGRAM))
-    return Node({"counter": Counter(), "routing": router, "desk": Desk()})
+    return Node({"counter": Counter(), "routing": router, "desk": Desk()}, tells=UNHEARD)
 
 
 class Substrate:

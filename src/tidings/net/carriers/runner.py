@@ -23,7 +23,7 @@ from tidings.net.stepping import Stepper
 from tidings.net.timers import Timers
 from tidings.net.waiting import Waiters
 from tidings.protocols.transport.adapter.adapter import Adapter
-from tidings.protocols.transport.best_effort import BestEffort, Broadcast
+from tidings.protocols.transport.best_effort import BestEffort, Broadcast, Posted
 from tidings.protocols.transport.marking import is_event
 from tidings.protocols.transport.transport import TransportNode
 
@@ -108,6 +108,7 @@ class Runner:
             await self.room.wait()
 
     def send(self, send: Send) -> None:
+        assert isinstance(send.message, Posted)
         if len(self.outgoing) >= OUTGOING_MAX and not is_event(send.message.head):
             self.stepper.count(NETWORK_FULL)
             return

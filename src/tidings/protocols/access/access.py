@@ -34,7 +34,7 @@ from random import Random
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Note, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
+from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Signal
 from tidings.machine.message import TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import ADDRESS_MARK, NodeId
@@ -90,7 +90,8 @@ class Access:
     checks the proofs of others and `sign` makes ours; `rng` draws nonces, so on sockets it is the system's."""
 
     messages: tuple[type, ...] = (Attach, Attached, Rejected, Challenge, Proof)
-    signals: tuple[type, ...] = ()
+    hears: tuple[type, ...] = (LinkUp, LinkDown)
+    tells: tuple[type[Signal], ...] = (PeerUp, PeerDown, ClientUp, ClientDown)
 
     def __init__(
         self,
@@ -197,7 +198,7 @@ class Access:
         return effects
 
     def turn_away(self, node: NodeId, reason: str) -> list[Effect]:
-        told = [Send(node, Rejected(reason[:TEXT_CHARS_MAX])), Disconnect(node, reason)]
+        told: list[Effect] = [Send(node, Rejected(reason[:TEXT_CHARS_MAX])), Disconnect(node, reason)]
         return [*self.forget(node, reason), Note("turned away", {"node": node, "reason": reason}), *told]
 
     # What the other end says.

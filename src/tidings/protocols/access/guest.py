@@ -15,7 +15,7 @@ from collections.abc import Callable
 from random import Random
 
 from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
+from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Signal
 from tidings.model.identity import NodeId
 from tidings.protocols.access.judging import statement
 from tidings.protocols.access.messages import Attach, Attached, Challenge, Proof, Rejected
@@ -32,6 +32,8 @@ class Guest:
     """`Guest("ann", GuestParams(brokers=("b",)), rng)`; `sign` where the token is bound to a key."""
 
     messages: tuple[type, ...] = (Attached, Rejected, Challenge)
+    hears: tuple[type, ...] = (LinkUp, LinkDown)
+    tells: tuple[type[Signal], ...] = (PeerUp, PeerDown, TurnedAway)
 
     def __init__(
         self, node_id: NodeId, params: GuestParams, rng: Random, sign: Callable[[bytes], bytes] | None = None

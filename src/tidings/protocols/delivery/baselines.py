@@ -26,7 +26,7 @@ from typing import Any, cast
 import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Refusal, Subscribe, Taken, Unsubscribe
@@ -46,7 +46,7 @@ from tidings.pubsub.client import (
     Receipt,
     Ticket,
 )
-from tidings.pubsub.signals import PeerDown, PeerUp
+from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 NOT_CONNECTED = "there is no broker; a plain client does not keep requests"
 NOT_OUR_BROKER = "comes from a node that does not serve us"
@@ -87,6 +87,11 @@ class Plain(msgspec.Struct, frozen=True):
 
 class PlainSession:
     messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed)
+    hears: tuple[type, ...] = (
+        *(PeerUp, PeerDown, TurnedAway),
+        *(OpenSubscription, CloseSubscription, OpenAdvertisement, PublishBatch),
+    )
+    tells: tuple[type[Signal], ...] = ()
 
     def __init__(self, params: PlainParams) -> None:
         self.params = params
@@ -100,6 +105,7 @@ class PlainSession:
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
             PeerUp: self.served,
             PeerDown: self.left_alone,
+            TurnedAway: lambda now, signal: [Deliver(signal)],
             OpenSubscription: self.subscribe,
             CloseSubscription: self.unsubscribe,
             OpenAdvertisement: self.advertise,

@@ -13,7 +13,7 @@ from collections import deque
 import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send
-from tidings.machine.inputs import Input, Received, Signal
+from tidings.machine.inputs import Input, Received, Request, Signal
 from tidings.model.identity import NodeId
 from tidings.protocols.inspection.messages import Inspect, Report
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
@@ -29,7 +29,7 @@ TOO_MANY = "too many questions wait for their answer"
 TOO_LONG = "the answer is longer than any table"
 
 
-class Ask(Signal, frozen=True):
+class Ask(Request, frozen=True):
     broker: NodeId
     table: str
     argument: str = ""
@@ -46,6 +46,8 @@ class Asking:
     """`inject(Ask("b1", "links"))`, and take the `Answer` from what is delivered."""
 
     messages: tuple[type, ...] = (Report,)
+    hears: tuple[type, ...] = (Ask, PeerUp, PeerDown, TurnedAway)
+    tells: tuple[type[Signal], ...] = ()
 
     def __init__(self) -> None:
         self.waiting: deque[Ask] = deque()

@@ -26,7 +26,7 @@ from itertools import islice
 import msgspec
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.inputs import Input, LinkDown, LinkUp, Received
+from tidings.machine.inputs import Input, LinkDown, LinkUp, Received, Signal
 from tidings.machine.message import TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
@@ -147,6 +147,7 @@ class Inspection:
             return [Drop(message, NO_SUCH_CLIENT)]
         if isinstance(message, TransportReport):
             return self.hear_transport(sender, message)
+        assert isinstance(message, Inspect)
         if not self.is_open and ADMIN not in self.clients[sender].roles:
             return [refusal(sender, message, f"{NOT_PERMITTED}: this needs a token with the role {ADMIN}")]
         if message.row == 0 and message.table not in self.views:
@@ -208,7 +209,8 @@ class Inspection:
         ClientUp: client_up,
         ClientDown: client_down,
     }
-    signals: tuple[type, ...] = tuple(ears)
+    hears: tuple[type, ...] = tuple(kind for kind in ears if kind is not Received)
+    tells: tuple[type[Signal], ...] = ()
 
 
 def refusal(sender: NodeId, question: Inspect, problem: str) -> Send:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tidings.machine.effects import Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Input
+from tidings.machine.inputs import Fired, Input, Signal
 from tidings.model.identity import NodeId
 from tidings.protocols.inspection.messages import TRANSPORT_BYTES_MAX, TRANSPORT_ROWS_MAX, TransportReport
 from tidings.pubsub.rows import TransportRow
@@ -26,7 +26,8 @@ class Reporter:
     """`rows()` are those of this moment, the client's own first."""
 
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (PeerUp, PeerDown)
+    hears: tuple[type, ...] = (PeerUp, PeerDown)
+    tells: tuple[type[Signal], ...] = ()
 
     def __init__(self, rows: Callable[[], Sequence[TransportRow]]) -> None:
         self.rows = rows

@@ -8,7 +8,7 @@ keeps its order; so nothing has to be agreed on.
 import msgspec
 
 from tidings.machine.effects import Effect
-from tidings.machine.inputs import Input
+from tidings.machine.inputs import Input, Signal
 from tidings.model.identity import NodeId
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
@@ -22,6 +22,8 @@ class AllPeers:
     """`AllPeers("b")`: every peer is a neighbour."""
 
     messages: tuple[type, ...] = ()
+    hears: tuple[type, ...] = (PeerUp, PeerDown)
+    tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown)
 
     def __init__(self, node_id: NodeId, params: AllPeersParams | None = None) -> None:
         self.node_id, self.params = node_id, params or AllPeersParams()

@@ -50,7 +50,7 @@ from enum import Enum
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
@@ -124,7 +124,8 @@ class SpanningTree:
     """`SpanningTree("b", SpanningTreeParams())`: of all peers, those that are neighbours."""
 
     messages: tuple[type, ...] = (TreeOffer, RenewTree, Join, Joined, Leave, Left, Stay)
-    signals: tuple[type, ...] = (PeerUp, PeerDown)
+    hears: tuple[type, ...] = (PeerUp, PeerDown)
+    tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown)
 
     def __init__(self, node_id: NodeId, params: SpanningTreeParams) -> None:
         self.node_id, self.params = node_id, params

@@ -43,7 +43,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.advertisements import Advertisements
@@ -71,12 +71,16 @@ from tidings.pubsub.publications import Publications
 from tidings.pubsub.rows import Gauge, RouteRow, View
 from tidings.pubsub.signals import (
     AdvertisementId,
+    Forgotten,
     Forward,
+    Known,
+    Matched,
     NeighbourDown,
     NeighbourReplaced,
     NeighbourUp,
     Offer,
     ReconfigurationId,
+    Settled,
     Unoffer,
     Unwant,
     Want,
@@ -103,6 +107,11 @@ class Router:
         NotReached,
     )
     is_best_effort = False
+    hears: tuple[type, ...] = (
+        *(Forward, Want, Unwant, Offer, Unoffer),
+        *(NeighbourUp, NeighbourDown, NeighbourReplaced),
+    )
+    tells: tuple[type[Signal], ...] = (Settled, Known, Forgotten, Matched)
 
     def __init__(
         self, node_id: NodeId, params: RoutingParams | None = None, make_repair: MakeRepair | None = None
@@ -184,13 +193,12 @@ class Router:
         return effects
 
     def handle(self, now: float, input: Input) -> list[Effect]:
-        kind = type(input)
-        if kind is Received:
+        if type(input) is Received:
             return self.received(now, input.sender, input.message)
-        handler = self.on_input.get(kind)
+        handler = self.on_input.get(type(input))
         if handler is not None:
             return handler(now, input)
-        if kind is Fired:
+        if type(input) is Fired:
             return self.ledger.expire(now) if input.key == TIMER else self.repair.fired(now, input.key)
         return []
 

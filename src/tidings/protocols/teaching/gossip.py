@@ -37,7 +37,7 @@ from typing import Annotated
 import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer, Transport
-from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
@@ -114,6 +114,8 @@ class Gossip:
     """`Gossip(["b", "c"], GossipParams(), rng)`: every period tell one neighbour what we hold."""
 
     messages: tuple[type, ...] = (Digest, Request, Repair)
+    hears: tuple[type, ...] = (Publish,)
+    tells: tuple[type[Signal], ...] = ()
 
     def __init__(self, neighbours: list[NodeId], params: GossipParams, rng: Random) -> None:
         self.neighbours, self.params, self.rng = list(neighbours), params, rng

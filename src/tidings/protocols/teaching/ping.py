@@ -103,6 +103,8 @@ class Ping:
     """`Ping(["b", "c"], PingParams(), rng)` probes its neighbours, and answers whoever probes it."""
 
     messages: tuple[type, ...] = (Probe, Echo)
+    hears: tuple[type, ...] = ()
+    tells: tuple[type[Signal], ...] = (PeerSuspected, PeerRecovered)
 
     def __init__(self, neighbours: list[NodeId], params: PingParams, rng: Random) -> None:
         self.params, self.rng = params, rng
@@ -123,14 +125,13 @@ class Ping:
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         # Asked by exact class, not by `match`: the simulator is measured with this protocol, and it is twice as fast.
-        kind = type(input)
-        if kind is Received:
+        if type(input) is Received:
             sender, message = input.sender, input.message
             if type(message) is Probe:
                 return [Send(sender, Echo(message.round), self.params.transport)]
             if type(message) is Echo:
                 return self.take_answer(now, sender, message)
-        elif kind is Fired and input.key == "round":
+        elif type(input) is Fired and input.key == "round":
             return self.judge() + self.next_round(now)
         return []
 

@@ -31,10 +31,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tidings.machine.effects import Effect
 from tidings.machine.inputs import Request
 from tidings.machine.machine import Machine
 from tidings.protocols.transport.signals import Way
 from tidings.pubsub.client import Arrived, OpenSubscription, PublishBatch, Window
+
+Order = Effect | Request
+"""What a part of the adapter wants done: by the world, by the transport (a signal) or by the carrier (a request)."""
 
 
 class Carrier(Machine, Protocol):

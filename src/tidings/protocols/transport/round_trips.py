@@ -25,7 +25,7 @@ from random import Random
 from typing import Any
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired, Input
+from tidings.machine.inputs import Fired, Input, Signal
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import EchoReply, EchoRequest
 from tidings.protocols.transport.marking import TO, Kind, head_of
@@ -79,7 +79,15 @@ class RoundTrips:
     """Part of `TransportNode`. Measures while some subscription is reliable or paced."""
 
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (Heard, Told, StreamGone)
+    hears: tuple[type, ...] = (
+        Heard,
+        Told,
+        Listen,
+        StopListening,
+        StreamGone,
+        Configure,
+    )
+    tells: tuple[type[Signal], ...] = (RoundTrip, Outgoing)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng

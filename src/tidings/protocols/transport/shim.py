@@ -26,7 +26,7 @@ from random import Random
 from typing import Any
 
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired, Input
+from tidings.machine.inputs import Fired, Input, Signal
 from tidings.protocols.transport.arrivals import Streams
 from tidings.protocols.transport.codec import decode_control, decode_data
 from tidings.protocols.transport.entries import BadHeader
@@ -95,7 +95,16 @@ class Shim:
     """Part of `TransportNode`; `node_id` is our number in headers."""
 
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (Admitted, Recovered)
+    hears: tuple[type, ...] = (
+        Caught,
+        PublishEvent,
+        Admitted,
+        Recovered,
+        Listen,
+        StopListening,
+        Configure,
+    )
+    tells: tuple[type[Signal], ...] = (Heard, DigestHeard, Told, Outgoing, Departed, StreamGone, Emit, Ask, Unask)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params = node_id, params

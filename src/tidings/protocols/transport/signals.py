@@ -19,7 +19,7 @@ from typing import Literal
 
 import msgspec
 
-from tidings.machine.inputs import Signal
+from tidings.machine.inputs import Request, Signal
 from tidings.model.filter import Filter
 from tidings.protocols.transport.formats import Control, Data, FlowMark
 from tidings.protocols.transport.marking import Kind
@@ -58,7 +58,7 @@ class Content(msgspec.Struct, frozen=True):
 # From above.
 
 
-class Listen(msgspec.Struct, frozen=True):
+class Listen(Request, frozen=True):
     """A subscription of the application is in place. Without `is_ordered` the transport only takes headers off."""
 
     subscription: int
@@ -70,7 +70,7 @@ class Listen(msgspec.Struct, frozen=True):
     """Weight of this filter when the rate that we can take is divided among ours."""
 
 
-class StopListening(msgspec.Struct, frozen=True):
+class StopListening(Request, frozen=True):
     subscription: int
 
 
@@ -82,7 +82,7 @@ class PublishEvent(PublishRequest, frozen=True):
     ticket: Ticket | None = None
 
 
-class Configure(msgspec.Struct, frozen=True):
+class Configure(Request, frozen=True):
     """Other parameters from now on; the parts that run stay (T-102)."""
 
     params: TransportParams
@@ -116,7 +116,7 @@ class Quality(msgspec.Struct, frozen=True):
 # From and to below.
 
 
-class Emit(msgspec.Struct, frozen=True):
+class Emit(Signal, frozen=True):
     """Publish this. `kind` and `ticket` are for whoever carries it and are not sent."""
 
     head: bytes
@@ -125,18 +125,18 @@ class Emit(msgspec.Struct, frozen=True):
     ticket: Ticket | None = None
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Ask(Signal, frozen=True):
     """The transport itself wants what matches; the same key again replaces the filter."""
 
     key: Hashable
     filter: str
 
 
-class Unask(msgspec.Struct, frozen=True):
+class Unask(Signal, frozen=True):
     key: Hashable
 
 
-class Recall(msgspec.Struct, frozen=True):
+class Recall(Signal, frozen=True):
     """Read what the carrier has stored of this publisher between two of its numbers, both exclusive (0: no bound), for
     a subscription of the application. Answered by `Recalled`, by carriers that have a history."""
 
@@ -147,14 +147,14 @@ class Recall(msgspec.Struct, frozen=True):
     before: int
 
 
-class Caught(msgspec.Struct, frozen=True):
+class Caught(Signal, frozen=True):
     """The carrier brought this for the application's subscriptions `content.subscriptions` (or for what the transport
     asked); head and payload as they came, mark and header included."""
 
     content: Content
 
 
-class Recalled(msgspec.Struct, frozen=True):
+class Recalled(Signal, frozen=True):
     """Head and payload of each are as they were published. Empty, with a reason, if nothing could be read."""
 
     stream: Stream
@@ -230,7 +230,7 @@ class Recovered(Signal, frozen=True):
     way: Way
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(Signal, frozen=True):
     """The carrier itself found that these were lost, and has them."""
 
     recovered: tuple[Recovered, ...]

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from tidings.machine.effects import Deliver, Effect
-from tidings.machine.inputs import Input
+from tidings.machine.inputs import Input, Signal
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import GivenUp, Lost, Quality, Recovered, Stream, StreamGone
 
@@ -33,7 +33,13 @@ class Tally:
     """Part of `TransportNode`."""
 
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (Lost, Recovered, GivenUp, StreamGone)
+    hears: tuple[type, ...] = (
+        Lost,
+        Recovered,
+        GivenUp,
+        StreamGone,
+    )
+    tells: tuple[type[Signal], ...] = ()
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.streams: dict[Stream, Counts] = {}

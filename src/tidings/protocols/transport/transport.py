@@ -31,7 +31,18 @@ from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.round_trips import RoundTrips
 from tidings.protocols.transport.shim import Shim
-from tidings.protocols.transport.signals import Caught, Found, Heard, PublishEvent, Stream
+from tidings.protocols.transport.signals import (
+    Ask,
+    Caught,
+    Emit,
+    Found,
+    Heard,
+    PublishEvent,
+    RateChanged,
+    Recall,
+    Stream,
+    Unask,
+)
 from tidings.protocols.transport.tally import Tally
 
 
@@ -57,7 +68,8 @@ class TransportNode(Node):
                 "receiver": self.receiver,
                 "sender": self.sender,
                 "tally": self.tally,
-            }
+            },
+            tells=(Emit, Ask, Unask, Recall, RateChanged),
         )
         self.listeners = (
             ("round_trips", self.round_trips.heard),

@@ -23,7 +23,7 @@ from functools import partial
 
 import msgspec
 
-from tidings.lab.transport.substrate import Client, Desk, Substrate, publication_of
+from tidings.lab.transport.substrate import UNHEARD, Client, Desk, Substrate, publication_of
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.node import Node
@@ -178,4 +178,4 @@ class StoreAndForwardNetwork(Substrate):
 
 
 def storing_broker(node_id: NodeId, store: StoreParams, draws: Draws) -> Node:
-    return Node({"routing": StoreAndForward(node_id, store, draws("work")), "desk": Desk()})
+    return Node({"routing": StoreAndForward(node_id, store, draws("work")), "desk": Desk()}, tells=UNHEARD)

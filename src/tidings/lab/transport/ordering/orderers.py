@@ -24,7 +24,7 @@ import msgspec
 
 from tidings.lab.transport.as_published import AS_PUBLISHED
 from tidings.lab.transport.substrate import Client, Substrate, SubstrateParams
-from tidings.machine.effects import Deliver, Effect, Note, SetTimer
+from tidings.machine.effects import Deliver, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -114,7 +114,9 @@ class RecordingClient(Client):
             case Received(_, Publications() as batch):
                 self.recording.arrive(now, self.node_id, batch)
             case Publish():
-                self.recording.publish(self.node_id, now, effects[0].message.heads[0])
+                for effect in effects:
+                    if type(effect) is Send and type(effect.message) is Publications:
+                        self.recording.publish(self.node_id, now, effect.message.heads[0])
         return effects
 
 
@@ -186,13 +188,12 @@ class Replay:
 
     def settle(self, now: float, effects: list[Effect]) -> Iterator[Delivered]:
         for effect in effects:
-            kind = type(effect)
-            if kind is SetTimer:
+            if type(effect) is SetTimer:
                 self.fires_at, self.key = effect.at, effect.key
-            elif kind is Deliver and type(effect.item) is Handed:
+            elif type(effect) is Deliver and type(effect.item) is Handed:
                 handed = effect.item
                 yield Delivered(now, handed.sequence, handed.latch, handed.held)
-            elif kind is Note:
+            elif type(effect) is Note:
                 self.notes.append((now, effect))
 
 

@@ -37,7 +37,7 @@ from typing import Any
 import msgspec
 
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Load, Note, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, Loaded, Received, Saved
+from tidings.machine.inputs import Fired, Input, Loaded, Received, Request, Saved, Signal
 from tidings.machine.message import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
@@ -77,12 +77,16 @@ from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,
     Forgotten,
+    Forward,
     Known,
     Matched,
     NeighbourDown,
     NeighbourUp,
     Offer,
     Settled,
+    Unoffer,
+    Unwant,
+    Want,
 )
 
 NOT_A_CLIENT = "comes from a node that is no client of this broker"
@@ -96,7 +100,7 @@ NO_PROMISE = (
 NO_HISTORY = "this network is best effort: what is stored at one broker cannot be read at another; subscribe instead"
 
 
-class Close(msgspec.Struct, frozen=True):
+class Close(Request, frozen=True):
     """Request: serve nobody new, and say when everything that was begun is done."""
 
 
@@ -113,6 +117,12 @@ class Edge:
         *(Subscribe, Unsubscribe, Advertise, Unadvertise, Publish, Taken),
         *(Look, Fetch, Reference, History, LookFar, MarksFar, FetchFar, FetchedFar),
     )
+    hears: tuple[type, ...] = (
+        *(Matched, Settled, Known, Forgotten),
+        *(ClientUp, ClientDown, NeighbourUp, NeighbourDown),
+        Close,
+    )
+    tells: tuple[type[Signal], ...] = (Want, Unwant, Offer, Unoffer, Forward)
 
     def __init__(
         self,

@@ -37,7 +37,8 @@ from random import Random
 from typing import Any
 
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Send
-from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.inputs import Fired, Input, Received, Signal
+from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import Advertise, Delivery, Refusal, Subscribe, Taken, Unadvertise, Unsubscribe
 from tidings.protocols.delivery.session.params import SessionParams
@@ -83,6 +84,12 @@ class Session:
     `first_publication` above all numbers that the earlier one used, or is `is_repeating`."""
 
     messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed, Marks, Fetched)
+    hears: tuple[type, ...] = (
+        *(PeerUp, PeerDown, TurnedAway),
+        *(OpenSubscription, CloseSubscription, OpenAdvertisement, CloseAdvertisement, PublishBatch, Took),
+        *(ReadMarks, ReadHistory, StopReading),
+    )
+    tells: tuple[type[Signal], ...] = ()
 
     def __init__(
         self, params: SessionParams, rng: Random, first_publication: int = 1, is_repeating: bool = False
@@ -128,12 +135,13 @@ class Session:
         return []
 
     def handle(self, now: float, input: Input) -> list[Effect]:
+        heard: Input | Message = input
         if type(input) is Received:
             if input.sender != self.broker:
                 return [Drop(input.message, NOT_OUR_BROKER)]
-            input = input.message
-        handler = self.handlers.get(type(input))
-        return [] if handler is None else handler(now, input)
+            heard = input.message
+        handler = self.handlers.get(type(heard))
+        return [] if handler is None else handler(now, heard)
 
     def send(self, *messages: Any) -> list[Effect]:
         """To the broker; without one, it is said when there is one."""

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from tidings.machine.effects import Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.matching.bloom import bits_of_event
 from tidings.matching.index import Index
 from tidings.model.filter import Filter
@@ -84,6 +84,8 @@ class DestinationRouter:
 
     messages: tuple[type, ...] = (LinkState, Predicates, Directed)
     is_best_effort = True
+    hears: tuple[type, ...] = (Forward, Want, Unwant, Offer, Unoffer, NeighbourUp, NeighbourDown)
+    tells: tuple[type[Signal], ...] = (Settled, Known, Forgotten, Matched)
 
     def __init__(self, node_id: NodeId, params: DestinationParams) -> None:
         self.node_id, self.params = node_id, params

@@ -32,13 +32,13 @@ from typing import Any, cast
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Note, SetTimer
-from tidings.machine.inputs import Fired, Input, TimerKey
+from tidings.machine.inputs import Fired, Input, Request, TimerKey
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.adapter.batches import BACKLOG_FULL, Sendings
 from tidings.protocols.transport.adapter.deliveries import BROUGHT, Intake, Ledger, Packing
 from tidings.protocols.transport.adapter.own import OwnNeeds
 from tidings.protocols.transport.adapter.stored import HoleKey, Stored
-from tidings.protocols.transport.carrier import Carrier, Modes, OpenCarried, Own, RoomMade, SetModes, Subscribed
+from tidings.protocols.transport.carrier import Carrier, Modes, OpenCarried, Order, Own, RoomMade, SetModes, Subscribed
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.shim import BAD_EVENT
@@ -155,11 +155,11 @@ class Adapter:
         """The transport."""
         return self.perform(now, self.transport.handle(now, input))
 
-    def ask(self, now: float, *requests: Input) -> list[Effect]:
+    def ask(self, now: float, *requests: Order) -> list[Effect]:
         """The carrier."""
         effects: list[Effect] = []
         for request in requests:
-            effects += self.hear(now, self.carrier.handle(now, request))
+            effects += self.hear(now, self.carrier.handle(now, cast(Request, request)))
         return effects
 
     def speak(self, now: float, request: PublishBatch) -> list[Effect]:
@@ -177,8 +177,7 @@ class Adapter:
         out: list[Effect] = []
         has_arrived = False
         for effect in effects:
-            kind = type(effect)
-            if kind is Deliver:
+            if type(effect) is Deliver:
                 if type(effect.item) is Arrived:
                     if not has_arrived:
                         # All of one step at once: an event that is for several subscriptions is one event.
@@ -188,9 +187,9 @@ class Adapter:
                     continue
                 hear = self.answers.get(type(effect.item))
                 out += [effect] if hear is None else hear(now, effect.item)
-            elif kind is SetTimer:
+            elif type(effect) is SetTimer:
                 out.append(SetTimer(("carrier", effect.key), effect.at))
-            elif kind is CancelTimer:
+            elif type(effect) is CancelTimer:
                 out.append(CancelTimer(("carrier", effect.key)))
             else:
                 out.append(effect)
@@ -290,14 +289,13 @@ class Adapter:
 
     # What the transport orders.
 
-    def perform(self, now: float, effects: list[Effect]) -> list[Effect]:
+    def perform(self, now: float, orders: Sequence[Order]) -> list[Effect]:
         out: list[Effect] = []
         packing = Packing()
         events: list[Emit] = []
         messages: list[Emit] = []
-        for effect in effects:
-            kind = type(effect)
-            if kind is Deliver:
+        for effect in orders:
+            if type(effect) is Deliver:
                 item = effect.item
                 if type(item) is Handed:
                     if item.way in BROUGHT:
@@ -305,13 +303,13 @@ class Adapter:
                     packing.add(item)
                 else:
                     out.append(Deliver(self.for_whom(item)) if type(item) is Quality else effect)
-            elif kind is Emit:
+            elif type(effect) is Emit:
                 (events if effect.kind is Kind.DATA else messages).append(effect)
-            elif kind is Note:
+            elif type(effect) is Note:
                 out.append(effect)
             else:
-                order = self.orders.get(kind)
-                out += [effect] if order is None else order(now, effect)
+                order = self.orders.get(type(effect))
+                out += [cast(Effect, effect)] if order is None else order(now, effect)
         out += packing.done()
         if events:
             out += self.left(now, events)

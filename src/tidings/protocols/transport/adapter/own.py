@@ -13,9 +13,9 @@ goes on. With the next broker it is tried again.
 from collections import deque
 from collections.abc import Hashable, Sequence
 
-from tidings.machine.effects import Drop, Effect
+from tidings.machine.effects import Drop
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.carrier import Own
+from tidings.protocols.transport.carrier import Order, Own
 from tidings.protocols.transport.marking import MARK, Kind
 from tidings.protocols.transport.signals import Ask, Emit
 from tidings.pubsub.client import (
@@ -54,7 +54,7 @@ class OwnNeeds:
 
     # Subscriptions.
 
-    def ask(self, ask: Ask) -> list[Effect]:
+    def ask(self, ask: Ask) -> list[Order]:
         known = self.wanted.get(ask.key)
         if known is not None and known[1] == ask.filter:
             return []
@@ -65,7 +65,7 @@ class OwnNeeds:
         )
         return [opening, *closing]
 
-    def unask(self, key: Hashable) -> list[Effect]:
+    def unask(self, key: Hashable) -> list[Order]:
         number, _ = self.wanted.pop(key, (0, ""))
         self.refusals.pop(key, None)
         if not number:
@@ -89,14 +89,14 @@ class OwnNeeds:
 
     # Messages of our own.
 
-    def publish(self, emits: Sequence[Emit]) -> list[Effect]:
+    def publish(self, emits: Sequence[Emit]) -> list[Order]:
         """What the carrier is to be asked, and what is given up."""
         if self.problem:
             return [Drop(emit, MAY_NOT) for emit in emits]
         if self.is_open:
             return [self.batch(emits)]
         self.waiting.extend(emits)
-        effects: list[Effect] = []
+        effects: list[Order] = []
         while len(self.waiting) > WAITING_MAX:
             effects.append(Drop(self.waiting.popleft(), NOT_KNOWN_YET))
         if not self.is_asked:
@@ -108,7 +108,7 @@ class OwnNeeds:
         heads, payloads = tuple([emit.head for emit in emits]), tuple([emit.payload for emit in emits])
         return PublishBatch(self.advertisement, heads, payloads)
 
-    def confirmed(self, receipt: Receipt | None) -> list[Effect]:
+    def confirmed(self, receipt: Receipt | None) -> list[Order]:
         """Our advertisement is known, as far as we may publish."""
         if receipt is not None and receipt.filter and parse(receipt.filter) != CONTROL:
             self.forbid(f"{MAY_NOT}, only {receipt.filter}")

@@ -26,8 +26,8 @@ from typing import cast
 
 import msgspec
 
-from tidings.machine.effects import Effect, SetTimer
-from tidings.protocols.transport.carrier import Carrier, Own, Subscribed
+from tidings.machine.effects import SetTimer
+from tidings.protocols.transport.carrier import Carrier, Order, Own, Subscribed
 from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.entries import BadHeader
 from tidings.protocols.transport.marking import Kind, unmark
@@ -150,31 +150,31 @@ class Stored:
 
     # What the transport asks for.
 
-    def recall(self, recall: Recall) -> list[Effect]:
+    def recall(self, recall: Recall) -> list[Order]:
         problem = self.recalls.ask(recall, self.filter_of(recall.subscription))
         answer = Recalled(recall.stream, recall.sequence, (), problem) if problem else None
         return self.answered(answer)
 
-    def answered(self, answer: Recalled | ReadHistory | None) -> list[Effect]:
+    def answered(self, answer: Recalled | ReadHistory | None) -> list[Order]:
         return [*([] if answer is None else [answer]), *self.recalls.begin()]
 
     # What the carrier answers.
 
-    def read(self, now: float, ticket: Own, page: Fetched) -> list[Effect]:
+    def read(self, now: float, ticket: Own, page: Fetched) -> list[Order]:
         if ticket.what == "recall":
             return self.answered(self.recalls.read(cast(Recall, ticket.key), page))
         key = cast(HoleKey, ticket.key)
         hole, filter = self.holes.get(key), self.filter_of(key[0])
         if hole is None or filter is None:
             return []
-        found: list[Effect] = [Found(tuple(self.lacking(key, hole, page)))]
+        found: list[Order] = [Found(tuple(self.lacking(key, hole, page)))]
         if page.has_more and page.through < hole.through:
             hole.after = page.through
             return [*found, self.read_through(key, hole, filter, hole.through)]
         hole.after = hole.through
         return found + self.look_again(now, key)
 
-    def marks_read(self, now: float, ticket: Own, parts: Sequence[Marks]) -> list[Effect]:
+    def marks_read(self, now: float, ticket: Own, parts: Sequence[Marks]) -> list[Order]:
         key = cast(HoleKey, ticket.key)
         hole, filter = self.holes.get(key), self.filter_of(key[0])
         found = [through for part in parts for name, _, through in part.marks if name == key[1]]
@@ -182,14 +182,14 @@ class Stored:
             return self.look_again(now, key)
         return [self.read_through(key, hole, filter, max(found))]
 
-    def failed(self, now: float, ticket: Own, reason: str) -> list[Effect]:
+    def failed(self, now: float, ticket: Own, reason: str) -> list[Order]:
         if ticket.what == "recall":
             return self.answered(self.recalls.failed(cast(Recall, ticket.key), reason))
         return self.look_again(now, cast(HoleKey, ticket.key))
 
     # Holes.
 
-    def missed(self, now: float, missed: Missed) -> list[Effect]:
+    def missed(self, now: float, missed: Missed) -> list[Order]:
         key = missed.subscription, missed.publisher
         hole = self.holes.get(key)
         if hole is not None:
@@ -202,7 +202,7 @@ class Stored:
         self.holes[key] = Hole(position, missed.count)
         return [SetTimer(("hole", key), now + WAIT_FIRST)]
 
-    def look(self, key: HoleKey) -> list[Effect]:
+    def look(self, key: HoleKey) -> list[Order]:
         """A timer fired."""
         hole, filter, position = self.holes.get(key), self.filter_of(key[0]), self.carrier.position(*key)
         if hole is None or hole.through or filter is None or position is None:
@@ -232,7 +232,7 @@ class Stored:
                 hole.missing -= 1
                 yield Recovered(stream, sequence, stored.bare(head, payload), "history")
 
-    def look_again(self, now: float, key: HoleKey) -> list[Effect]:
+    def look_again(self, now: float, key: HoleKey) -> list[Order]:
         """Nothing more is read now: later, unless all is found, or we looked often enough."""
         hole = self.holes.get(key)
         if hole is None:

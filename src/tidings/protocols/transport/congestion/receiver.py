@@ -32,7 +32,7 @@ from typing import Any, cast
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Note, SetTimer
-from tidings.machine.inputs import Fired, Input
+from tidings.machine.inputs import Fired, Input, Signal
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.congestion.interests import Interests, interests_of
 from tidings.protocols.transport.congestion.sessions import SEEN_BITS, Session, SessionRow
@@ -89,7 +89,17 @@ class Receiver:
     """`node_id` is the number by which publishers know us."""
 
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (Heard, Gap, Lost, RoundTrip, StreamGone)
+    hears: tuple[type, ...] = (
+        Heard,
+        Gap,
+        Lost,
+        RoundTrip,
+        Listen,
+        StopListening,
+        StreamGone,
+        Configure,
+    )
+    tells: tuple[type[Signal], ...] = (Outgoing,)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng

@@ -38,7 +38,7 @@ from typing import Any
 import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect, Note, SetTimer
-from tidings.machine.inputs import Fired, Input
+from tidings.machine.inputs import Fired, Input, Signal
 from tidings.matching.bloom import FILL_MAX
 from tidings.protocols.transport.congestion.control import EARLY, Controller, TokenBuckets
 from tidings.protocols.transport.congestion.flows import Change, Claim, FlowTable, Row
@@ -107,7 +107,16 @@ class FlowState(msgspec.Struct, frozen=True):
 
 class Sender:
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (Outgoing, Told, Departed, Heard)
+    hears: tuple[type, ...] = (
+        Outgoing,
+        Heard,
+        Told,
+        Departed,
+        Listen,
+        StopListening,
+        Configure,
+    )
+    tells: tuple[type[Signal], ...] = (Admitted, RateChanged)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params = node_id, params

@@ -40,7 +40,7 @@ from typing import Any, cast
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Deliver, Effect
-from tidings.machine.inputs import Fired, Input
+from tidings.machine.inputs import Fired, Input, Signal
 from tidings.protocols.transport.ordering.interests import Interests
 from tidings.protocols.transport.ordering.rules import Rules
 from tidings.protocols.transport.ordering.stream import Receiving
@@ -48,10 +48,12 @@ from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Configure,
     DigestHeard,
+    Gap,
     GivenUp,
     Handed,
     Heard,
     Listen,
+    Lost,
     Quality,
     Recovered,
     StopListening,
@@ -77,7 +79,17 @@ class Ordering:
     """Part of `TransportNode`."""
 
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (Heard, DigestHeard, Recovered, GivenUp, StreamGone)
+    hears: tuple[type, ...] = (
+        Heard,
+        DigestHeard,
+        Recovered,
+        GivenUp,
+        StreamGone,
+        Listen,
+        StopListening,
+        Configure,
+    )
+    tells: tuple[type[Signal], ...] = (Gap, Lost, Recovered)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.params = params

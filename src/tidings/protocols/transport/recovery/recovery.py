@@ -38,7 +38,7 @@ from random import Random
 from typing import Any
 
 from tidings.machine.effects import Drop, Effect, Note, SetTimer
-from tidings.machine.inputs import Fired, Input
+from tidings.machine.inputs import Fired, Input, Signal
 from tidings.protocols.transport.formats import Data, Repair, Request
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.answering import ASKS_TOO_OFTEN, Answering
@@ -50,6 +50,7 @@ from tidings.protocols.transport.recovery.overview import RecoveryOverview, over
 from tidings.protocols.transport.recovery.streams import LastRepair, StreamState
 from tidings.protocols.transport.recovery.volunteering import Volunteering
 from tidings.protocols.transport.signals import (
+    Ask,
     Configure,
     Content,
     Departed,
@@ -57,7 +58,9 @@ from tidings.protocols.transport.signals import (
     Heard,
     Listen,
     Lost,
+    Outgoing,
     Quality,
+    Recall,
     Recalled,
     Recovered,
     RoundTrip,
@@ -65,6 +68,7 @@ from tidings.protocols.transport.signals import (
     Stream,
     StreamGone,
     Told,
+    Unask,
     Way,
 )
 
@@ -76,7 +80,20 @@ class Recovery:
     """Part of `TransportNode`; `node_id` is our number as requester, repairer and publisher."""
 
     messages: tuple[type, ...] = ()
-    signals: tuple[type, ...] = (Heard, Told, Lost, Recovered, RoundTrip, Departed, StreamGone)
+    hears: tuple[type, ...] = (
+        Heard,
+        Told,
+        Lost,
+        Recovered,
+        RoundTrip,
+        Departed,
+        StreamGone,
+        Recalled,
+        Listen,
+        StopListening,
+        Configure,
+    )
+    tells: tuple[type[Signal], ...] = (Outgoing, Recovered, GivenUp, Ask, Unask, Recall)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
