@@ -17,7 +17,7 @@ from tidings.wire.frames import FrameReader, frame
 from tidings.wire.handshake import Heartbeat, hello
 from tidings.wire.registry import decode, encode
 
-TIMEOUT_SECONDS = 20.0
+TIMEOUT_SECONDS = 120.0
 EVERYTHING = "t"
 """The topic of everything; topic "t.5" is the sixth of those into which an attribute was cut."""
 

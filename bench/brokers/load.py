@@ -21,7 +21,7 @@ READ_BYTES = 1 << 18
 TAKEN_EVERY = 4096
 """A subscriber of ours says that it took something when it took so many."""
 
-STALLED_SECONDS_MAX = 30.0
+STALLED_SECONDS_MAX = 120.0
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,12 @@ class Blast:
         return rates
 
     def drive(self, load: Load, until: float) -> None:
-        while time.perf_counter() < until:
+        """Until then, and until something was delivered."""
+        before = self.received
+        while time.perf_counter() < until or self.received == before:
             self.turn(load)
+            if time.perf_counter() > until + STALLED_SECONDS_MAX:
+                raise RuntimeError("nothing is delivered any more")
 
     def turn(self, load: Load) -> None:
         for key, mask in self.selector.select(0.05):

@@ -1,6 +1,8 @@
-"""One node that pings another, as a program: `... -m tests.parity.ping_node NAME ADDRESS PEER ADDRESS TRANSPORT SEED`.
+"""One node that pings another, as a program.
 
-It writes the round trips that it measured as a JSON list once there are enough of them, and goes on answering until its
+    python -m tests.parity.ping_node NAME ADDRESS PEER ADDRESS TRANSPORT SEED ROUNDS
+
+It writes the round trips that it measured as a JSON list once there are ROUNDS of them, and goes on answering until its
 input is closed.
 """
 
@@ -17,14 +19,13 @@ from tidings.trace.writers import RingBuffer
 
 PORT = 7400
 PERIOD = 0.2
-ROUNDS = 25
 
 
 def make_ping(peer: NodeId, transport: Transport, draws: Draws) -> Machine:
     return Ping([peer], PingParams(period=PERIOD, misses=20, transport=transport), draws("ping"))
 
 
-async def main(name: str, address: str, peer: str, peer_address: str, transport: str, seed: str) -> None:
+async def main(name: str, address: str, peer: str, peer_address: str, transport: str, seed: str, rounds: str) -> None:
     loop, closed = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(sys.stdin, closed.set)
     trace = RingBuffer(10_000)
@@ -38,7 +39,7 @@ async def main(name: str, address: str, peer: str, peer_address: str, transport:
         trace=trace,
     )
     async with host:
-        while len(found := round_trips(trace.records())) < ROUNDS:
+        while len(found := round_trips(trace.records())) < int(rounds):
             await asyncio.sleep(PERIOD)
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from tests.scenarios.sockets import QUIET
+from tests.scenarios.sockets import PATIENT, QUIET
 from tidings.machine.machine import Machine
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.identity import NodeId
@@ -37,7 +37,8 @@ def draws_of(seed: int, name: NodeId, life: int = 0) -> Draws:
 
 
 def host_of(seed: int, name: NodeId, make: Factory, life: int = 0, **more: Any) -> Host:
-    return Host(name, make(name, draws_of(seed, name, life)), log=QUIET, rng=random_stream(seed, "calls", name), **more)
+    machine, rng = make(name, draws_of(seed, name, life)), random_stream(seed, "calls", name)
+    return Host(name, machine, params=PATIENT, log=QUIET, rng=rng, **more)
 
 
 async def started(hosts: Iterable[Host]) -> dict[NodeId, Host]:

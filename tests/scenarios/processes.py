@@ -5,28 +5,14 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
-
-WAIT_MAX = 90.0
-"""Seconds after which a test with processes has failed. One takes a second to start, several on a busy machine."""
 
 SOURCE = Path(__file__).parents[2] / "src"
 
 ENVIRONMENT = {"PYTHONPATH": str(SOURCE), "TIDINGS_BROKER_ROUTING__ENGINE": "plain"}
 """Loading the compiled engine takes a second, and tests start many brokers."""
-
-Result = TypeVar("Result")
-
-
-def play(scenario: Coroutine[Any, Any, Result]) -> Result:
-    async def bounded() -> Result:
-        async with asyncio.timeout(WAIT_MAX):
-            return await scenario
-
-    return asyncio.run(bounded())
 
 
 class Program:

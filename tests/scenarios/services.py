@@ -12,9 +12,11 @@ from tidings.net.broker.service import BrokerService
 
 
 def make_service(name: str, *others: BrokerService | str, **settings: Any) -> BrokerService:
-    """A broker on any free port, linked with others, which have started or are named by their address."""
+    """A broker on any free port, linked with others, which have started or are named by their address. Its engine is
+    the plain one, which needs no compiling."""
     links = [each if isinstance(each, str) else address_text(each.address) for each in others]
-    flags = {"name": name, "listen": "127.0.0.1:0", "links": links or None, **settings}
+    engine = {"routing": {"engine": "plain"}}
+    flags = {"name": name, "listen": "127.0.0.1:0", "links": links or None, **engine, **settings}
     return BrokerService(load_config(None, flags), log=QUIET)
 
 
@@ -34,6 +36,12 @@ async def command(*arguments: str) -> int:
     from tidings.cli.program import run
 
     return await asyncio.to_thread(run, list(arguments))
+
+
+async def command_until(code: int, *arguments: str) -> None:
+    """Again and again until it ends with this code: what a network has to settle first takes as long as it takes."""
+    while await command(*arguments) != code:
+        pass
 
 
 def where(service: BrokerService) -> list[str]:

@@ -7,13 +7,14 @@ import pytest
 
 pytest.importorskip("pydantic_settings", reason="a broker service needs the extra 'net'")
 
+from bench.brokers.servers import free_port
+from tests.scenarios.client_world import connect
 from tests.scenarios.services import chain, make_service
 from tests.scenarios.sockets import play, until
 from tests.unit.test_health import exchange, get
 from tidings.diagnosis.crawl import crawl
 from tidings.diagnosis.findings import diagnose
 from tidings.net.addresses import address_text
-from tidings.net.client.connecting import connect
 from tidings.net.errors import HostError, NotPermitted
 from tidings.net.inspector import Access, Inspector, NotInspected
 from tidings.net.keys import new_key, signer, token_of_text, write_token
@@ -37,7 +38,7 @@ LATER = 4e9
 
 def test_three_brokers_find_each_other_and_every_table_can_be_read() -> None:
     async def scenario() -> None:
-        async with chain("a", "b", "c") as brokers:
+        async with chain("a", "b", "c", routing={"engine": "fast"}) as brokers:
             url = f"tidings://{address_text(brokers['c'].address)}"
             async with (
                 connect(url, name="ann") as ann,
@@ -87,8 +88,7 @@ def test_ready_only_when_every_configured_link_was_heard_of() -> None:
 
 def test_a_broker_whose_link_leads_nowhere_is_ready_all_the_same() -> None:
     async def scenario() -> None:
-        async with make_service("gone") as gone:
-            nowhere = address_text(gone.address)
+        nowhere = f"127.0.0.1:{free_port()}"
         async with make_service("b", nowhere) as b:
             assert b.why_not_ready() == ""
             (link,) = b.node.inspection.others.rows()

@@ -12,13 +12,14 @@ import pytest
 
 pytest.importorskip("pydantic_settings", reason="these commands need the extra 'net'")
 
-from tests.scenarios.processes import broker, is_alive, play, tidings
-from tests.scenarios.services import chain, command, make_service, where
-from tests.scenarios.sockets import until
+from bench.brokers.servers import free_port
+from tests.scenarios.client_world import connect
+from tests.scenarios.processes import broker, is_alive, tidings
+from tests.scenarios.services import chain, command, command_until, make_service, where
+from tests.scenarios.sockets import play, until
 from tests.unit.test_net_tls import Authority
 from tidings.cli.exits import NO, NOT_PERMITTED, NOT_REACHABLE, OK
 from tidings.net.addresses import address_text
-from tidings.net.client.connecting import connect
 
 Captured = pytest.CaptureFixture[str]
 
@@ -37,7 +38,7 @@ def test_three_brokers_a_subscriber_a_publisher_and_the_loss_of_the_one_in_the_m
                 assert "ann is subscribed at" in await ann.says("since")
                 await bob.says("bob is subscribed at")
                 assert await command("pub", "type=quake", "magnitude=3", *at_a, "--name", "pete") == OK
-                assert await command("doctor", *at_a) == OK
+                await command_until(OK, "doctor", *at_a)
                 assert "nothing is wrong" in capsys.readouterr().out
                 assert await command("why", '{"type": "quake", "magnitude": 3}', "ann", *at_b) == NO
                 assert "magnitude >= 4.5 fails: magnitude is 3" in capsys.readouterr().out
@@ -68,8 +69,8 @@ def test_three_brokers_a_subscriber_a_publisher_and_the_loss_of_the_one_in_the_m
 def test_the_commands_of_the_guide_do_what_it_says(root: Path, capsys: Captured) -> None:
     async def scenario() -> None:
         text = (root / "docs/guide/broker.md").read_text()
-        for number, address in enumerate(await free_addresses(3)):
-            text = text.replace(f"127.0.0.1:{7411 + number}", address)
+        for number in range(3):
+            text = text.replace(f"127.0.0.1:{7411 + number}", f"127.0.0.1:{free_port()}")
         lines = [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("    tidings ")]
         brokers = [line for line in lines if line[0] == "broker" and "--listen" in line]
         (sub,) = [line for line in lines if line[0] == "sub"]
@@ -88,14 +89,14 @@ def test_the_commands_of_the_guide_do_what_it_says(root: Path, capsys: Captured)
             assert await command(*why) == NO
             told = capsys.readouterr().out.splitlines()[-1]
             assert told in text
-            assert await command("doctor", "--broker", brokers[0][4]) == OK
+            await command_until(OK, "doctor", "--broker", brokers[0][4])
 
     play(scenario())
 
 
 def test_a_network_from_a_file_comes_up_and_leaves_no_process(tmp_path: Path) -> None:
     async def scenario() -> None:
-        ports = [address.rpartition(":")[2] for address in await free_addresses(2)]
+        ports = [free_port(), free_port()]
         file = tmp_path / "network.toml"
         file.write_text(
             'links = [["a", "b"]]\n[settings]\nlog = "warning"\n'
@@ -105,7 +106,7 @@ def test_a_network_from_a_file_comes_up_and_leaves_no_process(tmp_path: Path) ->
             assert [json.loads(await up.line())["started"] for _ in range(2)] == ["a", "b"]
             children = up.children
             assert len(children) == 2
-            assert await command("doctor", "--broker", f"127.0.0.1:{ports[1]}") == OK
+            await command_until(OK, "doctor", "--broker", f"127.0.0.1:{ports[1]}")
             up.tell(signal.SIGINT)
             assert await up.end() == OK
             assert not any(map(is_alive, children))
@@ -121,19 +122,9 @@ def test_a_network_from_a_file_comes_up_and_leaves_no_process(tmp_path: Path) ->
     play(scenario())
 
 
-async def free_addresses(count: int) -> list[str]:
-    services = [make_service(f"x{number}") for number in range(count)]
-    for each in services:
-        await each.start()
-    addresses = [address_text(each.address) for each in services]
-    for each in services:
-        await each.stop()
-    return addresses
-
-
 def test_a_network_ends_when_one_of_its_brokers_does(tmp_path: Path) -> None:
     async def scenario() -> None:
-        (address,) = await free_addresses(1)
+        address = f"127.0.0.1:{free_port()}"
         file = tmp_path / "network.toml"
         file.write_text(f'[brokers.a]\nlisten = "{address}"\n')
         async with tidings("up", str(file)) as up:
@@ -149,7 +140,7 @@ def test_a_network_ends_when_one_of_its_brokers_does(tmp_path: Path) -> None:
 
 def test_a_network_that_cannot_start_says_why_and_stops_what_did(tmp_path: Path) -> None:
     async def scenario() -> None:
-        (address,) = await free_addresses(1)
+        address = f"127.0.0.1:{free_port()}"
         file = tmp_path / "network.toml"
         file.write_text(f'[brokers.a]\nlisten = "{address}"\n[brokers.b]\nlisten = "{address}"\n')
         async with tidings("up", str(file)) as up:
@@ -316,7 +307,7 @@ def test_without_a_token_one_is_turned_away_and_with_one_held_to_its_bounds(
             assert "you may subscribe to only n < 9" in capsys.readouterr().err
             assert await command("pub", "n=1", *as_ann) == OK
             assert await command("pub", "n=7", "--advertise", "n < 5", *as_ann) in (NO, NOT_PERMITTED)
-            assert await command("doctor", "--token", "root.token", *where(a)) == OK
+            await command_until(OK, "doctor", "--token", "root.token", *where(a))
 
     play(scenario())
 
@@ -342,7 +333,7 @@ def test_over_tls_the_certificate_says_who_we_are(capsys: Captured, tmp_path: Pa
         first = make_service("a", **files("a"), principals=principals)
         async with first as a, make_service("b", a, **files("b"), principals=principals) as b:
             assert b.node.overlay.neighbours == ["a"]
-            assert await command("doctor", *where(b), *options("root")) == OK
+            await command_until(OK, "doctor", *where(b), *options("root"))
             assert "asked a, b" in capsys.readouterr().out
             assert await command("doctor", *where(b), *options("ann")) == NOT_PERMITTED
             assert await command("sub", "n > 1", "--timeout", "0.1", *where(b), *options("ann")) == OK

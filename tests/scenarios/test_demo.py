@@ -21,14 +21,6 @@ def test_the_demo_kills_a_broker_and_proves_that_nothing_was_lost(capsys: pytest
         os.waitpid(-1, os.WNOHANG)
 
 
-def test_the_demo_ends_with_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["demo", "--seconds", "2", "--flights", "300", "--no-spark"]) == 0
-    text = capsys.readouterr().out
-    assert "hub is killed" in text
-    assert "nothing was lost after a receipt" in text
-    assert "\x1b" not in text
-
-
 @pytest.mark.spark
 def test_the_demo_reads_its_own_traces_with_spark(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -46,7 +38,7 @@ def test_the_demo_reads_its_own_traces_with_spark(
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
-def test_without_java_the_demo_says_in_one_sentence_why_it_ends_early(
+def test_the_demo_ends_with_a_verdict_and_without_java_says_in_one_sentence_why_it_ends_early(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from tidings.spark import java, session
@@ -57,6 +49,10 @@ def test_without_java_the_demo_says_in_one_sentence_why_it_ends_early(
     monkeypatch.setattr(session, "find_java", missing)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     assert run(["demo", "--seconds", "2", "--flights", "300", "--plot", str(tmp_path / "none.png")]) == 0
-    why = capsys.readouterr().out.replace("\n", " ").partition("no analysis of the traces: ")[2]
+    text = capsys.readouterr().out
+    assert "hub is killed" in text
+    assert "nothing was lost after a receipt" in text
+    assert "\x1b" not in text
+    why = text.replace("\n", " ").partition("no analysis of the traces: ")[2]
     assert why.startswith("Spark needs Java 17 or later: install one")
     assert not (tmp_path / "none.png").exists()

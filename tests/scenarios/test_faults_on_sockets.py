@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.brokers.servers import free_port
 from tests.scenarios.sockets import (
     PATIENT,
     QUIET,
@@ -114,16 +115,9 @@ def frame_or_bytes(data: bytes) -> bytes:
     return frame(data) if data and data[0] % 2 else data
 
 
-def free_address() -> tuple[str, int]:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        host, port = unused.getsockname()
-        return host, port
-
-
 def test_a_peer_that_never_answers_is_called_ever_more_rarely_and_reached_when_it_appears() -> None:
     async def scenario() -> None:
-        address = free_address()
+        address = ("127.0.0.1", free_port())
         async with puppet_host("a", Connect("b"), clings=True, peers={"b": address}) as a:
             down = await heard(a, LinkDown, neighbour="b")
             assert down.reason == "cannot connect: Connection refused"
@@ -143,7 +137,7 @@ class StoppedClock:
 
 def test_each_wait_between_calls_is_longer_up_to_the_bound_and_has_a_random_part() -> None:
     async def scenario() -> list[float]:
-        async with puppet_host("a", peers={"b": free_address()}) as a:
+        async with puppet_host("a", peers={"b": ("127.0.0.1", free_port())}) as a:
             dial, waits = a.links.dials["b"], []
             dial.loop = cast(asyncio.AbstractEventLoop, StoppedClock())
             for _ in range(8):
@@ -160,7 +154,7 @@ def test_each_wait_between_calls_is_longer_up_to_the_bound_and_has_a_random_part
 
 def test_what_is_sent_to_a_peer_that_cannot_be_reached_is_dropped_with_the_reason() -> None:
     async def scenario() -> None:
-        async with puppet_host("a", peers={"b": free_address()}) as a:
+        async with puppet_host("a", peers={"b": ("127.0.0.1", free_port())}) as a:
             order(a, *(Send("b", Probe(round)) for round in range(3)))
             await until(lambda: a.counts.drops[UNREACHABLE] == 3)
             a.links.dials["b"].retry_at = a.loop.time() + 60.0

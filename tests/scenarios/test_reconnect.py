@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bench.brokers.servers import free_port
 from tests.scenarios.client_world import Broker, Cut, Relay, connect, url_of
 from tests.scenarios.sockets import play, until
 from tidings import Client, Subscription
@@ -152,9 +152,7 @@ class BrokerProcess:
 
     def __init__(self, root: Path, store: Path) -> None:
         self.root, self.store = root, store
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.address: Address = free.getsockname()
+        self.address: Address = ("127.0.0.1", free_port())
 
     async def start(self) -> None:
         arguments = ["-m", "tests.scenarios.broker_process", str(self.address[1]), str(self.store)]

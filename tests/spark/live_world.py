@@ -7,10 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.scenarios.client_world import connect
 from tests.scenarios.services import make_service
+from tests.scenarios.sockets import WAIT_MAX
 from tidings.net.addresses import address_text
 from tidings.net.broker.service import BrokerService
-from tidings.net.client.connecting import connect
 from tidings.pubsub.publications import decode_head, encode_head
 
 STORED = {"history_age": 3600.0, "history_count_max": 1_000_000, "history_bytes_max": 2**30}
@@ -44,7 +45,7 @@ class ThreadBroker:
         return await make_service(self.name, **settings, **sections).__aenter__()
 
     def run(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(WAIT_MAX)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.run(self.service.__aexit__(None, None, None))

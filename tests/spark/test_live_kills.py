@@ -17,11 +17,11 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.scenarios.client_world import connect
 from tests.scenarios.processes import SOURCE, Program, tidings
 from tests.spark.live_query import start_queries
 from tests.spark.live_world import ThreadBroker
 from tidings.net.client.client import Client
-from tidings.net.client.connecting import connect
 from tidings.pubsub.publications import encode_head
 
 KILLS = int(os.environ.get("TIDINGS_KILLS", "1"))

@@ -21,6 +21,12 @@ from tidings.wire.registry import decode
 BROKERS = (TIDINGS, NATS, MOSQUITTO, REDIS)
 
 
+@pytest.fixture(autouse=True)
+def plain_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compiled for a tiny measurement."""
+    monkeypatch.setenv("TIDINGS_BROKER_ROUTING__ENGINE", "plain")
+
+
 def skip_where_missing(broker: str) -> None:
     try:
         Server(broker)

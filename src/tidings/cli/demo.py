@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -65,7 +65,7 @@ TOLD = (
 )
 """What events tell of a flight."""
 QUIET_SECONDS = 15.0
-"""How long to wait in the end for what is still on its way."""
+"""When for so long nothing has come, nothing more is hoped for."""
 
 
 class Watcher(msgspec.Struct):
@@ -194,11 +194,12 @@ async def play(scene: Scene, events: list[Event], folder: Path, console: Console
                     await attend(scene, watcher, addresses, stack)
             scene.started_at = time.monotonic()
             async with drawn(scene, console):
+                scripts = [publish(scene, publishers[name], name, events) for name in scene.published]
+                acts = [*map(asyncio.ensure_future, [*scripts, disturb(scene, fleet, addresses, stack)])]
                 await asyncio.gather(
-                    *[publish(scene, publishers[name], name, events) for name in scene.published],
+                    *acts,
                     *[receive(watcher) for watcher in scene.watchers if not watcher.is_late],
-                    disturb(scene, fleet, addresses, stack),
-                    settle(scene),
+                    settle(scene, acts),
                 )
             if act is not None and opened is not None:
                 await opened
@@ -289,11 +290,14 @@ async def disturb(scene: Scene, fleet: Fleet, addresses: dict[str, str], stack: 
             scene.tasks.append(asyncio.ensure_future(receive(watcher)))
 
 
-async def settle(scene: Scene) -> None:
-    """Until everybody has what was promised, or nothing more can be hoped for."""
-    await asyncio.sleep(scene.seconds)
-    deadline = time.monotonic() + QUIET_SECONDS
-    while time.monotonic() < deadline and not scene.is_complete:
+async def settle(scene: Scene, acts: Sequence[asyncio.Future[None]]) -> None:
+    """Until all is done and everybody has what was promised, or nothing more can be hoped for."""
+    await asyncio.wait(acts)
+    count, heard_at = 0, time.monotonic()
+    while not scene.is_complete and time.monotonic() < heard_at + QUIET_SECONDS:
+        received = sum(len(watcher.received) for watcher in scene.watchers)
+        if received != count:
+            count, heard_at = received, time.monotonic()
         await asyncio.sleep(PUBLISH_PERIOD)
     for watcher in scene.watchers:
         if watcher.subscription is not None:
