@@ -51,6 +51,11 @@ def test_what_is_published_after_a_receipt_at_another_broker_arrives_once(
     assert_passes(brokers(2, "chain", rounds=examples, latency=latency, late=late), seed=1)
 
 
+@pytest.mark.parametrize("workload", ["w-psdg", "transport-e23", "patterns", "quotes"])
+def test_the_same_with_what_a_workload_asks_for_and_publishes(workload: str) -> None:
+    assert_passes(brokers(4, rounds=30, workload=workload), seed=1)
+
+
 @pytest.mark.spec("S-99", "S-110")
 @pytest.mark.parametrize("late", [False, True], ids=["advertised before", "advertised after the receipt"])
 def test_the_same_on_a_map_of_fifty_brokers(late: bool, examples: int) -> None:

@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 from tidings.sim.checkers import CHECKERS
-from tidings.sim.churn import ABSENCES_MAX
 from tidings.sim.fault_text import READERS, parse_plan
 from tidings.sim.faults import FAULTS_MAX
 from tidings.sim.hunt import SHRINK_RUNS_MAX
 from tidings.sim.scenario import run_scenario
 from tidings.sim.scenario_file import define_file
 from tidings.sim.topologies import SHAPES
+from tidings.workloads.churn import ABSENCES_MAX
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
-from tidings.sim import churn
-from tidings.sim.churn import (
+from tidings.sim.faults import Crash, crashes_of
+from tidings.sim.ingredients import Churn, Span
+from tidings.sim.network.distributions import Exponential, Pareto, Uniform
+from tidings.workloads import churn
+from tidings.workloads.churn import (
     FOR_EVER,
     Absence,
     ChurnTrace,
@@ -23,9 +26,6 @@ from tidings.sim.churn import (
     session_churn,
     traced_churn,
 )
-from tidings.sim.faults import Crash, crashes_of
-from tidings.sim.ingredients import Churn, Span
-from tidings.sim.network.distributions import Exponential, Pareto, Uniform
 
 BITS = st.text(alphabet="01", min_size=1, max_size=30)
 

@@ -13,7 +13,6 @@ from tidings.machine.effects import Deliver, Effect, Save, Send, SetTimer, Trans
 from tidings.machine.inputs import Fired, Input, Received, Saved
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Probe
-from tidings.sim.churn import FOR_EVER
 from tidings.sim.fault_mix import DRAWERS, FaultMix, draw_faults
 from tidings.sim.fault_schedule import CUT_OFF, Disturbed, Downtime, FaultSchedule, downtimes, first_starts
 from tidings.sim.fault_text import parse_fault, parse_plan
@@ -33,6 +32,7 @@ from tidings.sim.frames import REFUSED, STOPPED, CorruptibleFrames
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
+from tidings.workloads.churn import FOR_EVER
 
 NODES = [f"n{place}" for place in range(8)]
 EVERYTHING = FaultMix(

@@ -26,7 +26,7 @@ from tidings.sim.checkers import (
 from tidings.sim.definition import defined
 from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import FaultPlan
-from tidings.sim.ingredients import Publications, RoughNetwork, TimedInput
+from tidings.sim.ingredients import Churn, Publications, RoughNetwork, TimedInput
 from tidings.sim.library import built_in, find
 from tidings.sim.library.gossip import gossip
 from tidings.sim.library.ping import ping
@@ -35,6 +35,7 @@ from tidings.sim.node import Make
 from tidings.sim.scenario import Scenario, run_scenario
 from tidings.sim.scenario_file import define_file
 from tidings.sim.topologies import Topology, chain, ring
+from tidings.workloads.registry import make
 
 EVENT = Event({"source": "n0", "id": "e0"})
 OTHER = Event({"source": "n0", "id": "e0", "price": 5})
@@ -240,6 +241,58 @@ pauses = 2
 exempt = ["n0"]
 plan = ["2..9 partition n0,n1"]
 """
+
+
+def test_a_scenario_file_may_name_a_workload() -> None:
+    text = """
+duration = 20.0
+settling = 30.0
+checkers = ["nothing_false", "no_duplicates"]
+[topology]
+kind = "ring"
+nodes = 4
+[[role]]
+protocol = "gossip"
+[workload]
+law = "w-psdg"
+events = 30
+begin = 2.0
+end = 12.0
+[workload.parameters]
+rate = 5.0
+duration = 10.0
+"""
+    scenario = define_file(text, "named").scenario({"workload.parameters.rate": 0.5})
+    made = scenario.workload(ring(4), 7)
+    assert len(made) == 30
+    drawn = list(make("w-psdg", {"seed": 7, "rate": 0.5, "duration": 10.0}).publications())[:30]
+    assert [each.at for each in made] == [2.0 + publication.at for publication in drawn if publication.at is not None]
+    published = [each.input.event.attributes for each in made if isinstance(each.input, Publish)]
+    assert [(each["publisher"], each["x1"]) for each in published] == [
+        (publication.publisher, publication.attributes["x1"]) for publication in drawn
+    ]
+    homes = {each["publisher"]: each["source"] for each in published}
+    assert sorted(homes.values()) == ["n0", "n0", "n0", "n1", "n1", "n1", "n2", "n2", "n3", "n3"]
+    assert run_scenario(scenario, 7).passed
+
+
+def test_events_of_a_workload_without_times_are_spread_evenly() -> None:
+    publications = Publications(events=4, begin=1.0, end=9.0, law="content", parameters={"event_count": 100})
+    made = publications.inputs(("a", "b", "c"), 1)
+    assert [(each.at, each.node) for each in made] == [(1.0, "a"), (3.0, "b"), (5.0, "c"), (7.0, "a")]
+
+
+def test_a_workload_that_is_not_there_is_said_when_a_scenario_is_built() -> None:
+    with pytest.raises(UsageError, match="there is no workload 'nothing'"):
+        Publications(law="nothing")
+
+
+def test_nodes_may_fail_as_machines_of_a_cluster_did() -> None:
+    nodes = tuple(f"n{place}" for place in range(60))
+    absences = Churn(kind="machines", exempt=("n0",)).absences(nodes, 30.0, 3)
+    assert absences == Churn(kind="machines", exempt=("n0",)).absences(nodes, 30.0, 3)
+    assert 20 < len(absences) < 80
+    assert all(each.node != "n0" and 0 <= each.begin < each.end <= 30.0 for each in absences)
 
 
 def test_a_scenario_file_is_a_scenario() -> None:

@@ -32,6 +32,7 @@ from tidings.workloads.machines import (
     down_intervals,
     failure_schedule,
 )
+from tidings.workloads.plain import round_at, rounds_of
 from tidings.workloads.quotes import Quotes, symbol
 from tidings.workloads.recorded import Birdstrikes, Feeds, Flights, Quakes, Stars, StockQuotes
 from tidings.workloads.registry import WORKLOADS, decode, describe, encode, make
@@ -450,3 +451,21 @@ def test_the_command_lists_and_shows_workloads(capsys: pytest.CaptureFixture[str
 def test_the_command_says_what_is_wrong(arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["workload", *arguments]) == 2
     assert problem in capsys.readouterr().err
+
+
+@given(st.integers(0, 1000), st.integers(0, 1000))
+def test_the_event_of_a_round_is_what_its_subscription_asks_for(seed: int, number: int) -> None:
+    own = round_at(seed, number)
+    assert own == round_at(seed, number)
+    for text in (own.wanted, own.advertised, own.advertised_by_all):
+        assert parse(text).matches(Event(own.attributes))
+
+
+def test_a_workload_is_played_in_rounds_again_and_again() -> None:
+    workload = make("w-psdg", {"duration": 20.0, "first_subscribers": 3, "join_duration": 0.0})
+    played = list(rounds_of(workload, 10))
+    assert len({each.wanted for each in played}) <= 3
+    assert len(played) == 10
+    assert all(parse(each.wanted).matches(Event(each.attributes)) for each in played)
+    with pytest.raises(UsageError, match="none of its subscriptions matches"):
+        rounds_of(make("w-psdg", {"duration": 0.01, "rate": 1e-6, "first_subscribers": 1, "join_duration": 0.0}), 3)

@@ -15,11 +15,11 @@ import msgspec
 
 from tidings.machine.effects import Transport
 from tidings.model.identity import NodeId
-from tidings.sim.churn import FOR_EVER
 from tidings.sim.faults import Clog, Crash, Fault, FaultPlan, Partition, Pause, Skew, SlowDisk
 from tidings.sim.network.loss import Losing
 from tidings.sim.network.rule import Fates, Lost, Rule, later
 from tidings.sim.simulator import Simulator
+from tidings.workloads.churn import FOR_EVER
 
 FaultType = TypeVar("FaultType", Pause, SlowDisk)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.churn import FOR_EVER
 from tidings.sim.faults import (
     CRASH_WORDS,
     DIRECTIONS,
@@ -24,6 +23,7 @@ from tidings.sim.faults import (
     SlowDisk,
     plan_of,
 )
+from tidings.workloads.churn import FOR_EVER
 
 FAULT_TEXT = re.compile(r"(?P<at>[^\s.]\S*?)\.\.(?P<until>\S*)\s+(?P<kind>\S+)\s+(?P<nodes>\S+)(?P<words>(\s+\S+)*)")
 EXAMPLE = "write a fault as in: 2.5..7.1 crash n3 forgetting"

@@ -30,7 +30,7 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.churn import FOR_EVER, Absence
+from tidings.workloads.churn import FOR_EVER, Absence
 
 FAULTS_MAX = 100_000
 """Faults of one plan; churn among thousands of nodes needs tens of thousands."""

@@ -6,18 +6,18 @@ what a protocol promises "once messages arrive" can be judged.
 """
 
 import math
-from typing import Literal
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Literal
 
 import msgspec
 
 from tidings.machine.effects import Transport
 from tidings.machine.inputs import Input
-from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.pubsub.requests import Publish
-from tidings.sim.churn import FOR_EVER, Absence, Spread, Weibull, mass_failure, read_churn, session_churn, traced_churn
 from tidings.sim.faults import Fault, crashes_of
 from tidings.sim.network.distributions import Exponential, Pareto
 from tidings.sim.network.internet import Internet
@@ -26,9 +26,18 @@ from tidings.sim.network.loss import Duplication, Loss, Reordering
 from tidings.sim.network.replay import Fluctuating
 from tidings.sim.network.rule import Fates, Rule, Wrapper, check_positive, check_probability
 from tidings.sim.topologies import Topology
-
-EVENTS_MAX = 1_000_000
-"""Publications of one workload."""
+from tidings.workloads.churn import (
+    FOR_EVER,
+    Absence,
+    Spread,
+    Weibull,
+    mass_failure,
+    read_churn,
+    session_churn,
+    traced_churn,
+)
+from tidings.workloads.plain import EVENTS_MAX, Scattered, scattered
+from tidings.workloads.workload import Workload
 
 
 class TimedInput(msgspec.Struct, frozen=True):
@@ -40,29 +49,52 @@ class TimedInput(msgspec.Struct, frozen=True):
 
 
 class Publications(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Events published at random nodes, at random times."""
+    """Events published at random nodes, at random times; or those of a workload, its publishers on nodes by turns."""
 
     events: int = 20
     begin: float = 0.0
     end: float = 30.0
     payload_bytes: int = 16
+    law: str = ""
+    """One of `tidings workload list`; then `events` is how many there are at most."""
+    parameters: dict[str, Any] = {}
+    """Of that workload."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.events <= EVENTS_MAX:
             raise UsageError(f"events: {self.events}; give 0 to {EVENTS_MAX}")
         if not 0 <= self.begin <= self.end < math.inf:
             raise UsageError(f"begin {self.begin}, end {self.end}: give 0 <= begin <= end")
+        if self.law:
+            self.workload(1)
+
+    def workload(self, seed: int) -> Workload:
+        from tidings.workloads.registry import make
+
+        return make(self.law, {"seed": seed, **self.parameters})
 
     def inputs(self, nodes: tuple[NodeId, ...], seed: int) -> list[TimedInput]:
-        rng = random_stream(seed, "workload")
         made = []
-        for number in range(self.events):
-            node = rng.choice(nodes)
-            at = round(rng.uniform(self.begin, self.end), 3)
-            payload = bytes(rng.below(256) for _ in range(self.payload_bytes))
-            event = Event({"source": node, "id": f"e{number}", "type": "scenario", "number": number}, payload)
-            made.append(TimedInput(at, node, Publish(event)))
-        return sorted(made, key=lambda each: each.at)
+        for number, each in enumerate(self.drawn(len(nodes), seed)):
+            node = nodes[each.place]
+            event = Event({"source": node, "id": f"e{number}", **each.attributes}, each.payload)
+            made.append(TimedInput(each.at, node, Publish(event)))
+        return made
+
+    def drawn(self, places: int, seed: int) -> Iterable[Scattered]:
+        if not self.law:
+            return scattered(seed, self.events, places, self.begin, self.end, self.payload_bytes)
+        placed, payload = dict[str, int](), bytes(self.payload_bytes)
+        span, found = self.end - self.begin, islice(self.workload(seed).publications(), self.events)
+        evenly = (place * span / max(1, self.events) for place in range(self.events))
+        timed = ((after if each.at is None else each.at, each) for after, each in zip(evenly, found, strict=False))
+        return [
+            Scattered(
+                self.begin + at, placed.setdefault(each.publisher, len(placed)) % places, each.attributes, payload
+            )
+            for at, each in timed
+            if at <= span
+        ]
 
 
 class RoughNetwork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,7 +179,7 @@ class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Churn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes that come and go. `kind` says which of the other fields count."""
 
-    kind: Literal["off", "sessions", "trace", "mass_failure"] = "off"
+    kind: Literal["off", "sessions", "trace", "mass_failure", "machines"] = "off"
     exempt: tuple[NodeId, ...] = ()
     """Nodes that stay."""
 
@@ -165,7 +197,8 @@ class Churn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     share: float = 0.3
     at: float = 10.0
     back_at: float = FOR_EVER
-    """A mass failure; a network that is not to get its nodes back leaves out `back_at`."""
+    """A mass failure; a network that is not to get its nodes back leaves out `back_at`. Failures of machines have no
+    parameters: those of a cluster in a month are squeezed into the run."""
 
     def crashes(self, nodes: tuple[NodeId, ...], until: float, seed: int) -> list[Fault]:
         """Up to the time `until`; who is away then stays away, so that churn is over."""
@@ -183,4 +216,10 @@ class Churn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return traced_churn(read_churn(self.file, self.interval), nodes, seed, self.exempt)
         if self.kind == "mass_failure":
             return mass_failure(nodes, self.share, self.at, seed, self.back_at, self.exempt)
+        if self.kind == "machines":
+            from tidings.workloads.machines import Machines
+
+            failing = [node for node in nodes if node not in self.exempt]
+            outages = Machines(seed=seed, nodes=len(failing), duration=until).outage_plan() if failing else []
+            return [Absence(each.down_at, each.up_at, failing[each.node]) for each in outages]
         return []

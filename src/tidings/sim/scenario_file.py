@@ -14,7 +14,7 @@
     params = { period = 0.5 }
 
     [workload]                    # Publications, or [[publish]] with at, node and attributes
-    events = 10
+    events = 10                   # law = "w-psdg" takes those of a workload, with [workload.parameters]
 
     [network]                     # RoughNetwork
     loss = 0.1

@@ -8,7 +8,7 @@ Each broker has one client, which subscribes in some rounds and publishes in oth
 that those of later rounds are covered by them, or cover them, and end while others spread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -50,6 +50,7 @@ from tidings.sim.scenario import Scenario
 from tidings.sim.simulator import Simulator
 from tidings.sim.topologies import Topology
 from tidings.sim.topologies.named import make_topology
+from tidings.workloads.plain import Round, round_at, rounds_of
 
 BEGIN = 5.0
 """When brokers are linked and clients attached, in seconds."""
@@ -75,10 +76,12 @@ def brokers(
     pauses: int = 0,
     partitions: int = 0,
     moving: bool = False,
+    workload: str = "",
 ) -> Scenario:
     """Subscribe, wait for the receipt, publish elsewhere: nothing is lost and nothing comes twice."""
     if rounds < 1 or not spacing > 0:
         raise UsageError(f"rounds: {rounds} rounds, one every {spacing} s; give at least 1, and a span above 0")
+    played = draw_rounds(workload, rounds)
     is_calm = not (crashes or pauses or partitions)
     patience = CALM_PATIENCE if is_calm else TROUBLED_PATIENCE
     duration = BEGIN + rounds * spacing + 2 * patience
@@ -104,10 +107,19 @@ def brokers(
         workload=lambda made, seed: [],
         network=network,
         faults=faults,
-        checkers=lambda made: [ReceiptsHold(patience), Conductor(made, rounds, spacing, late, patience)],
+        checkers=lambda made: [ReceiptsHold(patience), Conductor(made, played, spacing, late, patience)],
         duration=duration,
         settling=SETTLING,
     )
+
+
+def draw_rounds(workload: str, count: int) -> list[Round]:
+    """What is asked for and published in each round: of a workload, if one is named."""
+    if not workload:
+        return [round_at(count, number) for number in range(count)]
+    from tidings.workloads.registry import make
+
+    return list(rounds_of(make(workload), count))
 
 
 def client_of(broker: NodeId) -> NodeId:
@@ -158,10 +170,12 @@ class Conductor(Checker):
 
     name = "conductor"
 
-    def __init__(self, topology: Topology, rounds: int, spacing: float, late: bool, patience: float) -> None:
+    def __init__(
+        self, topology: Topology, rounds: Sequence[Round], spacing: float, late: bool, patience: float
+    ) -> None:
         self.clients = [client_of(broker) for broker in broker_names(topology)]
         self.rounds, self.spacing, self.late, self.patience = rounds, spacing, late, patience
-        self.draw = random_stream(rounds, "conductor", topology.name)
+        self.draw = random_stream(len(rounds), "conductor", topology.name)
         self.publisher_of: dict[int, NodeId] = {}
         self.subscription_of: dict[int, tuple[NodeId, int]] = {}
         self.done: dict[int, str] = {}
@@ -176,13 +190,12 @@ class Conductor(Checker):
     def begin(self, world: Simulator) -> None:
         if not self.late:
             for client in self.clients:
-                world.inject(BEGIN - 2.0, client, OpenAdvertisement("first", "x >= 0"))
-        for number in range(self.rounds):
+                world.inject(BEGIN - 2.0, client, OpenAdvertisement("first", self.rounds[0].advertised_by_all))
+        for number, each in enumerate(self.rounds):
             subscriber, publisher = self.draw.sample(self.clients, 2)
             self.publisher_of[number] = publisher
-            wanted = f"x >= {self.draw.randrange(5)} AND topic = {number % 3}"
             at = BEGIN + number * self.spacing
-            world.inject(at, subscriber, OpenSubscription(("round", number), wanted))
+            world.inject(at, subscriber, OpenSubscription(("round", number), each.wanted))
             stay = STAY_ROUNDS * self.spacing + 2 * self.patience * self.draw.random()
             world.call_at(at + stay, partial(self.close, world, number))
 
@@ -203,12 +216,12 @@ class Conductor(Checker):
         publisher = self.publisher_of[number]
         self.done[number] = "published"
         if self.late:
-            world.inject(now, publisher, OpenAdvertisement(("late", number), f"x >= 0 AND topic = {number % 3}"))
+            world.inject(now, publisher, OpenAdvertisement(("late", number), self.rounds[number].advertised))
         else:
             world.inject(now, publisher, self.publication(1, number))
 
     def publication(self, advertisement: int, number: int) -> PublishBatch:
-        head = encode_head({"id": f"{number}", "x": 5 + number % 7, "topic": number % 3, "round": number})
+        head = encode_head({**self.rounds[number].attributes, "id": f"{number}", "round": number})
         return PublishBatch(advertisement, (head,), (b"%d" % number,))
 
     def close(self, world: Simulator, number: int) -> None:
@@ -217,7 +230,7 @@ class Conductor(Checker):
             world.inject(world.now, client, CloseSubscription(("close", number), subscription))
 
     def at_end(self, world: Simulator) -> list[Problem]:
-        silent = [number for number in range(self.rounds) if number not in self.done]
+        silent = [number for number in range(len(self.rounds)) if number not in self.done]
         return [
             Problem(self.name, f"the subscription of round {number} got no receipt", "", world.now) for number in silent
         ]

@@ -4,13 +4,13 @@ from tidings.machine.effects import Transport
 from tidings.protocols.teaching.ping import PingParams
 from tidings.sim.cast import cast
 from tidings.sim.checkers import RightSuspicion
-from tidings.sim.churn import mass_failure
 from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan, crashes_of, plan_of
 from tidings.sim.ingredients import RoughNetwork
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import Topology
 from tidings.sim.topologies.named import make_topology
+from tidings.workloads.churn import mass_failure
 
 
 def ping(

@@ -14,7 +14,7 @@ and from the seed of the run, and nothing else:
 
 An absence is the span in which a node is away. Nodes that are exempt (publishers, observers) are never away; a plan
 without absences switches churn off. While a node is away it sends, receives and does nothing, and what it had planned
-is cancelled: the simulator sees to that.
+is cancelled: the simulator sees to that. Failures of machines, as a cluster records them, are in `machines.py`.
 """
 
 import gzip
@@ -23,15 +23,14 @@ import re
 import zlib
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from random import Random
+from typing import Protocol
 
 import msgspec
 
-from tidings.machine.streams import random_stream
+from tidings.machine.streams import Stream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.network.distributions import Distribution
-from tidings.sim.network.rule import check_positive
+from tidings.workloads.workload import require
 
 PROBE_INTERVAL = 1200.0
 """Seconds between two probes of a recorded trace."""
@@ -56,6 +55,15 @@ class Absence(msgspec.Struct, frozen=True, order=True):
     node: NodeId
 
 
+class Spread(Protocol):
+    """How long sessions and absences last: anything with a mean and a draw."""
+
+    @property
+    def mean(self) -> float: ...
+
+    def draw(self, rng: Stream, /) -> float: ...
+
+
 class Weibull(msgspec.Struct, frozen=True):
     """P(more than x) = exp(-(x / scale)**shape)."""
 
@@ -63,14 +71,14 @@ class Weibull(msgspec.Struct, frozen=True):
     shape: float
 
     def __post_init__(self) -> None:
-        check_positive("scale", self.scale)
-        check_positive("shape", self.shape)
+        require(self.scale > 0, f"scale: {self.scale} must be above 0")
+        require(self.shape > 0, f"shape: {self.shape} must be above 0")
 
     @property
     def mean(self) -> float:
         return self.scale * math.gamma(1 + 1 / self.shape)
 
-    def draw(self, rng: Random) -> float:
+    def draw(self, rng: Stream) -> float:
         return self.scale * math.pow(-math.log(1.0 - rng.random()), 1 / self.shape)
 
 
@@ -81,7 +89,7 @@ class ChurnTrace(msgspec.Struct, frozen=True):
     interval: float = PROBE_INTERVAL
 
     def __post_init__(self) -> None:
-        check_positive("interval", self.interval)
+        require(self.interval > 0, f"interval: {self.interval} must be above 0")
         if not 0 < len(self.rows) <= ROWS_MAX:
             raise UsageError(f"a churn trace of {len(self.rows)} hosts; give 1 to {ROWS_MAX}")
         for number, row in enumerate(self.rows, 1):
@@ -139,8 +147,8 @@ def traced_churn(
 
 def session_churn(
     nodes: Sequence[NodeId],
-    there: "Spread",
-    away: "Spread",
+    there: Spread,
+    away: Spread,
     until: float,
     seed: int,
     exempt: Collection[NodeId] = (),
@@ -149,7 +157,7 @@ def session_churn(
     cycle = there.mean + away.mean
     if not math.isfinite(cycle):
         raise UsageError(f"{there} and {away}: one of them has no mean; give a Pareto distribution a shape above 1")
-    check_positive("mean of a session and an absence together", cycle)
+    require(cycle > 0, f"mean of a session and an absence together: {cycle} must be above 0")
     absences: list[Absence] = []
     for node in nodes:
         if node in exempt:
@@ -186,7 +194,3 @@ def mass_failure(
 
 def in_order(absences: list[Absence]) -> list[Absence]:
     return sorted(absences)
-
-
-Spread = Distribution | Weibull
-"""How long sessions and absences last: anything with a mean and a draw."""
