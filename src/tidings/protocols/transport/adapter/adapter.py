@@ -120,13 +120,15 @@ class Adapter:
             PeerUp: self.served,
         }
         self.orders: dict[type, Callable[[float, Any], list[Effect]]] = {
-            Ask: lambda now, order: self.ask(now, *self.own.ask(order)),
-            Unask: lambda now, order: self.ask(now, *self.own.unask(order.key)),
+            Ask: lambda now, order: self.perform(now, self.own.ask(order)),
+            Unask: lambda now, order: self.perform(now, self.own.unask(order.key)),
             Recall: lambda now, order: self.perform(now, self.stored.recall(order)),
             Recalled: self.tell,
             Found: self.tell,
             ReadHistory: self.ask,
             ReadMarks: self.ask,
+            OpenSubscription: self.ask,
+            CloseSubscription: self.ask,
             OpenAdvertisement: self.ask,
             CloseAdvertisement: self.ask,
             PublishBatch: self.speak,
