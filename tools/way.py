@@ -1,4 +1,4 @@
-"""The way of one event, or of one subscription, through the files: `python tools/way.py [event | subscription | transport]`.
+"""The way of one event, or of one subscription, through the files: `python tools/way.py event`.
 
 Two brokers and two clients run in this process, on loopback sockets and with the plain engine, as an application would
 start them. While one event goes from the publisher to the application that subscribed (or one subscription from there
