@@ -77,7 +77,7 @@ def test_what_links_lose_is_repaired_where_that_is_wanted() -> None:
     assert sum(said.get("repaired", False) for said in told) > 5
     assert all(said.get("repaired", False) == (said["way"] == "repaired") for said in told)
     assert len({record.key for record in arrived}) == len(arrived)
-    notes = [record for record in repaired if record.kind == "note" and record.message == "request"]
+    notes = [record for record in repaired if record.kind == "note" and record.message == "repair_requested"]
     assert notes
     of_publisher = f"{network.transport('p').node_id} "
     assert all(record.key is not None and record.key.startswith(of_publisher) for record in notes)

@@ -21,6 +21,7 @@ from tidings.machine.inputs import Fired, Input, Received, TimerKey
 from tidings.machine.streams import Stream, random_stream
 from tidings.protocols.overlay.messages import RenewTree, TreeOffer
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
+from tidings.pubsub.notes import Reattached
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 from tidings.wire import decode, encode
 
@@ -141,6 +142,8 @@ class FifoNetwork:
                 case NeighbourDown(neighbour):
                     self.changes += 1
                     del self.up[name, neighbour]
+                case Reattached(seconds):
+                    assert 0.0 <= seconds <= self.now and self.machines[name].parent is not None
                 case _:
                     raise AssertionError(f"{name}: {effect}")
         self.machines[name].check()

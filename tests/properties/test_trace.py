@@ -181,6 +181,9 @@ class Ping(Message, frozen=True):
     round: Count
     seen: frozenset[str]
 
+class Seen(Note, frozen=True):
+    words: object
+
 with open_writer(sys.argv[1], run="r", seed=7) as writer:
     for number in range(3000):
         words = {f"w{number + each}" for each in range(9)}
@@ -188,7 +191,7 @@ with open_writer(sys.argv[1], run="r", seed=7) as writer:
         ping = Ping(number, frozenset(words))
         for thing in (
             Send("b", ping), Received("b", ping, 20), Fired(("ping", frozenset(words))), LinkUp("b", number),
-            Deliver(event), Drop(ping, "late"), Note("seen", {word: {word, 3} for word in words} | {"o": object()}),
+            Deliver(event), Drop(ping, "late"), Seen({word: {word, 3} for word in words} | {"o": object()}),
         ):
             writer.record(number * 0.1, "a", thing)
 """

@@ -93,7 +93,7 @@ class Bottleneck:
         self.sent: dict[int, tuple[float, Event]] = {}
         self.departures: deque[float] = deque()
         self.drops: dict[str, int] = {}
-        self.notes: dict[str, int] = {}
+        self.notes: dict[type[Note], int] = {}
         self.perform(0, self.sender.start(0.0))
 
     def listen(self, text: str, link: Link, clock: float = 0.0, is_paced: bool = True) -> Listener:
@@ -198,8 +198,9 @@ class Bottleneck:
                     self.timers.pop((number, key), None)
                 case Drop(_, reason):
                     self.drops[reason] = self.drops.get(reason, 0) + 1
-                case Note(kind):
-                    self.notes[kind] = self.notes.get(kind, 0) + 1
+                case Note():
+                    kind_of_note = type(effect)
+                    self.notes[kind_of_note] = self.notes.get(kind_of_note, 0) + 1
                 case Deliver():
                     pass
 

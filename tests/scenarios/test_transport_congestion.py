@@ -6,6 +6,7 @@ import pytest
 
 from tests.scenarios.bottleneck import Bottleneck, Link, Listener
 from tidings.protocols.transport.params import CongestionParams, TransportParams
+from tidings.pubsub.notes import Withheld
 
 CAPACITY = 219.0
 PUBLISHED, MATCH = 4000.0, 0.22
@@ -63,7 +64,7 @@ def test_what_nobody_limits_is_not_slowed_down() -> None:
     published = [event for _, event in world.sent.values() if event.attributes["kind"] == "b"]
     assert wide.link.dropped == 0
     assert len(published) == pytest.approx(PUBLISHED / 4.0 * 10.0, rel=0.05)
-    assert world.notes["withhold"] > 0
+    assert world.notes[Withheld] > 0
 
 
 @pytest.mark.spec("T-93")

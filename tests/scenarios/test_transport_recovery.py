@@ -14,6 +14,7 @@ from tidings.protocols.transport.formats import Repair, Request
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.recovery.requests import request_head
 from tidings.protocols.transport.signals import Outgoing
+from tidings.pubsub.notes import Suppressed
 from tidings.pubsub.publications import event_of
 
 A: dict[str, Value] = {"a": 1}
@@ -38,7 +39,7 @@ def test_one_request_and_one_repair_serve_all_who_lost_the_event(seed: int) -> N
     assert [sender for _, sender, _ in world.sent(Kind.REQUEST)] == [c]
     assert [sender for _, sender, _ in world.sent(Kind.REPAIR)] == [a]
     assert sorted(world.recoveries()) == [(b, 5), (c, 5)]
-    assert [who for who, _ in world.notes("suppress")] == [b]
+    assert [who for who, _ in world.notes(Suppressed)] == [b]
 
 
 def lossy(seed: int, share: float) -> Callable[[Kind, int, int], bool]:

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from tidings.pubsub.notes import NOTES
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.registry import FAMILIES
+from tidings.spark.metrics.tables import DELIVERED, REROUTING, note_fields
 from tidings.trace.record import Record
 
 NODES = ["a", "b", "c", "d"]
@@ -42,60 +44,32 @@ flag = or_broken(one_of(True, False), "wrong", 1)
 name = or_broken(one_of("a", "b", "c"))
 number = or_broken(lambda rng: rng.randrange(1, 7), "wrong")
 
+BY_TYPE: dict[str, Draw] = {"DOUBLE": span, "BIGINT": count, "BOOLEAN": flag, "STRING": name}
+
 FIELDS: dict[str, Draw] = {
-    **dict.fromkeys(("accepted_at", "latch", "hold", "rtt", "path", "direct", "gain", "seconds"), span),
-    **dict.fromkeys(("model_seconds", "solve_seconds"), span),
-    **dict.fromkeys(("hops", "size", "messages", "common", "optimal", "links", "local", "matches", "length"), count),
-    **dict.fromkeys(("actions", "steps", "queue_before", "queue_after", "feeds", "covered", "roles"), count),
-    **dict.fromkeys(("distinct", "patterns", "requests", "cycle"), count),
-    **dict.fromkeys(("repaired", "late", "hit"), flag),
-    **dict.fromkeys(("publisher", "group", "reconfiguration", "strategy"), name),
-    "number": number,
+    field: BY_TYPE[sql_type]
+    for fields in (DELIVERED, REROUTING, *map(note_fields, NOTES.values()))
+    for field, sql_type in fields.items()
+} | {
+    **dict.fromkeys(("number", "first", "last"), number),
     "subscription": one_of(1, 2, "x", None),
     "via": one_of("tree", "direct", "batch", "gossip", None),
 }
+"""How the fields of rows are drawn: by their type, or so that some agree."""
 
-REROUTING = ("SubscriptionAdded", "SubscriptionRemoved", "Activate", "Reconfigure", "Flush", "Reconfigured")
+REROUTING_MESSAGES = ("SubscriptionAdded", "SubscriptionRemoved", "Activate", "Reconfigure", "Flush", "Reconfigured")
 
 SAID: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("publish", "Event"): (),
-    ("deliver", "Event"): (
-        *("publisher", "number", "subscription", "accepted_at", "hops", "repaired", "via", "latch", "hold", "late"),
-    ),
+    ("deliver", "Event"): tuple(DELIVERED),
     ("deliver", "Confirmed"): (),
     ("send", "Publications"): (),
     ("send", None): (),
     ("receive", "Update"): (),
     ("receive", "Ping"): (),
     ("drop", "Publications"): (),
-    **{(kind, message): ("reconfiguration", "patterns") for kind in ("send", "receive") for message in REROUTING},
-    ("note", "receive"): ("publisher", "number", "subscription"),
-    **{("note", each): () for each in ("loss_detected", "request", "repair", "suppress", "transmit", "withhold")},
-    ("note", "cache"): ("hit", "size"),
-    ("note", "loss_event"): ("publisher",),
-    ("note", "feedback"): ("publisher",),
-    ("note", "flow_row"): ("size",),
-    ("note", "cycle"): ("cycle", "messages"),
-    ("note", "view"): ("cycle", "common", "optimal"),
-    ("note", "forwarded"): ("via", "links", "local", "gain", "publisher"),
-    ("note", "gossip_in"): ("matches",),
-    ("note", "queued"): ("length",),
-    ("note", "planned"): ("model_seconds", "solve_seconds", "actions", "steps"),
-    ("note", "executed"): ("seconds",),
-    ("note", "shifted"): ("queue_before", "queue_after"),
-    ("note", "acknowledged"): (),
-    ("note", "released"): (),
-    ("note", "promised"): ("subscription", "publisher", "number"),
-    ("note", "twin"): ("group",),
-    ("note", "rtt"): ("publisher", "rtt"),
-    ("note", "path"): ("path", "direct"),
-    ("note", "coverage"): ("feeds", "covered"),
-    ("note", "neighbours"): ("roles", "distinct"),
-    ("note", "link_end"): ("reconfiguration",),
-    ("note", "misrouted"): ("reconfiguration",),
-    ("note", "reattached"): ("seconds", "strategy", "requests"),
-    ("note", "job_started"): (),
-    ("note", "block_stored"): (),
+    **{(kind, message): tuple(REROUTING) for kind in ("send", "receive") for message in REROUTING_MESSAGES},
+    **{("note", each): tuple(note_fields(kind)) for each, kind in NOTES.items()},
     ("note", "unknown"): (),
 }
 """Which rows there are, and what they say."""

@@ -1,17 +1,39 @@
 """The references of metrics, on traces small enough to be counted by hand. No Spark is needed here."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidings.machine.effects import Note
+from tidings.pubsub.client import Arrived
+from tidings.pubsub.notes import (
+    Acknowledged,
+    BlockStored,
+    CoverageCounted,
+    JobStarted,
+    LinkChanged,
+    Misrouted,
+    NeighboursCounted,
+    PathMeasured,
+    Promised,
+    ReceiptAsked,
+    Released,
+    RepairRequested,
+    RepairSent,
+    RoundTripMeasured,
+    Twin,
+)
 from tidings.spark.metrics.references.repetition import mean_and_half_width
 from tidings.spark.metrics.references.values import cut, jain, millionths, percentile
 from tidings.spark.metrics.registry import FAMILIES, METRICS
 from tidings.spark.metrics.repetition import student_t
 from tidings.trace.record import Record
+from tidings.trace.recording import of_effect
 
 Due = Sequence[tuple[str, str, str]]
 
@@ -26,8 +48,15 @@ def deliver(time: float, node: str, key: str, detail: str = "{}") -> Record:
     )
 
 
-def note(time: float, node: str, name: str, key: str | None = None, detail: str = "{}") -> Record:
-    return Record(run="r", time=time, node=node, kind="note", message=name, key=key, detail=detail)
+def note(time: float, node: str, written: Note) -> Record:
+    record = of_effect(time, node, written)
+    assert record is not None
+    return msgspec.structs.replace(record, run="r")
+
+
+def arrival(time: float, node: str, subscription: int, publisher: str, number: int, accepted_at: float = 0.0) -> Record:
+    [record] = Arrived(subscription, publisher, accepted_at, (number,), (b"\x80",), (b"",)).publications()
+    return deliver(time, node, str(record.key), json.dumps(record.about))
 
 
 def move(kind: Any, time: float, node: str, message: str, detail: str | None = None) -> Record:
@@ -81,12 +110,18 @@ def test_a_repair_counts_as_recovery_only_if_no_other_copy_came() -> None:
 
 
 def test_an_event_after_a_later_one_violates_order_and_equal_times_do_not() -> None:
-    def arrival(time: float, number: int) -> Record:
-        return deliver(time, "a", str(number), f'{{"publisher":"p","number":{number}}}')
-
-    in_order = [arrival(1, 1), arrival(2, 3), arrival(2, 2), arrival(3, 4)]
+    in_order = [arrival(time, "a", 1, "p", number) for time, number in ((1, 1), (2, 3), (2, 2), (3, 4))]
+    again = [arrival(time, "a", 1, "p", number) for time, number in ((4, 1), (5, 3))]
     assert only("fifo_violations", in_order)["fifo_violations"] == 0
-    assert only("fifo_violations", [*in_order, arrival(4, 1), arrival(5, 3)])["fifo_violations"] == 2
+    assert only("fifo_violations", in_order + again)["fifo_violations"] == 2
+
+
+def test_what_was_held_back_came_earlier_than_it_was_handed_over() -> None:
+    def handed(time: float, number: int, hold: float) -> Record:
+        return deliver(time, "a", str(number), f'{{"publisher":"p","number":{number},"hold":{hold}}}')
+
+    row = only("fifo_violations", [handed(1, 1, 0), handed(3, 2, 0), handed(3, 3, 1), handed(3, 4, 0.5)])
+    assert (row["fifo_violations"], row["arrival_violations"]) == (0, 1)
 
 
 def test_extra_delay_is_averaged_for_each_pair_and_then_over_pairs() -> None:
@@ -99,9 +134,9 @@ def test_extra_delay_is_averaged_for_each_pair_and_then_over_pairs() -> None:
 
 def test_requests_beyond_the_first_of_an_event_are_duplicates_and_a_repair_answers_all() -> None:
     records = [
-        *(note(time, "a", "request", "1") for time in (1.0, 1.5, 2.0)),
-        note(3.0, "a", "request", "2"),
-        note(2.2, "b", "repair", "1"),
+        *(note(time, "a", RepairRequested("1", 0)) for time in (1.0, 1.5, 2.0)),
+        note(3.0, "a", RepairRequested("2", 0)),
+        note(2.2, "b", RepairSent("1", "unicast")),
     ]
     assert only("recovery_traffic", records)["duplicate_requests"] == 2
     assert only("hit_ratio", records)["network_hit_ratio"] == 0.75
@@ -116,27 +151,38 @@ def test_jain_is_one_when_all_have_the_same_and_one_of_n_when_one_has_everything
 
 def test_publications_in_memory_are_sampled_at_full_seconds() -> None:
     records = [
-        publish(0.5, "p", "1"),
-        note(2.5, "p", "acknowledged", "1"),
-        publish(1.5, "p", "2"),
-        note(3.0, "p", "acknowledged", "2"),
-        publish(4.0, "p", "3"),
+        note(0.5, "p", ReceiptAsked(1, 1)),
+        note(2.5, "p", Acknowledged(1)),
+        note(1.5, "p", ReceiptAsked(2, 4)),
+        note(3.0, "p", Acknowledged(2)),
+        note(3.5, "p", ReceiptAsked(5, 5)),
+        note(3.75, "p", Released(5)),
+        note(4.0, "p", ReceiptAsked(6, 6)),
     ]
-    # At 1: event 1; at 2: events 1 and 2; at 3: none, since 2 is gone; at 4: event 3.
-    assert only("publications_in_memory", records)["publications_in_memory"] == 1.0
-    assert only("acknowledgement_time", records)["acknowledgement_mean"] == 1.75
+    # At 1: number 1; at 2: numbers 1 to 4; at 3: none, since they are gone; at 4: number 6.
+    assert only("publications_in_memory", records)["publications_in_memory"] == 1.5
+    row = only("acknowledgement_time", records)
+    assert (row["acknowledged"], row["acknowledgement_mean"]) == (2, 1.75)
 
 
-def test_an_event_from_before_the_promise_is_premature() -> None:
-    said = '{"publisher":"p","number":%d,"subscription":1}'
-    records = [note(0, "a", "promised", detail=said % 3), *(deliver(1, "a", str(n), said % n) for n in (2, 3, 4))]
-    row = only("premature_deliveries", records)
-    assert (row["premature"], row["premature_clients_share"]) == (1, 1.0)
+def test_what_comes_before_the_promise_is_premature() -> None:
+    records = [note(2, "a", Promised(1)), *(arrival(time, "a", 1, "p", 1) for time in (1, 2, 3))]
+    row = only("premature_deliveries", [*records, arrival(1, "a", 2, "p", 1), arrival(1, "b", 1, "p", 1)])
+    assert (row["premature"], row["premature_share"], row["premature_clients_share"]) == (1, 1 / 3, 1.0)
+
+
+def test_what_is_older_than_was_asked_for_is_premature() -> None:
+    asked = [note(0, "a", Promised(1, since=5.0)), note(0, "a", Promised(1, publisher="p", number=3))]
+    after = [arrival(1, "a", 1, "p", number, accepted_at=4.0) for number in (2, 3, 4)]
+    since = [arrival(1, "a", 1, "q", 1, accepted_at=at) for at in (4.9, 5.0, 5.1)]
+    assert only("premature_deliveries", asked + after)["premature"] == 1
+    assert only("premature_deliveries", asked + after + since)["premature"] == 2
 
 
 def test_the_difference_of_twins_is_what_one_received_and_the_other_did_not() -> None:
-    twins = [note(0, node, "twin", detail='{"group":"g"}') for node in ("a", "b")]
-    row = only("group_difference", [*twins, deliver(1, "a", "1"), deliver(1, "b", "1"), deliver(2, "b", "2")])
+    twins = [note(0, "a", Twin(1, "g")), note(0, "b", Twin(2, "g"))]
+    received = [arrival(1, "a", 1, "p", 1), arrival(1, "b", 2, "p", 1), arrival(2, "b", 2, "p", 2)]
+    row = only("group_difference", [*twins, *received, arrival(3, "b", 1, "p", 3)])
     assert (row["differing_group_share"], row["group_difference_mean"]) == (1.0, 1.0)
 
 
@@ -148,7 +194,7 @@ def test_messages_of_a_reconfiguration_weigh_one_a_tenth_or_their_patterns() -> 
         assert (
             only("reconfiguration_cost", [move("send", 1, "a", message, caused)])["cost_per_reconfiguration"] == weight
         )
-    misrouted = note(1, "a", "misrouted", detail=caused)
+    misrouted = note(1, "a", Misrouted("x"))
     assert only("reconfiguration_cost", [misrouted])["cost_per_reconfiguration"] == 1.0
 
 
@@ -163,28 +209,25 @@ def test_what_clients_ask_for_is_not_overhead_of_a_reconfiguration() -> None:
 def test_who_sees_only_signals_or_misrouted_events_is_not_involved() -> None:
     caused = '{"reconfiguration":"x"}'
     records = [
-        note(1, "end", "link_end", detail=caused),
+        note(1, "end", LinkChanged("x")),
         move("receive", 1, "changed", "SubscriptionAdded", caused),
         move("receive", 1, "signalled", "Flush", caused),
-        note(1, "misled", "misrouted", detail=caused),
+        note(1, "misled", Misrouted("x")),
     ]
     assert only("involved_dispatchers", records)["involved_mean"] == 2.0
 
 
 @pytest.mark.spec("P-125")
 def test_metrics_of_feeds_follow_their_definitions() -> None:
-    trips = [
-        note(0, "a", "rtt", detail='{"publisher":"p","rtt":0.2}'),
-        note(5, "a", "rtt", detail='{"publisher":"p","rtt":0.4}'),
-    ]
+    trips = [note(0, "a", RoundTripMeasured("p", 0.2)), note(5, "a", RoundTripMeasured("p", 0.4))]
     assert (
         only("measured_stretch", [*trips, publish(1, "p", "1"), deliver(1.3, "a", "1")])["measured_stretch_p50"] == 2.0
     )
-    path = note(1, "a", "path", detail='{"path":3.0,"direct":2.5}')
+    path = note(1, "a", PathMeasured(path=3.0, direct=2.5))
     assert only("coordinate_stretch", [path])["coordinate_stretch_mean"] == 1.2
-    coverage = [note(1, node, "coverage", detail=f'{{"feeds":4,"covered":{n}}}') for node, n in (("a", 4), ("b", 2))]
+    coverage = [note(1, node, CoverageCounted(feeds=4, covered=n)) for node, n in (("a", 4), ("b", 2))]
     assert only("subscription_coverage", coverage) == {"run": "r", "coverage_mean": 0.75, "coverage_full_share": 0.5}
-    roles = note(1, "a", "neighbours", detail='{"roles":6,"distinct":4}')
+    roles = note(1, "a", NeighboursCounted(roles=6, distinct=4))
     assert only("neighbour_overlap", [roles])["overlap_mean"] == 1.5
     updates = [Record(run="r", time=1, node=node, kind="receive", message="Update", key="1") for node in "ab"]
     assert only("noise", updates, [("r", "1", "a")])["noise"] == 1
@@ -192,8 +235,9 @@ def test_metrics_of_feeds_follow_their_definitions() -> None:
     assert only("control_bandwidth", control)["control_per_second_mean"] == 0.2
     assert only("control_bandwidth", control)["control_bytes_per_second_mean"] == 10.0
     assert only("data_traffic", control)["data_mean"] == 1.0
-    blocks = [note(2, "t", "job_started", "j"), note(5, "t", "block_stored", "j"), note(9, "t", "block_stored", "j")]
-    assert only("completion_time", blocks)["completion_mean"] == 7.0
+    job = [note(2, "t", JobStarted("j")), *(note(time, "t", BlockStored("j", 64)) for time in (5, 9))]
+    row = only("completion_time", job)
+    assert (row["completion_mean"], row["block_bytes"]) == (7.0, 128)
 
 
 @given(st.integers(-(10**15), 10**15))

@@ -32,6 +32,7 @@ from tidings.pubsub.client import (
     PublishBatch,
     Receipt,
 )
+from tidings.pubsub.notes import Promised, ReceiptAsked, Released
 from tidings.pubsub.signals import PeerDown, PeerUp
 
 
@@ -59,7 +60,7 @@ def test_a_subscription_counts_as_installed_when_its_time_is_over() -> None:
     assert effects[1].message == Subscribe(1, "x >= 0", "none", None, (), "", "wait", 10_000, 1024)
     assert effects[2] == SetTimer(("settled", "subscribe", 1), 3.0)
     receipt = Receipt("subscribe", 1, ("b",), 1, 1.1, "x >= 0")
-    assert session.handle(1.2, Received("b", receipt)) == [Deliver(receipt)]
+    assert session.handle(1.2, Received("b", receipt)) == [Promised(1), Deliver(receipt)]
     assert session.handle(3.0, Fired(("settled", "subscribe", 1))) == [Deliver(Confirmed("t", None))]
     session.check()
 
@@ -70,11 +71,12 @@ def test_a_publication_is_kept_until_its_time_is_over() -> None:
     assert session.handle(0.0, OpenAdvertisement("a", "x >= 0"))[1] == Send("b", Advertise(1, "x >= 0"))
     effects = session.handle(1.0, PublishBatch(1, (head(1), head(2)), (b"", b""), "p"))
     assert effects[1] == Send("b", Publish(1, 1, False, (head(1), head(2)), (b"", b"")))
+    assert effects[3] == ReceiptAsked(1, 2)
     assert session.handle(1.5, PublishBatch(1, (head(3),), (b"",))) == [
         Send("b", Publish(1, 3, False, (head(3),), (b"",)))
     ]
     assert list(session.kept) == [2]
-    assert session.handle(3.0, Fired(("settled", "publish", 2))) == [Deliver(Confirmed("p", None))]
+    assert session.handle(3.0, Fired(("settled", "publish", 2))) == [Released(1), Deliver(Confirmed("p", None))]
     assert session.kept == {}
     session.check()
 

@@ -35,7 +35,6 @@ from tidings.machine.effects import (
     Drop,
     Effect,
     Load,
-    Note,
     Save,
     Send,
     SetTimer,
@@ -50,6 +49,7 @@ from tidings.model.event import Event
 from tidings.net import Host, HostError, InboxPolicy, run
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams, Probe
+from tidings.pubsub.notes import HistoryUnreadable
 from tidings.pubsub.requests import Publish
 from tidings.trace.errors import TraceError
 from tidings.trace.writers import RingBuffer
@@ -294,7 +294,7 @@ def test_the_trace_of_a_host_has_the_rows_that_a_simulator_writes() -> None:
     async def scenario() -> list[Any]:
         trace = RingBuffer(100)
         async with puppet_host("a", trace=trace) as a:
-            order(a, SetTimer("t", 0.0), Send("nobody", Probe(7)), Drop("it", "unwanted"), Note("thought", {"x": 1}))
+            order(a, SetTimer("t", 0.0), Send("nobody", Probe(7)), Drop("it", "unwanted"), HistoryUnreadable("torn"))
             await heard(a, Fired)
             order(a, Hint(), CancelTimer("t"))
             a.inject(Publish(Event({"source": "s", "id": "1"})))
@@ -305,7 +305,7 @@ def test_the_trace_of_a_host_has_the_rows_that_a_simulator_writes() -> None:
         ("send", "nobody", "Probe", None),
         ("drop", "nobody", "Probe", "no address is known"),
         ("drop", None, "str", "unwanted"),
-        ("note", None, "thought", None),
+        ("note", None, "history_unreadable", None),
         ("timer", None, None, None),
         ("publish", None, "Event", None),
         ("stop", None, None, "stopped"),

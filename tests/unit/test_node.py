@@ -8,7 +8,6 @@ from tidings.machine.effects import (
     Drop,
     Effect,
     Load,
-    Note,
     Save,
     Send,
     SetTimer,
@@ -17,6 +16,7 @@ from tidings.machine.inputs import Computed, Fired, Input, LinkUp, Loaded, Recei
 from tidings.machine.message import Message
 from tidings.machine.node import NO_RECEIVER, SIGNALS_MAX, Node, Part
 from tidings.model.errors import UsageError
+from tidings.pubsub.notes import HistoryUnreadable
 
 
 class Apple(Message, frozen=True):
@@ -100,7 +100,7 @@ def test_the_name_of_the_part_goes_into_every_key_and_comes_off_again() -> None:
         Load("tab"),
         Send("b", Apple()),
         Connect("b"),
-        Note("hello"),
+        HistoryUnreadable("torn"),
     ]
     part, other = Script({}, first=ask), Script({})
     node = Node({"one": part, "two": other})
@@ -112,7 +112,7 @@ def test_the_name_of_the_part_goes_into_every_key_and_comes_off_again() -> None:
         Load("one/tab"),
         Send("b", Apple()),
         Connect("b"),
-        Note("hello"),
+        HistoryUnreadable("torn"),
     ]
     came_back: list[Input] = [
         Fired(("one", "round")),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.machine.effects import CancelTimer, Deliver, Disconnect, Drop, Effect, Send, SetTimer
+from tidings.machine.effects import CancelTimer, Deliver, Disconnect, Drop, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
@@ -49,6 +49,7 @@ from tidings.pubsub.client import (
     Receipt,
     Took,
 )
+from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
 from tidings.pubsub.publications import PUBLICATIONS_MAX
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 from tidings.wire import encode
@@ -151,7 +152,20 @@ def publish(*payloads: bytes, ticket: Any = None) -> PublishBatch:
 def test_a_subscription_is_numbered_asked_for_and_confirmed() -> None:
     client = attached()
     assert client.take(OpenSubscription("s", "x > 1")) == [Deliver(Begun("s", 1)), Send("b", subscribe())]
-    assert client.hear(receipt("subscribe", 1)) == [Deliver(Confirmed("s", receipt("subscribe", 1)))]
+    assert client.hear(receipt("subscribe", 1)) == [Promised(1), Deliver(Confirmed("s", receipt("subscribe", 1)))]
+
+
+def test_what_a_subscription_may_rely_on_is_noted_once() -> None:
+    client = attached()
+    client.take(OpenSubscription("s", "x > 1", "reference", since=4.5, after=(("p", 7), ("q", 0)), group="g"))
+    notes = [note for note in client.hear(receipt("subscribe", 1)) if isinstance(note, Note)]
+    since, after_p, after_q = Promised(1, 4.5), Promised(1, None, "p", 8), Promised(1, None, "q", 1)
+    assert notes == [since, after_p, after_q, Twin(1, "g")]
+    client.down()
+    client.up()
+    assert client.hear(receipt("subscribe", 1)) == []
+    client.take(OpenSubscription("t", "x > 1", "none"))
+    assert client.hear(receipt("subscribe", 2)) == [Deliver(Confirmed("t", receipt("subscribe", 2)))]
 
 
 def test_what_is_asked_for_without_a_broker_is_said_when_there_is_one() -> None:
@@ -470,8 +484,9 @@ def test_many_publications_leave_in_messages_of_bounded_length() -> None:
 def test_a_receipt_for_publications_finds_who_asked() -> None:
     client = advertised()
     effects = client.take(publish(b"1", b"2", ticket="t"))
-    assert effects == [Deliver(Begun("t", 1)), Send("b", Publish(1, 1, True, (b"h", b"h"), (b"1", b"2")))]
-    assert client.hear(receipt("publish", 2)) == [Deliver(Confirmed("t", receipt("publish", 2)))]
+    message = Publish(1, 1, True, (b"h", b"h"), (b"1", b"2"))
+    assert effects == [Deliver(Begun("t", 1)), ReceiptAsked(1, 2), Send("b", message)]
+    assert client.hear(receipt("publish", 2)) == [Acknowledged(1), Deliver(Confirmed("t", receipt("publish", 2)))]
     assert drops(client.hear(receipt("publish", 2))) == [NOT_ASKED]
 
 
@@ -480,7 +495,7 @@ def test_a_receipt_that_a_break_swallowed_is_told_as_unknown() -> None:
     client.take(publish(b"1", ticket="t"))
     client.take(publish(b"2", ticket="u"))
     client.hear(Accepted(1))
-    assert client.down() == [Deliver(Failed("t", RECEIPT_LOST))]
+    assert client.down() == [Released(1), Deliver(Failed("t", RECEIPT_LOST))]
     assert client.up() == [Advertise(1, "TRUE"), Publish(1, 2, True, (b"h",), (b"2",))]
     assert items(client.hear(receipt("publish", 2))) == [Confirmed("u", receipt("publish", 2))]
 
@@ -489,7 +504,8 @@ def test_a_refused_receipt_and_declined_publications_are_told() -> None:
     client = advertised()
     client.take(publish(b"1", ticket="t"))
     assert client.hear(Declined((1,), "outside")) == [Deliver(Declined((1,), "outside"))]
-    assert items(client.hear(Refusal("publish", 1, "outside", False))) == [Failed("t", "outside", False)]
+    refused = client.hear(Refusal("publish", 1, "outside", False))
+    assert refused == [Released(1), Deliver(Failed("t", "outside", False))]
     assert drops(client.hear(Refusal("publish", 1, "outside", False))) == [NOT_ASKED]
 
 

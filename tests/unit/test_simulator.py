@@ -18,7 +18,6 @@ from tidings.machine.effects import (
     Drop,
     Effect,
     Load,
-    Note,
     Save,
     Send,
     SetTimer,
@@ -28,6 +27,7 @@ from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Sav
 from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo, Ping, PingParams, Probe
+from tidings.pubsub.notes import Suppressed
 from tidings.sim.network.latency import Constant
 from tidings.sim.network.loss import Loss
 from tidings.sim.network.processing import Processing
@@ -358,7 +358,7 @@ def test_jitter_makes_seeds_differ_where_nothing_is_drawn() -> None:
 
 def test_drops_and_deliveries_are_counted_and_signals_and_notes_do_nothing() -> None:
     world = World("a", delivered_max=2)
-    world.say(1.0, "a", Drop("it", "too old"), Drop("it", "too old"), Drop("it", "full"), Note("hello"), Say([]))
+    world.say(1.0, "a", Drop("it", "too old"), Drop("it", "too old"), Drop("it", "full"), Suppressed("7"), Say([]))
     world.say(2.0, "a", Deliver(1), Deliver(2), Deliver(3))
     world.run(3.0)
     counters = world.counters()

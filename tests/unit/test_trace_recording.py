@@ -11,6 +11,7 @@ from tidings.machine.inputs import Fired, LinkDown, LinkUp, Received, Request, S
 from tidings.machine.message import Count, Message, Name
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
+from tidings.pubsub.notes import BlockStored, RepairRequested
 from tidings.pubsub.requests import Publish, PublishRequest
 from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, Record
 from tidings.trace.recording import SEND, Lost, add_things, of_effect, of_input, of_thing
@@ -52,8 +53,17 @@ class Suspected(Signal, frozen=True):
     neighbour: str
 
 
-def note_detail(**fields: Any) -> str:
-    record = of_effect(0.0, "a", Note("seen", fields))
+class PeerSuspected(Note, frozen=True):
+    who: str
+    misses: int
+
+
+class Seen(Note, frozen=True):
+    value: Any
+
+
+def note_detail(value: Any) -> str:
+    record = of_effect(0.0, "a", Seen(value))
     assert record is not None
     assert record.detail is not None
     return record.detail
@@ -137,14 +147,20 @@ def test_links_tell_their_other_end_their_epoch_and_why_they_went_down() -> None
 
 
 def test_a_note_has_its_kind_and_its_fields_in_sorted_order() -> None:
-    assert of_effect(1.0, "a", Note("suspects", {"who": "b", "misses": 3})) == Record(
-        time=1.0, node="a", kind="note", message="suspects", detail='{"misses":3,"who":"b"}'
+    assert of_effect(1.0, "a", PeerSuspected("b", 3)) == Record(
+        time=1.0, node="a", kind="note", message="peer_suspected", detail='{"misses":3,"who":"b"}'
     )
 
 
 def test_a_note_about_an_event_has_the_key_of_the_event() -> None:
-    assert of_effect(1.0, "a", Note("request", {"key": "/station 7", "round": 2})) == Record(
-        time=1.0, node="a", kind="note", message="request", key="/station 7", detail='{"round":2}'
+    assert of_effect(1.0, "a", RepairRequested("/station 7", 2)) == Record(
+        time=1.0, node="a", kind="note", message="repair_requested", key="/station 7", detail='{"round":2}'
+    )
+
+
+def test_a_note_of_something_stored_has_its_size() -> None:
+    assert of_effect(1.0, "a", BlockStored("job", 4096)) == Record(
+        time=1.0, node="a", kind="note", message="block_stored", key="job", size_bytes=4096, detail="{}"
     )
 
 
@@ -172,7 +188,7 @@ def test_what_is_not_for_the_trace_makes_no_record(other: Any) -> None:
     ],
 )
 def test_any_value_becomes_text_that_is_the_same_everywhere(value: Any, text: str) -> None:
-    assert note_detail(value=value) == f'{{"value":{text}}}'
+    assert note_detail(value) == f'{{"value":{text}}}'
 
 
 def test_a_detail_that_is_too_long_is_cut_and_says_so() -> None:

@@ -5,8 +5,9 @@ machine has settled its state. Whatever an effect brings back comes as a later i
 `Saved`, `Connect` as `LinkUp` or `LinkDown`.
 """
 
-from collections.abc import Mapping
+import re
 from enum import Enum
+from functools import cache
 from typing import Any, Protocol
 
 import msgspec
@@ -101,10 +102,14 @@ class Drop(msgspec.Struct, frozen=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """A line for the trace: what the protocol wants to be known of it."""
+    """Base of lines for the trace: what a protocol wants to be known of it, a class for each kind. Nobody carries one
+    out."""
 
-    kind: str
-    fields: Mapping[str, Any] = msgspec.field(default_factory=dict)
+
+@cache
+def note_name(kind: type[Note]) -> str:
+    """What a trace calls the notes of a class: those of `LossDetected` are `loss_detected`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
 
 
 Effect = (

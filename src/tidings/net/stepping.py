@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.machine.effects import Drop, Effect
+from tidings.machine.effects import Drop, Effect, Note
 from tidings.machine.inputs import Input, Signal
 from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
@@ -27,6 +27,9 @@ from tidings.trace.record import Kind, Record
 from tidings.trace.recording import Lost
 
 Performers = Mapping[type, Callable[[Any], None]]
+
+UNPERFORMED = (Signal, Note)
+"""Effects that nothing need be done for: a note is for the trace, and a signal found nobody to hear it."""
 
 
 class Stepper:
@@ -108,7 +111,7 @@ class Stepper:
             performer = performers.get(type(effect))
             if performer is not None:
                 performer(effect)
-            elif not isinstance(effect, Signal):
+            elif not isinstance(effect, UNPERFORMED):
                 raise UsageError(f"{effect!r:.200} is no effect; return what tidings.machine.effects defines")
 
     def lost(self, to: NodeId, message: Any, reason: str) -> None:

@@ -372,13 +372,12 @@ PERFORM: dict[type, Callable[[Any, float, Any], None]] = {
     Load: Process.load,
     Drop: Process.drop,
     Know: Process.ignore,
-    Note: Process.ignore,
 }
-"""How each other kind of effect is carried out; it grows by one entry for each type of signal in the program."""
+"""How each other kind of effect is carried out; it grows by one entry for each type of signal and of note."""
 
 
 def performer_of(kind: type, effect: Effect) -> Callable[[Any, float, Any], None]:
-    if not issubclass(kind, Signal):
+    if not issubclass(kind, Signal | Note):
         raise UsageError(f"{effect!r:.200} is no effect; return what tidings.machine.effects defines")
     PERFORM[kind] = Process.ignore
     return Process.ignore

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
-from tidings.machine.effects import Deliver, Drop, Effect, Note, Send
+from tidings.machine.effects import Deliver, Drop, Effect, Note, Send, note_name
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
@@ -24,6 +25,9 @@ from tidings.trace.record import Record, Row, record_of, row_of
 from tidings.trace.rows import KIND_NUMBERS, Rows, Subject, numbering
 
 RowMaker = Callable[[float, NodeId, Any], Row]
+
+IN_COLUMNS = ("key", "size_bytes")
+"""Fields of notes that are columns of their rows; all others are in the detail."""
 
 SEND, RECEIVE = KIND_NUMBERS["send"], KIND_NUMBERS["receive"]
 
@@ -86,8 +90,12 @@ def add_subjects(rows: Rows, values: list[Any]) -> None:
 
 def is_recorded(kind: type) -> bool:
     """Whether things of this type make a row."""
-    if kind not in ROW_MAKERS and issubclass(kind, PublishRequest):
+    if kind in ROW_MAKERS:
+        return True
+    if issubclass(kind, PublishRequest):
         ROW_MAKERS[kind] = publish_row
+    elif issubclass(kind, Note):
+        ROW_MAKERS[kind] = note_row
     return kind in ROW_MAKERS
 
 
@@ -131,12 +139,11 @@ def lost_row(now: float, node: NodeId, lost: Lost) -> Row:
 
 
 def note_row(now: float, node: NodeId, note: Note) -> Row:
-    """A field `key` is the key of the row: a note about an event stands with the other rows of that event."""
-    key, fields = note.fields.get("key"), note.fields
-    if key is None:
-        return now, node, "note", None, note.kind, None, None, None, detail_text(fields)
-    others = {name: value for name, value in fields.items() if name != "key"}
-    return now, node, "note", None, note.kind, key_text(key), None, None, detail_text(others)
+    """A note about an event stands with the other rows of that event."""
+    fields = asdict(note)
+    key, size_bytes = [fields.pop(column, None) for column in IN_COLUMNS]
+    name = note_name(type(note))
+    return now, node, "note", None, name, None if key is None else key_text(key), size_bytes, None, detail_text(fields)
 
 
 def link_row(now: float, node: NodeId, link: LinkUp | LinkDown) -> Row:
@@ -158,9 +165,8 @@ ROW_MAKERS: dict[type, RowMaker] = {
     Deliver: deliver_row,
     Drop: drop_row,
     Lost: lost_row,
-    Note: note_row,
     LinkUp: link_row,
     LinkDown: link_row,
     Record: finished_row,
 }
-"""It grows by one entry for each type of publication in the program."""
+"""It grows by one entry for each type of publication and of note in the program."""

@@ -64,7 +64,7 @@ def lost(sequence: int, attributes: dict[str, Value], subscriptions: tuple[int, 
 
 
 def of(kind: type, effects: list[Effect]) -> list[Any]:
-    return [effect for effect in effects if type(effect) is kind]
+    return [effect for effect in effects if isinstance(effect, kind)]
 
 
 def timer(effects: list[Effect], word: str) -> float:
@@ -207,8 +207,8 @@ class World:
     def recoveries(self) -> list[tuple[int, int]]:
         return [(node_id, effect.sequence) for _, node_id, effect in self.log if type(effect) is Recovered]
 
-    def notes(self, kind: str) -> list[tuple[int, Any]]:
-        return [(who, effect.fields) for _, who, effect in self.log if type(effect) is Note and effect.kind == kind]
+    def notes(self, kind: type[Note]) -> list[tuple[int, Note]]:
+        return [(who, effect) for _, who, effect in self.log if type(effect) is kind]
 
     def drops(self) -> list[str]:
         return [effect.reason for _, _, effect in self.log if type(effect) is Drop]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidings.machine.effects import Effect, Note, SetTimer
+from tidings.machine.effects import Effect, SetTimer
 from tidings.machine.inputs import Fired, Input
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
@@ -27,6 +27,7 @@ from tidings.protocols.transport.signals import (
     Stream,
     StreamGone,
 )
+from tidings.pubsub.notes import FeedbackSent, LossEvent
 from tidings.pubsub.publications import encode_head
 
 ME, PUBLISHER = 9, 7
@@ -141,7 +142,7 @@ def test_the_worked_example_of_the_loss_interval() -> None:
     desk.hear(sequence=23, rate=100.0)
     desk.handle(Gap(STREAM, 23, 2, 0, 1))
     (note,) = desk.handle(Lost(STREAM, 21, 0, 0.9, (1,)))
-    assert note.kind == "loss_event" and note.fields["publisher"] == "p"
+    assert isinstance(note, LossEvent) and note.publisher == "p"
     assert list(intervals.closed) == [pytest.approx(3.729)]
     assert intervals.open == 1.0
     desk.now = 1.05
@@ -284,7 +285,7 @@ def test_there_is_one_report_in_a_round_trip_and_none_for_a_loss_by_itself() -> 
     assert feedback_in(effects) == []
     effects = desk.tick()
     assert len(feedback_in(effects)) == 1
-    assert [note.fields["publisher"] for note in effects if isinstance(note, Note) and note.kind == "feedback"] == ["p"]
+    assert [note.publisher for note in effects if isinstance(note, FeedbackSent)] == ["p"]
     assert min(effect.at for effect in effects if isinstance(effect, SetTimer)) >= desk.now + ROUND_TRIP - 1e-9
 
 

@@ -40,6 +40,7 @@ from tidings.protocols.transport.signals import (
     RateChanged,
     Told,
 )
+from tidings.pubsub.notes import FlowChanged, Transmitted, Withheld
 from tidings.pubsub.publications import encode_head
 
 ME = 7
@@ -191,7 +192,7 @@ def test_controlled_events_name_their_flows_and_limiting_receivers() -> None:
     admitted, note = desk.publish(BOTH)
     assert isinstance(admitted, Admitted)
     assert [(mark.limiting, mark.feedback_travel) for mark in admitted.flows] == [(2, -4.0), (1, 2.0)]
-    assert note.kind == "transmit"
+    assert note == Transmitted(admitted.flows[0].flow)
     (admitted, _) = desk.publish(SPORT)
     assert [mark.limiting for mark in admitted.flows] == [1]
     assert desk.publish(OTHER) == [Admitted(desk.outgoing(OTHER))]
@@ -281,7 +282,7 @@ def test_what_does_not_fit_the_queue_is_withheld(overflow: str, kept: list[int])
     desk.advance(1.0)
     assert [outgoing.ticket for _, outgoing in desk.left] == kept
     assert [drop.reason for drop in desk.drops] == [WITHHELD] * 5
-    assert sum(note.kind == "withhold" for note in desk.notes) == 5
+    assert sum(isinstance(note, Withheld) for note in desk.notes) == 5
     assert sum(quality.what == "withheld" for quality in desk.qualities) == 5
     assert desk.machine.withheld == 5
 
@@ -303,7 +304,7 @@ def test_a_rate_is_told_when_it_changes_by_a_tenth() -> None:
         desk.report(1, SPORT_TEXT, quota)
     assert [change.rate for change in desk.rates] == [100.0, 112.0, 60.0]
     assert [quality.value for quality in desk.qualities] == [100.0, 112.0, 60.0]
-    assert [note.fields["size"] for note in desk.notes if note.kind == "flow_row"] == [1, 1, 1]
+    assert [note.size for note in desk.notes if isinstance(note, FlowChanged)] == [1, 1, 1]
 
 
 def test_a_quota_of_nothing_lets_one_event_pass_in_a_round_trip() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.transport.one_stream import OTHERS, OURS, STREAM, Publisher, Receiver, content_of, params_of
-from tidings.machine.effects import Deliver, Note
+from tidings.machine.effects import Deliver
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.ordering.stream import REPEATED, TOO_LATE, TOO_OLD
@@ -19,6 +19,7 @@ from tidings.protocols.transport.signals import (
     StopListening,
     StreamGone,
 )
+from tidings.pubsub.notes import Latched
 
 SCALE = 0.010
 MILLISECOND = 0.001
@@ -289,14 +290,12 @@ def test_oldest_event_goes_out_when_too_many_are_held() -> None:
 def test_every_hold_is_noted_with_what_decided_it() -> None:
     publisher, receiver = example()
     receiver.at(0.108, publisher.heard(3))
-    (note,) = receiver.told(Note)
-    assert note.kind == "latch"
-    assert note.fields["key"] == "7 3"
-    assert (note.fields["publisher"], note.fields["number"]) == ("7", 3)
-    assert note.fields["latch"] == pytest.approx(0.027718, abs=1e-6)
-    assert note.fields["delta"] == pytest.approx(0.005)
-    assert note.fields["beta"] == pytest.approx(0.010)
-    assert note.fields["violation"] == pytest.approx(0.379082, abs=1e-6)
+    (note,) = receiver.told(Latched)
+    assert (note.key, note.publisher, note.number) == ("7 3", "7", 3)
+    assert note.latch == pytest.approx(0.027718, abs=1e-6)
+    assert note.delta == pytest.approx(0.005)
+    assert note.beta == pytest.approx(0.010)
+    assert note.violation == pytest.approx(0.379082, abs=1e-6)
 
 
 # Streams.

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.unit.transport.one_stream import OTHERS, OURS, STREAM, Publisher, Receiver, content_of, params_of
-from tidings.machine.effects import Note
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.ordering.stream import REPEATED
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Gap, Listen, Lost, Recovered
+from tidings.pubsub.notes import LossDetected
 
 SCALE = 0.010
 MILLISECOND = 0.001
@@ -40,8 +40,7 @@ def test_loss_is_told_once_with_its_number_bits_and_time() -> None:
     assert lost == Lost(STREAM, 3, publisher.sent[2].bits, lost.departed, (1,))
     assert lost.departed == pytest.approx(2 * MILLISECOND)
     assert receiver.qualities() == [("lost", 3)]
-    notes = [note for note in receiver.told(Note) if note.kind == "loss_detected"]
-    assert [note.fields for note in notes] == [{"key": "7 3", "publisher": "7", "number": 3}]
+    assert receiver.told(LossDetected) == [LossDetected("7 3", "7", 3)]
 
 
 @pytest.mark.spec("T-43")

@@ -28,6 +28,7 @@ from tidings.protocols.transport.signals import (
     Told,
     Unask,
 )
+from tidings.pubsub.notes import CacheSearched, Suppressed
 from tidings.pubsub.publications import event_of
 
 D = 0.1
@@ -101,7 +102,7 @@ def test_hearing_the_repair_cancels_the_own_one() -> None:
     machine = volunteer()
     machine.handle(1.0, request())
     effects = machine.handle(1.05, repair())
-    assert effects == [CancelTimer(REPAIR), Note("suppress", {"key": "99 5"})]
+    assert effects == [CancelTimer(REPAIR), Suppressed("99 5")]
     assert machine.handle(1.2, Fired(REPAIR)) == []
     assert machine.overview().repairs_suppressed == 1
 
@@ -137,10 +138,10 @@ def test_what_we_never_had_is_not_answered_and_not_counted() -> None:
 
 def test_each_look_up_is_noted() -> None:
     machine = volunteer()
-    assert of(Note, machine.handle(1.0, request())) == [Note("cache", {"key": "99 5", "hit": True, "size": 1})]
+    assert of(Note, machine.handle(1.0, request())) == [CacheSearched("99 5", hit=True, size=1)]
     for number in range(6, 11):
         machine.handle(1.0, heard(number, A))
-    assert of(Note, machine.handle(1.0, request())) == [Note("cache", {"key": "99 5", "hit": False, "size": 5})]
+    assert of(Note, machine.handle(1.0, request())) == [CacheSearched("99 5", hit=False, size=5)]
     shown = machine.overview().streams[1]
     assert (shown.stream, shown.requests, shown.hits, shown.entries, shown.cache_size) == (STREAM, 2, 1, 5, 5)
 

@@ -40,6 +40,7 @@ from tidings.protocols.transport.signals import (
     StreamGone,
     Told,
 )
+from tidings.pubsub.notes import RepairRequested, Suppressed
 from tidings.pubsub.publications import event_of
 
 D = 0.1
@@ -99,7 +100,7 @@ def test_a_request_tells_the_number_the_row_and_how_long_its_sender_waits() -> N
     assert (message.requester, message.publisher, message.sequence, message.round) == (7, PUBLISHER, 5, 0)
     assert message.request_wait == pytest.approx((2 + 2 / 2) * D) and message.distance == pytest.approx(D)
     assert message.bits == outgoing.bits == event(5, A)[2] and message.sent == pytest.approx(1.3)
-    assert of(Note, effects) == [Note("request", {"key": "99 5", "round": 0})]
+    assert of(Note, effects) == [RepairRequested("99 5", 0)]
 
 
 @pytest.mark.spec("T-57")
@@ -127,7 +128,7 @@ def test_hearing_the_same_request_doubles_the_own_timer() -> None:
         machine.handle(1.0, lost(5, A))
         effects = machine.handle(1.1, request())
         assert 1.1 + 2 * 2 * D <= timer(effects, "request") <= 1.1 + 2 * 4 * D
-        assert of(Note, effects) == [Note("suppress", {"key": "99 5"})]
+        assert of(Note, effects) == [Suppressed("99 5")]
         assert messages(effects) == []
 
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tidings.machine.effects import CancelTimer, Deliver, Drop, Note, Send, SetTimer
+from tidings.machine.effects import CancelTimer, Deliver, Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.net.carriers.network import BadFrame, ForeignNetwork, join, split
 from tidings.net.counts import Counts
@@ -58,7 +58,6 @@ class Runner:
             CancelTimer: lambda effect: self.timers.cancel(effect.key),
             Deliver: lambda effect: deliver(effect.item),
             Drop: lambda effect: self.stepper.count(effect.reason),
-            Note: lambda effect: None,
         }
         name = f"transport {transport.node_id:08x}"
         self.stepper = Stepper(

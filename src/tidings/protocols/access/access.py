@@ -33,7 +33,7 @@ from random import Random
 
 import msgspec
 
-from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Note, Send, SetTimer
+from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Signal
 from tidings.machine.message import TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
@@ -41,6 +41,7 @@ from tidings.model.identity import ADDRESS_MARK, NodeId
 from tidings.protocols.access.judging import Judge, Role, Signatures, Verdict, bound_text, statement
 from tidings.protocols.access.messages import NONCE_BYTES, Attach, Attached, Challenge, Proof, Rejected
 from tidings.protocols.access.params import AccessParams, retry_wait
+from tidings.pubsub.notes import EntryRejected, VisitorTurnedAway
 from tidings.pubsub.rows import Gauge
 from tidings.pubsub.signals import ClientDown, ClientUp, PeerDown, PeerUp
 
@@ -199,7 +200,7 @@ class Access:
 
     def turn_away(self, node: NodeId, reason: str) -> list[Effect]:
         told: list[Effect] = [Send(node, Rejected(reason[:TEXT_CHARS_MAX])), Disconnect(node, reason)]
-        return [*self.forget(node, reason), Note("turned away", {"node": node, "reason": reason}), *told]
+        return [*self.forget(node, reason), VisitorTurnedAway(node, reason), *told]
 
     # What the other end says.
 
@@ -218,7 +219,7 @@ class Access:
                 return self.come_up(sender, entrant)
             case Rejected(reason) if entrant.has_asked:
                 why = f"{WE_ARE_REJECTED}: {reason}"
-                note = Note("rejected", {"node": sender, "reason": reason})
+                note = EntryRejected(sender, reason)
                 return [*self.forget(sender, why), note, Disconnect(sender, why)]
         return [Drop(message, NOT_ASKED)]
 

@@ -30,6 +30,7 @@ from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Refusal, Subscribe, Taken, Unsubscribe
+from tidings.protocols.delivery.session.receiving import promises
 from tidings.pubsub.client import (
     Accepted,
     Arrived,
@@ -46,6 +47,7 @@ from tidings.pubsub.client import (
     Receipt,
     Ticket,
 )
+from tidings.pubsub.notes import ReceiptAsked, Released
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 NOT_CONNECTED = "there is no broker; a plain client does not keep requests"
@@ -128,10 +130,10 @@ class PlainSession:
     def left_alone(self, now: float, down: PeerDown | None) -> list[Effect]:
         self.broker = None
         failed = [Deliver(Failed(ticket, NOT_CONNECTED)) for ticket in self.tickets.values() if ticket is not None]
+        released = [self.release(number) for number in list(self.kept)]
         self.subscriptions.clear()
         self.tickets.clear()
-        self.kept.clear()
-        return [Deliver(down), *failed]
+        return [Deliver(down), *released, *failed]
 
     # Requests.
 
@@ -177,7 +179,11 @@ class PlainSession:
         if request.ticket is None:
             return [Send(self.broker, message)]
         self.kept[self.last_publication] = request
-        return self.begin(now, "publish", self.last_publication, request.ticket, message)
+        begun = self.begin(now, "publish", self.last_publication, request.ticket, message)
+        return [*begun, ReceiptAsked(first, self.last_publication)]
+
+    def release(self, last: int) -> Released:
+        return Released(last - len(self.kept.pop(last).heads) + 1)
 
     def begin(self, now: float, kind: Kind, number: int, ticket: Ticket, message: Any) -> list[Effect]:
         assert self.broker is not None
@@ -187,10 +193,9 @@ class PlainSession:
 
     def count_as_done(self, now: float, fired: Fired) -> list[Effect]:
         _, kind, number = cast(tuple[str, Kind, int], fired.key)
-        if kind == "publish":
-            self.kept.pop(number, None)
+        released: list[Effect] = [self.release(number)] if kind == "publish" and number in self.kept else []
         ticket = self.tickets.pop((kind, number), None)
-        return [] if ticket is None else [Deliver(Confirmed(ticket, None))]
+        return released if ticket is None else [*released, Deliver(Confirmed(ticket, None))]
 
     # What the broker says.
 
@@ -198,9 +203,12 @@ class PlainSession:
         message = received.message
         if received.sender != self.broker:
             return [Drop(message, NOT_OUR_BROKER)]
-        if not isinstance(message, Delivery):
+        if isinstance(message, Receipt):
             # Somebody who compares wants to see it, the application does not.
-            return [Deliver(message)] if isinstance(message, Receipt) else [Drop(message, NOT_USED)]
+            plain = self.subscriptions.get(message.number) if message.kind == "subscribe" else None
+            return [*(promises(message.number, plain.request) if plain else ()), Deliver(message)]
+        if not isinstance(message, Delivery):
+            return [Drop(message, NOT_USED)]
         places: dict[int, list[int]] = {}
         for place in range(len(message.numbers)):
             for number in message.matched[place if len(message.matched) > 1 else 0]:

@@ -54,6 +54,7 @@ from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
+from tidings.pubsub.notes import Reattached
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
 SEQUENCE_STEP_MAX = 1000
@@ -139,6 +140,9 @@ class SpanningTree:
         self.asked: tuple[Root, int] | None = None
         """The root and the sequence that we asked for."""
         self.asked_count = 0
+        self.lost_at: float | None = None
+        """When the broker above went, while we are not below another one; `renewals` we asked for since."""
+        self.renewals = 0
         self.epochs = 0
 
     def start(self, now: float) -> list[Effect]:
@@ -170,6 +174,8 @@ class SpanningTree:
             return []
         downs: list[Effect] = [] if peer.epoch is None else [NeighbourDown(broker, peer.epoch, reason)]
         if self.claim is not None and self.claim[0] == broker:
+            if self.claim[1] is Stage.HELD:
+                self.lost_at, self.renewals = now, 0
             self.claim = None
         return downs + self.review(now)
 
@@ -187,7 +193,7 @@ class SpanningTree:
                 return [Send(sender, Joined()), *self.tell(sender)]
             case Joined() if self.claim == (sender, Stage.JOINING):
                 self.claim = sender, Stage.HELD
-                effects = self.tell(sender)
+                effects = self.tell(sender) + self.reattached(now, sender)
                 return effects + self.pursue()
             case Leave() if peer.is_below and not peer.has_to_wait:
                 peer.has_to_wait = True
@@ -203,6 +209,12 @@ class SpanningTree:
             case Leave():
                 return [Drop(message, NOT_JOINED)]
         return [Drop(message, NOT_ASKED)]
+
+    def reattached(self, now: float, above: NodeId) -> list[Effect]:
+        if self.lost_at is None or above != self.parent:
+            return []
+        seconds, self.lost_at = now - self.lost_at, None
+        return [Reattached(seconds, "spanning tree", self.renewals)]
 
     # Who is above me?
 
@@ -267,6 +279,7 @@ class SpanningTree:
         self.asked = root, wanted
         _, _, name = offering[self.asked_count % len(offering)]
         self.asked_count += 1
+        self.renewals += 1
         return [Send(name, RenewTree(*root, wanted)), SetTimer("renew", now + self.params.renew_after)]
 
     def better_root(self) -> list[tuple[Root, int, NodeId]]:

@@ -1,17 +1,13 @@
 """How long it takes to collect files from many sources at one sink.
 
-A fact is a job, found by the `key` of its rows.
-
-    note read      written by                            size_bytes
-    job_started    the sink, when it asks for the files
-    block_stored   the sink, for each block it lacked    of the block
-
-The *completion time* of a job is from its start to its last block. Two variants are compared by `relative_difference`
-(`repetition.py`). Defined in: peer-to-peer 3L.
+A fact is a job, found by the `key` of its notes JobStarted and BlockStored. The *completion time* of a job is from its
+start to its last block. Two variants are compared by `relative_difference` (`repetition.py`). Defined in: peer-to-peer
+3L.
 """
 
 from typing import TYPE_CHECKING
 
+from tidings.pubsub.notes import BlockStored, JobStarted
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.collection import collection_rows
 from tidings.spark.metrics.tables import TIME_US, is_note, note
@@ -26,10 +22,10 @@ def jobs(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 
     timed = rows.where("key IS NOT NULL").selectExpr("run", "key", "node", "kind", "message", "size_bytes", TIME_US)
     marks = timed.groupBy("run", "key").agg(
-        F.expr(f"min(CASE WHEN {is_note('job_started')} THEN time_us END)").alias("started_us"),
-        F.expr(f"max(CASE WHEN {is_note('block_stored')} THEN time_us END)").alias("stored_us"),
-        F.expr(f"count_if({is_note('block_stored')})").alias("blocks"),
-        F.expr(f"coalesce(sum(CASE WHEN {is_note('block_stored')} THEN size_bytes END), 0)").alias("bytes"),
+        F.expr(f"min(CASE WHEN {is_note(JobStarted)} THEN time_us END)").alias("started_us"),
+        F.expr(f"max(CASE WHEN {is_note(BlockStored)} THEN time_us END)").alias("stored_us"),
+        F.expr(f"count_if({is_note(BlockStored)})").alias("blocks"),
+        F.expr(f"coalesce(sum(CASE WHEN {is_note(BlockStored)} THEN size_bytes END), 0)").alias("bytes"),
     )
     return marks.withColumn("taken_us", F.expr("stored_us - started_us"))
 
@@ -37,7 +33,7 @@ def jobs(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 COLLECTION = Family(
     "collection",
     "How long it takes to collect files from many sources at one sink.",
-    reads=(note("job_started"), note("block_stored")),
+    reads=(note(JobStarted), note(BlockStored)),
     facts=jobs,
     reference=collection_rows,
     groups=("key",),

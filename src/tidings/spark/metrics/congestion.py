@@ -2,13 +2,8 @@
 
 A fact is a flow, from one publisher to one node, or a publisher by itself (then without a node).
 
-    rows read                  written by            fields
-    deliver, message Event     the receiver          publisher
-    note loss_event            the receiver          publisher
-    note feedback              the receiver, to it   publisher
-    note transmit              the publisher
-    note withhold              the publisher, for an event that it does not send since its queue is full
-    note flow_row              the publisher         size: rows of its flow table after the change
+    at the receiver     deliveries, LossEvent, FeedbackSent
+    at the publisher    Transmitted, Withheld, FlowChanged
 
 *Goodput* is what applications got, in the seconds between the first and the last of these rows. *Fairness* is Jain's
 index over flows, of events delivered. A withheld event is no false negative. Group by `publisher` or `node`.
@@ -18,39 +13,44 @@ Defined in: transport 4.0, E19 to E25.
 
 from typing import TYPE_CHECKING
 
+from tidings.machine.effects import Note
+from tidings.pubsub.notes import FeedbackSent, FlowChanged, LossEvent, Transmitted, Withheld
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.congestion import congestion_rows
-from tidings.spark.metrics.tables import DELIVER, IS_DELIVER, is_note, note, with_fields
+from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import jain, mean, seconds, share, squares
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-AT_PUBLISHER = "kind = 'note' AND message IN ('transmit', 'withhold', 'flow_row')"
+AT_RECEIVER: tuple[type[Note], ...] = (LossEvent, FeedbackSent)
+AT_PUBLISHER: tuple[type[Note], ...] = (Transmitted, Withheld, FlowChanged)
+IS_AT_PUBLISHER = f"({' OR '.join(map(is_note, AT_PUBLISHER))})"
+FIELDS = fields_of(DELIVERED, *AT_RECEIVER, *AT_PUBLISHER, only="publisher size")
 SPAN = seconds("last_us - first_us")
 
 
 def flows(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    told = with_fields(rows, "publisher STRING, size BIGINT").selectExpr(
+    told = with_fields(rows, FIELDS).selectExpr(
         "run",
-        f"CASE WHEN {AT_PUBLISHER} THEN node ELSE said.publisher END AS publisher",
-        f"CASE WHEN {AT_PUBLISHER} THEN NULL ELSE node END AS node",
+        f"CASE WHEN {IS_AT_PUBLISHER} THEN node ELSE said.publisher END AS publisher",
+        f"CASE WHEN {IS_AT_PUBLISHER} THEN NULL ELSE node END AS node",
         "kind",
         "message",
         "time_us",
         "size_bytes",
-        f"CASE WHEN {is_note('flow_row')} THEN said.size END AS size",
+        f"CASE WHEN {is_note(FlowChanged)} THEN said.size END AS size",
     )
     counted = {
         "is_known": "bool_or(publisher IS NOT NULL)",
         "delivered": f"count_if({IS_DELIVER})",
         "delivered_bytes": f"coalesce(sum(CASE WHEN {IS_DELIVER} THEN size_bytes END), 0)",
-        "loss_events": f"count_if({is_note('loss_event')})",
-        "feedback": f"count_if({is_note('feedback')})",
-        "transmitted": f"count_if({is_note('transmit')})",
-        "withheld": f"count_if({is_note('withhold')})",
+        "loss_events": f"count_if({is_note(LossEvent)})",
+        "feedback": f"count_if({is_note(FeedbackSent)})",
+        "transmitted": f"count_if({is_note(Transmitted)})",
+        "withheld": f"count_if({is_note(Withheld)})",
         "sizes": "count(size)",
         "size_total": "sum(size)",
         "size_largest": "max(size)",
@@ -65,7 +65,7 @@ def flows(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 CONGESTION = Family(
     "congestion",
     "What flows get of the network, how fairly, and what regulating them costs.",
-    reads=(DELIVER, *(note(name) for name in ("loss_event", "feedback", "transmit", "withhold", "flow_row"))),
+    reads=(DELIVER, *map(note, AT_RECEIVER + AT_PUBLISHER)),
     facts=flows,
     reference=congestion_rows,
     groups=("publisher", "node"),

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING
 
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.delivery import client_latency_rows, delivery_rows
-from tidings.spark.metrics.tables import DELIVER, IS_DELIVER, PUBLISH, due_pairs, with_fields
+from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, PUBLISH, due_pairs, fields_of, with_fields
 from tidings.spark.metrics.values import MILLION, mean, percentiles, rounded_mean, seconds, share
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FIELDS = "subscription STRING, hops BIGINT, repaired BOOLEAN"
+FIELDS = fields_of(DELIVERED, only="subscription hops repaired")
 
 
 def pairs(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":

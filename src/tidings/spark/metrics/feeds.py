@@ -1,22 +1,13 @@
 """How well trees over friends carry updates of feeds.
 
-    rows read                  written by                        fields
-    publish, deliver (Event)   publisher and subscriber
-    receive, message Update    any node sent an update `key`
-    note rtt                   a subscriber, now and then        publisher, rtt (seconds there and back)
-    note path                  a subscriber, now and then        path (sum of coordinate distances on its way from the
-                                                                 publisher), direct (its coordinate distance)
-    note coverage              a node, now and then              feeds (it reads), covered (that a friend reads too)
-    note neighbours            a node, now and then              roles (friend, parent or child that neighbours play for
-                                                                 it), distinct (neighbours)
-
 Three families:
 
 - `stretch`: a fact is an update at a subscriber, as in `delivery.pairs`, with the mean of the round trips that this
-  subscriber measured to the publisher. *Measured stretch* is latency divided by half of that.
-- `friendship`: a fact is a note: *coordinate stretch*, *subscription coverage* and *neighbour overlap ratio*.
-- `noise`: a fact is an update at a node that it was sent to. Where the node is not a subscriber (the pair is not in
-  `expected`) it is *noise*.
+  subscriber measured to the publisher (RoundTripMeasured). *Measured stretch* is latency divided by half of that.
+- `friendship`: a fact is a note: *coordinate stretch* (PathMeasured), *subscription coverage* (CoverageCounted) and
+  *neighbour overlap ratio* (NeighboursCounted).
+- `noise`: a fact is an update at a node that it was sent to (a `receive` row of `Update`). Where the node is not a
+  subscriber (the pair is not in `expected`) it is *noise*.
 
 Update latency is `latency` in `delivery.py`; control bandwidth and data traffic are in `traffic.py`.
 
@@ -25,10 +16,12 @@ Defined in: peer-to-peer 3L.
 
 from typing import TYPE_CHECKING
 
+from tidings.machine.effects import Note
+from tidings.pubsub.notes import CoverageCounted, NeighboursCounted, PathMeasured, RoundTripMeasured
 from tidings.spark.metrics.delivery import pairs
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.feeds import friendship_rows, noise_rows, stretch_rows
-from tidings.spark.metrics.tables import DELIVER, PUBLISH, due_pairs, is_note, note, with_fields
+from tidings.spark.metrics.tables import DELIVER, PUBLISH, due_pairs, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles, rounded_mean, share
 
 if TYPE_CHECKING:
@@ -38,13 +31,13 @@ if TYPE_CHECKING:
 def stretched(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    trips = with_fields(rows.where(is_note("rtt")), "publisher STRING, rtt DOUBLE").selectExpr(
+    trips = with_fields(rows.where(is_note(RoundTripMeasured)), fields_of(RoundTripMeasured)).selectExpr(
         "run", "node", "said.publisher AS publisher", f"{millionths('said.rtt')} AS rtt_us"
     )
     measured = trips.groupBy("run", "node", "publisher").agg(
         F.expr(rounded_mean("sum(rtt_us)", "count(rtt_us)")).alias("rtt_us")
     )
-    updates = pairs(rows.where(f"NOT {is_note('rtt')}"), None).where("latency_us IS NOT NULL")
+    updates = pairs(rows.where(f"NOT {is_note(RoundTripMeasured)}"), None).where("latency_us IS NOT NULL")
     ratio = millionths("try_divide(2 * latency_us, rtt_us)")
     return (
         updates.join(measured, on=["run", "node", "publisher"], how="inner")
@@ -56,7 +49,7 @@ def stretched(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 STRETCH = Family(
     "stretch",
     "How much longer updates take than the direct way.",
-    reads=(note("rtt"), DELIVER, PUBLISH),
+    reads=(note(RoundTripMeasured), DELIVER, PUBLISH),
     facts=stretched,
     reference=stretch_rows,
     groups=("node", "publisher"),
@@ -79,25 +72,24 @@ measured_stretch = STRETCH.add(
 
 
 def told_friendship(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
-    fields = "path DOUBLE, direct DOUBLE, feeds BIGINT, covered BIGINT, roles BIGINT, distinct BIGINT"
-    told = with_fields(rows, fields)
+    told = with_fields(rows, fields_of(PathMeasured, CoverageCounted, NeighboursCounted))
 
-    def ratio(name: str, part: str, whole: str) -> str:
-        return f"CASE WHEN {is_note(name)} THEN {millionths(f'try_divide(said.`{part}`, said.`{whole}`)')} END"
+    def ratio(kind: type[Note], part: str, whole: str) -> str:
+        return f"CASE WHEN {is_note(kind)} THEN {millionths(f'try_divide(said.`{part}`, said.`{whole}`)')} END"
 
     return told.selectExpr(
         "run",
         "node",
-        f"{ratio('path', 'path', 'direct')} AS stretch",
-        f"{ratio('coverage', 'covered', 'feeds')} AS coverage",
-        f"{ratio('neighbours', 'roles', 'distinct')} AS overlap",
+        f"{ratio(PathMeasured, 'path', 'direct')} AS stretch",
+        f"{ratio(CoverageCounted, 'covered', 'feeds')} AS coverage",
+        f"{ratio(NeighboursCounted, 'roles', 'distinct')} AS overlap",
     )
 
 
 FRIENDSHIP = Family(
     "friendship",
     "How well neighbours are chosen.",
-    reads=(note("path"), note("coverage"), note("neighbours")),
+    reads=(note(PathMeasured), note(CoverageCounted), note(NeighboursCounted)),
     facts=told_friendship,
     reference=friendship_rows,
     groups=("node",),

@@ -1,23 +1,15 @@
 """What delivery guarantees cost the publisher, and whether they are kept.
 
-    rows read                  written by                                fields
-    publish, message Event     the publisher
-    note acknowledged          the publisher, when all have event `key`
-    note released              the publisher, when it forgets `key`
-    note promised              a client, when its subscription counts    subscription, publisher, number: the first
-                                                                         event of this publisher that it is entitled to
-    note twin                  a client that has a twin                  group: the same for both
-    deliver, message Event     the client                                subscription, publisher, number
-
 Three families:
 
-- `acknowledgement`: a fact is a publication. It is in memory from its publication until it is released, or acknowledged
-  where nothing says when it is released, or the end. *Publications in memory* is how many a publisher holds, sampled at
-  each full second between the first publication and the last of these rows.
-- `premature`: a fact is a client that was promised something. A delivery is *premature* if its number is below the
-  promised one: the client received an event from before its subscription was in force.
-- `twins`: a fact is a group of clients that subscribed alike; its *difference* is the number of events that some of
-  them received and some did not.
+- `acknowledgement`: a fact is a request to publish for which a receipt was asked (ReceiptAsked). Its publications are
+  in memory until it is Acknowledged or Released, or the end. *Publications in memory* is how many of them a publisher
+  holds, sampled at each full second between the first request and the last of these notes.
+- `premature`: a fact is a client with a subscription that was Promised something. A delivery for it is *premature* if
+  it came before the promise, or if it is older than what was asked for: its number is below the one named for its
+  publisher or, where none is named, it was accepted before the time named.
+- `twins`: a fact is a group of subscriptions that are to receive the same (Twin); its *difference* is the number of
+  events that some of them received and some did not.
 
 Events that were due and missed are `false_negatives` in `delivery.py`.
 
@@ -26,42 +18,45 @@ Defined in: dependable 4.1 (ack-time, publications in memory, false positives, g
 
 from typing import TYPE_CHECKING
 
+from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.guarantees import acknowledgement_rows, premature_rows, twin_rows
-from tidings.spark.metrics.tables import DELIVER, IS_DELIVER, IS_PUBLISH, PUBLISH, TIME_US, is_note, note, with_fields
-from tidings.spark.metrics.values import MILLION, mean, percentiles, seconds, share
+from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
+from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles, seconds, share
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def held(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
-    """One row for each event that a node published, with the number of full seconds at which it was in memory."""
+def requests(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
+    """One row for each request with a receipt: how many publications it was for, and the full seconds in between."""
     from pyspark.sql import functions as F
 
-    timed = rows.where("key IS NOT NULL").selectExpr("run", "key", "node", "kind", "message", TIME_US)
-    marks = timed.groupBy("run", "key", "node").agg(
-        F.expr(f"min(CASE WHEN {IS_PUBLISH} THEN time_us END)").alias("published_us"),
-        F.expr(f"min(CASE WHEN {is_note('acknowledged')} THEN time_us END)").alias("acknowledged_us"),
-        F.expr(f"min(CASE WHEN {is_note('released')} THEN time_us END)").alias("released_us"),
-        F.max("time_us").alias("last_us"),
+    told = with_fields(rows, fields_of(ReceiptAsked, Acknowledged, Released))
+    marks = told.groupBy("run", "node", told.said.first.alias("first")).agg(
+        F.expr(f"min(CASE WHEN {is_note(ReceiptAsked)} THEN time_us END)").alias("asked_us"),
+        F.expr(f"min(CASE WHEN {is_note(ReceiptAsked)} THEN said.`last` END)").alias("last"),
+        F.expr(f"min(CASE WHEN {is_note(Acknowledged)} THEN time_us END)").alias("acknowledged_us"),
+        F.expr(f"min(CASE WHEN {is_note(Released)} THEN time_us END)").alias("released_us"),
+        F.max("time_us").alias("end_us"),
     )
-    return marks.where("published_us IS NOT NULL").selectExpr(
+    return marks.where("asked_us IS NOT NULL AND `last` >= `first`").selectExpr(
         "run",
         "node",
-        "published_us",
-        "last_us",
-        "acknowledged_us - published_us AS wait_us",
-        f"ceil(published_us / {MILLION}) AS since",
-        f"ceil(coalesce(released_us, acknowledged_us) / {MILLION}) AS until",
+        "`last` - `first` + 1 AS publications",
+        "asked_us",
+        "end_us",
+        "acknowledged_us - asked_us AS wait_us",
+        f"ceil(asked_us / {MILLION}) AS since",
+        f"ceil(least(released_us, acknowledged_us) / {MILLION}) AS until",
     )
 
 
 ACKNOWLEDGEMENT = Family(
     "acknowledgement",
     "What acknowledgements cost the publisher.",
-    reads=(note("acknowledged"), note("released"), PUBLISH),
-    facts=held,
+    reads=(note(ReceiptAsked), note(Acknowledged), note(Released)),
+    facts=requests,
     reference=acknowledgement_rows,
     groups=("node",),
     aggregates={
@@ -70,17 +65,17 @@ ACKNOWLEDGEMENT = Family(
         "wait_total": "sum(wait_us)",
         "wait_percentiles": percentiles("wait_us", 0.5, 0.99),
         "wait_largest": "max(wait_us)",
-        "first_second": f"ceil(min(published_us) / {MILLION})",
-        "end_second": f"floor(max(last_us) / {MILLION}) + 1",
-        "released_samples": "coalesce(sum(greatest(until - since, 0)), 0)",
-        "kept": "count_if(until IS NULL)",
-        "kept_since": "coalesce(sum(CASE WHEN until IS NULL THEN since END), 0)",
+        "first_second": f"ceil(min(asked_us) / {MILLION})",
+        "end_second": f"floor(max(end_us) / {MILLION}) + 1",
+        "released_samples": "coalesce(sum(publications * greatest(until - since, 0)), 0)",
+        "kept": "coalesce(sum(CASE WHEN until IS NULL THEN publications END), 0)",
+        "kept_since": "coalesce(sum(CASE WHEN until IS NULL THEN publications * since END), 0)",
     },
 )
 
 acknowledgement_time = ACKNOWLEDGEMENT.add(
     "acknowledgement_time",
-    "Seconds from publication until the publisher knows that all have it: mean, percentiles and the largest.",
+    "Receipts of publications, and the seconds from a request to its receipt: mean, percentiles and the largest.",
     {
         "acknowledged": "waits",
         "acknowledgement_mean": seconds(mean("wait_total", "waits")),
@@ -89,10 +84,10 @@ acknowledgement_time = ACKNOWLEDGEMENT.add(
         "acknowledgement_max": seconds("wait_largest"),
     },
 )
-# An event that is never released is in memory from its first full second to the end of the run.
+# What is never released is in memory from its first full second to the end of the run.
 publications_in_memory = ACKNOWLEDGEMENT.add(
     "publications_in_memory",
-    "Publications that a publisher still holds, sampled each second, mean over publishers and samples.",
+    "Publications whose receipt a publisher waits for, sampled each second, mean over publishers and samples.",
     {
         "publications_in_memory": share(
             "released_samples + kept * end_second - kept_since", "greatest(end_second - first_second, 0) * publishers"
@@ -100,33 +95,52 @@ publications_in_memory = ACKNOWLEDGEMENT.add(
     },
 )
 
-STREAM = ("run", "node", "subscription", "publisher")
+SUBSCRIPTION = ("run", "node", "subscription")
+PROMISE = fields_of(Promised, DELIVERED, only="subscription publisher number since accepted_at")
+IS_PREMATURE = """
+    time_us < promised_us OR
+    CASE WHEN first_number IS NULL THEN accepted_us < since_us ELSE number < first_number END
+"""
 
 
 def promised_clients(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    told = with_fields(rows, "subscription STRING, publisher STRING, number BIGINT").selectExpr(
+    told = with_fields(rows, PROMISE).selectExpr(
         "run",
         "node",
-        "coalesce(said.subscription, '') AS subscription",
+        "said.subscription AS subscription",
         "said.publisher AS publisher",
-        f"CASE WHEN {IS_DELIVER} THEN said.number END AS number",
-        f"CASE WHEN NOT {IS_DELIVER} AND said.publisher IS NOT NULL THEN said.number END AS promise",
+        f"{IS_DELIVER} AS is_delivery",
+        "time_us",
+        "said.number AS number",
+        f"{millionths('said.accepted_at')} AS accepted_us",
+        f"CASE WHEN NOT {IS_DELIVER} THEN time_us END AS promise_us",
+        f"CASE WHEN NOT {IS_DELIVER} THEN {millionths('said.since')} END AS asked_us",
+        f"CASE WHEN NOT {IS_DELIVER} AND said.publisher IS NOT NULL THEN said.number END AS asked_number",
     )
-    judged = told.withColumn("promised", F.min("promise").over(Window.partitionBy(*STREAM)))
+    of_subscription, of_publisher = Window.partitionBy(*SUBSCRIPTION), Window.partitionBy(*SUBSCRIPTION, "publisher")
+    judged = told.where("subscription IS NOT NULL").select(
+        "*",
+        F.min("promise_us").over(of_subscription).alias("promised_us"),
+        F.min("asked_us").over(of_subscription).alias("since_us"),
+        F.min("asked_number").over(of_publisher).alias("first_number"),
+    )
     return (
-        judged.where("promised IS NOT NULL")
+        judged.where("promised_us IS NOT NULL")
         .groupBy("run", "node")
-        .agg(F.count("number").alias("delivered"), F.expr("count_if(number < promised)").alias("premature"))
+        .agg(
+            F.expr("count_if(is_delivery)").alias("delivered"),
+            F.expr(f"count_if(is_delivery AND ({IS_PREMATURE}))").alias("premature"),
+        )
     )
 
 
 PREMATURE = Family(
     "premature",
     "Whether clients receive what is older than their subscription.",
-    reads=(note("promised"), DELIVER),
+    reads=(note(Promised), DELIVER),
     facts=promised_clients,
     reference=premature_rows,
     groups=("node",),
@@ -140,7 +154,7 @@ PREMATURE = Family(
 
 premature_deliveries = PREMATURE.add(
     "premature_deliveries",
-    "Deliveries of events from before the promised one, the share of clients that had any, and how many these had.",
+    "Deliveries before what was promised or asked for, the share of clients that had any, and how many these had.",
     {
         "promised_clients": "clients",
         "premature": "premature",
@@ -154,19 +168,21 @@ premature_deliveries = PREMATURE.add(
 def twin_groups(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    twins = with_fields(rows.where(is_note("twin")), "group STRING").selectExpr("run", "node", "said.group AS twins")
-    members = twins.where("twins IS NOT NULL").distinct()
-    received = rows.where(f"{IS_DELIVER} AND key IS NOT NULL").select("run", "node", "key").distinct()
-    events = received.join(F.broadcast(members), on=["run", "node"], how="inner").groupBy("run", "twins", "key")
-    sizes = members.groupBy("run", "twins").agg(F.count("node").alias("members"))
-    compared = sizes.join(events.agg(F.count("node").alias("holders")), on=["run", "twins"], how="left")
+    told = with_fields(rows, fields_of(Twin, DELIVERED, only="subscription group")).selectExpr(
+        "run", "node", "message", "kind", "key", "said.subscription AS subscription", "said.group AS twins"
+    )
+    members = told.where(is_note(Twin)).select(*SUBSCRIPTION, "twins").dropna().distinct()
+    received = told.where(IS_DELIVER).select(*SUBSCRIPTION, "key").dropna().distinct()
+    events = received.join(F.broadcast(members), on=[*SUBSCRIPTION], how="inner").groupBy("run", "twins", "key")
+    sizes = members.groupBy("run", "twins").agg(F.count("*").alias("members"))
+    compared = sizes.join(events.agg(F.count("*").alias("holders")), on=["run", "twins"], how="left")
     return compared.groupBy("run", "twins").agg(F.expr("count_if(holders < members)").alias("difference"))
 
 
 TWINS = Family(
     "twins",
-    "Whether clients that subscribed alike receive the same.",
-    reads=(note("twin"), DELIVER),
+    "Whether subscriptions that are alike receive the same.",
+    reads=(note(Twin), DELIVER),
     facts=twin_groups,
     reference=twin_rows,
     groups=("twins",),

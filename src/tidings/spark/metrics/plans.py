@@ -1,37 +1,29 @@
 """What it takes to plan a change of the topology, to carry it out, and what events suffer meanwhile.
 
-    note read   written by                              fields
-    planned     the planner, when it has a plan         model_seconds, solve_seconds, actions, steps
-    executed    the coordinator, when a plan is done    seconds (that it took)
-    shifted     a broker that took part in a shift      queue_before, queue_after (publications that waited)
-
-In `plans` a fact is one note. In `transformation` a fact is a delivery: one *in transit* was accepted before the last
-plan of its run was done and delivered after the first had begun. For this deliveries are joined with one row for each
-run, and latency is taken from `accepted_at` of the deliver row (in the simulator, where all clocks are one).
+In `plans` a fact is one note: PlanMade, PlanExecuted or Shifted. In `transformation` a fact is a delivery: one *in
+transit* was accepted before the last plan of its run was done and delivered after the first had begun. For this
+deliveries are joined with one row for each run, and latency is taken from `accepted_at` of the deliver row (in the
+simulator, where all clocks are one).
 
 Defined in: dependable 4.1 (planning time to plan execution time).
 """
 
 from typing import TYPE_CHECKING
 
+from tidings.pubsub.notes import PlanExecuted, PlanMade, Shifted
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.plans import plan_rows, transformation_rows
-from tidings.spark.metrics.tables import DELIVER, IS_DELIVER, is_note, note, with_fields
+from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import mean, millionths, percentiles, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FIELDS = (
-    "model_seconds DOUBLE, solve_seconds DOUBLE, actions BIGINT, steps BIGINT, seconds DOUBLE, "
-    "queue_before BIGINT, queue_after BIGINT"
-)
-
 
 def told_plans(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
-    planned, executed, shifted = is_note("planned"), is_note("executed"), is_note("shifted")
+    planned, executed, shifted = is_note(PlanMade), is_note(PlanExecuted), is_note(Shifted)
     planning = f"{millionths('said.model_seconds')} + {millionths('said.solve_seconds')}"
-    return with_fields(rows, FIELDS).selectExpr(
+    return with_fields(rows, fields_of(PlanMade, PlanExecuted, Shifted)).selectExpr(
         "run",
         "node",
         f"CASE WHEN {planned} THEN {planning} END AS planning_us",
@@ -45,7 +37,7 @@ def told_plans(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 PLANS = Family(
     "plans",
     "What it takes to plan a change of the topology and to carry it out.",
-    reads=(note("planned"), note("executed"), note("shifted")),
+    reads=(note(PlanMade), note(PlanExecuted), note(Shifted)),
     facts=told_plans,
     reference=plan_rows,
     groups=("node",),
@@ -95,11 +87,11 @@ queue_growth = PLANS.add(
 def deliveries_and_plans(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    plans = with_fields(rows.where(is_note("executed")), "seconds DOUBLE").where("said.seconds IS NOT NULL")
+    plans = with_fields(rows.where(is_note(PlanExecuted)), fields_of(PlanExecuted)).where("said.seconds IS NOT NULL")
     spans = plans.groupBy("run").agg(
         F.expr(f"min(time_us - {millionths('said.seconds')})").alias("begin_us"), F.max("time_us").alias("end_us")
     )
-    accepted = with_fields(rows.where(IS_DELIVER), "accepted_at DOUBLE").selectExpr(
+    accepted = with_fields(rows.where(IS_DELIVER), fields_of(DELIVERED, only="accepted_at")).selectExpr(
         "run", "node", "time_us", f"{millionths('said.accepted_at')} AS accepted_us"
     )
     return accepted.join(F.broadcast(spans), on="run", how="inner").selectExpr(
@@ -113,7 +105,7 @@ def deliveries_and_plans(rows: "DataFrame", expected: "DataFrame | None") -> "Da
 TRANSFORMATION = Family(
     "transformation",
     "What events suffer while the topology changes.",
-    reads=(note("executed"), DELIVER),
+    reads=(note(PlanExecuted), DELIVER),
     facts=deliveries_and_plans,
     reference=transformation_rows,
     groups=("node",),

@@ -1,16 +1,9 @@
 """What treating popular and unpopular publications differently brings.
 
-    rows read                  written by                              fields
-    note forwarded             a broker that passes a publication on   via ("tree", "direct", "batch" or "gossip"),
-                                                                       links (copies sent), local (its own clients that
-                                                                       match), gain, publisher
-    note gossip_in             a broker that takes a gossiped one      matches (its own clients that match)
-    note queued                a broker that must let one wait         length (of its queue)
-    deliver, message Event     the receiver                            via, accepted_at
-
-Two families. In `gain` a fact is a broker: its mean gain over the publications that it passed on with a gain, and its
-*pure forwards*, copies sent by tree where no client of its own matched. In `popularity` a fact is a row. A delivery by
-another way than the tree (no `via` is the tree) is one of an *unpopular* publication.
+Two families. In `gain` a fact is a broker: its mean gain over the publications that it passed on with a gain
+(Forwarded), and its *pure forwards*, copies sent by tree where no client of its own matched. In `popularity` a fact is
+a row: a note (Forwarded, GossipTaken, Queued) or a delivery. One by another way than the tree (no `via` is the tree) is
+one of an *unpopular* publication.
 
 The latency of popular and unpopular deliveries is taken from the acceptance at the publisher's broker, `accepted_at`:
 both groups are apart in the rows themselves, so no rows need be brought together. It holds in the simulator, where all
@@ -21,22 +14,23 @@ Defined in: dependable 4.1 (gain ratio to average queue size).
 
 from typing import TYPE_CHECKING
 
+from tidings.pubsub.notes import Forwarded, GossipTaken, Queued
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.popularity import gain_rows, popularity_rows
-from tidings.spark.metrics.tables import DELIVER, IS_DELIVER, is_note, note, with_fields
+from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles, rounded_mean, seconds, share
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-FIELDS = "via STRING, publisher STRING, links BIGINT, local BIGINT, gain DOUBLE"
+FIELDS = fields_of(Forwarded, GossipTaken, Queued, DELIVERED, only="via publisher links matches length accepted_at")
 IS_TREE = "coalesce(said.via, 'tree') = 'tree'"
 
 
 def brokers(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    told = with_fields(rows, FIELDS).withColumn("gain", F.expr(millionths("said.gain")))
+    told = with_fields(rows, fields_of(Forwarded)).withColumn("gain", F.expr(millionths("said.gain")))
     return told.groupBy("run", "node").agg(
         F.expr(rounded_mean("sum(gain)", "count(gain)")).alias("gain"),
         F.expr(f"coalesce(sum(CASE WHEN {IS_TREE} THEN said.links END), 0)").alias("forwards"),
@@ -47,7 +41,7 @@ def brokers(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 GAIN = Family(
     "gain",
     "What a copy of a publication brings on the tree.",
-    reads=(note("forwarded"),),
+    reads=(note(Forwarded),),
     facts=brokers,
     reference=gain_rows,
     groups=("node",),
@@ -72,9 +66,7 @@ pure_forwards = GAIN.add(
 
 
 def rows_of_each_way(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
-    told = with_fields(
-        rows, "via STRING, publisher STRING, links BIGINT, matches BIGINT, length BIGINT, accepted_at DOUBLE"
-    )
+    told = with_fields(rows, FIELDS)
     latency = f"time_us - {millionths('said.accepted_at')}"
     return told.selectExpr(
         "run",
@@ -83,17 +75,17 @@ def rows_of_each_way(rows: "DataFrame", expected: "DataFrame | None") -> "DataFr
         f"CASE WHEN {IS_DELIVER} AND NOT {IS_TREE} THEN {latency} END AS unpopular_us",
         f"{IS_DELIVER} AND NOT {IS_TREE} AS is_unpopular",
         f"{IS_DELIVER} AS is_delivery",
-        f"CASE WHEN {is_note('gossip_in')} THEN said.matches END AS matches",
-        f"CASE WHEN {is_note('forwarded')} AND said.via = 'direct' THEN said.links END AS direct",
-        f"CASE WHEN {is_note('forwarded')} AND said.via = 'gossip' THEN said.publisher END AS group_of",
-        f"CASE WHEN {is_note('queued')} THEN said.length END AS queue",
+        f"CASE WHEN {is_note(GossipTaken)} THEN said.matches END AS matches",
+        f"CASE WHEN {is_note(Forwarded)} AND said.via = 'direct' THEN said.links END AS direct",
+        f"CASE WHEN {is_note(Forwarded)} AND said.via = 'gossip' THEN said.publisher END AS group_of",
+        f"CASE WHEN {is_note(Queued)} THEN said.length END AS queue",
     )
 
 
 POPULARITY = Family(
     "popularity",
     "How unpopular publications travel, and what that does to the popular ones.",
-    reads=(note("forwarded"), note("gossip_in"), note("queued"), DELIVER),
+    reads=(note(Forwarded), note(GossipTaken), note(Queued), DELIVER),
     facts=rows_of_each_way,
     reference=popularity_rows,
     groups=("node",),

@@ -1,29 +1,22 @@
 """What it costs routing, and whom it concerns, when links of the overlay change.
 
-    rows read                      written by                              fields
-    send, receive                  brokers, for whatever a                 reconfiguration (its name), patterns (filters
-                                   reconfiguration makes them send         that the message carries)
-    note link_end                  each end of the old and new links       reconfiguration
-    note misrouted                 the observer, for each hop of an        reconfiguration
-                                   event to where nobody wants it
-    note reattached                a node that found a new parent          seconds (since it lost the old one),
-                                                                           strategy, requests (that it took)
-
-In `reconfiguration` a fact is one reconfiguration. Messages are weighed: one filter told or taken back counts 1, a mere
+In `reconfiguration` a fact is one reconfiguration, named by the messages that it makes brokers send and by the notes
+LinkChanged and Misrouted. Messages are weighed: one filter told or taken back counts 1, a mere
 signal 0.1, a message with several filters their number, a misrouted hop 1. What clients ask for by themselves has no
 `reconfiguration` in its row and is not counted. A dispatcher is *involved* if it is an end of a changed link or
 receives a message that changes tables; who only sees signals and misrouted events is not.
 
-In `repair` a fact is one node that was reattached; group by `strategy` for the share of each.
+In `repair` a fact is one node that was reattached (the note Reattached); group by `strategy` for the share of each.
 
 The delivery ratio over time is `delivery_ratio` by second. Defined in: dynamic topologies 2.7, 4.2, 4.3.
 """
 
 from typing import TYPE_CHECKING
 
+from tidings.pubsub.notes import LinkChanged, Misrouted, Reattached
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.reconfiguration import reconfiguration_rows, repair_rows
-from tidings.spark.metrics.tables import RECEIVE, SEND, is_note, note, with_fields
+from tidings.spark.metrics.tables import RECEIVE, REROUTING, SEND, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import mean, millionths, percentiles, seconds, share
 
 if TYPE_CHECKING:
@@ -45,7 +38,7 @@ def among(names: tuple[str, ...]) -> str:
 def reconfigurations(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    fields = "reconfiguration STRING, patterns BIGINT"
+    fields = fields_of(REROUTING, LinkChanged, Misrouted)
     told = with_fields(rows.where("contains(detail, 'reconfiguration')"), fields)
     weight = (
         f"CASE WHEN {among(SINGLE)} THEN {TENTHS} WHEN {among(SIGNALS)} THEN 1 "
@@ -55,9 +48,9 @@ def reconfigurations(rows: "DataFrame", expected: "DataFrame | None") -> "DataFr
         "is_known": "bool_or(said.reconfiguration IS NOT NULL)",
         "messages": f"count_if(kind = 'send' AND {among(SINGLE + SEVERAL + SIGNALS)})",
         "message_tenths": f"coalesce(sum(CASE WHEN kind = 'send' THEN {weight} END), 0)",
-        "misrouted": f"count_if({is_note('misrouted')})",
+        "misrouted": f"count_if({is_note(Misrouted)})",
         "involved": f"size(collect_set(CASE WHEN kind = 'receive' AND {among(CHANGING)} THEN node "
-        f"WHEN {is_note('link_end')} THEN node END))",
+        f"WHEN {is_note(LinkChanged)} THEN node END))",
     }
     grouped = told.groupBy("run", told.said.reconfiguration.alias("reconfiguration"))
     # A condition on the name itself would make Spark parse the text of each row twice.
@@ -67,7 +60,7 @@ def reconfigurations(rows: "DataFrame", expected: "DataFrame | None") -> "DataFr
 RECONFIGURATION = Family(
     "reconfiguration",
     "What it costs routing, and whom it concerns, when links of the overlay change.",
-    reads=(note("link_end"), note("misrouted"), SEND, RECEIVE),
+    reads=(note(LinkChanged), note(Misrouted), SEND, RECEIVE),
     facts=reconfigurations,
     reference=reconfiguration_rows,
     groups=("reconfiguration",),
@@ -103,7 +96,7 @@ involved_dispatchers = RECONFIGURATION.add(
 
 
 def reattachments(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
-    told = with_fields(rows, "seconds DOUBLE, strategy STRING, requests BIGINT")
+    told = with_fields(rows, fields_of(Reattached))
     return told.selectExpr(
         "run",
         "node",
@@ -116,7 +109,7 @@ def reattachments(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame
 REPAIR = Family(
     "repair",
     "How fast nodes find a new parent.",
-    reads=(note("reattached"),),
+    reads=(note(Reattached),),
     facts=reattachments,
     reference=repair_rows,
     groups=("strategy", "node"),

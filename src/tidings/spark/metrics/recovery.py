@@ -1,13 +1,7 @@
 """How lost events are asked for and repaired.
 
-A fact is one event, found by its key in the rows of all who lost, asked for, or repaired it.
-
-    note read       written by                        fields
-    loss_detected   who noticed that it lacks it
-    request         who asks others for it
-    repair          who answers a request with it
-    suppress        who refrains, since another asked or answered
-    cache           who looks for it in its cache     hit (boolean), size (entries in the cache now)
+A fact is one event, found by its key in the notes of all who lost it, asked for it, repaired it, refrained from that,
+or looked for it in their cache: LossDetected, RepairRequested, RepairSent, Suppressed, CacheSearched.
 
 A *recovery* is a `deliver` row of an event with the field `repaired`. A request is *answered* if anybody sent a repair
 of that event. Requests and repairs beyond the first of an event are *duplicates*.
@@ -18,13 +12,17 @@ E16.
 
 from typing import TYPE_CHECKING
 
+from tidings.pubsub.notes import CacheSearched, LossDetected, RepairRequested, RepairSent, Suppressed
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.recovery import recovery_rows
-from tidings.spark.metrics.tables import DELIVER, IS_DELIVER, is_note, note, with_fields
+from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import mean, percentiles, seconds, share
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+FIELDS = fields_of(CacheSearched, DELIVERED, only="hit size repaired")
 
 
 def lost_events(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
@@ -32,22 +30,22 @@ def lost_events(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 
     # Most deliveries are no repairs; their text need not be parsed.
     wanted = rows.where(f"NOT ({IS_DELIVER}) OR contains(detail, 'repaired')").where(
-        f"key IS NOT NULL OR {is_note('cache')}"
+        f"key IS NOT NULL OR {is_note(CacheSearched)}"
     )
-    told = with_fields(wanted, "hit BOOLEAN, size BIGINT, repaired BOOLEAN", f"{IS_DELIVER} OR {is_note('cache')}")
+    told = with_fields(wanted, FIELDS, f"{IS_DELIVER} OR {is_note(CacheSearched)}")
     counted = {
-        "losses": f"count_if({is_note('loss_detected')})",
-        "requests": f"count_if({is_note('request')})",
-        "repairs": f"count_if({is_note('repair')})",
-        "suppressed": f"count_if({is_note('suppress')})",
+        "losses": f"count_if({is_note(LossDetected)})",
+        "requests": f"count_if({is_note(RepairRequested)})",
+        "repairs": f"count_if({is_note(RepairSent)})",
+        "suppressed": f"count_if({is_note(Suppressed)})",
         "recoveries": f"count_if({IS_DELIVER} AND said.repaired)",
-        "lookups": f"count_if({is_note('cache')} AND said.hit IS NOT NULL)",
-        "hits": f"count_if({is_note('cache')} AND said.hit)",
-        "sizes": f"count(CASE WHEN {is_note('cache')} THEN said.size END)",
-        "size_total": f"sum(CASE WHEN {is_note('cache')} THEN said.size END)",
-        "size_largest": f"max(CASE WHEN {is_note('cache')} THEN said.size END)",
-        "requested_us": f"min(CASE WHEN {is_note('request')} THEN time_us END)",
-        "repaired_us": f"min(CASE WHEN {is_note('repair')} THEN time_us END)",
+        "lookups": f"count_if({is_note(CacheSearched)} AND said.hit IS NOT NULL)",
+        "hits": f"count_if({is_note(CacheSearched)} AND said.hit)",
+        "sizes": f"count(CASE WHEN {is_note(CacheSearched)} THEN said.size END)",
+        "size_total": f"sum(CASE WHEN {is_note(CacheSearched)} THEN said.size END)",
+        "size_largest": f"max(CASE WHEN {is_note(CacheSearched)} THEN said.size END)",
+        "requested_us": f"min(CASE WHEN {is_note(RepairRequested)} THEN time_us END)",
+        "repaired_us": f"min(CASE WHEN {is_note(RepairSent)} THEN time_us END)",
     }
     grouped = told.groupBy("run", "key").agg(*(F.expr(sql).alias(name) for name, sql in counted.items()))
     return grouped.withColumn("delay_us", F.expr("repaired_us - requested_us"))
@@ -56,7 +54,7 @@ def lost_events(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 RECOVERY = Family(
     "recovery",
     "How lost events are asked for and repaired.",
-    reads=(note("request"), note("repair"), note("loss_detected"), note("suppress"), note("cache"), DELIVER),
+    reads=(note(RepairRequested), note(RepairSent), note(LossDetected), note(Suppressed), note(CacheSearched), DELIVER),
     facts=lost_events,
     reference=recovery_rows,
     aggregates={

@@ -1,21 +1,15 @@
 """What membership views of gossiping brokers cost, and how good they are.
 
-A fact is one note.
-
-    note read   written by                                 fields
-    cycle       a broker after each maintenance cycle      cycle (its number), messages (that it sent in it)
-    view        the observer of a simulation, who knows    cycle, common (members of the view that are among the best
-                what the best view would be                possible), optimal (how many those are)
-
-Group by `cycle` to see views converge, or by `node`. Defined in: dependable 4.1 (view maintenance cost, convergence
-ratio).
+A fact is one note: CycleEnded or ViewCompared. Group by `cycle` to see views converge, or by `node`. Defined in:
+dependable 4.1 (view maintenance cost, convergence ratio).
 """
 
 from typing import TYPE_CHECKING
 
+from tidings.pubsub.notes import CycleEnded, ViewCompared
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.references.views import view_rows
-from tidings.spark.metrics.tables import is_note, note, with_fields
+from tidings.spark.metrics.tables import fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles
 
 if TYPE_CHECKING:
@@ -23,20 +17,21 @@ if TYPE_CHECKING:
 
 
 def views(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
-    told = with_fields(rows, "cycle BIGINT, messages BIGINT, common BIGINT, optimal BIGINT")
+    share_of_best = millionths("try_divide(said.common, said.optimal)")
+    told = with_fields(rows, fields_of(CycleEnded, ViewCompared))
     return told.selectExpr(
         "run",
         "node",
         "said.cycle AS cycle",
-        f"CASE WHEN {is_note('cycle')} THEN said.messages END AS messages",
-        f"CASE WHEN {is_note('view')} THEN {millionths('try_divide(said.common, said.optimal)')} END AS converged",
+        f"CASE WHEN {is_note(CycleEnded)} THEN said.messages END AS messages",
+        f"CASE WHEN {is_note(ViewCompared)} THEN {share_of_best} END AS converged",
     )
 
 
 VIEWS = Family(
     "views",
     "What membership views of gossiping brokers cost, and how good they are.",
-    reads=(note("cycle"), note("view")),
+    reads=(note(CycleEnded), note(ViewCompared)),
     facts=views,
     reference=view_rows,
     groups=("cycle", "node"),

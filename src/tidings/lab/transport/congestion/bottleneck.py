@@ -52,6 +52,7 @@ from tidings.protocols.transport.congestion.sender import WITHHELD
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import Emit, PublishEvent
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.notes import FeedbackSent, FlowChanged, LossEvent, RateAssessed, RepairRequested, RepairSent
 from tidings.pubsub.publications import encode_head
 from tidings.sim.network.tcp import TcpFlow, TcpParams, Variant
 from tidings.sim.node import Draws, Make
@@ -71,8 +72,8 @@ NOBODY = "nobody"
 """The ticket of events that nobody wants."""
 
 PLAIN, CONTROL = "plain", "control"
-NOTED = frozenset({"tick", "loss_event", "flow_row"})
-TALLIED = {"feedback": "feedback", "request": "requests", "repair": "repairs"}
+NOTED: frozenset[type[Note]] = frozenset({RateAssessed, LossEvent, FlowChanged})
+TALLIED: dict[type[Note], str] = {FeedbackSent: "feedback", RepairRequested: "requests", RepairSent: "repairs"}
 
 Points = tuple[tuple[float, float], ...]
 """Times, and what holds from then on."""
@@ -168,9 +169,9 @@ class Tally(Writer):
             self.delivered(now, node, thing.item)
         elif kind is Drop and thing.reason == WITHHELD:
             self.withheld(node, thing.item.payload)
-        elif kind is Note and thing.kind in TALLIED:
-            self.add(now, node, **{TALLIED[thing.kind]: 1})
-        elif kind is Note and thing.kind in NOTED:
+        elif kind in TALLIED:
+            self.add(now, node, **{TALLIED[kind]: 1})
+        elif kind in NOTED:
             self.trace.record(now, f"{self.mode}:{node}", thing)
 
     def delivered(self, now: float, node: NodeId, taken: Taken) -> None:

@@ -28,7 +28,7 @@ from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
 from tidings.lab.transport.congestion.spans import draw_lines, over_time
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
-from tidings.machine.effects import Effect
+from tidings.machine.effects import Effect, note_name
 from tidings.machine.machine import Machine
 from tidings.machine.streams import Stream
 from tidings.model.identity import NodeId
@@ -39,9 +39,11 @@ from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Caught, Emit
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.notes import LossEvent, RateAssessed
 from tidings.pubsub.publications import encode_head
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.shapes import chain
+from tidings.spark.metrics.tables import is_note
 from tidings.trace.gathering import Writer
 
 if TYPE_CHECKING:
@@ -130,7 +132,7 @@ def beliefs(traces: "DataFrame") -> "DataFrame":
     """Ticks and loss events: run, node, kind, at, allowed."""
     from pyspark.sql import functions as F
 
-    notes = traces.where("kind = 'note' AND message IN ('tick', 'loss_event')")
+    notes = traces.where(f"{is_note(RateAssessed)} OR {is_note(LossEvent)}")
     return notes.select(
         "run",
         F.substring_index("node", ":", -1).alias("node"),
@@ -148,7 +150,7 @@ def measure(columns: Columns) -> list[Figure]:
     believed, events = {}, {}
     for node, label in NODES.items():
         of = columns["node"] == node
-        events[label] = int((of & (columns["what"] == "loss_event")).sum())
+        events[label] = int((of & (columns["what"] == note_name(LossEvent))).sum())
         believed[label] = at_times(columns["at"][of], columns["allowed"][of], times)
     made: list[Figure] = []
     for label, rates in believed.items():

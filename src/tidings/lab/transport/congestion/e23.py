@@ -27,8 +27,10 @@ from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.params import CongestionParams
+from tidings.pubsub.notes import FlowChanged
 from tidings.pubsub.publications import encode_head
 from tidings.sim.topologies.topology import Edge, Topology
+from tidings.spark.metrics.tables import is_note
 from tidings.trace.gathering import Writer
 
 if TYPE_CHECKING:
@@ -133,7 +135,7 @@ def at_home(home: NodeId) -> tuple[tuple[NodeId, int], ...]:
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    rows = traces.where("kind = 'note' AND message = 'flow_row'").select(
+    rows = traces.where(is_note(FlowChanged)).select(
         "run",
         F.concat(F.lit("table "), F.substring_index("node", ":", -1)).alias("node"),
         F.substring_index("node", ":", 1).alias("mode"),

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
@@ -81,10 +82,9 @@ def note_latches(network: RecordedSubstrate, orderer: Orderer, trace: Writer) ->
     replay = Replay(params, parse(FILTER))
     for _ in replay.deliveries("p", headers_of(params, recording.published["p"]), recording.arrived["p"]["s"]):
         pass
-    for at, note in replay.notes:
-        if note.kind == "latch":
-            detail = encode({"orderer": orderer.label, **note.fields}).decode()
-            trace.write(Record(time=at, node="s", kind="note", message="held", detail=detail))
+    for at, note in replay.latched:
+        detail = encode({"orderer": orderer.label, **asdict(note)}).decode()
+        trace.write(Record(time=at, node="s", kind="note", message="held", detail=detail))
 
 
 # What is measured.

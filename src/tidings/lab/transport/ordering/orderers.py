@@ -24,7 +24,7 @@ import msgspec
 
 from tidings.lab.transport.as_published import AS_PUBLISHED
 from tidings.lab.transport.substrate import Client, Substrate, SubstrateParams
-from tidings.machine.effects import Deliver, Effect, Note, Send, SetTimer
+from tidings.machine.effects import Deliver, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -33,6 +33,7 @@ from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.publishing import Publishing
 from tidings.protocols.transport.signals import Content, Handed, Heard, Listen, StreamGone
+from tidings.pubsub.notes import Latched
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.requests import Publish
 from tidings.sim.node import Make
@@ -165,14 +166,14 @@ class Replay:
         self.ordering.handle(0.0, Listen(SUBSCRIPTION, filter))
         self.fires_at: float | None = None
         self.key: object = None
-        self.notes: list[tuple[float, Note]] = []
+        self.latched: list[tuple[float, Latched]] = []
 
     def deliveries(
         self, publisher: NodeId, headers: Sequence[Data], arrived: Sequence[tuple[float, int]]
     ) -> Iterator[Delivered]:
-        """Of one publisher, in the order in which the application gets them. `notes` are then those of this pair."""
+        """Of one publisher, in the order in which the application gets them. `latched` is then that of this pair."""
         stream, now = (publisher, 1), 0.0
-        self.notes.clear()
+        self.latched.clear()
         for now, number in arrived:
             yield from self.fire_until(now)
             content = Content(b"", b"", publisher, number, now, (SUBSCRIPTION,))
@@ -193,8 +194,8 @@ class Replay:
             elif type(effect) is Deliver and type(effect.item) is Handed:
                 handed = effect.item
                 yield Delivered(now, handed.sequence, handed.latch, handed.held)
-            elif type(effect) is Note:
-                self.notes.append((now, effect))
+            elif type(effect) is Latched:
+                self.latched.append((now, effect))
 
 
 def compare(

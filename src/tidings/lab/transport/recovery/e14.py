@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured
 from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, RECEIVERS, SWEEP, run, variant
+from tidings.pubsub.notes import RepairRequested
+from tidings.spark.metrics.tables import is_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -31,7 +33,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from tidings.lab.figures import by_variant
     from tidings.spark.metrics.recovery import recovery_traffic
 
-    first = traces.where("kind = 'note' AND message = 'request' AND get_json_object(detail, '$.round') = '0'")
+    first = traces.where(f"{is_note(RepairRequested)} AND get_json_object(detail, '$.round') = '0'")
     firsts = first.groupBy("run").agg((F.countDistinct("key") / F.count("*")).alias("single_requests"))
     table = recovery_traffic(traces).join(firsts, on="run", how="inner")
     table = table.withColumns(

@@ -11,6 +11,8 @@ from tidings.lab.definition import define
 from tidings.lab.experiment import Measured
 from tidings.lab.transport.recovery.lossy_tree import RECEIVERS, SWEEP, run, variant
 from tidings.lab.transport.substrate import WARM_UP
+from tidings.pubsub.notes import CacheSearched, RepairRequested, RepairSent
+from tidings.spark.metrics.tables import is_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -30,10 +32,10 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from tidings.lab.figures import summarise
 
     notes = traces.where("kind = 'note'").withColumn("at", F.col("time") - WARM_UP)
-    repaired = notes.where("message = 'repair'").select("run", "key").distinct().withColumn("is_hit", F.lit(1.0))
-    asked = notes.where("message = 'request'").select("run", "key", "at")
+    repaired = notes.where(is_note(RepairSent)).select("run", "key").distinct().withColumn("is_hit", F.lit(1.0))
+    asked = notes.where(is_note(RepairRequested)).select("run", "key", "at")
     asked = asked.join(repaired, on=["run", "key"], how="left").withColumn("hit", F.coalesce("is_hit", F.lit(0.0)))
-    looked = notes.where("message = 'cache'").selectExpr(
+    looked = notes.where(is_note(CacheSearched)).selectExpr(
         "run", "at", "CASE WHEN get_json_object(detail, '$.hit') = 'true' THEN 1.0 ELSE 0.0 END AS hit"
     )
     sizes = (

@@ -152,7 +152,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from tidings.spark.metrics.delivery import deliveries
     from tidings.spark.metrics.order import fifo_violations
 
-    inverted = fifo_violations(traces).where("stage = 'deliver'").select("run", "fifo_violations")
+    inverted = fifo_violations(traces).select("run", "fifo_violations")
     table = (
         missed(traces, expected(traces))
         .join(inverted, on="run", how="inner")

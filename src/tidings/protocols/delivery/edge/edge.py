@@ -36,7 +36,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Load, Note, Send, SetTimer
+from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Load, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Loaded, Received, Request, Saved, Signal
 from tidings.machine.message import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
@@ -72,6 +72,7 @@ from tidings.protocols.delivery.messages import (
     Unsubscribe,
 )
 from tidings.pubsub.client import Guarantee, Kind, Receipt
+from tidings.pubsub.notes import HistoryUnreadable
 from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import (
     ClientDown,
@@ -207,7 +208,7 @@ class Edge:
             self.is_loading = False
             effects: list[Effect] = []
             if input.error is not None:
-                effects.append(Note("history not read", {"error": input.error}))
+                effects.append(HistoryUnreadable(input.error))
             effects += [*self.publishers.load(now, input.entries), *self.arm_sweep(now)]
             deferred, self.deferred = self.deferred, []
             return effects + [effect for each in deferred for effect in self.handle(now, each)]

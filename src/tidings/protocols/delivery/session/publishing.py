@@ -9,12 +9,13 @@ are kept. A single publication always has room when nothing else is kept, howeve
 """
 
 from collections import Counter, deque
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from tidings.protocols.delivery.messages import Publish
 from tidings.pubsub.client import Ticket
+from tidings.pubsub.notes import Acknowledged, ReceiptAsked, Released
 from tidings.pubsub.publications import pieces
 
 
@@ -96,28 +97,34 @@ class Receipts:
         self.awaited: dict[int, Ticket] = {}
         """By the number of the last publication that a receipt is for."""
         self.parts: dict[Ticket, int] = {}
+        self.firsts: dict[Ticket, int] = {}
+        """The first publication of each request."""
 
-    def wait_for(self, ticket: Ticket, made: Sequence[Sent]) -> None:
+    def wait_for(self, ticket: Ticket, made: Sequence[Sent]) -> ReceiptAsked:
         self.awaited |= {sent.last: ticket for sent in made}
         self.parts[ticket] = len(made)
+        self.firsts[ticket] = made[0].message.first
+        return ReceiptAsked(self.firsts[ticket], made[-1].last)
 
-    def came(self, number: int) -> bool:
-        """A receipt is here; whether it is the last one of its request."""
+    def came(self, number: int) -> Acknowledged | None:
+        """A receipt is here; what is to be noted if it is the last one of its request."""
         ticket = self.awaited.pop(number)
         self.parts[ticket] -= 1
         if self.parts[ticket]:
-            return False
+            return None
         del self.parts[ticket]
-        return True
+        return Acknowledged(self.firsts.pop(ticket))
 
     def behind(self, through: int) -> dict[Ticket, None]:
         """Requests of which some publications, up to this number, have been accepted."""
         return dict.fromkeys(ticket for number, ticket in self.awaited.items() if number <= through)
 
-    def give_up(self, tickets: Container[Ticket]) -> None:
+    def give_up(self, tickets: Collection[Ticket]) -> list[Released]:
         self.awaited = {number: ticket for number, ticket in self.awaited.items() if ticket not in tickets}
         self.parts = {ticket: count for ticket, count in self.parts.items() if ticket not in tickets}
+        return [Released(self.firsts.pop(ticket)) for ticket in tickets]
 
     def check(self, next: int) -> None:
         assert all(number < next for number in self.awaited), "a receipt is awaited for nothing"
         assert Counter(self.awaited.values()) == self.parts, "receipts are counted wrongly"
+        assert self.firsts.keys() == self.parts.keys(), "requests are remembered wrongly"

@@ -11,10 +11,12 @@ from before a break is not its affair, so the application takes that first and n
 still held the subscription is not made again. So there are never more than two windows here, however often links break.
 """
 
+from collections.abc import Iterator
 from operator import lt
 
 from tidings.protocols.delivery.messages import Subscribe
 from tidings.pubsub.client import PUBLISHERS_MAX, OpenSubscription, Receipt
+from tidings.pubsub.notes import Promised, Twin
 from tidings.pubsub.seen import Seen
 
 POSITIONS_BYTES_MAX = 512 * 1024
@@ -154,3 +156,13 @@ def fitting(positions: dict[str, int]) -> tuple[tuple[str, int], ...]:
             break
         chosen.append((publisher, number))
     return tuple(reversed(chosen))
+
+
+def promises(subscription: int, request: OpenSubscription) -> Iterator[Promised | Twin]:
+    """What is noted when a subscription is in place: what its client may rely on."""
+    if request.guarantee != "none":
+        yield Promised(subscription, request.since)
+        for publisher, number in request.after:
+            yield Promised(subscription, publisher=publisher, number=number + 1)
+    if request.group:
+        yield Twin(subscription, request.group)

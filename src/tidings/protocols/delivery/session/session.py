@@ -44,7 +44,7 @@ from tidings.protocols.delivery.messages import Advertise, Delivery, Refusal, Su
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.publishing import Publishing, Receipts
 from tidings.protocols.delivery.session.reading import Readings
-from tidings.protocols.delivery.session.receiving import Receiving
+from tidings.protocols.delivery.session.receiving import Receiving, promises
 from tidings.protocols.delivery.session.standing import NO_SUCH, NOT_ASKED, Standing, Standings
 from tidings.pubsub.client import (
     Accepted,
@@ -184,7 +184,7 @@ class Session:
         # A broker forgets the subscriptions of a client whose link is gone; its advertisements it keeps for a while.
         effects += self.subscriptions.forget_leaving()
         lost = self.receipts.behind(self.publishing.through)
-        self.receipts.give_up(lost)
+        effects += self.receipts.give_up(lost)
         return effects + [Deliver(Failed(ticket, RECEIPT_LOST)) for ticket in lost]
 
     # What the application asks for.
@@ -217,8 +217,7 @@ class Session:
         made = self.publishing.add(request.advertisement, request.heads, request.payloads, request.ticket)
         effects: list[Effect] = []
         if request.ticket is not None and made:
-            effects.append(Deliver(Begun(request.ticket, first)))
-            self.receipts.wait_for(request.ticket, made)
+            effects += [Deliver(Begun(request.ticket, first)), self.receipts.wait_for(request.ticket, made)]
         return effects + self.send(*(sent.message for sent in made))
 
     def takes(self, request: PublishBatch) -> bool:
@@ -272,15 +271,17 @@ class Session:
         if receipt.kind == "read":
             return [Drop(receipt, NOT_ASKED)]
         receiving = self.receiving.get(receipt.number)
-        if receiving is not None and receipt.kind == "subscribe" and receiving.receipt is None:
-            receiving.receipt = receipt
-        return self.subscriptions.confirmed(receipt)
+        if receiving is None or receipt.kind != "subscribe" or receiving.receipt is not None:
+            return self.subscriptions.confirmed(receipt)
+        receiving.receipt = receipt
+        return [*promises(receiving.number, receiving.request), *self.subscriptions.confirmed(receipt)]
 
     def reached(self, receipt: Receipt) -> list[Effect]:
         ticket = self.receipts.awaited.get(receipt.number)
         if ticket is None:
             return [Drop(receipt, NOT_ASKED)]
-        return [Deliver(Confirmed(ticket, receipt))] if self.receipts.came(receipt.number) else []
+        note = self.receipts.came(receipt.number)
+        return [] if note is None else [note, Deliver(Confirmed(ticket, receipt))]
 
     def refused(self, now: float, refusal: Refusal) -> list[Effect]:
         if refusal.kind == "publish":
@@ -298,8 +299,7 @@ class Session:
         ticket = self.receipts.awaited.get(refusal.number)
         if ticket is None:
             return [Drop(refusal, NOT_ASKED)]
-        self.receipts.give_up({ticket: None})
-        return [Deliver(Failed(ticket, refusal.reason, refusal.may_retry))]
+        return [*self.receipts.give_up((ticket,)), Deliver(Failed(ticket, refusal.reason, refusal.may_retry))]
 
     # Events.
 

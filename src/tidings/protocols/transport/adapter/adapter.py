@@ -307,7 +307,7 @@ class Adapter:
                     out.append(Deliver(self.for_whom(item)) if type(item) is Quality else effect)
             elif type(effect) is Emit:
                 (events if effect.kind is Kind.DATA else messages).append(effect)
-            elif type(effect) is Note:
+            elif isinstance(effect, Note):
                 out.append(effect)
             else:
                 order = self.orders.get(type(effect))

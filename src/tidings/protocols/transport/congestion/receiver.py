@@ -31,7 +31,7 @@ from typing import Any, cast
 
 import msgspec
 
-from tidings.machine.effects import CancelTimer, Drop, Effect, Note, SetTimer
+from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, Signal
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.congestion.interests import Interests, interests_of
@@ -51,6 +51,7 @@ from tidings.protocols.transport.signals import (
     Stream,
     StreamGone,
 )
+from tidings.pubsub.notes import FeedbackSent, LossEvent, RateAssessed
 
 IDLE_PERIOD_MAX = 1.0
 """Seconds between two ticks of a publisher that sends nothing; less than any time-out of flows."""
@@ -250,8 +251,7 @@ class Receiver:
         if not session.lose(now, sequence):
             return []
         p, allowed = session.intervals.loss_event_rate, session.allowed
-        fields = {"publisher": publisher_of(session.stream), "interval": interval, "p": p, "allowed": told(allowed)}
-        return [Note("loss_event", fields)]
+        return [LossEvent(publisher_of(session.stream), interval, p, told(allowed))]
 
     def measured(self, now: float, signal: RoundTrip) -> list[Effect]:
         session = self.sessions.get(signal.stream)
@@ -288,9 +288,8 @@ class Receiver:
         allowed, total = session.assess(now)
         rows = session.reported()
         if session.intervals.closed or rows:
-            quotas = [told(row.quota) for row in session.rows.values()]
-            fields = {"publisher": publisher_of(session.stream), "allowed": told(allowed), "rate": total}
-            effects.append(Note("tick", {**fields, "quotas": quotas}))
+            quotas = tuple([told(row.quota) for row in session.rows.values()])
+            effects.append(RateAssessed(publisher_of(session.stream), told(allowed), total, quotas))
         if not rows:
             return effects
         if self.params.congestion.suppression:
@@ -312,8 +311,7 @@ class Receiver:
             reports = tuple(session.report_of(row) for row in rows[first : first + FLOWS_MAX])
             message = Feedback(self.node_id, publisher, now, session.round_trip, reports, size_bytes, is_release)
             effects.append(Outgoing(Kind.FEEDBACK, head, encode_control(message)))
-        fields = {"publisher": publisher_of(session.stream), "flows": len(rows), "release": is_release}
-        return [*effects, Note("feedback", fields)]
+        return [*effects, FeedbackSent(publisher_of(session.stream), len(rows), is_release)]
 
     # Reports that others may make superfluous (F-4).
 

@@ -37,7 +37,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.machine.effects import Deliver, Drop, Effect, Note, SetTimer
+from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, Signal
 from tidings.matching.bloom import FILL_MAX
 from tidings.protocols.transport.congestion.control import EARLY, Controller, TokenBuckets
@@ -63,6 +63,7 @@ from tidings.protocols.transport.signals import (
     StopListening,
     Told,
 )
+from tidings.pubsub.notes import FlowChanged, Transmitted, Withheld
 
 WITHHELD = "withheld: more is published of this flow than its receivers can take"
 CONTROL_WITHHELD = "too many requests and repairs wait already"
@@ -205,7 +206,7 @@ class Sender:
         marks = self.marks_of(rows)
         if not marks:
             return [Admitted(signal)]
-        return [Admitted(signal, marks), Note("transmit", {"flow": marks[0].flow})]
+        return [Admitted(signal, marks), Transmitted(marks[0].flow)]
 
     def marks_of(self, rows: tuple[Row, ...] | list[Row]) -> tuple[FlowMark, ...]:
         """For the header: the flow with the lowest quota first. Nobody limits the flow of slow start."""
@@ -225,7 +226,7 @@ class Sender:
         if item.kind is not Kind.DATA:
             return [Drop(item, CONTROL_WITHHELD)]
         self.withheld += 1
-        note = Note("withhold", {"withheld": self.withheld})
+        note = Withheld(self.withheld)
         return [Drop(item, WITHHELD), note, Deliver(Quality("withheld", None, value=float(self.withheld)))]
 
     def drain(self, now: float) -> list[Effect]:
@@ -344,9 +345,8 @@ class Sender:
         if change.what == "update" and abs(rate - row.told) <= RATE_CHANGE * row.told:
             return []
         row.told = rate
-        fields = {"change": change.what, "flow": row.flow, "limiting": row.limiting, "quota": row.quota}
         return [
-            Note("flow_row", {**fields, "size": len(self.table.rows)}),
+            FlowChanged(change.what, row.flow, row.limiting, row.quota, len(self.table.rows)),
             RateChanged(row.flow, None if is_gone else rate),
             Deliver(Quality("rate", None, row.flow, rate)),
         ]

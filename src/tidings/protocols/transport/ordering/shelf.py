@@ -11,12 +11,13 @@ comes, is given up, or patience is over too. Then order is strict, and waits for
 
 import math
 
-from tidings.machine.effects import Deliver, Effect, Note, SetTimer
+from tidings.machine.effects import Deliver, Effect, SetTimer
 from tidings.protocols.transport.keys import event_key
 from tidings.protocols.transport.ordering.numbers import Numbers
 from tidings.protocols.transport.ordering.pending import Awaited, Held, Missing, Pending
 from tidings.protocols.transport.ordering.rules import Rules
 from tidings.protocols.transport.signals import Handed, Lost, Quality, Stream
+from tidings.pubsub.notes import LossDetected
 
 
 class Shelf:
@@ -122,10 +123,9 @@ class Shelf:
             oldest = next(iter(self.lost))
             del self.lost[oldest]
             self.end_asking(oldest)
-        fields = {"key": event_key(self.stream, number), "publisher": self.publisher, "number": number}
         return [
             Lost(self.stream, number, missing.bits, missing.departed, wanted),
-            Note("loss_detected", fields),
+            LossDetected(event_key(self.stream, number), self.publisher, number),
             Deliver(Quality("lost", self.stream, number)),
         ]
 

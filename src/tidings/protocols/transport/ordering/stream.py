@@ -21,7 +21,7 @@ all others go out at once. They touch neither the delays nor the highest number 
 
 import math
 
-from tidings.machine.effects import Deliver, Drop, Effect, Note
+from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.keys import event_key
 from tidings.protocols.transport.ordering.delays import DelayDifferences, probability
@@ -30,6 +30,7 @@ from tidings.protocols.transport.ordering.records import Records
 from tidings.protocols.transport.ordering.rules import Rules
 from tidings.protocols.transport.ordering.shelf import Shelf
 from tidings.protocols.transport.signals import Content, DigestHeard, Gap, Handed, Heard, Quality, Recovered, Way
+from tidings.pubsub.notes import Latched
 
 TOO_LATE = "came after a later event of its publisher"
 REPEATED = "received already"
@@ -209,18 +210,17 @@ class Receiving:
         given_up = sum([base < number < sequence for number in shelf.lost]) if shelf.lost else 0
         return Gap(self.stream, sequence, missing, missing - told, relevant + given_up)
 
-    def latch_note(self, sequence: int, content: Content, latch: float, delta: float) -> Note:
+    def latch_note(self, sequence: int, content: Content, latch: float, delta: float) -> Latched:
         beta = self.delays.scale
-        fields = {
-            "key": event_key(self.stream, sequence, content),
-            "publisher": self.shelf.publisher,
-            "number": sequence,
-            "latch": latch,
-            "delta": delta,
-            "beta": beta,
-            "violation": 1.0 - probability(delta, beta) if beta else 0.0,
-        }
-        return Note("latch", fields)
+        return Latched(
+            key=event_key(self.stream, sequence, content),
+            publisher=self.shelf.publisher,
+            number=sequence,
+            latch=latch,
+            delta=delta,
+            beta=beta,
+            violation=1.0 - probability(delta, beta) if beta else 0.0,
+        )
 
     # Digests and repairs.
 

@@ -34,7 +34,7 @@ from typing import Literal
 
 import msgspec
 
-from tidings.machine.effects import CancelTimer, Drop, Effect, Note, SetTimer
+from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import Repair, Request
 from tidings.protocols.transport.marking import TO, Kind, head_of, mark
@@ -45,6 +45,7 @@ from tidings.protocols.transport.recovery.limits import Bucket, Buckets
 from tidings.protocols.transport.recovery.streams import StreamState
 from tidings.protocols.transport.recovery.tuning import FARTHER
 from tidings.protocols.transport.signals import Outgoing, Stream
+from tidings.pubsub.notes import RepairSent, Suppressed
 
 HOLD_DOWN = 3.0
 """Distances for which an event that was repaired is not sent again."""
@@ -143,7 +144,7 @@ class Answering:
         if way == "unicast" and not pending.has_turn and not self.is_chosen(state):
             del self.pending[key]
             self.suppressed += 1
-            return [Note("suppress", {"key": fact_key(*key)})]
+            return [Suppressed(fact_key(*key))]
         if not pending.has_turn:
             wait = self.turn(now)
             if wait is None:
@@ -158,7 +159,7 @@ class Answering:
         state.repairs.sent_first()
         state.ring.sent_repair(now)
         self.sent += 1
-        return [self.repair(now, pending, way), Note("repair", {"key": fact_key(*key), "way": way})]
+        return [self.repair(now, pending, way), RepairSent(fact_key(*key), way)]
 
     def turn(self, now: float) -> float | None:
         """The seconds to wait so that all repairs together keep to their rate."""
@@ -198,7 +199,7 @@ class Answering:
         if pending is not None:
             self.hold(now, state, key, pending, is_ours=False)
             self.suppressed += 1
-            return [CancelTimer(("repair", *key)), Note("suppress", {"key": fact_key(*key)})]
+            return [CancelTimer(("repair", *key)), Suppressed(fact_key(*key))]
         hold = self.held.get(key)
         if hold is None or hold.until <= now:
             self.keep_hold(key, Hold(now + HOLD_DOWN * distance), state)

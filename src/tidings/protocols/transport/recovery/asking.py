@@ -26,7 +26,7 @@ from random import Random
 
 import msgspec
 
-from tidings.machine.effects import CancelTimer, Effect, Note, SetTimer
+from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import WRAP, Request
 from tidings.protocols.transport.keys import event_key
@@ -38,6 +38,7 @@ from tidings.protocols.transport.recovery.requests import request_head
 from tidings.protocols.transport.recovery.streams import StreamState
 from tidings.protocols.transport.recovery.tuning import FARTHER
 from tidings.protocols.transport.signals import Outgoing, Stream
+from tidings.pubsub.notes import RepairRequested, Suppressed
 
 WAIT_MAX = 4.0
 """Seconds up to which waits double: what is lost again and again is not kept for long by those who have it."""
@@ -116,7 +117,7 @@ class Asking:
         loss.quiet_until = now + wait / 2
         return [
             SetTimer(("request", state.stream, sequence), now + wait),
-            Note("suppress", {"key": fact_key(state.stream, sequence)}),
+            Suppressed(fact_key(state.stream, sequence)),
         ]
 
     def heard(self, now: float, state: StreamState, sequence: int, request: Request, distance: float) -> list[Effect]:
@@ -186,7 +187,7 @@ class Asking:
         head = request_head(publisher, 0 if is_alone else loss.bits, self.params.recovery.domain)
         return [
             Outgoing(Kind.REQUEST, head, encode_control(message), loss.bits),
-            Note("request", {"key": fact_key(state.stream, sequence), "round": loss.round}),
+            RepairRequested(fact_key(state.stream, sequence), loss.round),
         ]
 
     def end(self, state: StreamState, sequence: int, distance: float) -> list[Effect]:

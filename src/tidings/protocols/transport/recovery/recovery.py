@@ -37,7 +37,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from tidings.machine.effects import Drop, Effect, Note, SetTimer
+from tidings.machine.effects import Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, Signal
 from tidings.protocols.transport.formats import Data, Repair, Request
 from tidings.protocols.transport.params import TransportParams
@@ -71,6 +71,7 @@ from tidings.protocols.transport.signals import (
     Unask,
     Way,
 )
+from tidings.pubsub.notes import CacheSearched
 
 NOT_FOR_US = "a repair that no filter here matches"
 NOT_FOLLOWED = "a repair of an event from before we followed its publisher"
@@ -233,11 +234,11 @@ class Recovery:
         state.ring.learn(request.request_wait, claimed, distance, request.round)
         kept = state.ring.look_up(sequence)
         state.requests_heard += 1
-        fields = {"key": fact_key(state.stream, sequence), "hit": kept is not None, "size": len(state.ring.order)}
+        note = CacheSearched(fact_key(state.stream, sequence), kept is not None, len(state.ring.order))
         if kept is None:
-            return [Note("cache", fields)]
+            return [note]
         state.hits += 1
-        return [Note("cache", fields), *self.answering.asked(now, state, sequence, kept, request, distance)]
+        return [note, *self.answering.asked(now, state, sequence, kept, request, distance)]
 
     def repaired(self, now: float, told: Told, repair: Repair) -> list[Effect]:
         self.repairs_heard += 1

@@ -2,14 +2,15 @@
 
 from typing import Any
 
+from tidings.pubsub.notes import BlockStored, JobStarted
 from tidings.spark.metrics.references.values import grouped, largest, mean, notes, percentile, seconds, time_us
 from tidings.trace.record import Record
 
 
 def collection_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -> list[dict[str, Any]]:
     keyed = [row for row in records if row.key is not None]
-    blocks = notes(keyed, "block_stored")
-    started = grouped((row.key, time_us(row)) for row in notes(keyed, "job_started"))
+    blocks = notes(keyed, BlockStored)
+    started = grouped((row.key, time_us(row)) for row in notes(keyed, JobStarted))
     stored = grouped((row.key, time_us(row)) for row in blocks)
     if not started and not stored:
         return []

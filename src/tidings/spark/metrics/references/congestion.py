@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from tidings.pubsub.notes import FeedbackSent, FlowChanged, LossEvent, Transmitted, Withheld
 from tidings.spark.metrics.references.values import events, jain, largest, mean, notes, ratio, text, time_us, whole
 from tidings.trace.record import Record
 
@@ -10,9 +11,9 @@ from tidings.trace.record import Record
 def congestion_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -> list[dict[str, Any]]:
     delivered, losses, feedback = (
         [row for row in rows if text(row, "publisher") is not None]
-        for rows in (events(records, "deliver"), notes(records, "loss_event"), notes(records, "feedback"))
+        for rows in (events(records, "deliver"), notes(records, LossEvent), notes(records, FeedbackSent))
     )
-    transmitted, withheld, flow_rows = (notes(records, name) for name in ("transmit", "withhold", "flow_row"))
+    transmitted, withheld, flow_rows = (notes(records, kind) for kind in (Transmitted, Withheld, FlowChanged))
     at_receiver, at_publisher = delivered + losses + feedback, transmitted + withheld + flow_rows
     if not at_receiver and not at_publisher:
         return []

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from tidings.pubsub.notes import CoverageCounted, NeighboursCounted, PathMeasured, RoundTripMeasured
 from tidings.spark.metrics.references.delivery import latencies
 from tidings.spark.metrics.references.values import (
     MILLION,
@@ -25,7 +26,7 @@ Expected = frozenset[tuple[str, str]]
 
 
 def stretch_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
-    known = [(row, rtt) for row in notes(records, "rtt") if (rtt := real(row, "rtt")) is not None]
+    known = [(row, rtt) for row in notes(records, RoundTripMeasured) if (rtt := real(row, "rtt")) is not None]
     trips = grouped(((text(row, "publisher"), row.node), millionths(rtt)) for row, rtt in known)
     rtts = {pair: rounded(sum(times) / len(times)) for pair, times in trips.items()}
     names = grouped((row.key, row.node) for row in events(records, "publish") if row.key is not None)
@@ -44,7 +45,7 @@ def stretch_rows(records: list[Record], expected: Expected) -> list[dict[str, An
 
 
 def friendship_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
-    paths, coverages, neighbours = (notes(records, name) for name in ("path", "coverage", "neighbours"))
+    paths, coverages, neighbours = (notes(records, kind) for kind in (PathMeasured, CoverageCounted, NeighboursCounted))
     if not (paths or coverages or neighbours):
         return []
     stretches = shares_of([(real(row, "path"), real(row, "direct")) for row in paths])

@@ -3,15 +3,18 @@
 from math import ceil, floor
 from typing import Any
 
+from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
 from tidings.spark.metrics.references.values import (
     MILLION,
     events,
     grouped,
     largest,
     mean,
+    millionths,
     notes,
     percentile,
     ratio,
+    real,
     seconds,
     text,
     time_us,
@@ -22,17 +25,20 @@ from tidings.trace.record import Record
 Expected = frozenset[tuple[str, str]]
 
 
-def first_times(rows: list[Record]) -> dict[tuple[str, str], int]:
-    times = grouped(((row.key, row.node), time_us(row)) for row in rows if row.key is not None)
-    return {event: min(of) for event, of in times.items()}
+def first_times(rows: list[Record]) -> dict[tuple[str, int], int]:
+    times = grouped(((row.node, first), time_us(row)) for row in rows if (first := whole(row, "first")) is not None)
+    return {request: min(of) for request, of in times.items()}
 
 
 def acknowledgement_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
-    published = first_times(events(records, "publish"))
-    acknowledged, released = (first_times(notes(records, name)) for name in ("acknowledged", "released"))
-    if not published:
+    rows = notes(records, ReceiptAsked)
+    lasts = grouped(((row.node, whole(row, "first")), last) for row in rows if (last := whole(row, "last")) is not None)
+    sizes = {request: min(lasts[request]) - request[1] + 1 for request in first_times(rows) if request in lasts}
+    asked = {request: at for request, at in first_times(rows).items() if sizes.get(request, 0) > 0}
+    acknowledged, released = (first_times(notes(records, kind)) for kind in (Acknowledged, Released))
+    if not asked:
         return []
-    waits = [acknowledged[event] - at for event, at in published.items() if event in acknowledged]
+    waits = [acknowledged[request] - at for request, at in asked.items() if request in acknowledged]
     return [
         {
             "acknowledged": len(waits),
@@ -40,29 +46,29 @@ def acknowledgement_rows(records: list[Record], expected: Expected) -> list[dict
             "acknowledgement_p50": seconds(percentile(waits, 0.5)),
             "acknowledgement_p99": seconds(percentile(waits, 0.99)),
             "acknowledgement_max": seconds(largest(waits)),
-            "publications_in_memory": in_memory(records, published, acknowledged | released),
+            "publications_in_memory": in_memory(records, asked, sizes, [acknowledged, released]),
         }
     ]
 
 
-def in_memory(records: list[Record], published: dict[Any, int], forgotten: dict[Any, int]) -> float | None:
-    told = events(records, "publish") + notes(records, "acknowledged") + notes(records, "released")
-    last = max(time_us(row) for row in told if (row.key, row.node) in published)
-    samples = [second * MILLION for second in range(ceil(min(published.values()) / MILLION), floor(last / MILLION) + 1)]
-    held = sum(
-        at <= sample and (event not in forgotten or sample < forgotten[event])
-        for event, at in published.items()
-        for sample in samples
-    )
-    return ratio(held, len(samples) * len({node for _, node in published}))
+def in_memory(
+    records: list[Record], asked: dict[Any, int], sizes: dict[Any, int], ends: list[dict[Any, int]]
+) -> float | None:
+    told = [row for kind in (ReceiptAsked, Acknowledged, Released) for row in notes(records, kind)]
+    last = max(time_us(row) for row in told if (row.node, whole(row, "first")) in asked)
+    samples = [second * MILLION for second in range(ceil(min(asked.values()) / MILLION), floor(last / MILLION) + 1)]
+    held = 0
+    for request, at in asked.items():
+        until = min((end[request] for end in ends if request in end), default=last + 1)
+        held += sizes[request] * sum(at <= sample < until for sample in samples)
+    return ratio(held, len(samples) * len({node for node, _ in asked}))
 
 
 def premature_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
-    promises = grouped((stream(row), whole(row, "number") or 0) for row in notes(records, "promised") if is_known(row))
-    promised = {of: min(numbers) for of, numbers in promises.items()}
-    delivered = [row for row in events(records, "deliver") if is_known(row) and stream(row) in promised]
-    early = [row for row in delivered if (whole(row, "number") or 0) < promised[stream(row)]]
-    clients, affected = {node for node, _, _ in promised}, {row.node for row in early}
+    promises = grouped((subscription(row), row) for row in notes(records, Promised) if subscription(row) is not None)
+    delivered = [row for row in events(records, "deliver") if subscription(row) in promises]
+    early = [row for row in delivered if is_premature(row, promises[subscription(row)])]
+    clients, affected = {node for node, _ in promises}, {row.node for row in early}
     if not clients:
         return []
     return [
@@ -76,17 +82,27 @@ def premature_rows(records: list[Record], expected: Expected) -> list[dict[str, 
     ]
 
 
-def is_known(row: Record) -> bool:
-    return text(row, "publisher") is not None and whole(row, "number") is not None
+def subscription(row: Record) -> tuple[str, int] | None:
+    number = whole(row, "subscription")
+    return None if number is None else (row.node, number)
 
 
-def stream(row: Record) -> tuple[str, str, str | None]:
-    return row.node, text(row, "subscription") or "", text(row, "publisher")
+def is_premature(row: Record, promises: list[Record]) -> bool:
+    if time_us(row) < min(map(time_us, promises)):
+        return True
+    publisher, number, accepted = text(row, "publisher"), whole(row, "number"), real(row, "accepted_at")
+    named = [each for each in promises if publisher is not None and text(each, "publisher") == publisher]
+    firsts = [first for each in named if (first := whole(each, "number")) is not None]
+    if firsts:
+        return number is not None and number < min(firsts)
+    times = [millionths(since) for each in promises if (since := real(each, "since")) is not None]
+    return accepted is not None and bool(times) and millionths(accepted) < min(times)
 
 
 def twin_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
-    groups = grouped((group, row.node) for row in notes(records, "twin") if (group := text(row, "group")) is not None)
-    received = grouped((row.node, row.key) for row in events(records, "deliver") if row.key is not None)
+    twins = [row for row in notes(records, Twin) if subscription(row) is not None]
+    groups = grouped((group, subscription(row)) for row in twins if (group := text(row, "group")) is not None)
+    received = grouped((subscription(row), row.key) for row in events(records, "deliver") if row.key is not None)
     if not groups:
         return []
     differences = []

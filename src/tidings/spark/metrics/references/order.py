@@ -1,5 +1,6 @@
 """Whether each subscriber gets the events of a publisher in the order in which they were published."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tidings.spark.metrics.references.values import (
@@ -8,7 +9,6 @@ from tidings.spark.metrics.references.values import (
     grouped,
     mean,
     millionths,
-    notes,
     percentile,
     ratio,
     real,
@@ -22,25 +22,21 @@ from tidings.trace.record import Record
 
 
 def order_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -> list[dict[str, Any]]:
-    stages = {"deliver": events(records, "deliver"), "receive": notes(records, "receive")}
-    return [row for stage, arrivals in stages.items() for row in stage_rows(stage, arrivals)]
-
-
-def stage_rows(stage: str, arrivals: list[Record]) -> list[dict[str, Any]]:
-    known = [each for each in arrivals if text(each, "publisher") is not None and whole(each, "number") is not None]
-    pairs = grouped(((text(each, "publisher"), each.node, text(each, "subscription") or ""), each) for each in known)
+    rows = events(records, "deliver")
+    known = [each for each in rows if text(each, "publisher") is not None and whole(each, "number") is not None]
+    pairs = grouped(((text(each, "publisher"), each.node, whole(each, "subscription")), each) for each in known)
     if not pairs:
         return []
-    violations = [violations_of(pair) for pair in pairs.values()]
+    violations = [violations_of(pair, time_us) for pair in pairs.values()]
     latches, holds = means_of(pairs, "latch"), means_of(pairs, "hold")
     return [
         {
-            "stage": stage,
             "pairs": len(pairs),
             "arrived": len(known),
             "fifo_violations": sum(violations),
             "fifo_violation_share": ratio(sum(violations), len(known)),
             "violating_pairs": sum(count > 0 for count in violations),
+            "arrival_violations": sum(violations_of(pair, arrived_us) for pair in pairs.values()),
             "late": sum(flag(each, "late") is True for each in known),
             "extra_delay_mean": seconds(mean(latches)),
             "extra_delay_p50": seconds(percentile(latches, 0.5)),
@@ -54,8 +50,12 @@ def stage_rows(stage: str, arrivals: list[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def violations_of(pair: list[Record]) -> int:
-    numbers = [number for _, number in sorted((time_us(each), whole(each, "number") or 0) for each in pair)]
+def arrived_us(record: Record) -> int:
+    return millionths(record.time - (real(record, "hold") or 0.0))
+
+
+def violations_of(pair: list[Record], moment: Callable[[Record], int]) -> int:
+    numbers = [number for _, number in sorted((moment(each), whole(each, "number") or 0) for each in pair)]
     return sum(any(earlier > number for earlier in numbers[:place]) for place, number in enumerate(numbers))
 
 

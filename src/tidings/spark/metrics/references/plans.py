@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidings.pubsub.notes import PlanExecuted, PlanMade, Shifted
 from tidings.spark.metrics.references.values import (
     events,
     largest,
@@ -20,7 +21,7 @@ Expected = frozenset[tuple[str, str]]
 
 
 def plan_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
-    planned, executed, shifted = (notes(records, name) for name in ("planned", "executed", "shifted"))
+    planned, executed, shifted = (notes(records, kind) for kind in (PlanMade, PlanExecuted, Shifted))
     if not (planned or executed or shifted):
         return []
     parts = [(real(each, "model_seconds"), real(each, "solve_seconds")) for each in planned]
@@ -48,7 +49,7 @@ def wholes(rows: list[Record], name: str) -> list[int]:
 
 def transformation_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
     executed = [
-        (time_us(each), span) for each in notes(records, "executed") if (span := real(each, "seconds")) is not None
+        (time_us(each), span) for each in notes(records, PlanExecuted) if (span := real(each, "seconds")) is not None
     ]
     delivered = events(records, "deliver")
     if not executed or not delivered:

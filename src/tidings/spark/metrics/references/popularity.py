@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidings.pubsub.notes import Forwarded, GossipTaken, Queued
 from tidings.spark.metrics.references.values import (
     events,
     grouped,
@@ -23,7 +24,7 @@ Expected = frozenset[tuple[str, str]]
 
 
 def gain_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
-    forwarded = notes(records, "forwarded")
+    forwarded = notes(records, Forwarded)
     if not forwarded:
         return []
     gains = grouped((each.node, millionths(gain)) for each in forwarded if (gain := real(each, "gain")) is not None)
@@ -42,8 +43,8 @@ def gain_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]
 
 
 def popularity_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
-    delivered, forwarded = events(records, "deliver"), notes(records, "forwarded")
-    gossiped, queued = notes(records, "gossip_in"), notes(records, "queued")
+    delivered, forwarded = events(records, "deliver"), notes(records, Forwarded)
+    gossiped, queued = notes(records, GossipTaken), notes(records, Queued)
     if not (delivered or forwarded or gossiped or queued):
         return []
     popular = [each for each in delivered if text(each, "via") in (None, "tree")]

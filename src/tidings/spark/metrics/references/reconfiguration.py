@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidings.pubsub.notes import LinkChanged, Misrouted, Reattached
 from tidings.spark.metrics.references.values import (
     grouped,
     largest,
@@ -26,18 +27,15 @@ def reconfiguration_rows(records: list[Record], expected: Expected) -> list[dict
     caused = [
         row
         for row in records
-        if row.kind in ("send", "receive") or row in notes(records, "link_end") + notes(records, "misrouted")
+        if row.kind in ("send", "receive") or row in notes(records, LinkChanged) + notes(records, Misrouted)
     ]
     named = grouped((name, row) for row in caused if (name := text(row, "reconfiguration")) is not None)
     if not named:
         return []
     sent = [row for of in named.values() for row in of if row.kind == "send"]
-    misrouted = sum(row.message == "misrouted" and row.kind == "note" for of in named.values() for row in of)
+    misrouted = sum(len(notes(of, Misrouted)) for of in named.values())
     tenths = sum(map(weight_tenths, sent)) + 10 * misrouted
-    involved = [
-        len({row.node for row in of if (row.kind, row.message) == ("note", "link_end") or is_change(row)})
-        for of in named.values()
-    ]
+    involved = [len({row.node for row in [*notes(of, LinkChanged), *filter(is_change, of)]}) for of in named.values()]
     return [
         {
             "reconfigurations": len(named),
@@ -67,7 +65,7 @@ def is_change(row: Record) -> bool:
 
 
 def repair_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
-    rows = notes(records, "reattached")
+    rows = notes(records, Reattached)
     if not rows:
         return []
     taken = [millionths(span) for row in rows if (span := real(row, "seconds")) is not None]

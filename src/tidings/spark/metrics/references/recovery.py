@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidings.pubsub.notes import CacheSearched, LossDetected, RepairRequested, RepairSent, Suppressed
 from tidings.spark.metrics.references.values import (
     events,
     flag,
@@ -20,11 +21,11 @@ from tidings.trace.record import Record
 def recovery_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -> list[dict[str, Any]]:
     keyed = [record for record in records if record.key is not None]
     losses, requests, repairs, suppressed = (
-        notes(keyed, name) for name in ("loss_detected", "request", "repair", "suppress")
+        notes(keyed, kind) for kind in (LossDetected, RepairRequested, RepairSent, Suppressed)
     )
     told = [record for record in events(keyed, "deliver") if "repaired" in (record.detail or "")]
     recoveries = [record for record in told if flag(record, "repaired")]
-    caches = notes(records, "cache")
+    caches = notes(records, CacheSearched)
     if not (losses or requests or repairs or suppressed or told or caches):
         return []
     requested, repaired = {each.key for each in requests}, {each.key for each in repairs}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil, floor
 from typing import Any, TypeVar
 
+from tidings.machine.effects import Note, note_name
 from tidings.trace.record import Record
 
 DIGITS = 4
@@ -74,7 +75,8 @@ def events(records: Iterable[Record], kind: str) -> list[Record]:
     return [record for record in records if record.kind == kind and record.message == "Event"]
 
 
-def notes(records: Iterable[Record], name: str) -> list[Record]:
+def notes(records: Iterable[Record], kind: type[Note]) -> list[Record]:
+    name = note_name(kind)
     return [record for record in records if record.kind == "note" and record.message == name]
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidings.pubsub.notes import CycleEnded, ViewCompared
 from tidings.spark.metrics.references.values import (
     largest,
     mean,
@@ -16,7 +17,7 @@ from tidings.trace.record import Record
 
 
 def view_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -> list[dict[str, Any]]:
-    cycles, views = notes(records, "cycle"), notes(records, "view")
+    cycles, views = notes(records, CycleEnded), notes(records, ViewCompared)
     if not cycles and not views:
         return []
     messages = [count for each in cycles if (count := whole(each, "messages")) is not None]
