@@ -2,6 +2,9 @@
 small scale. `tidings lab run dependable/E23` runs them at larger ones. TIDINGS_EXAMPLES lengthens this."""
 
 from functools import cache
+from math import ceil, floor
+from statistics import fmean
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +15,7 @@ from tidings.lab.dependable.measures import (
     delivery_latency_99,
     false_positives,
     group_differences,
+    later,
     messages_per_broker,
     missed_publications,
     throughput,
@@ -32,6 +36,9 @@ from tidings.sim.network.latency import Constant
 from tidings.sim.scenario import Scenario, run_scenario
 from tidings.sim.simulator import Simulator
 from tidings.sim.topologies.named import make_topology
+from tidings.spark.metrics.registry import METRICS
+from tidings.trace.record import Record
+from tidings.trace.writers import RingBuffer
 
 
 def assert_passes(scenario: Scenario, seed: int) -> None:
@@ -186,6 +193,61 @@ def test_references_miss_nothing_and_twins_agree() -> None:
         assert missed_publications(ours)[0] == group_differences(ours)[0] == 0
         shares.append((missed_publications(plain)[0], group_differences(plain)[0]))
     assert all(0 <= small < large for small, large in zip(*shares, strict=True))
+
+
+# What a trace says of it.
+
+
+def traced(system: str, kind: str) -> tuple[World, Outcome, list[Record]]:
+    fields = {"brokers": 10, "system": system, "kind": kind, "seconds": 13.0, "joining": 2.0, "joins": 40}
+    trace = RingBuffer(1_000_000)
+    world = World(msgspec.convert(fields, Setting), trace)
+    return world, world.run(), trace.records()
+
+
+def metric(name: str, records: list[Record]) -> dict[str, Any]:
+    [row] = METRICS[name].reference(records)
+    return row
+
+
+@pytest.mark.parametrize("system", ["guarantees", "plain"])
+def test_the_metrics_of_receipts_are_what_the_applications_saw(system: str) -> None:
+    world, outcome, records = traced(system, "installed")
+    spans = world.unacknowledged()
+    begun, until = ([span[end] for mine in spans for span in mine] for end in (0, 1))
+    samples = range(ceil(min(begun)), floor(max(until)) + 1)
+    held = [begin <= at < end for at in samples for mine in spans for begin, end in mine]
+    memory = metric("publications_in_memory", records)["publications_in_memory"]
+    assert memory == pytest.approx(sum(held) / len(samples) / len(spans))
+    waits = metric("acknowledgement_time", records)
+    if system == "guarantees":
+        assert waits["acknowledged"] == len(outcome.ack_times) > 50
+        assert waits["acknowledgement_mean"] == pytest.approx(fmean(outcome.ack_times), abs=1e-6)
+    else:
+        assert waits["acknowledged"] == 0, "a plain client only waits"
+
+
+@pytest.mark.parametrize("system", ["guarantees", "plain"])
+def test_the_metric_of_what_comes_too_early_is_what_the_applications_saw(system: str) -> None:
+    _, outcome, records = traced(system, "installed")
+    row, (share, each) = metric("premature_deliveries", records), false_positives(outcome)
+    affected = share * len(later(outcome))
+    assert row["promised_clients"] == len(outcome.subscribers)
+    assert row["premature_clients_share"] * row["promised_clients"] == pytest.approx(affected)
+    assert row["premature"] == pytest.approx(affected * each)
+    assert (row["premature"] > 0) == (system == "plain")
+
+
+@pytest.mark.parametrize("system", ["guarantees", "plain"])
+def test_the_metric_of_twins_is_what_the_applications_saw(system: str) -> None:
+    _, outcome, records = traced(system, "reference")
+    row, (share, each) = metric("group_difference", records), group_differences(outcome)
+    differing = share * len(later(outcome)) / 2
+    assert row["twin_groups"] == len(outcome.subscribers) / 2
+    assert row["differing_group_share"] * row["twin_groups"] == pytest.approx(differing)
+    assert row["group_difference_mean"] * row["twin_groups"] == pytest.approx(differing * each)
+    assert (differing > 0) == (system == "plain")
+    assert metric("premature_deliveries", records)["premature"] == 0
 
 
 def test_guarantees_cost_few_messages_and_no_time() -> None:

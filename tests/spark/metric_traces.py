@@ -53,6 +53,7 @@ FIELDS: dict[str, Draw] = {
 } | {
     **dict.fromkeys(("number", "first", "last"), number),
     "subscription": one_of(1, 2, "x", None),
+    "guarantee": one_of("installed", "reference", None),
     "via": one_of("tree", "direct", "batch", "gossip", None),
 }
 """How the fields of rows are drawn: by their type, or so that some agree."""

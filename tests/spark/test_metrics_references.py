@@ -166,16 +166,20 @@ def test_publications_in_memory_are_sampled_at_full_seconds() -> None:
 
 
 def test_what_comes_before_the_promise_is_premature() -> None:
-    records = [note(2, "a", Promised(1)), *(arrival(time, "a", 1, "p", 1) for time in (1, 2, 3))]
+    records = [note(2, "a", Promised(1, "installed")), *(arrival(time, "a", 1, "p", 1) for time in (1, 2, 3))]
     row = only("premature_deliveries", [*records, arrival(1, "a", 2, "p", 1), arrival(1, "b", 1, "p", 1)])
     assert (row["premature"], row["premature_share"], row["premature_clients_share"]) == (1, 1 / 3, 1.0)
 
 
 def test_what_is_older_than_was_asked_for_is_premature() -> None:
-    asked = [note(0, "a", Promised(1, since=5.0)), note(0, "a", Promised(1, publisher="p", number=3))]
+    asked = [
+        note(0, "a", Promised(1, "reference", since=5.0)),
+        note(0, "a", Promised(1, "reference", publisher="p", number=3)),
+    ]
     after = [arrival(1, "a", 1, "p", number, accepted_at=4.0) for number in (2, 3, 4)]
     since = [arrival(1, "a", 1, "q", 1, accepted_at=at) for at in (4.9, 5.0, 5.1)]
-    assert only("premature_deliveries", asked + after)["premature"] == 1
+    before = [arrival(0, "a", 1, "p", 3, accepted_at=4.0)]
+    assert only("premature_deliveries", asked + after + before)["premature"] == 1
     assert only("premature_deliveries", asked + after + since)["premature"] == 2
 
 

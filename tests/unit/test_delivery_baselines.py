@@ -60,7 +60,7 @@ def test_a_subscription_counts_as_installed_when_its_time_is_over() -> None:
     assert effects[1].message == Subscribe(1, "x >= 0", "none", None, (), "", "wait", 10_000, 1024)
     assert effects[2] == SetTimer(("settled", "subscribe", 1), 3.0)
     receipt = Receipt("subscribe", 1, ("b",), 1, 1.1, "x >= 0")
-    assert session.handle(1.2, Received("b", receipt)) == [Promised(1), Deliver(receipt)]
+    assert session.handle(1.2, Received("b", receipt)) == [Promised(1, "installed"), Deliver(receipt)]
     assert session.handle(3.0, Fired(("settled", "subscribe", 1))) == [Deliver(Confirmed("t", None))]
     session.check()
 

@@ -152,15 +152,18 @@ def publish(*payloads: bytes, ticket: Any = None) -> PublishBatch:
 def test_a_subscription_is_numbered_asked_for_and_confirmed() -> None:
     client = attached()
     assert client.take(OpenSubscription("s", "x > 1")) == [Deliver(Begun("s", 1)), Send("b", subscribe())]
-    assert client.hear(receipt("subscribe", 1)) == [Promised(1), Deliver(Confirmed("s", receipt("subscribe", 1)))]
+    assert client.hear(receipt("subscribe", 1)) == [
+        Promised(1, "installed"),
+        Deliver(Confirmed("s", receipt("subscribe", 1))),
+    ]
 
 
 def test_what_a_subscription_may_rely_on_is_noted_once() -> None:
     client = attached()
     client.take(OpenSubscription("s", "x > 1", "reference", since=4.5, after=(("p", 7), ("q", 0)), group="g"))
     notes = [note for note in client.hear(receipt("subscribe", 1)) if isinstance(note, Note)]
-    since, after_p, after_q = Promised(1, 4.5), Promised(1, None, "p", 8), Promised(1, None, "q", 1)
-    assert notes == [since, after_p, after_q, Twin(1, "g")]
+    behind = [Promised(1, "reference", None, publisher, number) for publisher, number in (("p", 8), ("q", 1))]
+    assert notes == [Promised(1, "reference", 4.5), *behind, Twin(1, "g")]
     client.down()
     client.up()
     assert client.hear(receipt("subscribe", 1)) == []

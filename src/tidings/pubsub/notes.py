@@ -63,11 +63,12 @@ class Released(Note, frozen=True):
 
 
 class Promised(Note, frozen=True):
-    """A client's subscription is in place: nothing came for it before, and from here on nothing is missed. One note
-    says so for all publishers; further ones say of a `publisher` that events below `number` were not asked for. The
-    first one has the time `since` which what comes was to be accepted, if the client gave one."""
+    """A client's subscription is in place. Nothing was to come for it before ("installed"), or nothing that was
+    accepted before the time `since`, if the client gave one ("reference"). A client that named positions writes one
+    more for each `publisher`: nothing below `number` was to come of it."""
 
     subscription: int
+    guarantee: str
     since: float | None = None
     publisher: str | None = None
     number: int | None = None

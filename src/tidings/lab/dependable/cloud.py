@@ -38,6 +38,7 @@ from tidings.protocols.delivery.baselines import PlainParams, PlainSession
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.client import Arrived, Begun, Confirmed, OpenAdvertisement, OpenSubscription, PublishBatch, Receipt
+from tidings.pubsub.notes import Twin
 from tidings.pubsub.publications import encode_head
 from tidings.sim.network.latency import Matrix
 from tidings.sim.node import Draws, SimulatedNode
@@ -128,7 +129,7 @@ class BrokerSends(Observer):
 
 class World:
     def __init__(self, setting: Setting, trace: Writer | None = None) -> None:
-        self.setting = setting
+        self.setting, self.trace = setting, trace
         self.regions = REGIONS[: setting.brokers]
         self.draw = random_stream(setting.seed, "guarantees", str(setting.brokers))
         self.delays: dict[tuple[str, str], float] = {}
@@ -188,7 +189,12 @@ class World:
             guarantee, since, after, group = self.reference(number, at)
             twins = 2 if self.setting.kind == "reference" else 1
             for twin in range(twins):
-                self.join(f"s{number}.{twin}", at, filter, guarantee, since, after, group)
+                name = f"s{number}.{twin}"
+                self.join(name, at, filter, guarantee, since, after, group)
+                if twins > 1 and not group and self.trace is not None:
+                    # Members of a group say so themselves.
+                    note = partial(self.trace.record, at, name, Twin(1, f"s{number}"))
+                    self.simulator.call_at(at, note)
 
     def reference(self, number: int, at: float) -> tuple[str, float | None, tuple[tuple[str, int], ...], str]:
         kind = self.setting.kind

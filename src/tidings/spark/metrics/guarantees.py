@@ -6,8 +6,8 @@ Three families:
   in memory until it is Acknowledged or Released, or the end. *Publications in memory* is how many of them a publisher
   holds, sampled at each full second between the first request and the last of these notes.
 - `premature`: a fact is a client with a subscription that was Promised something. A delivery for it is *premature* if
-  it came before the promise, or if it is older than what was asked for: its number is below the one named for its
-  publisher or, where none is named, it was accepted before the time named.
+  it came before the promise that the subscription is installed, or if it is older than what was asked for by reference:
+  its number is below the one named for its publisher or, where none is named, it was accepted before the time named.
 - `twins`: a fact is a group of subscriptions that are to receive the same (Twin); its *difference* is the number of
   events that some of them received and some did not.
 
@@ -96,7 +96,7 @@ publications_in_memory = ACKNOWLEDGEMENT.add(
 )
 
 SUBSCRIPTION = ("run", "node", "subscription")
-PROMISE = fields_of(Promised, DELIVERED, only="subscription publisher number since accepted_at")
+PROMISE = fields_of(Promised, DELIVERED, only="subscription guarantee publisher number since accepted_at")
 IS_PREMATURE = """
     time_us < promised_us OR
     CASE WHEN first_number IS NULL THEN accepted_us < since_us ELSE number < first_number END
@@ -116,19 +116,20 @@ def promised_clients(rows: "DataFrame", expected: "DataFrame | None") -> "DataFr
         "time_us",
         "said.number AS number",
         f"{millionths('said.accepted_at')} AS accepted_us",
-        f"CASE WHEN NOT {IS_DELIVER} THEN time_us END AS promise_us",
+        f"CASE WHEN NOT {IS_DELIVER} AND said.guarantee = 'installed' THEN time_us END AS installed_us",
         f"CASE WHEN NOT {IS_DELIVER} THEN {millionths('said.since')} END AS asked_us",
         f"CASE WHEN NOT {IS_DELIVER} AND said.publisher IS NOT NULL THEN said.number END AS asked_number",
     )
     of_subscription, of_publisher = Window.partitionBy(*SUBSCRIPTION), Window.partitionBy(*SUBSCRIPTION, "publisher")
     judged = told.where("subscription IS NOT NULL").select(
         "*",
-        F.min("promise_us").over(of_subscription).alias("promised_us"),
+        F.expr("bool_or(NOT is_delivery)").over(of_subscription).alias("is_promised"),
+        F.min("installed_us").over(of_subscription).alias("promised_us"),
         F.min("asked_us").over(of_subscription).alias("since_us"),
         F.min("asked_number").over(of_publisher).alias("first_number"),
     )
     return (
-        judged.where("promised_us IS NOT NULL")
+        judged.where("is_promised")
         .groupBy("run", "node")
         .agg(
             F.expr("count_if(is_delivery)").alias("delivered"),

@@ -161,8 +161,8 @@ def fitting(positions: dict[str, int]) -> tuple[tuple[str, int], ...]:
 def promises(subscription: int, request: OpenSubscription) -> Iterator[Promised | Twin]:
     """What is noted when a subscription is in place: what its client may rely on."""
     if request.guarantee != "none":
-        yield Promised(subscription, request.since)
+        yield Promised(subscription, request.guarantee, request.since)
         for publisher, number in request.after:
-            yield Promised(subscription, publisher=publisher, number=number + 1)
+            yield Promised(subscription, request.guarantee, publisher=publisher, number=number + 1)
     if request.group:
         yield Twin(subscription, request.group)

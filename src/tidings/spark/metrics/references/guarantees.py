@@ -88,7 +88,8 @@ def subscription(row: Record) -> tuple[str, int] | None:
 
 
 def is_premature(row: Record, promises: list[Record]) -> bool:
-    if time_us(row) < min(map(time_us, promises)):
+    installed = [time_us(each) for each in promises if text(each, "guarantee") == "installed"]
+    if installed and time_us(row) < min(installed):
         return True
     publisher, number, accepted = text(row, "publisher"), whole(row, "number"), real(row, "accepted_at")
     named = [each for each in promises if publisher is not None and text(each, "publisher") == publisher]
