@@ -18,6 +18,7 @@ on class patterns would make the node itself eight times as dear.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from itertools import repeat
 from typing import Any, Protocol, cast
 
 from tidings.machine.effects import CancelTimer, Compute, Drop, Effect, Load, Save, Send, SetTimer
@@ -101,16 +102,13 @@ class Node:
         if kind in RETURNS:
             name, returned = RETURNS[kind](input)
             return self.settle(now, name, self.parts[name].handle(now, returned))
-        effects: list[Effect] = []
-        for name, part in self.hearers_of(kind):
-            effects += self.settle(now, name, part.handle(now, input))
-        return effects
-
-    def hearers_of(self, kind: type) -> Hearers:
         hearing = self.hearers.get(kind, ())
         if not hearing and issubclass(kind, Request):
             raise UsageError(f"no part of this node hears the request {kind.__name__}; it has {', '.join(self.parts)}")
-        return hearing
+        effects: list[Effect] = []
+        for name, part in hearing:
+            effects += self.settle(now, name, part.handle(now, input))
+        return effects
 
     def settle(self, now: float, name: str, effects: list[Effect]) -> list[Effect]:
         """The effects for the world; signals among them have been heard, and their effects are in place."""
@@ -130,7 +128,7 @@ class Node:
 
     def settle_signals(self, now: float, name: str, effects: list[Effect]) -> list[Effect]:
         outgoing: list[Effect] = []
-        pending = deque((name, effect, 1) for effect in effects)
+        pending: deque[tuple[str, Effect, int]] = deque(zip(repeat(name), effects, repeat(1)))
         while pending:
             source, effect, depth = pending.popleft()
             if type(effect) is Send:
@@ -145,12 +143,10 @@ class Node:
                 outgoing.append(effect)
             elif kind not in self.hearers:
                 self.check_heard(source, kind)
-            answers = [
-                (other, answer, depth + 1)
-                for other, part in self.hearers.get(kind, ())
-                if other != source
-                for answer in part.handle(now, effect)
-            ]
+            answers: list[tuple[str, Effect, int]] = []
+            for other, part in self.hearers.get(kind, ()):
+                if other != source:
+                    answers += zip(repeat(other), part.handle(now, effect), repeat(depth + 1))
             pending.extendleft(reversed(answers))
         return outgoing
 

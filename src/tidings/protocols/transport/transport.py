@@ -79,7 +79,7 @@ class TransportNode(Node):
             ("sender", self.sender.heard),
         )
         """Who hears of each event, and how."""
-        assert [name for name, _ in self.listeners] == [name for name, _ in self.hearers_of(Heard)]
+        assert [name for name, _ in self.listeners] == [name for name, _ in self.hearers[Heard]]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         # These come for each event, and are the shim's alone.
