@@ -6,8 +6,15 @@ behaviour; when the change is meant, `python -m tests.transcripts.networks` writ
 
 from collections.abc import Callable
 from functools import partial
+from inspect import cleandoc
 from pathlib import Path
 
+from tests.transcripts.broker_networks import (
+    history_fills_what_a_break_lost,
+    receipt_across_three_brokers,
+    tree_finds_another_root,
+    wide_filter_covers_a_narrow_one,
+)
 from tidings.machine.effects import Connect, Disconnect, Effect, Send
 from tidings.machine.inputs import Input, LinkUp, Signal
 from tidings.model.event import Event
@@ -19,6 +26,7 @@ from tidings.sim.network.latency import Constant, Matrix
 from tidings.sim.network.loss import Loss
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
+from tidings.trace.record import Record
 from tidings.trace.sequence import sequence_lines
 from tidings.trace.writers import RingBuffer
 
@@ -109,13 +117,26 @@ NETWORKS: dict[str, Callable[[RingBuffer], None]] = {
     "link-breaks": link_breaks,
 }
 
+BROKER_NETWORKS: dict[str, Callable[[], list[Record]]] = {
+    "receipt-across-three-brokers": receipt_across_three_brokers,
+    "wide-filter-covers-a-narrow-one": wide_filter_covers_a_narrow_one,
+    "tree-finds-another-root": tree_finds_another_root,
+    "history-fills-what-a-break-lost": history_fills_what_a_break_lost,
+}
+
+NAMES = [*NETWORKS, *BROKER_NETWORKS]
+
 
 def transcript(name: str) -> str:
-    trace = RingBuffer(RECORDS_MAX)
-    NETWORKS[name](trace)
-    return "\n".join([f"{NETWORKS[name].__doc__}", "", *sequence_lines(trace.records())]) + "\n"
+    if name in BROKER_NETWORKS:
+        title, lines = BROKER_NETWORKS[name].__doc__, sequence_lines(BROKER_NETWORKS[name](), whole=False)
+    else:
+        trace = RingBuffer(RECORDS_MAX)
+        NETWORKS[name](trace)
+        title, lines = NETWORKS[name].__doc__, sequence_lines(trace.records())
+    return "\n".join([cleandoc(title or ""), "", *lines]) + "\n"
 
 
 if __name__ == "__main__":
-    for name in NETWORKS:
+    for name in NAMES:
         (FOLDER / f"{name}.txt").write_text(transcript(name), encoding="utf-8")

@@ -1,0 +1,110 @@
+"""Small networks of whole brokers and their clients, told by what they say to each other.
+
+Set-up is left out: a transcript begins when brokers are linked and clients attached, and shows what is sent, delivered,
+dropped and noted from then on. What is received can be read off what was sent.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from tidings.machine.machine import Machine
+from tidings.model.identity import NodeId
+from tidings.nodes.broker import BrokerNode, BrokerParams
+from tidings.nodes.client import ClientNode
+from tidings.protocols.access.params import AccessParams, GuestParams
+from tidings.protocols.delivery.session.params import SessionParams
+from tidings.pubsub.client import CloseSubscription, OpenAdvertisement, OpenSubscription, PublishBatch
+from tidings.pubsub.publications import encode_head
+from tidings.sim.network.latency import Constant
+from tidings.sim.node import Draws
+from tidings.sim.simulator import Simulator
+from tidings.trace.record import Record
+from tidings.trace.writers import RingBuffer
+
+LATENCY = 0.01
+BEGIN = 2.0
+"""By then the brokers are one tree."""
+
+SHOWN = ("send", "deliver", "drop", "note", "stop", "start")
+RECORDS_MAX = 10_000
+
+
+def make_broker(name: NodeId, links: tuple[NodeId, ...], draws: Draws) -> Machine:
+    return BrokerNode(name, BrokerParams(access=AccessParams(links=links)), draws("access"))
+
+
+def make_client(name: NodeId, broker: NodeId, draws: Draws) -> Machine:
+    return ClientNode(name, GuestParams(brokers=(broker,)), SessionParams(), draws("access"))
+
+
+class BrokerNetwork:
+    """`links` names for each broker those it links itself to, `clients` for each client its broker."""
+
+    def __init__(self, links: Mapping[NodeId, Sequence[NodeId]], clients: Mapping[NodeId, NodeId]) -> None:
+        self.trace = RingBuffer(RECORDS_MAX)
+        self.simulator = Simulator(7, Constant(LATENCY), checking=True, trace=self.trace)
+        for number, (name, others) in enumerate(links.items()):
+            # One after the other, so that the first is the oldest, and the root.
+            self.simulator.add(name, partial(make_broker, name, tuple(others)), at=number / 10)
+        for name, broker in clients.items():
+            self.simulator.add(name, partial(make_client, name, broker), at=1.0)
+
+    def told(self, begin: float, until: float, *without: str) -> list[Record]:
+        """What happened between two times, but for messages of these types."""
+        self.simulator.run(until)
+        return [
+            msgspec.structs.replace(record, time=record.time - begin)
+            for record in self.trace.records()
+            if record.time >= begin and record.kind in SHOWN and record.message not in without
+        ]
+
+
+def receipt_across_three_brokers() -> list[Record]:
+    """a - b - c in a row; pete at a has advertised. ann at c subscribes, and gets her receipt when all on the way to
+    pete have installed the filter; then pete publishes."""
+    network = BrokerNetwork({"a": (), "b": ("a",), "c": ("b",)}, {"pete": "a", "ann": "c"})
+    inject = network.simulator.inject
+    inject(BEGIN, "pete", OpenAdvertisement("offer", "price > 0"))
+    inject(BEGIN + 1.0, "ann", OpenSubscription("want", "price > 100"))
+    inject(BEGIN + 1.5, "pete", PublishBatch(1, (encode_head({"price": 104.5}),), (b"payload",)))
+    return network.told(BEGIN + 1.0, BEGIN + 2.0)
+
+
+def wide_filter_covers_a_narrow_one() -> list[Record]:
+    """a - b; pete at a has advertised, ann at b wants price > 100. bob's price > 200 is not told, since it is covered;
+    when ann leaves it is told, and only then is hers taken back."""
+    network = BrokerNetwork({"a": (), "b": ("a",)}, {"pete": "a", "ann": "b", "bob": "b"})
+    inject = network.simulator.inject
+    inject(BEGIN, "pete", OpenAdvertisement("offer", "price > 0"))
+    inject(BEGIN + 0.5, "ann", OpenSubscription("wide", "price > 100"))
+    inject(BEGIN + 1.0, "bob", OpenSubscription("narrow", "price > 200"))
+    inject(BEGIN + 1.5, "ann", CloseSubscription("leave", 1))
+    return network.told(BEGIN + 1.0, BEGIN + 2.0)
+
+
+def tree_finds_another_root() -> list[Record]:
+    """a, b and c are linked with each other, and a, the oldest, is the root. It dies: b is the root from now on, c goes
+    below it, and the subscription of ann at c is told anew on the new way to pete at b."""
+    network = BrokerNetwork({"a": (), "b": ("a",), "c": ("a", "b")}, {"pete": "b", "ann": "c"})
+    inject = network.simulator.inject
+    inject(BEGIN, "pete", OpenAdvertisement("offer", "price > 0"))
+    inject(BEGIN + 0.5, "ann", OpenSubscription("want", "price > 100"))
+    network.simulator.call_at(BEGIN + 1.0, lambda: network.simulator.crash("a"))
+    return network.told(BEGIN + 1.0, BEGIN + 1.5)
+
+
+def history_fills_what_a_break_lost() -> list[Record]:
+    """a - b; ann at b wants what pete at a publishes. The link breaks, pete publishes two events, the link comes back:
+    b asks a for what was stored behind the last event it has."""
+    network = BrokerNetwork({"a": (), "b": ("a",)}, {"pete": "a", "ann": "b"})
+    simulator = network.simulator
+    simulator.inject(BEGIN, "pete", OpenAdvertisement("offer", "price > 0"))
+    simulator.inject(BEGIN + 0.5, "ann", OpenSubscription("want", "price > 100"))
+    simulator.inject(BEGIN + 0.8, "pete", PublishBatch(1, (encode_head({"price": 101}),), (b"before",)))
+    simulator.call_at(BEGIN + 1.0, lambda: simulator.break_link("a", "b", "cable cut"))
+    for number, payload in enumerate((b"first", b"second")):
+        head = encode_head({"price": 102 + number})
+        simulator.inject(BEGIN + 1.01 + number / 100, "pete", PublishBatch(1, (head,), (payload,)))
+    return network.told(BEGIN + 1.0, BEGIN + 1.5)
