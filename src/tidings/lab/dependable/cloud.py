@@ -1,9 +1,9 @@
 """The world of the experiments on guarantees: brokers in cloud regions, publishers, and subscribers that join.
 
-Brokers stand in 3, 6 or 10 cloud regions and form a tree. 10 publishers at us-e, de-c and ch-e publish
-10 events a second each; an event has one of 5 classes and two numbers from 0 to 1000. 20 subscribers are there when
-publishing begins, others join a while later, so many a second; each is at a broker drawn evenly, wants one class (the
-first class most often) and a range of both numbers.
+Brokers stand in 3, 6 or 10 cloud regions and form a tree. What is published and asked for, by whom and when, is the
+workload `w-psdg` (`workloads/dependable.py`): 10 publishers at us-e, de-c and ch-e, 10 events a second each; 20
+subscribers when publishing begins, others that join a while later, so many a second, anywhere. With twins, the second
+of two is at a broker of its own.
 
      3 brokers (ov1 in the source)    us-e - de-c - ch-e
      6 brokers (ov2)                  besides, us-w and br-s at us-e; jp-e at ch-e
@@ -45,6 +45,8 @@ from tidings.sim.node import Draws, SimulatedNode
 from tidings.sim.observers import Observer
 from tidings.sim.simulator import Simulator
 from tidings.trace.gathering import Writer
+from tidings.workloads.dependable import Psdg
+from tidings.workloads.workload import Publication
 
 System = Literal["guarantees", "plain"]
 
@@ -66,8 +68,8 @@ HOMES = ("us-e", "de-c", "ch-e")
 """Where the publishers are."""
 
 CLIENT_LATENCY = 0.001
-PUBLISHERS, RATE, CLASSES = 10, 10, 5
-INITIAL, JOIN_AT = 20, 10.0
+JOIN_AT = 10.0
+"""Seconds from the beginning of publishing after which others join."""
 BEGIN = 3.0
 """When publishing begins."""
 RECEIPT_SHARE = 0.1
@@ -132,6 +134,15 @@ class World:
         self.setting, self.trace = setting, trace
         self.regions = REGIONS[: setting.brokers]
         self.draw = random_stream(setting.seed, "guarantees", str(setting.brokers))
+        self.workload = Psdg(
+            seed=setting.seed,
+            brokers=setting.brokers,
+            publisher_brokers=len(HOMES),
+            join_rate=setting.joins,
+            join_duration=setting.joining,
+            duration=setting.seconds,
+        )
+        self.publications = self.workload.publications()
         self.delays: dict[tuple[str, str], float] = {}
         for (one, other), milliseconds in ROUND_TRIPS_MS.items():
             self.delays[one, other] = self.delays[other, one] = milliseconds / 2000
@@ -140,20 +151,13 @@ class World:
         self.simulator = Simulator(setting.seed, network, trace=trace, observers=[self.sends])
         self.subscribers: list[Joined] = []
         self.published: dict[tuple[str, int], tuple[float, bytes]] = {}
-        self.counts: Counter[str] = Counter()
 
     def run(self) -> Outcome:
         self.add_brokers()
         self.add_publishers()
         self.add_subscribers()
-        end = BEGIN + self.setting.seconds
-        now = 0.0
-        while now < end:
-            # Publications are scheduled second by second, or the queue of the simulator would hold all of them.
-            self.schedule_publications(now, now + 1.0, end)
-            now += 1.0
-            self.simulator.run(now)
-        self.simulator.run(end + 5.0)
+        self.await_publication()
+        self.simulator.run(BEGIN + self.setting.seconds + 5.0)
         return self.outcome()
 
     # Who there is.
@@ -172,26 +176,21 @@ class World:
         self.simulator.add(name, partial(make, name, GuestParams(brokers=(broker,)), self.setting), at)
 
     def add_publishers(self) -> None:
-        for number in range(PUBLISHERS):
-            name = f"p{number}"
-            self.add_client(name, HOMES[number % len(HOMES)], 0.0)
-            self.simulator.inject(BEGIN - 1.5, name, OpenAdvertisement("advertise", f"class = {number % CLASSES}"))
+        for row in self.workload.advertisements().rows():
+            self.add_client(row["publisher"], HOMES[row["place"]], 0.0)
+            self.simulator.inject(BEGIN - 1.5, row["publisher"], OpenAdvertisement("advertise", row["filter"]))
 
     def add_subscribers(self) -> None:
-        count = INITIAL + int(self.setting.joins * self.setting.joining)
-        weights = [1 / rank for rank in range(1, CLASSES + 1)]
-        for number in range(count):
-            at = BEGIN - 1.0 if number < INITIAL else BEGIN + JOIN_AT + (number - INITIAL) / self.setting.joins
-            [chosen] = self.draw.choices(range(CLASSES), weights)
-            bounds = [sorted(self.draw.sample(range(1001), 2)) for _ in range(2)]
-            (a, b), (c, d) = bounds
-            filter = f"class = {chosen} AND a >= {a} AND a <= {b} AND b >= {c} AND b <= {d}"
-            guarantee, since, after, group = self.reference(number, at)
-            twins = 2 if self.setting.kind == "reference" else 1
-            for twin in range(twins):
-                name = f"s{number}.{twin}"
-                self.join(name, at, filter, guarantee, since, after, group)
-                if twins > 1 and not group and self.trace is not None:
+        for number, row in enumerate(self.workload.subscriptions().rows()):
+            at = BEGIN + JOIN_AT + row["joins_at"] if row["joins_at"] else BEGIN - 1.0
+            asked = self.reference(number, at)
+            homes = [self.regions[row["place"]]]
+            if self.setting.kind == "reference":
+                homes.append(self.draw.choice(self.regions))
+            for twin, broker in enumerate(homes):
+                name, group = f"s{number}.{twin}", asked[-1]
+                self.join(name, broker, at, row["filter"], *asked)
+                if len(homes) > 1 and not group and self.trace is not None:
                     # Members of a group say so themselves.
                     note = partial(self.trace.record, at, name, Twin(1, f"s{number}"))
                     self.simulator.call_at(at, note)
@@ -206,12 +205,13 @@ class World:
         if self.draw.random() < 0.5:
             since = None if self.setting.kind == "reference" else at
             return "reference", since, (), f"group{number}" if self.setting.kind == "reference" else ""
-        last = max(0, int((at - BEGIN) * RATE))
-        return "reference", None, tuple((f"p{each}", last) for each in range(PUBLISHERS)), ""
+        last = max(0, int((at - BEGIN) * self.workload.rate))
+        return "reference", None, tuple((f"p{each}", last) for each in range(self.workload.publishers)), ""
 
     def join(
         self,
         name: str,
+        broker: NodeId,
         at: float,
         filter: str,
         guarantee: str,
@@ -219,7 +219,6 @@ class World:
         after: tuple[tuple[str, int], ...],
         group: str,
     ) -> None:
-        broker = self.draw.choice(self.regions)
         self.add_client(name, broker, max(0.0, at - 1.0))
         self.subscribers.append(Joined(name, at, filter, guarantee, since, after, group))
         asked: Any = (guarantee, since, after, group, "wait", 100_000, 60_000)
@@ -227,20 +226,19 @@ class World:
 
     # What happens.
 
-    def schedule_publications(self, begin: float, end: float, until: float) -> None:
-        for number in range(PUBLISHERS):
-            for tick in range(RATE):
-                at = begin + (tick + number / PUBLISHERS) / RATE
-                if BEGIN <= at < until:
-                    self.publish(f"p{number}", number % CLASSES, at)
+    def await_publication(self) -> None:
+        """Only the next one waits in the simulator."""
+        for each in self.publications:
+            assert each.at is not None
+            self.simulator.call_at(BEGIN + each.at, partial(self.publish, each))
+            return
 
-    def publish(self, publisher: str, kind: int, at: float) -> None:
-        self.counts[publisher] += 1
-        number = self.counts[publisher]
-        head = encode_head({"class": kind, "a": self.draw.randrange(1001), "b": self.draw.randrange(1001)})
-        self.published[publisher, number] = at, head
+    def publish(self, each: Publication) -> None:
+        now, number, head = self.simulator.now, each.number + 1, encode_head(each.attributes)
+        self.published[each.publisher, number] = now, head
         ticket = ("receipt", number) if self.draw.random() < RECEIPT_SHARE else None
-        self.simulator.inject(at, publisher, PublishBatch(1, (head,), (b"",), ticket))
+        self.simulator.inject(now, each.publisher, PublishBatch(1, (head,), (b"",), ticket))
+        self.await_publication()
 
     # What came of it.
 
@@ -268,7 +266,7 @@ class World:
     def unacknowledged(self) -> list[list[tuple[float, float]]]:
         """For each publisher from when to when each publication with a receipt was outstanding."""
         spans = []
-        for number in range(PUBLISHERS):
+        for number in range(self.workload.publishers):
             begun: dict[Any, float] = {}
             mine = []
             for at, item in self.simulator.delivered(f"p{number}"):
