@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
+from msgspec.structs import astuple
+
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal, TimerKey
 from tidings.machine.machine import Machine
@@ -88,7 +90,8 @@ class BrokerWorld:
 
     def tell(self, name: str, input: Input) -> None:
         if type(input) is type(self.up("", 0)):
-            self.known[name, input.neighbour] = input.epoch
+            neighbour, epoch, *_ = astuple(input)
+            self.known[name, neighbour] = epoch
         self.perform(name, self.nodes[name].handle(self.now, input))
         if self.checks:
             self.nodes[name].check()

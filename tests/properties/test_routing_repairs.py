@@ -7,13 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.broker_world import side_of
-from tests.properties.routing_model import RoutingModel
+from tests.properties.broker_world import BrokerWorld, Edge, random_tree, side_of
+from tests.properties.routing_model import RoutingModel, filter_of
 from tests.properties.test_routing import REDUCTIONS, STRATEGIES, act, change_links, come_to_rest
 from tests.worlds.timed_repair import TimedRepair
-from tidings.protocols.routing.params import ReductionName, StrategyName
+from tidings.machine.node import Node
+from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams, rewiring
+from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
 from tidings.protocols.routing.repairs.choice import MakeRepair
 from tidings.protocols.routing.repairs.strawman import Strawman
+from tidings.protocols.routing.router import Router
+from tidings.pubsub.signals import LinkUnwanted, LinkWanted, PeerDown, PeerUp, Want
 
 REPAIRS: tuple[MakeRepair, ...] = (Strawman, TimedRepair)
 seeds = st.integers(0, 2**32)
@@ -141,3 +145,80 @@ def test_a_repair_that_defers_is_right_with_every_strategy_and_reduction(
         come_to_rest(model)
         model.check_rest()
         model.check_deliveries()
+
+
+def way_between(edges: list[Edge], first: str, last: str) -> list[str]:
+    """The brokers from one to the other in a tree, both included."""
+    if first == last:
+        return [first]
+    for second in [b if a == first else a for a, b in edges if first in (a, b)]:
+        if last in side_of(edges, second, without=first):
+            return [first, *way_between([edge for edge in edges if first not in edge], second, last)]
+    raise AssertionError("no way")
+
+
+class ScriptedNetwork:
+    """Brokers of a scripted overlay and routing, all with streams to all; somebody plans where the tree goes."""
+
+    def __init__(self, rng: Random, size: int, repair: MakeRepair) -> None:
+        self.names = [f"b{place}" for place in range(size)]
+        self.edges = random_tree(self.names, rng)
+        self.wants: list[tuple[str, str]] = []
+        self.routers = {
+            name: Router(name, RoutingParams("subscription", "plain", engine="plain"), repair) for name in self.names
+        }
+        nodes = {
+            name: Node(
+                {"overlay": ScriptedOverlay(name, ScriptedParams(self.near(name))), "routing": router},
+                tells=(LinkWanted, LinkUnwanted, *Router.tells),
+            )
+            for name, router in self.routers.items()
+        }
+        self.world = BrokerWorld(dict(nodes), rng, PeerUp, PeerDown, checks=True)
+        for place, name in enumerate(self.names):
+            for other in self.names[:place]:
+                self.world.link(name, other)
+
+    def near(self, name: str) -> tuple[str, ...]:
+        return tuple(b if a == name else a for a, b in self.edges if name in (a, b))
+
+    def check_rest(self) -> None:
+        for name, router in self.routers.items():
+            assert sorted(router.links) == sorted(self.near(name)) and not router.tables.ghosts
+            for neighbour in router.links:
+                behind = side_of(self.edges, neighbour, without=name)
+                expected = {text for broker, text in self.wants if broker in behind}
+                assert router.tables.texts[neighbour].keys() == expected
+
+
+@given(seeds)
+def test_links_replaced_by_a_script_leave_every_table_right(seed: int) -> None:
+    for repair in REPAIRS:
+        rng = Random(seed)
+        network = ScriptedNetwork(rng, rng.randint(3, 7), repair)
+        world = network.world
+        world.rest()
+        for name in network.names:
+            for number, text in enumerate(rng.sample(PATTERNS, rng.randrange(3))):
+                network.wants.append((name, text))
+                world.tell(name, Want((name, number), filter_of(text)))
+        for number in range(rng.randint(1, 4)):
+            old = rng.choice(network.edges)
+            network.edges.remove(old)
+            near = rng.choice(side_of(network.edges, old[0]))
+            far = rng.choice(side_of(network.edges, old[1]))
+            head = way_between(network.edges, old[0], near)
+            tail = way_between(network.edges, far, old[1])
+            network.edges.append((near, far))
+            for phase in rewiring(f"r{number}", head, tail):
+                for name, request in phase:
+                    world.tell(name, request)
+                world.run(rng.choice([0, 5, 100]))
+            # The next change is planned when this one is carried out, whatever routing still has to do.
+            while set(network.routers[near].links) != set(network.near(near)) or near not in network.routers[far].links:
+                assert world.step()
+        world.rest()
+        while world.timers:
+            world.fire()
+            world.rest()
+        network.check_rest()

@@ -259,10 +259,39 @@ def test_what_a_repair_holds_back_is_told_when_it_lets_go() -> None:
     router.check()
 
 
-def test_a_repair_that_needs_more_than_the_overlay_tells_is_refused() -> None:
-    _, repair = listening()
-    check_level(repair, "scripted", Level.PATHS)
-    for level in (Level.LINKS, Level.REPLACEMENTS):
-        with pytest.raises(UsageError, match=r"needs level PATHS.*'spanning tree' has level .*use one of: strawman"):
-            check_level(repair, "spanning tree", level)
-        check_level(Router("me").repair, "spanning tree", level)
+# The table of dynamic-topologies.md 2.3 and 3.8; shape only of D-7, since most of these are not built.
+
+NEEDS = {
+    "STRAWMAN": Level.LINKS,
+    "TDU": Level.LINKS,
+    "NDU": Level.REPLACEMENTS,
+    "ILA": Level.REPLACEMENTS,
+    "RP": Level.PATHS,
+}
+LEVELS = {
+    "LSTree": Level.REPLACEMENTS,
+    "WiTree": Level.REPLACEMENTS,
+    "DHTree": Level.LINKS,
+    "scripted": Level.PATHS,
+}
+REFUSED = {("RP", "LSTree"), ("RP", "WiTree"), ("RP", "DHTree"), ("NDU", "DHTree"), ("ILA", "DHTree")}
+
+
+@pytest.mark.parametrize("overlay", LEVELS)
+@pytest.mark.parametrize("name", NEEDS)
+def test_a_repair_that_needs_more_than_the_overlay_tells_is_refused(name: str, overlay: str) -> None:
+    made = type(name, (Strawman,), {"needs": NEEDS[name]})(Router("me").subscriptions)
+    if (name, overlay) not in REFUSED:
+        check_level(made, overlay, LEVELS[overlay])
+        return
+    with pytest.raises(UsageError, match=rf"repair: {name} .*level {NEEDS[name].name}.*overlay {overlay} tells only"):
+        check_level(made, overlay, LEVELS[overlay])
+
+
+def test_a_router_refuses_an_overlay_that_tells_too_little_and_says_what_fits() -> None:
+    router, _ = listening()
+    router.check_overlay("scripted", Level.PATHS, is_tree=True)
+    with pytest.raises(UsageError, match=r"all brokers between .* use one of: strawman$"):
+        router.check_overlay("spanning-tree", Level.LINKS, is_tree=True)
+    with pytest.raises(UsageError, match="needs links that form a tree"):
+        Router("me").check_overlay("all-peers", Level.LINKS, is_tree=False)

@@ -14,7 +14,6 @@ from tidings.protocols.access.access import Access
 from tidings.protocols.access.judging import open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.overlay import spanning_tree as tree
-from tidings.protocols.overlay.capabilities import Overlay, Strategy, check
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
@@ -237,34 +236,6 @@ def test_a_restart_with_its_state_takes_the_neighbours_down() -> None:
 def test_parameters_that_make_no_sense_are_refused_by_name(name: str) -> None:
     with pytest.raises(UsageError, match=f"^{name}:"):
         SpanningTreeParams(**{name: 0})
-
-
-# What the overlay tells, and to whom that is enough.
-
-
-@pytest.mark.spec("D-7")
-@pytest.mark.parametrize(
-    ("strategy", "overlay"),
-    [
-        *[(Strategy.PATH, overlay) for overlay in Overlay if overlay is not Overlay.SCRIPTED],
-        *[(strategy, Overlay.DHTREE) for strategy in (Strategy.NOTIFIED, Strategy.INFORMED)],
-        *[(strategy, Overlay.SPANNING_TREE) for strategy in (Strategy.NOTIFIED, Strategy.INFORMED)],
-    ],
-)
-def test_a_strategy_that_needs_more_than_the_overlay_tells_is_refused(strategy: Strategy, overlay: Overlay) -> None:
-    with pytest.raises(UsageError, match=f"{strategy.title}.*{overlay.title}.*use one of: STRAWMAN"):
-        check(strategy, overlay)
-
-
-@pytest.mark.spec("D-7")
-def test_the_other_pairs_fit() -> None:
-    for overlay in Overlay:
-        check(Strategy.STRAWMAN, overlay)
-        check(Strategy.TIMED, overlay)
-    for overlay in (Overlay.LSTREE, Overlay.WITREE, Overlay.SCRIPTED):
-        check(Strategy.NOTIFIED, overlay)
-        check(Strategy.INFORMED, overlay)
-    check(Strategy.PATH, Overlay.SCRIPTED)
 
 
 # With access, in the simulator.

@@ -4,9 +4,9 @@ Which kind is a matter of the parameters alone: each kind has a class of its own
 file of settings the same is said by a word, `kind = "all-peers"`, the tag of that class. A new kind is a new class of
 parameters in a union below, and a line in the table under it.
 
-Not every pair fits. When the overlay changes, routing repairs its tables, and must be told enough to do so (D-7,
-`overlay/capabilities.py`); and tables along the way are right only on a tree. A pair that does not fit is refused when
-the node is made, since it would not fail at once but lose events at the first change of a link.
+Not every pair fits: when the overlay changes, routing repairs its tables, and must be told enough to do so (D-7); and
+tables along the way are right only on a tree. Routing is asked when the node is made, since a pair that does not fit
+would not fail at once but lose events at the first change of a link.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -15,31 +15,20 @@ from typing import Any, Protocol
 import msgspec
 
 from tidings.machine.node import Part
-from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.overlay import capabilities
 from tidings.protocols.overlay.all_peers import AllPeers, AllPeersParams
+from tidings.protocols.overlay.overlay import Overlay
+from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
 from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.rows import Gauge, View
-from tidings.pubsub.signals import AdvertisementId
+from tidings.pubsub.signals import AdvertisementId, Level
 
-OverlayParams = SpanningTreeParams | AllPeersParams
+OverlayParams = SpanningTreeParams | AllPeersParams | ScriptedParams
 AnyRoutingParams = RoutingParams | DestinationParams
-
-
-class Overlay(Part, Protocol):
-    """What a node reads of its overlay, beside the signals."""
-
-    @property
-    def neighbours(self) -> list[NodeId]: ...
-
-    def why_unsettled(self) -> str:
-        """What is still to be found out before the neighbours are those that there will be; empty when nothing is."""
-        ...
 
 
 class Routing(Part, Protocol):
@@ -50,6 +39,10 @@ class Routing(Part, Protocol):
 
     def hop_toward(self, advertisement: AdvertisementId) -> NodeId | None:
         """The neighbour on the way to its publisher; None for our own client, and if it is not known."""
+        ...
+
+    def check_overlay(self, overlay: str, level: Level, is_tree: bool) -> None:
+        """UsageError where it does not work on the overlay of this name, because of what that tells and is."""
         ...
 
     def is_synchronised(self, neighbour: NodeId) -> bool:
@@ -63,31 +56,22 @@ class Routing(Part, Protocol):
     def gauges(self) -> Iterator[Gauge]: ...
 
 
-OVERLAYS: dict[type, tuple[Callable[[NodeId, Any], Overlay], capabilities.Overlay]] = {
-    SpanningTreeParams: (SpanningTree, capabilities.Overlay.SPANNING_TREE),
-    AllPeersParams: (AllPeers, capabilities.Overlay.ALL_PEERS),
+OVERLAYS: dict[type, Callable[[NodeId, Any], Overlay]] = {
+    SpanningTreeParams: SpanningTree,
+    AllPeersParams: AllPeers,
+    ScriptedParams: ScriptedOverlay,
 }
-"""How each is made, and what it can tell."""
-
-ROUTINGS: dict[type, tuple[Callable[[NodeId, Any], Routing], capabilities.Strategy | None]] = {
-    RoutingParams: (Router, capabilities.Strategy.STRAWMAN),
-    DestinationParams: (DestinationRouter, None),
+ROUTINGS: dict[type, Callable[[NodeId, Any], Routing]] = {
+    RoutingParams: Router,
+    DestinationParams: DestinationRouter,
 }
-"""How each is made, and how it repairs its tables, if it has any."""
 
 
 def make_parts(node_id: NodeId, overlay: OverlayParams, routing: AnyRoutingParams) -> tuple[Overlay, Routing]:
     """The two parts, or UsageError that says why they do not fit."""
-    make_overlay, told = OVERLAYS[type(overlay)]
-    make_routing, repair = ROUTINGS[type(routing)]
-    if repair is not None:
-        capabilities.check(repair, told)
-        if isinstance(overlay, AllPeersParams) and not overlay.is_tree:
-            raise UsageError(
-                f"routing {kind_of(routing)} needs links that form a tree, and overlay {kind_of(overlay)} takes every "
-                "link; choose overlay spanning-tree, or routing destinations"
-            )
-    return make_overlay(node_id, overlay), make_routing(node_id, routing)
+    below, above = OVERLAYS[type(overlay)](node_id, overlay), ROUTINGS[type(routing)](node_id, routing)
+    above.check_overlay(kind_of(overlay), below.level, below.is_tree)
+    return below, above
 
 
 def kind_of(params: msgspec.Struct | type[msgspec.Struct]) -> str:

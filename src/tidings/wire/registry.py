@@ -83,6 +83,8 @@ REGISTRY.add(0x0603, overlay.Joined)
 REGISTRY.add(0x0604, overlay.Leave)
 REGISTRY.add(0x0605, overlay.Left)
 REGISTRY.add(0x0606, overlay.Stay)
+REGISTRY.add(0x0610, overlay.Linked)
+REGISTRY.add(0x0611, overlay.Unlinked)
 
 REGISTRY.add(0x0700, best_effort.Posted)
 

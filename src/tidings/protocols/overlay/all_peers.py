@@ -10,7 +10,7 @@ import msgspec
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import Input, Signal
 from tidings.model.identity import NodeId
-from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
+from tidings.pubsub.signals import Level, NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
 
 class AllPeersParams(msgspec.Struct, frozen=True, tag_field="kind", tag="all-peers"):
@@ -21,6 +21,7 @@ class AllPeersParams(msgspec.Struct, frozen=True, tag_field="kind", tag="all-pee
 class AllPeers:
     """`AllPeers("b")`: every peer is a neighbour."""
 
+    level = Level.LINKS
     messages: tuple[type, ...] = ()
     hears: tuple[type, ...] = (PeerUp, PeerDown)
     tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown)
@@ -28,6 +29,10 @@ class AllPeers:
     def __init__(self, node_id: NodeId, params: AllPeersParams | None = None) -> None:
         self.node_id, self.params = node_id, params or AllPeersParams()
         self.peers: dict[NodeId, int] = {}
+
+    @property
+    def is_tree(self) -> bool:
+        return self.params.is_tree
 
     @property
     def neighbours(self) -> list[NodeId]:

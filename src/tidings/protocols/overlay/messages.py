@@ -1,6 +1,10 @@
-"""What brokers say to each other about the tree that they form."""
+"""What brokers say to each other about which links carry events: those of a tree, and those of a script."""
 
-from tidings.machine.message import Count, Message, Name, Real
+from typing import Annotated
+
+from msgspec import Meta
+
+from tidings.machine.message import NAME_CHARS_MAX, Count, Message, Name, Real
 
 
 class TreeOffer(Message, frozen=True):
@@ -40,3 +44,22 @@ class Left(Message, frozen=True):
 
 class Stay(Message, frozen=True):
     """You will want to be below me again when you have heard my last offer: keep your claim."""
+
+
+ReconfigurationName = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
+"""Empty where the change has no name."""
+
+
+class Linked(Message, frozen=True):
+    """We are neighbours: I was asked for it, for the time of this number."""
+
+    number: Count
+    reconfiguration: ReconfigurationName
+
+
+class Unlinked(Message, frozen=True):
+    """We are no neighbours any more, or I have heard that we are not. Of what you were asked for I had heard up to this
+    number."""
+
+    heard: Count
+    reconfiguration: ReconfigurationName

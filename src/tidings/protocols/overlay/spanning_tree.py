@@ -55,7 +55,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
 from tidings.pubsub.notes import Reattached
-from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
+from tidings.pubsub.signals import Level, NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
 SEQUENCE_STEP_MAX = 1000
 """How far a root raises its sequence at once, so that nobody makes it count to the end of numbers in one message."""
@@ -124,6 +124,7 @@ class Peer(msgspec.Struct):
 class SpanningTree:
     """`SpanningTree("b", SpanningTreeParams())`: of all peers, those that are neighbours."""
 
+    level, is_tree = Level.LINKS, True
     messages: tuple[type, ...] = (TreeOffer, RenewTree, Join, Joined, Leave, Left, Stay)
     hears: tuple[type, ...] = (PeerUp, PeerDown)
     tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown)

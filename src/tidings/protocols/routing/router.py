@@ -45,6 +45,7 @@ from typing import Any
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.message import Message
+from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.advertisements import Advertisements
 from tidings.protocols.routing.announcing import Link
@@ -61,7 +62,7 @@ from tidings.protocols.routing.messages import (
     TablesTold,
 )
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.repairs.choice import REPAIRS, MakeRepair
+from tidings.protocols.routing.repairs.choice import REPAIRS, MakeRepair, check_level
 from tidings.protocols.routing.repairs.repair import Repair
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
@@ -74,6 +75,7 @@ from tidings.pubsub.signals import (
     Forgotten,
     Forward,
     Known,
+    Level,
     Matched,
     NeighbourDown,
     NeighbourReplaced,
@@ -149,6 +151,15 @@ class Router:
         }
 
     # What others may look at.
+
+    def check_overlay(self, overlay: str, level: Level, is_tree: bool) -> None:
+        """UsageError where the overlay of that name does not do for tables, or tells too little for the repair."""
+        if not is_tree:
+            raise UsageError(
+                f"routing tables needs links that form a tree, and overlay {overlay} takes every link; choose overlay "
+                "spanning-tree, or routing destinations"
+            )
+        check_level(self.repair, overlay, level)
 
     def is_synchronised(self, neighbour: NodeId) -> bool:
         """Whether it has told its tables."""

@@ -57,6 +57,7 @@ from tidings.pubsub.signals import (
     Forgotten,
     Forward,
     Known,
+    Level,
     Matched,
     NeighbourDown,
     NeighbourUp,
@@ -101,6 +102,9 @@ class DestinationRouter:
     @property
     def neighbours(self) -> list[NodeId]:
         return list(self.queues.by_neighbour)
+
+    def check_overlay(self, overlay: str, level: Level, is_tree: bool) -> None:
+        """Any will do: ways are found anew whenever a link comes or goes."""
 
     def is_synchronised(self, neighbour: NodeId) -> bool:
         """Whether it has told who its own neighbours are."""

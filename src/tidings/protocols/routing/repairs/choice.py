@@ -25,7 +25,6 @@ def check_level(repair: Repair, overlay: str, level: Level) -> None:
     if repair.needs > level:
         fitting = ", ".join(name for name, known in REPAIRS.items() if known.needs <= level)
         raise UsageError(
-            f"routing.repair: {type(repair).__name__} needs level {repair.needs.name}, that is to know "
-            f"{TELLS[repair.needs]}; the overlay {overlay!r} has level {level.name} and tells only {TELLS[level]}. "
-            f"With it use one of: {fitting}"
+            f"repair: {type(repair).__name__} needs to know {TELLS[repair.needs]} (level {repair.needs.name}), and "
+            f"overlay {overlay} tells only {TELLS[level]} ({level.name}); with it use one of: {fitting}"
         )

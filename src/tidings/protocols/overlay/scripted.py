@@ -1,0 +1,245 @@
+"""Scripted: the neighbours are those that somebody says.
+
+The problem. Experiments replace chosen links at chosen moments, and so does whoever carries out a plan for another
+topology. Neither wants a tree that repairs itself; both know more of a change than any overlay could find out.
+
+The idea. An application asks for a neighbour (`AddNeighbour`) or for there to be none (`RemoveNeighbour`), at one end
+of a link or at both. The end that is asked tells the other: `Linked`, and `Unlinked`, which is answered by `Unlinked`.
+A broker that has let go takes the neighbour again only after that answer: on a link that keeps its order, everything
+sent before has arrived then. Links to brokers that are not configured are asked of access (`LinkWanted`).
+
+Replacing a link has two phases, as routing hears it: at the break both of its ends lose their neighbour under the name
+of the reconfiguration; later the ends of the new link become neighbours under the same name, and the ends of the old
+one hear which link it is, and all brokers in between (`TellReplaced`). `rewiring` makes the requests of both phases.
+
+State. `wanted`: the neighbours we were asked for. `peers`: who is linked, and how far each link is. A link has one
+more number each time that an end asks for it, and `Unlinked` says which number it has heard of, so that it does not
+undo what was asked after it.
+
+Takes `PeerUp`, `PeerDown` from access; tells `NeighbourUp`, `NeighbourDown`, `NeighbourReplaced`, `LinkWanted` and
+`LinkUnwanted`. No timers. A stream that breaks takes the neighbour down, and its return brings it up again.
+
+Guaranteed: when nothing is under way, A lists B exactly when B lists A; what is asked when nothing is under way is what
+then holds. A removal and a request for the same link that cross are settled for both ends in the same way, either way.
+Not guaranteed: that the links form a tree, and that a replaced link lies where it is said to. That is the script's.
+
+Source: dynamic-topologies.md 2.3 (two phases, level L2) and ch. 7 of its source, whose experiments run on it.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.inputs import Input, Received, Request, Signal
+from tidings.machine.message import Contact
+from tidings.model.identity import NodeId
+from tidings.protocols.overlay.messages import Linked, Unlinked
+from tidings.pubsub.signals import (
+    Level,
+    LinkUnwanted,
+    LinkWanted,
+    NeighbourDown,
+    NeighbourReplaced,
+    NeighbourUp,
+    PeerDown,
+    PeerUp,
+    ReconfigurationId,
+)
+
+USER = "overlay"
+"""Under which name it asks access for links."""
+
+NOT_A_PEER = "comes from a node that is no peer"
+NOT_LINKED = "unlinks what is not linked"
+STARTED_AGAIN = "started again"
+REMOVED = "the script took it away"
+
+
+class ScriptedParams(msgspec.Struct, frozen=True, tag_field="kind", tag="scripted"):
+    neighbours: tuple[NodeId, ...] = ()
+    """The neighbours at first. One end of a link is enough."""
+
+
+class AddNeighbour(Request, frozen=True):
+    contact: Contact
+    reconfiguration: ReconfigurationId = ""
+
+
+class RemoveNeighbour(Request, frozen=True):
+    neighbour: NodeId
+    reconfiguration: ReconfigurationId = ""
+
+
+class TellReplaced(Request, frozen=True):
+    """At an end of a link that was removed under this name; see `NeighbourReplaced`."""
+
+    reconfiguration: ReconfigurationId
+    lost: NodeId
+    near: NodeId
+    far: NodeId
+    path: tuple[NodeId, ...] = ()
+
+
+Step = tuple[NodeId, Request]
+"""A broker, and what is asked of it."""
+
+
+def rewiring(
+    reconfiguration: ReconfigurationId, head: Sequence[NodeId], tail: Sequence[NodeId]
+) -> tuple[list[Step], list[Step]]:
+    """What to ask of whom, at the break and when the new link is found, to replace the link between the first of `head`
+    and the last of `tail` by one between the last of `head` and the first of `tail`. Each lists the brokers on its way
+    in the tree."""
+    first, near, far, last = head[0], head[-1], tail[0], tail[-1]
+    path = (*head, *tail)
+    broken: list[Step] = [
+        (first, RemoveNeighbour(last, reconfiguration)),
+        (last, RemoveNeighbour(first, reconfiguration)),
+    ]
+    replaced: list[Step] = [
+        (near, AddNeighbour(Contact(far), reconfiguration)),
+        (far, AddNeighbour(Contact(near), reconfiguration)),
+        (first, TellReplaced(reconfiguration, last, near, far, path)),
+        (last, TellReplaced(reconfiguration, first, far, near, path[::-1])),
+    ]
+    return broken, replaced
+
+
+class Wanted(msgspec.Struct):
+    """A neighbour that we were asked for: its `number` grows with each time."""
+
+    number: int
+    reconfiguration: ReconfigurationId
+
+
+class ScriptedPeer(msgspec.Struct):
+    epoch: int | None = None
+    """That of the neighbour, while it is one."""
+    heard: int = 0
+    """The number of the other end's last `Linked`; 0 for none that holds."""
+    is_leaving: bool = False
+    """We said `Unlinked`, and wait for the answer."""
+
+
+class ScriptedOverlay:
+    """`ScriptedOverlay("b", ScriptedParams(neighbours=("a", "c")))`."""
+
+    messages: tuple[type, ...] = (Linked, Unlinked)
+    hears: tuple[type, ...] = (PeerUp, PeerDown, AddNeighbour, RemoveNeighbour, TellReplaced)
+    tells: tuple[type[Signal], ...] = (NeighbourUp, NeighbourDown, NeighbourReplaced, LinkWanted, LinkUnwanted)
+    level = Level.PATHS
+    is_tree = True
+
+    def __init__(self, node_id: NodeId, params: ScriptedParams | None = None) -> None:
+        self.node_id, self.params = node_id, params or ScriptedParams()
+        self.numbers = len(self.params.neighbours)
+        self.wanted = {name: Wanted(number, "") for number, name in enumerate(self.params.neighbours, start=1)}
+        self.peers: dict[NodeId, ScriptedPeer] = {}
+        self.epochs = 0
+
+    @property
+    def neighbours(self) -> list[NodeId]:
+        return [name for name, peer in self.peers.items() if peer.epoch is not None]
+
+    def why_unsettled(self) -> str:
+        waiting = [name for name in self.wanted if name not in self.neighbours]
+        return f"not yet linked with {', '.join(waiting)}" if waiting else ""
+
+    def start(self, now: float) -> list[Effect]:
+        effects = [effect for name in list(self.peers) for effect in self.lose(name, STARTED_AGAIN)]
+        return [*effects, *(LinkWanted(Contact(name), USER) for name in self.wanted)]
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        match input:
+            case Received(sender, message):
+                peer = self.peers.get(sender)
+                return [Drop(message, NOT_A_PEER)] if peer is None else self.hear(sender, peer, message)
+            case PeerUp(broker):
+                effects = self.lose(broker, STARTED_AGAIN)
+                self.peers[broker] = ScriptedPeer()
+                return [*effects, *self.link(broker)]
+            case PeerDown(broker, _, reason):
+                return self.lose(broker, reason)
+            case AddNeighbour(contact, reconfiguration):
+                return self.add(contact, reconfiguration)
+            case RemoveNeighbour(neighbour, reconfiguration):
+                return self.remove(neighbour, reconfiguration)
+            case TellReplaced(reconfiguration, lost, near, far, path):
+                return [NeighbourReplaced(reconfiguration, lost, near, far, path)]
+        return []
+
+    def add(self, contact: Contact, reconfiguration: ReconfigurationId) -> list[Effect]:
+        if contact.node in self.wanted:
+            return []
+        self.numbers += 1
+        self.wanted[contact.node] = Wanted(self.numbers, reconfiguration)
+        return [LinkWanted(contact, USER), *self.link(contact.node)]
+
+    def remove(self, name: NodeId, reconfiguration: ReconfigurationId) -> list[Effect]:
+        was_wanted, peer = self.wanted.pop(name, None) is not None, self.peers.get(name)
+        if peer is not None and peer.epoch is not None:
+            peer.is_leaving = True
+            return [*self.take_down(name, peer, REMOVED, reconfiguration), self.unlink(name, peer, reconfiguration)]
+        # While we are leaving, the answer lets go of the link.
+        is_leaving = peer is not None and peer.is_leaving
+        return [LinkUnwanted(name, USER)] if was_wanted and not is_leaving else []
+
+    def link(self, name: NodeId) -> list[Effect]:
+        """Tell a peer that we want it, unless it has to answer first."""
+        wanted, peer = self.wanted.get(name), self.peers.get(name)
+        if wanted is None or peer is None or peer.is_leaving:
+            return []
+        linked = Send(name, Linked(wanted.number, wanted.reconfiguration))
+        return [linked, *self.bring_up(name, peer, wanted.reconfiguration)]
+
+    def hear(self, sender: NodeId, peer: ScriptedPeer, message: object) -> list[Effect]:
+        match message:
+            case Linked(number, reconfiguration):
+                if peer.is_leaving:
+                    # It has not heard that we let go; if it wants us still, it says so again.
+                    return []
+                peer.heard = number
+                return self.bring_up(sender, peer, reconfiguration)
+            case Unlinked() if peer.is_leaving:
+                peer.is_leaving = False
+                return self.link(sender) if sender in self.wanted else [LinkUnwanted(sender, USER)]
+            case Unlinked(heard, reconfiguration) if peer.epoch is not None:
+                effects = self.take_down(sender, peer, REMOVED, reconfiguration)
+                effects.append(self.unlink(sender, peer, reconfiguration))
+                wanted = self.wanted.get(sender)
+                if wanted is not None and wanted.number <= heard:
+                    del self.wanted[sender]
+                    effects.append(LinkUnwanted(sender, USER))
+                return effects + self.link(sender)
+        return [Drop(message, NOT_LINKED)]
+
+    def unlink(self, name: NodeId, peer: ScriptedPeer, reconfiguration: ReconfigurationId) -> Effect:
+        heard, peer.heard = peer.heard, 0
+        return Send(name, Unlinked(heard, reconfiguration))
+
+    def bring_up(self, name: NodeId, peer: ScriptedPeer, reconfiguration: ReconfigurationId) -> list[Effect]:
+        if peer.epoch is not None:
+            return []
+        self.epochs += 1
+        peer.epoch = self.epochs
+        return [NeighbourUp(name, self.epochs, reconfiguration)]
+
+    def take_down(
+        self, name: NodeId, peer: ScriptedPeer, reason: str, reconfiguration: ReconfigurationId = ""
+    ) -> list[Effect]:
+        epoch, peer.epoch = peer.epoch, None
+        return [] if epoch is None else [NeighbourDown(name, epoch, reason, reconfiguration)]
+
+    def lose(self, name: NodeId, reason: str) -> list[Effect]:
+        peer = self.peers.pop(name, None)
+        if peer is None:
+            return []
+        effects = self.take_down(name, peer, reason)
+        return [*effects, LinkUnwanted(name, USER)] if peer.is_leaving and name not in self.wanted else effects
+
+    def check(self) -> None:
+        for name, peer in self.peers.items():
+            assert peer.epoch is None or not peer.is_leaving, "a neighbour that we left"
+            is_due = not peer.is_leaving and (name in self.wanted or peer.heard > 0)
+            assert (peer.epoch is not None) == is_due, "a neighbour that nobody asked for, or none that somebody did"
