@@ -101,6 +101,27 @@ def test_whatever_happened_to_the_links_the_tables_are_right_when_it_is_over(
         model.check_deliveries()
 
 
+@combinations
+def test_without_acknowledgements_tables_and_deliveries_are_the_same(
+    strategy: StrategyName, reduction: ReductionName, examples: int
+) -> None:
+    for seed in seeds(examples)[: SEEDS_MIN // 2]:
+        rng = Random(f"silent {seed}")
+        model = RoutingModel(rng, strategy, reduction, rng.randint(2, 7), checks=True, acknowledges=False)
+        for _ in range(rng.randint(5, 30)):
+            tickets = len(model.settled)
+            act(model, rng)
+            assert not model.world.timers and len(model.settled) >= tickets
+            if rng.random() < 0.3:
+                change_links(model, rng)
+            model.world.run(rng.choice([0, 0, 1, 3, 30]))
+        model.world.rest()
+        model.check_rest()
+        model.check_deliveries()
+        kinds = {kind for _, _, kind in model.world.crossed}
+        assert not kinds & {"Installed", "NotInstalled", "Reached", "NotReached"}
+
+
 class PromisingModel(RoutingModel):
     """Notes what each subscription must get: events accepted after its receipt, of publishers that its broker knew when
     it was asked, or that have a receipt themselves."""

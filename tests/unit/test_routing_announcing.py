@@ -21,7 +21,7 @@ from tidings.protocols.routing.messages import (
     TablesTold,
 )
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.requests import LINK_LOST, TIMED_OUT
+from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, TIMED_OUT
 from tidings.protocols.routing.router import Router
 from tidings.protocols.routing.state import BAD_FILTER, NO_NEIGHBOUR, TABLE_FULL
 from tidings.pubsub.signals import (
@@ -589,3 +589,37 @@ def test_a_lost_link_with_thousands_of_advertisements_is_heard_of_as_a_whole() -
         node.handle(0.0, Received("b", AdvertisementAdded(number, f"p/{number}", "p", QUAKES, "b", number)))
     node.handle(0.0, NeighbourDown("b", 1))
     assert listener.forgotten == 3000
+
+
+# Without acknowledgements.
+
+
+def test_without_acknowledgements_a_ticket_is_settled_at_once_and_names_this_broker_only() -> None:
+    world = network(LINE, strategy="subscription", acknowledges=False)
+    offer(world, "c")
+    ticket = want(world, "a", LARGE)
+    for asked in (ticket, "offer p/1"):
+        answer = settled(world, asked)
+        assert answer is not None and not answer.problem
+        assert answer.brokers_count == 1 and answer.brokers == (("a",) if asked == ticket else ("c",))
+    world.rest()
+    assert list(router(world, "c").tables.texts["b"]) == [parse(LARGE).text()]
+    assert not {kind for _, _, kind in world.crossed} & {"Installed", "NotInstalled"} and not world.timers
+    assert router(world, "a").is_best_effort and not Router("a").is_best_effort
+    rows = list(router(world, "a").route_rows())
+    assert rows and not any(row.is_pending for row in rows)
+
+
+def test_whoever_asks_a_broker_that_does_not_acknowledge_hears_that_it_does_not() -> None:
+    nodes = {
+        "a": Router("a", RoutingParams("subscription", engine="plain")),
+        "b": Router("b", RoutingParams("subscription", engine="plain", acknowledges=False)),
+    }
+    world = BrokerWorld(dict(nodes), Random(1), checks=True)
+    world.link("a", "b")
+    world.rest()
+    ticket = want(world, "a", LARGE)
+    world.rest()
+    answer = settled(world, ticket)
+    assert answer is not None and answer.problem == NOT_ACKNOWLEDGED
+    assert list(nodes["b"].tables.texts["a"]) == [parse(LARGE).text()], "it is carried out all the same"

@@ -28,7 +28,7 @@ from tidings.protocols.routing.messages import (
     TablesBegun,
 )
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.requests import LINK_LOST, TIMED_OUT
+from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, TIMED_OUT
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import Forward, Matched, NeighbourDown, NeighbourUp, Offer, Settled, Want
@@ -235,6 +235,17 @@ def test_a_receipt_fails_with_the_link_or_after_the_timeout() -> None:
 
 
 @pytest.mark.spec("D-10")
+def test_without_acknowledgements_events_go_on_and_receipts_are_refused() -> None:
+    b = broker(acknowledges=False)
+    b.handle(0.0, Received("q", SubscriptionAdded(1, "x > 0")))
+    arrived = b.handle(0.0, Received("p", batch({"x": 1}, receipt=7)))
+    assert arrived == [Send("p", NotReached(7, NOT_ACKNOWLEDGED)), Send("q", batch({"x": 1}))]
+    b.handle(0.0, Offer("me/1", "me", parse("x > 0")))
+    own = Publications("me", "me/1", 1.0, 0, (1,), (encode_head({"x": 1}),), (b"",))
+    assert b.handle(0.0, Forward(own, "ticket")) == [Send("q", own), Settled("ticket", problem=NOT_ACKNOWLEDGED)]
+    b.check()
+
+
 def test_flooding_takes_one_message_for_each_link() -> None:
     for seed in range(5):
         model = RoutingModel(Random(seed), "flooding", "plain", 7)

@@ -88,6 +88,8 @@ class Link:
         entry = Unanswered(announcement, self.tables.version, is_removal=announcement is None)
         if announcement is not None:
             announcement.number, announcement.sent_version = number, self.tables.version
+            if not number:
+                announcement.acknowledged_version = self.tables.version
         effects.append(Send(self.neighbour, message))
         effects += self.ledger.expect(now, self.neighbour, number, entry)
 
@@ -104,19 +106,19 @@ class Link:
             numbers.append(self.tell_filter(now, text, announcement, effects))
         for text in less:
             del self.filters[text]
-            number = self.ledger.next_number()
+            number = self.ledger.number_of_change()
             self.tell(now, SubscriptionRemoved(number, text), number, None, effects)
             numbers.append(number)
         return numbers
 
     def tell_filter(self, now: float, text: str, announcement: Announcement, effects: list[Effect]) -> int:
-        number = self.ledger.next_number()
+        number = self.ledger.number_of_change()
         self.tell(now, SubscriptionAdded(number, text), number, announcement, effects)
         return number
 
     def await_filter(self, now: float, text: str, filter: Filter, request: Request, effects: list[Effect]) -> None:
         """Let the request wait until what stands for this candidate is ready."""
-        if self.reduction is None or text not in self.reduction.candidates:
+        if self.reduction is None or text not in self.reduction.candidates or not self.ledger.acknowledges:
             return
         for announced in self.reduction.stand_ins(text):
             announcement = self.filters[announced]
@@ -148,7 +150,7 @@ class Link:
             if announcement is None:
                 return []
             del self.advertisements[advertisement]
-            number = self.ledger.next_number()
+            number = self.ledger.number_of_change()
             self.tell(now, AdvertisementRemoved(number, advertisement), number, None, effects)
             return [number]
         content = offered.publisher, offered.text, way
@@ -162,7 +164,7 @@ class Link:
     ) -> int:
         assert announcement.content is not None
         publisher, text, (begun_by, way) = announcement.content
-        number = self.ledger.next_number()
+        number = self.ledger.number_of_change()
         message = AdvertisementAdded(number, advertisement, publisher, text, begun_by, way)
         self.tell(now, message, number, announcement, effects)
         return number

@@ -22,7 +22,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.routing.announcing import Link
 from tidings.protocols.routing.forwarding import Finder, Picks, Route
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.requests import Ledger, Request, Unanswered
+from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, Request, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import LiveHop, Tables
 from tidings.pubsub.publications import BadPublication, Publications, cut, decode_head, pick
@@ -56,7 +56,10 @@ class Carrier:
         if not batch.numbers:
             return Request(None, ticket, is_batch=True).answer()
         self.note_passed(batch.publisher, max(batch.numbers[-1], self.passed.get(batch.publisher, -1)))
-        return self.carry(now, None, batch, None if ticket is None else Request(None, ticket, is_batch=True))
+        request = None if ticket is None else Request(None, ticket, is_batch=True)
+        if request is not None and not self.ledger.acknowledges:
+            return [*self.carry(now, None, batch, None), *request.answer(NOT_ACKNOWLEDGED)]
+        return self.carry(now, None, batch, request)
 
     def receive(self, now: float, link: Link, batch: Publications) -> list[Effect]:
         request = Request(link.asker, batch.receipt, is_batch=True) if batch.receipt else None
@@ -71,6 +74,9 @@ class Carrier:
         if not batch.numbers:
             return effects + (request.answer() if request else [])
         self.note_passed(batch.publisher, batch.numbers[-1])
+        if request is not None and not self.ledger.acknowledges:
+            effects += request.answer(NOT_ACKNOWLEDGED)
+            batch, request = replace(batch, receipt=0), None
         return effects + self.carry(now, link.neighbour, batch, request)
 
     def problem_of(self, link: Link, batch: Publications) -> str:

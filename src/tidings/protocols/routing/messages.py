@@ -2,7 +2,8 @@
 
 Every change of a table carries a number, ascending on its link and life of it. The receiver answers each with
 `Installed` when it, and everybody it had to tell, has carried the change out; or with `NotInstalled` when that failed
-or took too long. So acknowledgements are gathered hop by hop, and one message on a link has one answer.
+or took too long. So acknowledgements are gathered hop by hop, and one message on a link has one answer. A number of 0
+asks for none.
 """
 
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Text

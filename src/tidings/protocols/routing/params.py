@@ -26,6 +26,10 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     repair: RepairName = "strawman"
     """What a lost link means for the tables, see `repairs/`. The same in the whole network."""
 
+    acknowledges: bool = True
+    """Whether changes are answered when everybody concerned has carried them out. Without it a change costs one message
+    on a link instead of two, nobody learns when something is installed everywhere, and no guarantee can be given."""
+
     ack_timeout: float = 30.0
     """Seconds after which an unanswered change, or receipt of publications, counts as failed. Longer than an answer
     needs from the far end of the network."""

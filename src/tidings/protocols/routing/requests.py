@@ -7,6 +7,10 @@ with the requests that wait for the answer. The first failure fails a request; s
 seconds, or the loss of the link. An answer to a number that is no longer there comes too late and is ignored.
 
 All entries live equally long, so one timer, set for the oldest, serves all of them.
+
+A broker that does not acknowledge tells changes under the number 0, which asks for no answer, and has nothing to wait
+for: what its clients ask is settled at once, in the name of this broker alone, and neighbours that ask for an answer
+hear that there is none.
 """
 
 from collections import deque
@@ -24,6 +28,7 @@ TIMER = "unanswered"
 TIMED_OUT = "not acknowledged in time"
 TOO_MANY = "too many changes are not acknowledged"
 LINK_LOST = "the link to the next broker was lost"
+NOT_ACKNOWLEDGED = "a broker on the way acknowledges nothing: nobody can say whether it was carried out everywhere"
 
 
 class Asker:
@@ -68,7 +73,7 @@ class Request:
             return [Settled(self.name, tuple(self.brokers), self.brokers_count())]
         neighbour, number = self.asker.neighbour, self.name
         assert isinstance(number, int)
-        if self.asker.is_gone:
+        if self.asker.is_gone or not number:
             return []
         if self.is_batch:
             return [Send(neighbour, NotReached(number, problem) if problem else Reached(number))]
@@ -109,8 +114,8 @@ class Unanswered:
 class Ledger:
     """What was told to whom and is not answered. `effects` of its methods are to be carried out by the caller."""
 
-    def __init__(self, timeout: float, unanswered_max: int) -> None:
-        self.timeout, self.unanswered_max = timeout, unanswered_max
+    def __init__(self, timeout: float, unanswered_max: int, acknowledges: bool = True) -> None:
+        self.timeout, self.unanswered_max, self.acknowledges = timeout, unanswered_max, acknowledges
         self.number = 0
         self.unanswered: dict[NodeId, dict[int, Unanswered]] = {}
         self.deadlines: deque[tuple[float, NodeId, int]] = deque()
@@ -122,7 +127,13 @@ class Ledger:
         self.number += 1
         return self.number
 
+    def number_of_change(self) -> int:
+        """Under which a neighbour is told something."""
+        return self.next_number() if self.acknowledges else 0
+
     def expect(self, now: float, neighbour: NodeId, number: int, entry: Unanswered) -> list[Effect]:
+        if not number:
+            return []
         entries = self.unanswered.setdefault(neighbour, {})
         entries[number] = entry
         self.deadlines.append((now + self.timeout, neighbour, number))
@@ -135,6 +146,8 @@ class Ledger:
         return effects
 
     def wait(self, request: Request, neighbour: NodeId, number: int) -> None:
+        if not number:
+            return
         entry = self.unanswered[neighbour].get(number)
         if entry is None:
             request.problem = TOO_MANY  # it was given up in the moment in which it was told

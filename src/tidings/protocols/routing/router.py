@@ -16,7 +16,8 @@ every table is right for the tree as it is then.
 
 Acknowledgements. Each change is answered with `Installed` by the neighbour when everybody behind it whom it concerns
 has carried it out, with `NotInstalled` when that failed or took too long. A request of our own clients is answered by
-`Settled` in the same way. Publications that carry a receipt are answered with `Reached`. (`requests.py`)
+`Settled` in the same way. Publications that carry a receipt are answered with `Reached`. (`requests.py`) A broker may
+be set to acknowledge nothing; then tables and deliveries are the same, and nobody can say when something is installed.
 
 When links change. A new neighbour is told everything (`announcing.py`). What becomes of the wishes of a lost one is a
 matter of the repair (`repairs/`): by default it is as if it had taken back everything. When a publisher is reached on
@@ -108,7 +109,6 @@ class Router:
         Reached,
         NotReached,
     )
-    is_best_effort = False
     hears: tuple[type, ...] = (
         *(Forward, Want, Unwant, Offer, Unoffer),
         *(NeighbourUp, NeighbourDown, NeighbourReplaced),
@@ -126,6 +126,7 @@ class Router:
         self.advertisements = Advertisements(self.state, self.subscriptions)
         self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
         self.messages = (*Router.messages, *self.repair.messages)
+        self.is_best_effort = not self.params.acknowledges
         self.lives = 0
         self.on_input: dict[type, OnInput] = {
             Forward: lambda now, forward: self.carrier.forward(now, forward.batch, forward.ticket),

@@ -11,7 +11,7 @@ from tidings.protocols.routing.carrying import Carrier
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.reductions import Reduction, make_reduction, tellable
-from tidings.protocols.routing.requests import Ledger, Request
+from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, Request
 from tidings.protocols.routing.strategies import make_strategy
 from tidings.protocols.routing.tables import Tables
 
@@ -24,7 +24,7 @@ class State:
     def __init__(self, node_id: NodeId, params: RoutingParams) -> None:
         self.node_id, self.params = node_id, params
         self.tables = Tables(params.engine)
-        self.ledger = Ledger(params.ack_timeout, params.unanswered_max)
+        self.ledger = Ledger(params.ack_timeout, params.unanswered_max, params.acknowledges)
         self.strategy = make_strategy(params, self.tables)
         self.carrier = Carrier(params, self.tables, self.ledger, self.strategy)
         self.covers = Covers()
@@ -40,6 +40,8 @@ class State:
         """Something asked by a neighbour under a number, or here under a ticket; this broker carries it out itself."""
         request = Request(link.asker if link is not None else None, name)
         request.count(self.node_id, (self.node_id,), 1)
+        if link is not None and not self.params.acknowledges:
+            request.problem = NOT_ACKNOWLEDGED
         return request
 
     def read(self, text: str) -> tuple[str, Filter] | None:
