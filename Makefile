@@ -34,10 +34,10 @@ demo: $(READY)  ## a network of brokers, real flights, one broker killed, and Sp
 	@$(BIN)/tidings demo
 
 test: $(READY)  ## the quick tests
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not spark"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m spark
+	@$(BIN)/python tools/run_tests.py --workers $(WORKERS)
 
-test-long: $(READY)  ## the properties of covering, merging and the index with EXAMPLES=100000 cases each
+test-long: $(READY)  ## what takes minutes or a quiet machine; covering, merging and the index with EXAMPLES=100000 cases
+	@$(BIN)/python -m pytest --timeout 0 --durations=20 -m long
 	@TIDINGS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n $(WORKERS) --timeout 0 tests/properties \
 		-k "covering or merging or index"
 

@@ -9,14 +9,12 @@ from pathlib import Path
 import pyarrow.dataset
 import pytest
 
-from tests.spark.cluster import cluster
+from tests.spark.cluster import QUICK_JAVA, cluster
 from tests.spark.live_world import ThreadBroker
 from tidings.spark.session import LOOPBACK
 from tidings.spark.sweeps import Run, run_here
 
 __all__ = ["cluster"]
-
-SECONDS_MAX = 240
 
 
 @pytest.mark.spark
@@ -25,11 +23,10 @@ def test_a_sweep_on_a_cluster_gives_what_its_runs_give_here(cluster: str, tmp_pa
     words = ["sim", "sweep", "gossip", "--seeds", "3", "--set", "events=3", "--vary", "nodes=3,4"]
     done = subprocess.run(
         [sys.executable, "-m", "tidings", *words, "--folder", str(folder), "--master", cluster, "--json"],
-        env={**os.environ, "PYTHONPATH": str(root / "src"), "SPARK_LOCAL_IP": LOOPBACK},
+        env={**os.environ, **QUICK_JAVA, "PYTHONPATH": str(root / "src"), "SPARK_LOCAL_IP": LOOPBACK},
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=SECONDS_MAX,
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -52,12 +49,12 @@ def test_a_stream_on_a_cluster_sees_and_publishes_each_event_once(cluster: str, 
             [sys.executable, "-m", "tests.spark.live_query", source.url, target.url, str(tmp_path), cluster],
             env={
                 **os.environ,
+                **QUICK_JAVA,
                 "PYTHONPATH": os.pathsep.join([str(root / "src"), str(root)]),
                 "SPARK_LOCAL_IP": LOOPBACK,
             },
             capture_output=True,
             text=True,
-            timeout=SECONDS_MAX,
         )
         assert done.returncode == 0, done.stderr
         sent = target.stored()
