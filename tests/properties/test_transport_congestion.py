@@ -16,12 +16,10 @@ from tidings.model.language.parser import parse
 from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.congestion.flows import Claim, FlowTable
 from tidings.protocols.transport.congestion.interests import Interest, flow_of, interests_of
-from tidings.protocols.transport.congestion.loss_intervals import LossIntervals
+from tidings.protocols.transport.congestion.paced import covers
+from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_rate, loss_rate_at, share_max_min
 from tidings.protocols.transport.congestion.receiver import Receiver
-from tidings.protocols.transport.congestion.response import allowed_rate, loss_rate_at
 from tidings.protocols.transport.congestion.sender import Sender
-from tidings.protocols.transport.congestion.sessions import covers
-from tidings.protocols.transport.congestion.sharing import share_max_min
 from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowMark, Report
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import CongestionParams, TransportParams

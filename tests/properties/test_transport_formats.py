@@ -11,14 +11,15 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
-from tidings.protocols.transport.compression import compress, expand
-from tidings.protocols.transport.entries import AGE_MAX_US, BadHeader
+from tidings.protocols.transport.departures import Records
 from tidings.protocols.transport.formats import (
+    AGE_MAX_US,
     DATA,
     DIGEST,
     RATE_MAX,
     WRAP,
     Acknowledgement,
+    BadHeader,
     Control,
     Data,
     EchoReply,
@@ -28,11 +29,12 @@ from tidings.protocols.transport.formats import (
     Repair,
     Report,
     Request,
+    compress,
+    expand,
     unwrap,
 )
 from tidings.protocols.transport.marking import Kind, mark, unmark
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.records import Records
 from tidings.protocols.transport.shim import Shim
 from tidings.protocols.transport.signals import Caught, Content, Listen
 from tidings.pubsub.publications import encode_head

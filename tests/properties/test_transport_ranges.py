@@ -10,9 +10,8 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.ordering.interests import Interests
-from tidings.protocols.transport.ranges import ALL_STEPS, bounds_of, is_met, step_of
-from tidings.protocols.transport.rows import row_of_event
+from tidings.protocols.transport.ordering.wanted import Interests
+from tidings.protocols.transport.rows import ALL_STEPS, bounds_of, is_met, row_of_event, step_of
 
 PROFILE = BloomProfile(bits=256)
 

@@ -77,7 +77,7 @@ def test_a_covered_receiver_behind_the_same_bottleneck_adds_no_row() -> None:
     narrow = world.listen("news = 'sport' AND team = 'Y'", link)
     world.run(15.0)
     (state,) = world.sender.states()
-    assert state.limiting == wide.number
+    assert state.receiver == wide.number
     assert len(narrow.received) > 50
     assert narrow.feedback < 0.2 * wide.feedback
 
@@ -104,7 +104,7 @@ def test_three_receivers_of_one_flow_get_what_the_slowest_can_take() -> None:
     world.publish(1000.0, KINDS, [0.5, 0.5], 30.0)
     world.run(30.0)
     (state,) = world.sender.states()
-    assert state.limiting == 100
+    assert state.receiver == 100
     recent = [sum(time > 10.0 for time in listener.times) / 20.0 for listener in listeners]
     assert recent == pytest.approx([recent[0]] * 3, rel=0.1)
     assert recent[0] >= 0.85 * 100.0

@@ -12,9 +12,9 @@ from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.carrier import Modes, OpenCarried
+from tidings.protocols.transport.departures import Publishing
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.publishing import Publishing
 from tidings.pubsub.client import OpenAdvertisement, OpenSubscription, PublishBatch, Receipt
 from tidings.pubsub.publications import encode_head
 

@@ -12,8 +12,7 @@ from tidings.machine.inputs import Fired, Input
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.entries import Entry, to_us
-from tidings.protocols.transport.formats import DIGEST, ENTRY_AGE, Data
+from tidings.protocols.transport.formats import DIGEST, ENTRY_AGE, Data, Entry, to_us
 from tidings.protocols.transport.ordering.delays import DelayDifferences
 from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.ordering.stream import Receiving

@@ -20,11 +20,9 @@ from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.codec import DATA_FIRST, decode_data, encode_control
-from tidings.protocols.transport.entries import BadHeader
-from tidings.protocols.transport.formats import EchoRequest, Repair
-from tidings.protocols.transport.marking import OF, TO, Kind, head_of, mark
+from tidings.protocols.transport.formats import BadHeader, EchoRequest, Repair
+from tidings.protocols.transport.marking import OF, TO, Kind, body_of, has_marks, head_of, mark, take_off
 from tidings.protocols.transport.params import OrderingParams, TransportParams
-from tidings.protocols.transport.plain import body_of, has_marks, take_off
 from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import encode_head
 

@@ -7,10 +7,9 @@ import pytest
 from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.compression import MERGED_FILL_MAX, compress, expand
-from tidings.protocols.transport.entries import Entry
+from tidings.protocols.transport.departures import Publishing
+from tidings.protocols.transport.formats import MERGED_FILL_MAX, Entry, compress, expand
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.publishing import Publishing
 
 ROW = 0xF0F0
 PROFILE = BloomProfile(bits=128)

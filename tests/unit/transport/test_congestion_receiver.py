@@ -212,7 +212,7 @@ def test_what_is_too_much_is_cut_where_most_comes() -> None:
 
 
 def loss_for(rate: float) -> float:
-    from tidings.protocols.transport.congestion.response import loss_rate_at
+    from tidings.protocols.transport.congestion.rates import loss_rate_at
 
     return loss_rate_at(rate, ROUND_TRIP)
 

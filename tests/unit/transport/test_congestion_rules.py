@@ -4,10 +4,14 @@ import math
 
 import pytest
 
-from tidings.protocols.transport.congestion.loss_intervals import LossIntervals, weights_of
-from tidings.protocols.transport.congestion.meters import Meter
-from tidings.protocols.transport.congestion.response import allowed_rate, loss_rate_at
-from tidings.protocols.transport.congestion.sharing import share_max_min
+from tidings.protocols.transport.congestion.rates import (
+    LossIntervals,
+    Meter,
+    allowed_rate,
+    loss_rate_at,
+    share_max_min,
+    weights_of,
+)
 from tidings.protocols.transport.params import CongestionParams
 
 ROUND_TRIPS = (0.01, 0.02, 0.05, 0.1, 0.2)

@@ -37,7 +37,6 @@ from tidings.protocols.transport.signals import (
     Listen,
     Outgoing,
     Quality,
-    RateChanged,
     Told,
 )
 from tidings.pubsub.notes import FlowChanged, Transmitted, Withheld
@@ -63,7 +62,6 @@ class Desk:
         self.sequence = 0
         self.notes: list[Note] = []
         self.drops: list[Drop] = []
-        self.rates: list[RateChanged] = []
         self.qualities: list[Quality] = []
         self.perform(self.machine.start(0.0))
 
@@ -84,14 +82,16 @@ class Desk:
                     self.notes.append(effect)
                 case Drop():
                     self.drops.append(effect)
-                case RateChanged():
-                    self.rates.append(effect)
                 case Deliver(Quality() as quality):
                     self.qualities.append(quality)
         return effects
 
     def handle(self, input: Input) -> list[Effect]:
         return self.perform(self.machine.handle(self.now, input))
+
+    def rates(self) -> list[float]:
+        """What the application was told of flows; infinite where one is not limited any more."""
+        return [quality.value for quality in self.qualities if quality.what == "rate"]
 
     def advance(self, until: float) -> None:
         while self.timers and min(self.timers.values()) <= until:
@@ -227,7 +227,7 @@ def test_a_flow_that_nobody_confirms_is_free_after_the_time_out() -> None:
     assert len(desk.machine.states()) == 1
     desk.advance(5.1)
     assert desk.machine.states() == ()
-    assert desk.rates[-1].rate is None
+    assert desk.rates()[-1] == math.inf
     before = len(desk.left)
     desk.publish(SPORT)
     assert len(desk.left) == before + 1
@@ -293,7 +293,7 @@ def test_events_wait_in_a_flow_that_covers_theirs_in_the_same_order() -> None:
     for ticket in range(10):
         desk.publish(BOTH, ticket)
     desk.report(2, "TRUE", 20.0)
-    assert [state.limiting for state in desk.machine.states()] == [2]
+    assert [state.receiver for state in desk.machine.states()] == [2]
     desk.advance(2.0)
     assert [outgoing.ticket for _, outgoing in desk.left] == list(range(10))
 
@@ -302,7 +302,7 @@ def test_a_rate_is_told_when_it_changes_by_a_tenth() -> None:
     desk = Desk()
     for quota in (100.0, 105.0, 109.0, 112.0, 60.0):
         desk.report(1, SPORT_TEXT, quota)
-    assert [change.rate for change in desk.rates] == [100.0, 112.0, 60.0]
+    assert desk.rates() == [100.0, 112.0, 60.0]
     assert [quality.value for quality in desk.qualities] == [100.0, 112.0, 60.0]
     assert [note.size for note in desk.notes if isinstance(note, FlowChanged)] == [1, 1, 1]
 
@@ -644,7 +644,7 @@ def test_slow_start_ends_with_the_first_report() -> None:
     desk = Desk(slow_start=True)
     desk.offer(SPORT, 100.0, 0.1)
     desk.report(1, TEAM_TEXT, 50.0)
-    assert [state.limiting for state in desk.machine.states()] == [1]
+    assert [state.receiver for state in desk.machine.states()] == [1]
     before = len(desk.left)
     desk.publish(SPORT)
     assert len(desk.left) > before

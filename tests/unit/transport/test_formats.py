@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
-from tidings.protocols.transport.entries import AGE_MAX_US, BadHeader, Entry
 from tidings.protocols.transport.formats import (
+    AGE_MAX_US,
     COMPRESSED,
     DATA,
     DIGEST,
@@ -18,9 +18,11 @@ from tidings.protocols.transport.formats import (
     TIME_MAX_US,
     WRAP,
     Acknowledgement,
+    BadHeader,
     Data,
     EchoReply,
     EchoRequest,
+    Entry,
     Feedback,
     FlowMark,
     Repair,

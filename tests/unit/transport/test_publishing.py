@@ -7,9 +7,9 @@ import pytest
 from tidings.matching.bloom import BloomProfile
 from tidings.model.bounds import ATTRIBUTES_MAX
 from tidings.protocols.transport.codec import decode_data
+from tidings.protocols.transport.departures import Publishing
 from tidings.protocols.transport.formats import RATE_MAX, Data
 from tidings.protocols.transport.params import OrderingParams, TransportParams
-from tidings.protocols.transport.publishing import Publishing
 from tidings.pubsub.publications import BadPublication, encode_head
 
 HOURS = 3600.0

@@ -13,7 +13,7 @@ from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.formats import Repair, Request
 from tidings.protocols.transport.marking import MARK, TO, Kind, unmark
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.recovery import answering
+from tidings.protocols.transport.recovery import repairer
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.signals import (
     Ask,
@@ -295,25 +295,25 @@ def test_one_requester_is_heard_as_often_as_is_allowed() -> None:
     machine = volunteer(params_with(requests_per_second=10.0))
     effects = [effect for place in range(100) for effect in machine.handle(1.0 + place / 100, request())]
     refused = [drop.reason for drop in of(Drop, effects)]
-    assert set(refused) == {answering.ASKS_TOO_OFTEN} and 100 - 20 <= len(refused) <= 100 - 19
+    assert set(refused) == {repairer.ASKS_TOO_OFTEN} and 100 - 20 <= len(refused) <= 100 - 19
     assert of(Drop, machine.handle(2.0, request(requester=9))) == []
 
 
 def test_not_more_than_a_bounded_number_of_requesters_is_remembered() -> None:
     machine = volunteer()
-    for requester in range(100, 100 + 2 * answering.REQUESTERS_MAX):
+    for requester in range(100, 100 + 2 * repairer.REQUESTERS_MAX):
         machine.handle(1.0, request(requester=requester))
     machine.check()
-    assert len(machine.answering.requesters.by_name) == answering.REQUESTERS_MAX
+    assert len(machine.answering.requesters.by_name) == repairer.REQUESTERS_MAX
 
 
 def test_not_more_repairs_than_are_allowed_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answering, "PENDING_MAX", 3)
+    monkeypatch.setattr(repairer, "PENDING_MAX", 3)
     machine = publisher()
     effects = []
     for number in range(6):
         effects += machine.handle(1.0, Told(request(number).message, Content(b"", b""), None, number))
-    assert [drop.reason for drop in of(Drop, effects)] == [answering.TOO_MANY_PENDING] * 3
+    assert [drop.reason for drop in of(Drop, effects)] == [repairer.TOO_MANY_PENDING] * 3
 
 
 def test_waiting_repairs_of_a_stream_that_is_forgotten_are_not_sent() -> None:

@@ -25,8 +25,8 @@ from tidings.protocols.transport.formats import Repair, Request
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery import losses, recovery
-from tidings.protocols.transport.recovery.asking import WAIT_MAX
 from tidings.protocols.transport.recovery.recovery import Recovery
+from tidings.protocols.transport.recovery.requester import WAIT_MAX
 from tidings.protocols.transport.signals import (
     Content,
     GivenUp,

@@ -13,7 +13,7 @@ from tidings.protocols.transport.codec import encode_data
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.recovery import losses
-from tidings.protocols.transport.recovery.history import ANSWER_SECONDS
+from tidings.protocols.transport.recovery.losses import ANSWER_SECONDS
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.signals import (
     Content,

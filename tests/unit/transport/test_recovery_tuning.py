@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from tidings.protocols.transport.recovery.limits import Bucket
-from tidings.protocols.transport.recovery.tuning import REQUEST_FIRST_MAX, Tuner, repair_first_max
+from tidings.protocols.transport.buckets import Bucket
+from tidings.protocols.transport.recovery.streams import REQUEST_FIRST_MAX, Tuner, repair_first_max
 
 
 def tuner(duplicates: float, delay: float, first: float = 1.5, spread: float = 3.0) -> Tuner:

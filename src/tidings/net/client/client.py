@@ -39,8 +39,8 @@ from tidings.net.errors import ClientError, Closed, NotConfirmed, NotPermitted, 
 from tidings.net.host import Host
 from tidings.nodes.client import ClientNode
 from tidings.protocols.delivery.session.session import TOO_SLOW
+from tidings.protocols.transport.marking import has_marks, take_off
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.plain import has_marks, take_off
 from tidings.protocols.transport.signals import Quality
 from tidings.protocols.transport.views import TransportState
 from tidings.pubsub.client import (

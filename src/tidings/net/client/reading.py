@@ -27,7 +27,7 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.net.client.subscription import Delivered
 from tidings.net.client.tickets import Tickets
-from tidings.protocols.transport.plain import has_marks, take_off
+from tidings.protocols.transport.marking import has_marks, take_off
 from tidings.pubsub.client import HistoryRead, MarksRead, ReadHistory, ReadMarks, StopReading
 
 PAGE_PUBLICATIONS = 4096

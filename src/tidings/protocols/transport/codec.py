@@ -4,10 +4,10 @@ import math
 import struct
 from collections.abc import Callable
 
-from tidings.protocols.transport.entries import AGE_MAX_US, MICROSECONDS, BadHeader, to_us
 from tidings.protocols.transport.formats import (
     ACKNOWLEDGEMENT,
     ACKNOWLEDGEMENT_FORM,
+    AGE_MAX_US,
     BASIC,
     CARRIES_HEAD,
     COMPRESSED,
@@ -28,6 +28,7 @@ from tidings.protocols.transport.formats import (
     FURTHER_FLOW,
     HAS_LIMITING,
     HEADER_BYTES,
+    MICROSECONDS,
     RATE_MAX,
     RELEASE,
     REPAIR,
@@ -39,6 +40,7 @@ from tidings.protocols.transport.formats import (
     VERSION,
     WRAP,
     Acknowledgement,
+    BadHeader,
     Control,
     Data,
     EchoReply,
@@ -48,6 +50,7 @@ from tidings.protocols.transport.formats import (
     Repair,
     Report,
     Request,
+    to_us,
 )
 
 FIRST = VERSION << 4

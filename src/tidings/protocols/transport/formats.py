@@ -12,26 +12,140 @@ sender's clock. The header of an event takes 40 bytes and, for each entry of its
 
 Flags of an event: 1 its rate is controlled; 2 a limiting receiver is named; 4 instead of a record there is only the age
 of the event before (basic ordering); 8 behind the record stand further receivers and their flows, 16 bytes each; 16 the
-record is compressed (`compression.py`).
+record is compressed (below).
 
 Sequence numbers are 32 bits on the wire and wrap around; `unwrap` finds the whole number nearest to what is known. A
 record is left as bytes until somebody asks for its entries: where nothing is missing nobody does.
 
 These bytes come from anybody. A decoder checks lengths, ranges and finiteness, and raises `BadHeader` and nothing else
-(T-22). Encoders are given what was checked already. `entries.py` has what these and `compression.py` share.
+(T-22). Encoders are given what was checked already.
+
+**Compressed records** say what is equal only once. Streams repeat themselves: consecutive events often have the same
+attributes but for a value or two, so their Bloom rows differ in a few bits. A compressed record is a row of runs,
+newest first:
+
+    events in the run 1 | Bloom row | age of the newest 4 | for each further one, what it is older: 1 to 4 bytes
+
+Differences of age are written seven bits at a time, the low ones first, the highest bit of a byte saying that more
+follow. The row of a run has the bits of all its events, and may match more than it should, never less. So a record of
+the same size in bytes tells of more events, at the price of some false alarms: whoever waits for one event of a run
+waits for all of them (F-2a of the transport specification). Events are in one run while each differs from the newest in
+no more than `DIFFERENT_BITS_MAX` bits, and the row of all of them is no fuller than `MERGED_FILL_MAX`.
 
 Source: the transport specification, 3.8.
 """
 
 import struct
+from collections.abc import Sequence
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 
 import msgspec
 
 from tidings.matching.bloom import FILL_MAX
-from tidings.protocols.transport.compression import expand
-from tidings.protocols.transport.entries import MICROSECONDS, Entry, to_us
+
+MICROSECONDS = 1_000_000
+AGE_MAX_US = 2**32 - 1
+
+
+class BadHeader(ValueError):
+    """Bytes that are no message of the transport; the text says why."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One event that its publisher sent before: number, time of sending by the publisher's clock, Bloom row. A row of 0
+    says nothing about the event: it had too many attributes for its size."""
+
+    sequence: int
+    departed: float
+    bits: int
+
+
+def to_us(seconds: float) -> int:
+    return round(seconds * MICROSECONDS)
+
+
+DIFFERENT_BITS_MAX = 16
+"""Bits by which two rows of one run may differ: two values that are others, each with the bits of its tag in one row
+and not in the other. More would make events alike that are not."""
+
+MERGED_FILL_MAX = 0.4
+"""Share of bits in the row of a run. With four bits for a tag, every 40th tag that is not there seems to be then."""
+
+RUN_MAX = 255
+VARINT_BYTES_MAX = 5
+
+
+def compress(ages: Sequence[int], rows: Sequence[int], row_bytes: int) -> bytes:
+    """The bytes of a record; ages (microseconds, ascending) and rows are those of its entries, newest first."""
+    parts: list[bytes] = []
+    place = 0
+    while place < len(rows):
+        end, bits = run_at(rows, place, MERGED_FILL_MAX * 8 * row_bytes)
+        parts.append(bytes((end - place,)) + bits.to_bytes(row_bytes, "little") + ages[place].to_bytes(4))
+        parts += [varint(older - newer) for newer, older in pairwise(ages[place:end])]
+        place = end
+    return b"".join(parts)
+
+
+def run_at(rows: Sequence[int], place: int, bits_max: float) -> tuple[int, int]:
+    """Where the run that begins here ends, and its row."""
+    first = merged = rows[place]
+    for end in range(place + 1, min(len(rows), place + RUN_MAX)):
+        row = rows[end]
+        if row == first:
+            continue
+        # A row of 0 says nothing of its event, and must not be lost in another.
+        if not (row and first) or (row ^ first).bit_count() > DIFFERENT_BITS_MAX:
+            return end, merged
+        if (merged | row).bit_count() > bits_max:
+            return end, merged
+        merged |= row
+    return min(len(rows), place + RUN_MAX), merged
+
+
+def expand(record: bytes, entries: int, row_bytes: int, departed_us: int, sequence: int) -> tuple[Entry, ...]:
+    """The entries of a compressed record of event `sequence`; those behind a mistake in it are not there."""
+    found: list[Entry] = []
+    place, fill_max = 0, FILL_MAX * 8 * row_bytes
+    try:
+        while place + 1 + row_bytes + 4 <= len(record) and len(found) < entries:
+            count, place = record[place], place + 1
+            bits = int.from_bytes(record[place : place + row_bytes], "little")
+            if bits.bit_count() > fill_max:
+                bits = 0
+            place += row_bytes
+            age = int.from_bytes(record[place : place + 4])
+            place += 4
+            for number in range(count):
+                if number:
+                    difference, place = read_varint(record, place)
+                    age += difference
+                sequence -= 1
+                found.append(Entry(sequence, (departed_us - age) / MICROSECONDS, bits))
+    except (IndexError, BadHeader):
+        pass
+    return tuple(found[:entries])
+
+
+def varint(number: int) -> bytes:
+    made = bytearray()
+    while number > 0x7F:
+        made.append(number & 0x7F | 0x80)
+        number >>= 7
+    made.append(number)
+    return bytes(made)
+
+
+def read_varint(data: bytes, place: int) -> tuple[int, int]:
+    number = 0
+    for shift in range(VARINT_BYTES_MAX):
+        byte = data[place + shift]
+        number |= (byte & 0x7F) << 7 * shift
+        if byte < 0x80:
+            return number, place + shift + 1
+    raise BadHeader("a number of too many bytes")
+
 
 VERSION = 1
 DATA, REPAIR, REQUEST, FEEDBACK, ECHO_REQUEST, ECHO_REPLY, DIGEST, ACKNOWLEDGEMENT = range(8)

@@ -169,7 +169,7 @@ class TransportParams(msgspec.Struct, frozen=True, kw_only=True):
     topic_attribute: str = ""
     """Where set, rows tell only of this attribute: the topics of a network that has no other filters (T-42)."""
     tells_ranges: bool = True
-    """Whether rows tell how large numbers are, so that filters with ranges find out what is theirs (`ranges.py`). The
+    """Whether rows tell how large numbers are, so that filters with ranges find out what is theirs (`rows.py`). The
     same for all, too; the sources have no such thing."""
     is_compressed: bool = False
     """Whether records merge equal rows of consecutive events (F-2a)."""

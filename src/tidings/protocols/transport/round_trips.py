@@ -20,12 +20,10 @@ it was made from, until the next echo. A publisher that lies about its times slo
 itself.
 """
 
-from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired, Input, Signal
+from tidings.machine.inputs import Fired
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import EchoReply, EchoRequest
 from tidings.protocols.transport.marking import TO, Kind, head_of
@@ -40,6 +38,7 @@ from tidings.protocols.transport.signals import (
     Stream,
     StreamGone,
     Told,
+    TransportPart,
 )
 
 ROUND_TRIP_MAX = 60.0
@@ -75,19 +74,10 @@ class Trip:
         self.echoed_at = 0.0
 
 
-class RoundTrips:
+class RoundTrips(TransportPart):
     """Part of `TransportNode`. Measures while some subscription is reliable or paced."""
 
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (
-        Heard,
-        Told,
-        Listen,
-        StopListening,
-        StreamGone,
-        Configure,
-    )
-    tells: tuple[type[Signal], ...] = (RoundTrip, Outgoing)
+    tells = (RoundTrip, Outgoing)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
@@ -95,7 +85,7 @@ class RoundTrips:
         self.subscriptions: dict[int, bool] = {}
         self.is_measuring = False
         self.echoes, self.echoes_since = 0, 0.0
-        self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
+        self.handlers = {
             Heard: self.heard,
             Told: self.told,
             Fired: self.fired,
@@ -107,10 +97,6 @@ class RoundTrips:
 
     def start(self, now: float) -> list[Effect]:
         return [effect for stream, trip in self.trips.items() for effect in self.ask(now, stream, trip)]
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        handler = self.handlers.get(type(input))
-        return [] if handler is None else handler(now, input)
 
     def listen(self, now: float, request: Listen) -> list[Effect]:
         self.subscriptions[request.subscription] = request.is_reliable or request.is_paced
@@ -219,6 +205,11 @@ class RoundTrips:
         if self.trips.pop(gone.stream, None) is None:
             return []
         return [CancelTimer(("echo", gone.stream))]
+
+    def seconds(self, stream: Stream) -> float:
+        """As it is known now; 0 while nothing was measured."""
+        trip = self.trips.get(stream)
+        return (trip.seconds or 0.0) if trip else 0.0
 
     def check(self) -> None:
         for trip in self.trips.values():

@@ -5,13 +5,13 @@ the transport needs to say (numbers, times, records) travels where the network d
 anybody else sees the event.
 
 The idea. Going down, an event of the application is offered to congestion control (`Outgoing`); once it may leave
-(`Admitted`) it gets its number and header (`publishing.py`), is marked (`marking.py`), and goes to the carrier. Coming
+(`Admitted`) it gets its number and header (`departures.py`), is marked (`marking.py`), and goes to the carrier. Coming
 up, a marked event is taken apart. One that we have seen already ends here; every other is told once to the other parts
 (`Heard`), as whole numbers, with what the carrier says of it. Subscriptions that want no order get it at once. Events
 without a mark come from publishers without a transport, and pass as they are.
 
 State. `publishing`: our numbers and record. `streams`: for each publisher which numbers we saw and when we last heard
-of it (`arrivals.py`). `subscriptions`: what the application listens to.
+of it (`publishers.py`). `subscriptions`: what the application listens to.
 
 Timers. "digest": a publisher whose events shall be recovered tells every `digest_period` what it sent, also when
 nothing more is sent: then at growing distances, `digests_after` times. "expiry": streams that were silent for
@@ -21,19 +21,19 @@ Guaranteed: `Heard` comes once for each event within the window of numbers; what
 receives, byte for byte (T-16); whatever bytes come, nothing is raised (T-22), and what is dropped has a reason.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from random import Random
 from typing import Any
 
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired, Input, Signal
-from tidings.protocols.transport.arrivals import Streams
+from tidings.machine.inputs import Fired
 from tidings.protocols.transport.codec import decode_control, decode_data
-from tidings.protocols.transport.entries import BadHeader
+from tidings.protocols.transport.departures import Publishing
 from tidings.protocols.transport.formats import (
     DATA,
     DIGEST,
     Acknowledgement,
+    BadHeader,
     Data,
     EchoReply,
     EchoRequest,
@@ -43,7 +43,7 @@ from tidings.protocols.transport.formats import (
 )
 from tidings.protocols.transport.marking import MARK, OF, TO, Kind, head_of, mark, unmark
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.publishing import Publishing
+from tidings.protocols.transport.publishers import Streams
 from tidings.protocols.transport.signals import (
     Admitted,
     Ask,
@@ -63,6 +63,7 @@ from tidings.protocols.transport.signals import (
     Stream,
     StreamGone,
     Told,
+    TransportPart,
     Unask,
 )
 from tidings.pubsub.publications import BadPublication
@@ -91,20 +92,10 @@ DIGEST_GROWTH = 1.5
 """The last events of a publisher are found missing by these digests alone; over half a minute some of ten arrive."""
 
 
-class Shim:
+class Shim(TransportPart):
     """Part of `TransportNode`; `node_id` is our number in headers."""
 
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (
-        Caught,
-        PublishEvent,
-        Admitted,
-        Recovered,
-        Listen,
-        StopListening,
-        Configure,
-    )
-    tells: tuple[type[Signal], ...] = (Heard, DigestHeard, Told, Outgoing, Departed, StreamGone, Emit, Ask, Unask)
+    tells = (Heard, DigestHeard, Told, Outgoing, Departed, StreamGone, Emit, Ask, Unask)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params = node_id, params
@@ -116,7 +107,7 @@ class Shim:
         self.has_news = False
         """Whether anything left since the last digest."""
         self.is_digesting = self.is_expiring = False
-        self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
+        self.handlers = {
             Caught: self.caught,
             PublishEvent: self.publish,
             Admitted: self.admitted,
@@ -132,10 +123,6 @@ class Shim:
         effects: list[Effect] = [Ask("inbox", inbox)]
         self.is_digesting = self.is_expiring = False
         return effects + self.digest_soon(now) + self.expire_later(now)
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        handler = self.handlers.get(type(input))
-        return [] if handler is None else handler(now, input)
 
     # Down.
 
@@ -329,6 +316,16 @@ class Shim:
         return [SetTimer("expiry", now + self.params.session_timeout)]
 
     # What is asked of it.
+
+    @property
+    def published(self) -> int:
+        """Events that left with a header."""
+        return self.publishing.next
+
+    @property
+    def followed(self) -> Iterable[Stream]:
+        """The publishers of which we know what came."""
+        return self.streams.all
 
     def whole(self, stream: Stream, wrapped: int) -> int:
         """The number of an event of this stream, from its last 32 bits."""

@@ -1,7 +1,7 @@
 """What the parts of the transport tell each other, and what goes in and out of it.
 
     above       the application (or the client library around it)       Listen, Publish, ... / Handed, Quality
-    parts       shim, ordering, recovery, round trips, receiver, sender  Heard, Gap, Lost, Recovered, RateChanged, ...
+    parts       shim, ordering, recovery, round trips, receiver, sender  Heard, Gap, Lost, Recovered, Admitted, ...
     below       a best-effort network that publishes and subscribes     Emit, Ask, Unask, Recall / Caught, Recalled
 
 The network below is a black box (`carrier` in these pages): our brokers, B-DRP, an MQTT server. What it must do is
@@ -9,17 +9,17 @@ carry what `Emit` says to those whose `Ask` matches, perhaps late, twice, in ano
 
 The parts never see each other. The shim reads what comes from below and tells `Heard` for each event that is new, once,
 and `Told` for messages of the transport itself. Ordering answers with `Gap` (numbers are missing) and `Lost` (one that
-we want is given up as late); recovery with `Recovered`; the sender's part of congestion control with `RateChanged`.
-What leaves goes through `Outgoing`: congestion control lets it through as `Admitted`, when it is on; else the shim
-takes it as it is.
+we want is given up as late); recovery with `Recovered`. What leaves goes through `Outgoing`: congestion control lets it
+through as `Admitted`, when it is on; else the shim takes it as it is.
 """
 
-from collections.abc import Hashable
-from typing import Literal
+from collections.abc import Callable, Hashable
+from typing import Any, Literal
 
 import msgspec
 
-from tidings.machine.inputs import Request, Signal
+from tidings.machine.effects import Effect
+from tidings.machine.inputs import Fired, Input, Request, Signal
 from tidings.model.filter import Filter
 from tidings.protocols.transport.formats import Control, Data, FlowMark
 from tidings.protocols.transport.marking import Kind
@@ -250,13 +250,6 @@ class RoundTrip(Signal, frozen=True):
     seconds: float
 
 
-class RateChanged(Signal, frozen=True):
-    """This node, as a publisher, may send so many events a second of a flow; None: the flow is not limited any more."""
-
-    flow: int
-    rate: float | None
-
-
 class Outgoing(Signal, frozen=True):
     """Something wants to leave. Events of the application come from the shim, with their bits; requests and repairs
     with those of the event that they are about (T-99). Feedback, echoes and the like pass at once."""
@@ -290,3 +283,34 @@ class StreamGone(Signal, frozen=True):
     """Nothing came of it for so long that its state is forgotten."""
 
     stream: Stream
+
+
+def publisher_text(stream: Stream) -> str:
+    """What a publisher is called in traces and tables."""
+    return stream[0] or str(stream[1])
+
+
+def event_key(stream: Stream, sequence: int, content: Content | None = None) -> str:
+    """As the carrier calls it, where it has names and numbers for events; else as its header does."""
+    if content is not None and content.source and content.number:
+        return f"{content.source} {content.number}"
+    return f"{stream[1]} {sequence}"
+
+
+class TransportPart:
+    """What all parts have in common: each takes an input by its type, and hears what it has a handler for."""
+
+    messages: tuple[type, ...] = ()
+    tells: tuple[type[Signal], ...] = ()
+    handlers: dict[type, Callable[[float, Any], list[Effect]]]
+
+    @property
+    def hears(self) -> tuple[type, ...]:
+        return tuple(kind for kind in self.handlers if kind is not Fired)
+
+    def start(self, now: float) -> list[Effect]:
+        return []
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        handler = self.handlers.get(type(input))
+        return [] if handler is None else handler(now, input)

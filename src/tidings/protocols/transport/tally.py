@@ -2,17 +2,26 @@
 
 Ordering says what is `Lost`, and for which subscriptions; `Recovered` says that it came after all, and how; `GivenUp`
 that nobody looks for it any more. What is neither yet is `missing`; nothing else is remembered of an event.
+
+Where the carrier itself found losses, and has them (`Found`), those that nobody knew of are losses from then on, and
+all are told as recovered.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from tidings.machine.effects import Deliver, Effect
-from tidings.machine.inputs import Input, Signal
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.signals import GivenUp, Lost, Quality, Recovered, Stream, StreamGone
+from tidings.protocols.transport.signals import (
+    Found,
+    GivenUp,
+    Lost,
+    Quality,
+    Recovered,
+    Stream,
+    StreamGone,
+    TransportPart,
+)
 
 MISSING_MAX = 10_000
 """Lost events of which it is remembered whom they were for; beyond it the oldest is forgotten."""
@@ -29,75 +38,66 @@ class Counts:
         """Lost events that came after all, by the way they came."""
 
 
-class Tally:
+class Tally(TransportPart):
     """Part of `TransportNode`."""
 
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (
-        Lost,
-        Recovered,
-        GivenUp,
-        StreamGone,
-    )
-    tells: tuple[type[Signal], ...] = ()
+    tells = (Recovered,)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.streams: dict[Stream, Counts] = {}
         self.missing: dict[tuple[Stream, int], tuple[int, ...]] = {}
-        self.handlers: dict[type, Callable[[Any], None]] = {
+        self.handlers = {
             Lost: self.lost,
             Recovered: self.recovered,
+            Found: self.found,
             GivenUp: self.given_up,
             StreamGone: self.gone,
         }
 
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        handler = self.handlers.get(type(input))
-        if handler is not None:
-            handler(input)
-        return []
-
     def counts(self, stream: Stream) -> Counts:
-        found = self.streams.get(stream)
-        if found is None:
-            found = self.streams[stream] = Counts()
-        return found
+        return self.streams.get(stream) or Counts()
 
-    def lost(self, lost: Lost) -> None:
-        self.counts(lost.stream).lost += 1
+    def lost(self, now: float, lost: Lost) -> list[Effect]:
+        if lost.stream not in self.streams:
+            self.streams[lost.stream] = Counts()
+        self.streams[lost.stream].lost += 1
         self.missing[lost.stream, lost.sequence] = lost.subscriptions
         if len(self.missing) > MISSING_MAX:
             del self.missing[next(iter(self.missing))]
+        return []
 
-    def recovered(self, recovered: Recovered) -> None:
+    def recovered(self, now: float, recovered: Recovered) -> list[Effect]:
         counts = self.streams.get(recovered.stream)
         if counts is not None:
             counts.ways[recovered.way] += 1
         self.missing.pop((recovered.stream, recovered.sequence), None)
+        return []
 
-    def found(self, recovered: Recovered) -> list[Effect]:
-        """The carrier itself found that this one was lost, and has it; what is not known to be lost is so now."""
-        stream, sequence, wanted = recovered.stream, recovered.sequence, recovered.content.subscriptions
-        if (stream, sequence) in self.missing:
-            return []
-        self.lost(Lost(stream, sequence, 0, 0.0, wanted))
-        return [Deliver(Quality("lost", stream, sequence, 0.0, wanted))]
+    def found(self, now: float, found: Found) -> list[Effect]:
+        effects: list[Effect] = []
+        for recovered in found.recovered:
+            stream, sequence, wanted = recovered.stream, recovered.sequence, recovered.content.subscriptions
+            if (stream, sequence) not in self.missing:
+                self.lost(now, Lost(stream, sequence, 0, 0.0, wanted))
+                effects.append(Deliver(Quality("lost", stream, sequence, 0.0, wanted)))
+            self.recovered(now, recovered)
+            effects.append(recovered)
+        return effects
 
-    def for_whom(self, stream: Stream, sequence: int) -> tuple[int, ...]:
-        """The subscriptions that miss an event."""
-        return self.missing.get((stream, sequence), ())
-
-    def given_up(self, given_up: GivenUp) -> None:
+    def given_up(self, now: float, given_up: GivenUp) -> list[Effect]:
         was_missing = self.missing.pop((given_up.stream, given_up.sequence), None) is not None
         counts = self.streams.get(given_up.stream)
         if was_missing and counts is not None:
             counts.given_up += 1
+        return []
 
-    def gone(self, gone: StreamGone) -> None:
+    def gone(self, now: float, gone: StreamGone) -> list[Effect]:
         self.streams.pop(gone.stream, None)
+        return []
+
+    def for_whom(self, stream: Stream, sequence: int) -> tuple[int, ...]:
+        """The subscriptions that miss an event."""
+        return self.missing.get((stream, sequence), ())
 
     def check(self) -> None:
         assert len(self.missing) <= MISSING_MAX, "more missing events are remembered than is allowed"

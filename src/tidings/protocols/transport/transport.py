@@ -35,10 +35,8 @@ from tidings.protocols.transport.signals import (
     Ask,
     Caught,
     Emit,
-    Found,
     Heard,
     PublishEvent,
-    RateChanged,
     Recall,
     Stream,
     Unask,
@@ -69,7 +67,7 @@ class TransportNode(Node):
                 "sender": self.sender,
                 "tally": self.tally,
             },
-            tells=(Emit, Ask, Unask, Recall, RateChanged),
+            tells=(Emit, Ask, Unask, Recall),
         )
         self.listeners = (
             ("round_trips", self.round_trips.heard),
@@ -90,16 +88,7 @@ class TransportNode(Node):
             return self.settle(now, "shim", effects)
         if type(input) is PublishEvent:
             return self.settle(now, "shim", self.shim.publish(now, input))
-        if type(input) is Found:
-            return self.find(now, input)
         return super().handle(now, input)
-
-    def find(self, now: float, found: Found) -> list[Effect]:
-        effects: list[Effect] = []
-        for recovered in found.recovered:
-            effects += self.tally.found(recovered)
-            effects += super().handle(now, recovered)
-        return effects
 
     def hear(self, now: float, heard: Heard) -> list[Effect]:
         """As the node does it for any signal: all who hear it first, what they answer then. Nearly all events are the

@@ -1,18 +1,67 @@
 """What can be seen of a transport from outside: for programs, metrics and `tidings top`.
 
-One row for each publisher that is followed, and one for each flow that is limited, as a receiver or as a publisher.
-Numbers are read when somebody asks; nothing is counted for this that the parts do not count anyway.
+Each part shows what it knows of a publisher (`OrderView`, `CacheView`, `PaceView`) or of itself; here this becomes one
+row for each publisher that is followed, and one for each flow that is limited, as a receiver or as a publisher. Numbers
+are read when somebody asks; nothing is counted for this that the parts do not count anyway.
 """
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from tidings.protocols.transport.signals import Stream
+from tidings.pubsub.rows import TransportRow
 
 if TYPE_CHECKING:
     from tidings.protocols.transport.transport import TransportNode
+
+# As the parts show it.
+
+
+class OrderView(msgspec.Struct, frozen=True):
+    """A publisher, to ordering. `latch` is what an event is held for now when one that was sent with it is missing;
+    `beta` the scale of delay differences."""
+
+    latch: float = 0.0
+    beta: float = 0.0
+    pending: int = 0
+    awaited: int = 0
+    delivered: int = 0
+    late: int = 0
+    lost: int = 0
+
+
+class CacheView(msgspec.Struct, frozen=True):
+    """A publisher, to recovery."""
+
+    stream: Stream
+    cache_size: int = 0
+    """K: the events that are kept at most."""
+    entries: int = 0
+    requests: int = 0
+    """Requests heard for what we have, or once had."""
+    hits: int = 0
+    group: int = 0
+    distance: float = 0.0
+
+
+class RecoveryOverview(msgspec.Struct, frozen=True):
+    streams: tuple[CacheView, ...]
+    asked_for: int
+    """Losses that we ask for now."""
+    requests_sent: int
+    requests_heard: int
+    repairs_sent: int
+    repairs_heard: int
+    repairs_suppressed: int
+    repairs_refused: int
+    """For being too many."""
+    recovered: int
+    given_up: int
+    mistaken: int
+    """Repairs of what seemed to be for us by its Bloom row, and was not."""
 
 
 class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +115,20 @@ class FlowRow(msgspec.Struct, frozen=True, kw_only=True):
     """Of a publisher: events that wait."""
 
 
+class PaceView(msgspec.Struct, frozen=True):
+    """A publisher, to congestion control: its loss event rate, round trip and the rate that TCP would have."""
+
+    stream: Stream
+    loss_event_rate: float = 0.0
+    round_trip: float = 0.0
+    allowed: float = 0.0
+    rate: float = 0.0
+    rows: tuple[FlowRow, ...] = ()
+
+
+# All together.
+
+
 class TransportState(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     """Our own number in headers."""
@@ -90,74 +153,99 @@ class TransportState(msgspec.Struct, frozen=True, kw_only=True):
 def state_of(transport: "TransportNode", problem: str = "") -> TransportState:
     params, recovery = transport.shim.params, transport.recovery.overview()
     own = ("", transport.node_id)
-    kept = [row.entries for row in recovery.streams if row.stream == own]
     return TransportState(
         id=transport.node_id,
         is_ordered=params.is_ordered,
         is_reliable=params.is_reliable,
         is_paced=params.is_paced,
         problem=problem,
-        published=transport.shim.publishing.next,
+        published=transport.shim.published,
         withheld=transport.sender.withheld,
-        cache=sum(kept),
+        cache=sum([view.entries for view in recovery.streams if view.stream == own]),
         requests_sent=recovery.requests_sent,
         repairs_sent=recovery.repairs_sent,
-        streams=tuple(stream_rows(transport)),
-        flows=(*received_flows(transport), *published_flows(transport)),
+        streams=tuple(stream_rows(transport, recovery)),
+        flows=(*[row for view in transport.receiver.states() for row in view.rows], *transport.sender.states()),
     )
 
 
-def stream_rows(transport: "TransportNode") -> Iterator[StreamRow]:
+def stream_rows(transport: "TransportNode", recovery: RecoveryOverview) -> Iterator[StreamRow]:
     ordered = transport.ordering.state()
-    caches = {row.stream: row for row in transport.recovery.overview().streams}
-    congested = {state.stream: state for state in transport.receiver.states()}
-    trips, counted = transport.round_trips.trips, transport.tally.streams
-    for stream in transport.shim.streams.all:
-        order, cache, congestion = ordered.get(stream), caches.get(stream), congested.get(stream)
-        counts, trip = counted.get(stream), trips.get(stream)
-        publisher, number = stream
+    caches = {view.stream: view for view in recovery.streams}
+    paced = {view.stream: view for view in transport.receiver.states()}
+    for stream in transport.shim.followed:
+        order, cache, pace = ordered.get(stream, OrderView()), caches.get(stream), paced.get(stream)
+        cache, pace = cache or CacheView(stream), pace or PaceView(stream)
+        counts = transport.tally.counts(stream)
         yield StreamRow(
-            publisher=publisher,
-            id=number,
-            hold=order.latch if order else 0.0,
-            waiting=order.pending if order else 0,
-            delivered=order.delivered if order else 0,
-            late=order.late if order else 0,
-            lost=counts.lost if counts else 0,
-            recovered=counts.ways.total() if counts else 0,
-            repaired=counts.ways["repaired"] if counts else 0,
-            from_history=counts.ways["history"] if counts else 0,
-            given_up=counts.given_up if counts else 0,
-            loss_event_rate=congestion.loss_event_rate if congestion else 0.0,
-            round_trip=(trip.seconds or 0.0) if trip else 0.0,
-            cache=cache.entries if cache else 0,
-            cache_max=cache.cache_size if cache else 0,
-            requests=cache.requests if cache else 0,
-            hits=cache.hits if cache else 0,
+            publisher=stream[0],
+            id=stream[1],
+            hold=order.latch,
+            waiting=order.pending,
+            delivered=order.delivered,
+            late=order.late,
+            lost=counts.lost,
+            recovered=counts.ways.total(),
+            repaired=counts.ways["repaired"],
+            from_history=counts.ways["history"],
+            given_up=counts.given_up,
+            loss_event_rate=pace.loss_event_rate,
+            round_trip=transport.round_trips.seconds(stream),
+            cache=cache.entries,
+            cache_max=cache.cache_size,
+            requests=cache.requests,
+            hits=cache.hits,
         )
 
 
-def received_flows(transport: "TransportNode") -> Iterator[FlowRow]:
-    for state in transport.receiver.states():
-        for row in state.rows:
-            yield FlowRow(
-                side="receiver",
-                publisher=publisher_text(state.stream),
-                flow=row.flow,
-                filter=row.filter,
-                rate=row.rate,
-                quota=row.quota,
-                is_limiting=row.is_limiting,
-            )
+# For others, in the words of all nodes.
 
 
-def published_flows(transport: "TransportNode") -> Iterator[FlowRow]:
-    for row in transport.sender.states():
-        yield FlowRow(
-            side="publisher", flow=row.flow, receiver=row.limiting, rate=row.rate, quota=row.quota, queue=row.queue
-        )
+def report_rows(state: TransportState) -> list[TransportRow]:
+    """The client's own row first."""
+    modes = {"ordered": state.is_ordered, "reliable": state.is_reliable, "paced": state.is_paced}
+    client = TransportRow(
+        kind="client",
+        modes=" ".join(name for name, is_on in modes.items() if is_on),
+        problem=state.problem,
+        cache=state.cache,
+        published=state.published,
+        withheld=state.withheld,
+    )
+    return [client, *map(report_stream, state.streams), *map(report_flow, state.flows)]
 
 
-def publisher_text(stream: Stream) -> str:
-    name, number = stream
-    return name or str(number)
+def report_stream(row: StreamRow) -> TransportRow:
+    return TransportRow(
+        kind="stream",
+        publisher=row.publisher or str(row.id),
+        hold=finite(row.hold),
+        loss_event_rate=finite(row.loss_event_rate),
+        round_trip=finite(row.round_trip),
+        cache=row.cache,
+        cache_max=row.cache_max,
+        requests=row.requests,
+        hits=row.hits,
+        delivered=row.delivered,
+        late=row.late,
+        lost=row.lost,
+        recovered=row.recovered,
+        given_up=row.given_up,
+    )
+
+
+def report_flow(row: FlowRow) -> TransportRow:
+    return TransportRow(
+        kind=f"flow as {row.side}",
+        publisher=row.publisher,
+        flow=row.filter or f"{row.flow:08x}",
+        rate=finite(row.rate),
+        quota=finite(row.quota),
+        queue=row.queue,
+        is_limiting=row.is_limiting,
+    )
+
+
+def finite(number: float) -> float:
+    """JSON has no infinity; what has no bound, or is not known, is told as 0."""
+    return number if math.isfinite(number) else 0.0

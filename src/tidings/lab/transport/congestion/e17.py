@@ -1,7 +1,7 @@
 """E17: the rate that TCP would have, by loss and by round trip.
 
 Congestion control lets a flow be as fast as a TCP connection with the same losses and round trips, by the TCP response
-function (`protocols/transport/congestion/response.py`). The source draws it; there is nothing to simulate, so what runs
+function (`protocols/transport/congestion/rates.py`). The source draws it; there is nothing to simulate, so what runs
 here is the function itself, against the values of the specification, and for its shape.
 
 One thing can be tried: whether the TCP of our simulator (`sim/network/tcp.py`), which later experiments let compete
@@ -16,7 +16,7 @@ from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import random_stream
-from tidings.protocols.transport.congestion.response import allowed_rate
+from tidings.protocols.transport.congestion.rates import allowed_rate
 from tidings.sim.network.bandwidth import DropTail
 from tidings.sim.network.tcp import TcpFlow, TcpParams
 from tidings.sim.queue import LadderQueue

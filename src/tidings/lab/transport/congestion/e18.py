@@ -33,8 +33,7 @@ from tidings.machine.machine import Machine
 from tidings.machine.streams import Stream
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.codec import decode_data, encode_data
-from tidings.protocols.transport.entries import BadHeader
-from tidings.protocols.transport.formats import entry_form
+from tidings.protocols.transport.formats import BadHeader, entry_form
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Caught, Emit

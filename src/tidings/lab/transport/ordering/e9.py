@@ -33,9 +33,9 @@ from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.effects import Effect
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.language.parser import parse
+from tidings.protocols.transport.departures import Publishing
 from tidings.protocols.transport.formats import ENTRY_AGE, Data
 from tidings.protocols.transport.ordering.ordering import Ordering
-from tidings.protocols.transport.publishing import Publishing
 from tidings.protocols.transport.signals import Content, Heard, Listen, Lost, StreamGone
 from tidings.pubsub.publications import encode_head
 from tidings.trace.gathering import Writer

@@ -28,10 +28,10 @@ from tidings.machine.effects import Deliver, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
+from tidings.protocols.transport.departures import Publishing
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.params import OrderingParams, TransportParams
-from tidings.protocols.transport.publishing import Publishing
 from tidings.protocols.transport.signals import Content, Handed, Heard, Listen, StreamGone
 from tidings.pubsub.notes import Latched
 from tidings.pubsub.publications import Publications

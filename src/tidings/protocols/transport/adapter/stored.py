@@ -29,7 +29,7 @@ import msgspec
 from tidings.machine.effects import SetTimer
 from tidings.protocols.transport.carrier import Carrier, Order, Own, Subscribed
 from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.entries import BadHeader
+from tidings.protocols.transport.formats import BadHeader
 from tidings.protocols.transport.marking import Kind, unmark
 from tidings.protocols.transport.signals import Content, Found, Recall, Recalled, Recovered
 from tidings.protocols.transport.transport import TransportNode

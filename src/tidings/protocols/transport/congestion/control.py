@@ -13,10 +13,9 @@ TCP would have with those losses. It never raises it: the receiver may know of r
 
 from typing import Protocol
 
-from tidings.protocols.transport.congestion.acknowledgements import Ledger
 from tidings.protocols.transport.congestion.flows import Key, Row
-from tidings.protocols.transport.congestion.loss_intervals import LossIntervals
-from tidings.protocols.transport.congestion.response import allowed_rate, loss_rate_at
+from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_rate, loss_rate_at
+from tidings.protocols.transport.congestion.window import Ledger
 from tidings.protocols.transport.formats import Acknowledgement
 from tidings.protocols.transport.params import CongestionParams
 

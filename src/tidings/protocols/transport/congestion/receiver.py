@@ -10,7 +10,7 @@ down those events and no others, and names the slowest receiver of each flow, it
 themselves. Only the limiting receiver may speed the flow up again; it reports in every round trip, the others when they
 get more than they can take. In an uncongested network nobody reports anything.
 
-State, for each publisher, in `sessions.py`: the round trip, the loss intervals (`loss_intervals.py`), and a row for
+State, for each publisher, in `paced.py`: the round trip, the loss intervals (`rates.py`), and a row for
 each flow with its rate and quota. Which flows an event belongs to: `interests.py`.
 
 Signals heard: `Heard` counts; the gap before an event is judged when ordering has told what is in it (`Gap`), losses
@@ -25,17 +25,14 @@ that ends releases its flows. Not guaranteed: that the publisher obeys; it may n
 Source: the transport specification, 3.6, 3.7 and section 5, G-16 to G-32.
 """
 
-from collections.abc import Callable
 from random import Random
-from typing import Any, cast
-
-import msgspec
+from typing import cast
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired, Input, Signal
+from tidings.machine.inputs import Fired
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.congestion.interests import Interests, interests_of
-from tidings.protocols.transport.congestion.sessions import SEEN_BITS, Session, SessionRow
+from tidings.protocols.transport.congestion.paced import SEEN_BITS, Session, SessionRow
 from tidings.protocols.transport.formats import FLOWS_MAX, WRAP, Acknowledgement, Feedback
 from tidings.protocols.transport.marking import TO, Kind, head_of
 from tidings.protocols.transport.params import TransportParams
@@ -50,7 +47,10 @@ from tidings.protocols.transport.signals import (
     StopListening,
     Stream,
     StreamGone,
+    TransportPart,
+    publisher_text,
 )
+from tidings.protocols.transport.views import FlowRow, PaceView
 from tidings.pubsub.notes import FeedbackSent, LossEvent, RateAssessed
 
 IDLE_PERIOD_MAX = 1.0
@@ -67,40 +67,10 @@ TOO_MANY_STREAMS = "as many publishers are followed as are allowed; the oldest i
 NOTHING: list[Effect] = []
 
 
-class RowState(msgspec.Struct, frozen=True):
-    flow: int
-    filter: str
-    rate: float
-    quota: float
-    is_limiting: bool
-
-
-class StreamState(msgspec.Struct, frozen=True):
-    """What can be seen of one publisher: its loss event rate, round trip and the rate that TCP would have."""
-
-    stream: Stream
-    loss_event_rate: float
-    round_trip: float
-    allowed: float
-    rate: float
-    rows: tuple[RowState, ...]
-
-
-class Receiver:
+class Receiver(TransportPart):
     """`node_id` is the number by which publishers know us."""
 
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (
-        Heard,
-        Gap,
-        Lost,
-        RoundTrip,
-        Listen,
-        StopListening,
-        StreamGone,
-        Configure,
-    )
-    tells: tuple[type[Signal], ...] = (Outgoing,)
+    tells = (Outgoing,)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
@@ -109,7 +79,7 @@ class Receiver:
         self.round_trips: dict[Stream, float] = {}
         """Of streams without a session so far."""
         self.acknowledges = acknowledges(params)
-        self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
+        self.handlers = {
             Heard: self.heard,
             Gap: self.saw_gap,
             Lost: self.lost,
@@ -120,13 +90,6 @@ class Receiver:
             StreamGone: self.stream_gone,
             Configure: self.configure,
         }
-
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        handler = self.handlers.get(type(input))
-        return handler(now, input) if handler else []
 
     # What we want.
 
@@ -251,7 +214,7 @@ class Receiver:
         if not session.lose(now, sequence):
             return []
         p, allowed = session.intervals.loss_event_rate, session.allowed
-        return [LossEvent(publisher_of(session.stream), interval, p, told(allowed))]
+        return [LossEvent(publisher_text(session.stream), interval, p, told(allowed))]
 
     def measured(self, now: float, signal: RoundTrip) -> list[Effect]:
         session = self.sessions.get(signal.stream)
@@ -289,7 +252,7 @@ class Receiver:
         rows = session.reported()
         if session.intervals.closed or rows:
             quotas = tuple([told(row.quota) for row in session.rows.values()])
-            effects.append(RateAssessed(publisher_of(session.stream), told(allowed), total, quotas))
+            effects.append(RateAssessed(publisher_text(session.stream), told(allowed), total, quotas))
         if not rows:
             return effects
         if self.params.congestion.suppression:
@@ -311,7 +274,7 @@ class Receiver:
             reports = tuple(session.report_of(row) for row in rows[first : first + FLOWS_MAX])
             message = Feedback(self.node_id, publisher, now, session.round_trip, reports, size_bytes, is_release)
             effects.append(Outgoing(Kind.FEEDBACK, head, encode_control(message)))
-        return [*effects, FeedbackSent(publisher_of(session.stream), len(rows), is_release)]
+        return [*effects, FeedbackSent(publisher_text(session.stream), len(rows), is_release)]
 
     # Reports that others may make superfluous (F-4).
 
@@ -358,16 +321,24 @@ class Receiver:
 
     # What can be seen.
 
-    def states(self) -> tuple[StreamState, ...]:
+    def states(self) -> tuple[PaceView, ...]:
         return tuple(
-            StreamState(
+            PaceView(
                 session.stream,
                 session.intervals.loss_event_rate,
                 session.round_trip,
                 session.allowed,
                 session.meter.rate,
                 tuple(
-                    RowState(flow, row.interest.text, row.meter.rate, row.quota, row.is_limiting)
+                    FlowRow(
+                        side="receiver",
+                        publisher=publisher_text(session.stream),
+                        flow=flow,
+                        filter=row.interest.text,
+                        rate=row.meter.rate,
+                        quota=row.quota,
+                        is_limiting=row.is_limiting,
+                    )
                     for flow, row in session.rows.items()
                 ),
             )
@@ -387,11 +358,6 @@ class Receiver:
 
 def acknowledges(params: TransportParams) -> bool:
     return params.congestion.control == "window" or params.congestion.acknowledgements
-
-
-def publisher_of(stream: Stream) -> str:
-    """As traces call it."""
-    return stream[0] or str(stream[1])
 
 
 def told(rate: float) -> float | None:

@@ -18,7 +18,7 @@ tells what a lying receiver can do); a bucket for requests and repairs. Those ta
 not be more than a small share of what this node receives and sends (T-99); what is too much waits.
 
 Signals heard: `Outgoing`, answered by `Admitted`; `Told` with feedback and acknowledgements; `Departed` for their
-numbers; `Heard` is counted. Signals given: `RateChanged`. Timers: "due", when something that waits may leave; "expire",
+numbers; `Heard` is counted. Timers: "due", when something that waits may leave; "expire",
 when a flow that nobody confirmed ends; "deadline", when acknowledgements are overdue; "control", when the next request
 or repair may leave; "start" during slow start.
 
@@ -31,22 +31,19 @@ Source: the transport specification, 3.7.4 to 3.7.6, 3.10, section 5.
 
 import math
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from random import Random
-from typing import Any
-
-import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired, Input, Signal
+from tidings.machine.inputs import Fired
 from tidings.matching.bloom import FILL_MAX
 from tidings.protocols.transport.congestion.control import EARLY, Controller, TokenBuckets
 from tidings.protocols.transport.congestion.flows import Change, Claim, FlowTable, Row
 from tidings.protocols.transport.congestion.guarding import Budget
 from tidings.protocols.transport.congestion.interests import flow_of
-from tidings.protocols.transport.congestion.meters import Meter
+from tidings.protocols.transport.congestion.paced import quota_floor
 from tidings.protocols.transport.congestion.queueing import Queueing
-from tidings.protocols.transport.congestion.sessions import quota_floor
+from tidings.protocols.transport.congestion.rates import Meter
 from tidings.protocols.transport.congestion.window import Windows
 from tidings.protocols.transport.formats import Acknowledgement, Feedback, FlowMark, Report
 from tidings.protocols.transport.marking import Kind
@@ -59,10 +56,11 @@ from tidings.protocols.transport.signals import (
     Listen,
     Outgoing,
     Quality,
-    RateChanged,
     StopListening,
     Told,
+    TransportPart,
 )
+from tidings.protocols.transport.views import FlowRow
 from tidings.pubsub.notes import FlowChanged, Transmitted, Withheld
 
 WITHHELD = "withheld: more is published of this flow than its receivers can take"
@@ -95,29 +93,8 @@ START_PERIOD = 0.2
 AT_ONCE = frozenset({Kind.FEEDBACK, Kind.ECHO_REQUEST, Kind.ECHO_REPLY, Kind.DIGEST, Kind.ACKNOWLEDGEMENT})
 
 
-class FlowState(msgspec.Struct, frozen=True):
-    """What can be seen of one flow of ours."""
-
-    flow: int
-    limiting: int
-    quota: float
-    rate: float
-    tokens: float
-    queue: int
-
-
-class Sender:
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (
-        Outgoing,
-        Heard,
-        Told,
-        Departed,
-        Listen,
-        StopListening,
-        Configure,
-    )
-    tells: tuple[type[Signal], ...] = (Admitted, RateChanged)
+class Sender(TransportPart):
+    tells = (Admitted,)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params = node_id, params
@@ -132,7 +109,7 @@ class Sender:
         self.armed: dict[str, float] = {}
         """When each timer is set for."""
         self.reset(0.0)
-        self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
+        self.handlers = {
             Outgoing: self.outgoing,
             Heard: self.heard,
             Told: self.told,
@@ -168,10 +145,6 @@ class Sender:
         self.meter = Meter(now)
         self.control_at = now
         return self.begin_slowly(now)
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        handler = self.handlers.get(type(input))
-        return handler(now, input) if handler else []
 
     # Everything that leaves.
 
@@ -347,7 +320,6 @@ class Sender:
         row.told = rate
         return [
             FlowChanged(change.what, row.flow, row.limiting, row.quota, len(self.table.rows)),
-            RateChanged(row.flow, None if is_gone else rate),
             Deliver(Quality("rate", None, row.flow, rate)),
         ]
 
@@ -451,15 +423,15 @@ class Sender:
 
     # What can be seen.
 
-    def states(self) -> tuple[FlowState, ...]:
+    def states(self) -> tuple[FlowRow, ...]:
         return tuple(
-            FlowState(
-                row.flow,
-                row.limiting,
-                row.quota,
-                self.controller.rate_of(row),
-                row.tokens,
-                len(row.queue) if row.queue else 0,
+            FlowRow(
+                side="publisher",
+                flow=row.flow,
+                receiver=row.limiting,
+                rate=self.controller.rate_of(row),
+                quota=row.quota,
+                queue=len(row.queue or ()),
             )
             for row in self.table.rows.values()
         )

@@ -15,7 +15,7 @@ order is strict.
 Three modes. *Enhanced* is that. *Basic* has no record: every missing number is waited for, and nothing is ever called
 lost. *Static* is the baseline: every event behind a gap is held for the same time.
 
-State. For each publisher `Receiving` (`stream.py`); the filters of this node as Bloom rows (`interests.py`). Timer
+State. For each publisher `Receiving` (`stream.py`); the filters of this node as Bloom rows (`wanted.py`). Timer
 ("latch", stream): the next event that is held goes out, or the next missing one of a digest is given up.
 
 Signals. Hears `Heard`, `DigestHeard`, `Recovered` (repaired, history), `StreamGone`. Tells `Gap` for each event that
@@ -33,17 +33,14 @@ Streams are bounded by the shim, which says when to forget one (`StreamGone`).
 Source: the transport specification, 3.3, 3.4; X-1 to X-6, G-4 to G-9.
 """
 
-from collections.abc import Callable
 from random import Random
-from typing import Any, cast
-
-import msgspec
+from typing import cast
 
 from tidings.machine.effects import CancelTimer, Deliver, Effect
-from tidings.machine.inputs import Fired, Input, Signal
-from tidings.protocols.transport.ordering.interests import Interests
-from tidings.protocols.transport.ordering.rules import Rules
+from tidings.machine.inputs import Fired
+from tidings.protocols.transport.ordering.shelf import Rules
 from tidings.protocols.transport.ordering.stream import Receiving
+from tidings.protocols.transport.ordering.wanted import Interests
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Configure,
@@ -59,44 +56,22 @@ from tidings.protocols.transport.signals import (
     StopListening,
     Stream,
     StreamGone,
+    TransportPart,
 )
+from tidings.protocols.transport.views import OrderView
 
 
-class StreamState(msgspec.Struct, frozen=True):
-    """What can be seen of a stream from outside. `latch` is what an event is held for now when one that was sent with
-    it is missing; `beta` the scale of delay differences."""
-
-    latch: float
-    beta: float
-    pending: int
-    awaited: int
-    delivered: int
-    late: int
-    lost: int
-
-
-class Ordering:
+class Ordering(TransportPart):
     """Part of `TransportNode`."""
 
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (
-        Heard,
-        DigestHeard,
-        Recovered,
-        GivenUp,
-        StreamGone,
-        Listen,
-        StopListening,
-        Configure,
-    )
-    tells: tuple[type[Signal], ...] = (Gap, Lost, Recovered)
+    tells = (Gap, Lost, Recovered)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.params = params
         self.interests = Interests(params.profile, params.topic_attribute, params.tells_ranges)
         self.rules = Rules(params.ordering, self.interests)
         self.streams: dict[Stream, Receiving] = {}
-        self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
+        self.handlers = {
             Heard: self.hear,
             Fired: self.fire,
             DigestHeard: self.hear_digest,
@@ -107,13 +82,6 @@ class Ordering:
             StopListening: self.stop_listening,
             Configure: self.configure,
         }
-
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        handler = self.handlers.get(type(input))
-        return [] if handler is None else handler(now, input)
 
     def hear(self, now: float, heard: Heard) -> list[Effect]:
         receiving = self.streams.get(heard.stream)
@@ -184,9 +152,9 @@ class Ordering:
 
     # Seen from outside.
 
-    def state(self) -> dict[Stream, StreamState]:
+    def state(self) -> dict[Stream, OrderView]:
         return {
-            stream: StreamState(
+            stream: OrderView(
                 one.longest_latch,
                 one.delays.scale,
                 len(one.shelf.pending),

@@ -1,7 +1,7 @@
 """What publication records tell of the numbers that are missing in a stream.
 
 Each entry of a record speaks of one event that was sent before. If its number is not settled yet, its Bloom row decides
-(`interests.py`): an event that is not for us is settled; one that may be ours is awaited; and a row that says nothing
+(`wanted.py`): an event that is not for us is settled; one that may be ours is awaited; and a row that says nothing
 leaves its number open, as if the record did not reach so far.
 
 An entry counts for a subscription only after its first event, or digest, from this publisher: what was sent before that
@@ -10,11 +10,8 @@ long before its event it was sent, and we know how long we have listened; no com
 """
 
 from tidings.machine.effects import Effect
-from tidings.protocols.transport.entries import MICROSECONDS
-from tidings.protocols.transport.formats import ENTRY_AGE, Data
-from tidings.protocols.transport.ordering.pending import Missing
-from tidings.protocols.transport.ordering.rules import Rules
-from tidings.protocols.transport.ordering.shelf import Shelf
+from tidings.protocols.transport.formats import ENTRY_AGE, MICROSECONDS, Data
+from tidings.protocols.transport.ordering.shelf import Missing, Rules, Shelf
 
 JOIN_MARGIN = 1.0
 """Seconds that a subscription may take to be known everywhere, and an event to come here."""

@@ -10,14 +10,130 @@ comes, is given up, or patience is over too. Then order is strict, and waits for
 """
 
 import math
+from heapq import heappop, heappush
+
+import msgspec
 
 from tidings.machine.effects import Deliver, Effect, SetTimer
-from tidings.protocols.transport.keys import event_key
+from tidings.protocols.transport.formats import RECORD_MAX
+from tidings.protocols.transport.ordering.delays import model_of
 from tidings.protocols.transport.ordering.numbers import Numbers
-from tidings.protocols.transport.ordering.pending import Awaited, Held, Missing, Pending
-from tidings.protocols.transport.ordering.rules import Rules
-from tidings.protocols.transport.signals import Handed, Lost, Quality, Stream
+from tidings.protocols.transport.ordering.wanted import Interests
+from tidings.protocols.transport.params import OrderingParams
+from tidings.protocols.transport.signals import Content, Handed, Lost, Quality, Stream, Way, event_key, publisher_text
 from tidings.pubsub.notes import LossDetected
+
+
+class Rules:
+    __slots__ = ("interests", "is_enhanced", "is_static", "model", "params", "window")
+
+    def __init__(self, params: OrderingParams, interests: Interests) -> None:
+        self.params, self.interests = params, interests
+        self.model = model_of(params)
+        self.is_enhanced, self.is_static = params.mode == "enhanced", params.mode == "static"
+        # A record must not reach below what is remembered.
+        self.window = max(params.window, RECORD_MAX + 1)
+
+    def bounded(self, latch: float) -> float:
+        return min(max(latch, 0.0), self.params.latch_max)
+
+
+class Held(msgspec.Struct, frozen=True):
+    """An event that came before one that may still come; it goes out at `deadline` at the latest, unless one with a
+    lower number is held too."""
+
+    content: Content
+    arrived: float
+    latch: float
+    deadline: float
+    way: Way = "direct"
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """An event that is for us by its Bloom row and has not come. `deadline` is set where no event that is held decides
+    how long we wait for it."""
+
+    bits: int
+    departed: float
+    subscriptions: tuple[int, ...]
+    deadline: float = math.inf
+
+
+class Pending:
+    """Events that are held back, by number."""
+
+    __slots__ = ("heap",)
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, Held]] = []
+
+    def __len__(self) -> int:
+        return len(self.heap)
+
+    def push(self, number: int, held: Held) -> None:
+        heappush(self.heap, (number, held))
+
+    def pop(self) -> tuple[int, Held]:
+        return heappop(self.heap)
+
+    @property
+    def head(self) -> tuple[int, Held]:
+        return self.heap[0]
+
+    def next_deadline(self, number: int) -> float:
+        """When the first event above `number` goes out at the latest."""
+        above = [entry for entry in self.heap if entry[0] > number]
+        return min(above, key=lambda entry: entry[0])[1].deadline if above else math.inf
+
+
+class Awaited:
+    """Events that may still come, by number; those with a deadline of their own are found by it too."""
+
+    __slots__ = ("deadlines", "missing")
+
+    def __init__(self) -> None:
+        self.missing: dict[int, Missing] = {}
+        self.deadlines: list[tuple[float, int]] = []
+        """A heap. What has come or was given up in the meantime is left in it until its time."""
+
+    def __len__(self) -> int:
+        return len(self.missing)
+
+    def add(self, number: int, missing: Missing) -> None:
+        self.missing[number] = missing
+        if missing.deadline < math.inf:
+            heappush(self.deadlines, (missing.deadline, number))
+
+    def take(self, number: int) -> Missing | None:
+        return self.missing.pop(number, None)
+
+    @property
+    def oldest(self) -> int:
+        """The one that is awaited longest."""
+        return next(iter(self.missing))
+
+    def between(self, low: int, high: int) -> list[int]:
+        return sorted(one for one in self.missing if low < one < high) if self.missing else []
+
+    def expired(self, now: float) -> list[int]:
+        """Those whose own deadline has passed, in its order."""
+        found = []
+        while self.deadlines and self.deadlines[0][0] <= now:
+            deadline, number = heappop(self.deadlines)
+            missing = self.missing.get(number)
+            if missing is not None and missing.deadline == deadline:
+                found.append(number)
+        return found
+
+    @property
+    def next_deadline(self) -> float:
+        while self.deadlines:
+            deadline, number = self.deadlines[0]
+            missing = self.missing.get(number)
+            if missing is not None and missing.deadline == deadline:
+                return deadline
+            heappop(self.deadlines)
+        return math.inf
 
 
 class Shelf:
@@ -125,14 +241,9 @@ class Shelf:
             self.end_asking(oldest)
         return [
             Lost(self.stream, number, missing.bits, missing.departed, wanted),
-            LossDetected(event_key(self.stream, number), self.publisher, number),
+            LossDetected(event_key(self.stream, number), publisher_text(self.stream), number),
             Deliver(Quality("lost", self.stream, number)),
         ]
-
-    @property
-    def publisher(self) -> str:
-        """What traces call it."""
-        return self.stream[0] or str(self.stream[1])
 
     def arm(self) -> list[Effect]:
         """A timer that is set already is left to fire too early: that is cheaper than one for each event."""

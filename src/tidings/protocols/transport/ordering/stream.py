@@ -23,13 +23,21 @@ import math
 
 from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.protocols.transport.formats import Data
-from tidings.protocols.transport.keys import event_key
 from tidings.protocols.transport.ordering.delays import DelayDifferences, probability
-from tidings.protocols.transport.ordering.pending import Awaited, Held
 from tidings.protocols.transport.ordering.records import Records
-from tidings.protocols.transport.ordering.rules import Rules
-from tidings.protocols.transport.ordering.shelf import Shelf
-from tidings.protocols.transport.signals import Content, DigestHeard, Gap, Handed, Heard, Quality, Recovered, Way
+from tidings.protocols.transport.ordering.shelf import Awaited, Held, Rules, Shelf
+from tidings.protocols.transport.signals import (
+    Content,
+    DigestHeard,
+    Gap,
+    Handed,
+    Heard,
+    Quality,
+    Recovered,
+    Way,
+    event_key,
+    publisher_text,
+)
 from tidings.pubsub.notes import Latched
 
 TOO_LATE = "came after a later event of its publisher"
@@ -214,7 +222,7 @@ class Receiving:
         beta = self.delays.scale
         return Latched(
             key=event_key(self.stream, sequence, content),
-            publisher=self.shelf.publisher,
+            publisher=publisher_text(self.stream),
             number=sequence,
             latch=latch,
             delta=delta,

@@ -8,12 +8,12 @@ The idea is that of scalable reliable multicast (SRM). Whoever misses an event w
 who may have it; whoever has it waits a random time and repairs; each refrains when it hears another do the same. Who
 "everybody" is nobody needs to know: a request is an event too, and the network routes it by content (`requests.py`).
 
-    Lost       ordering misses an event  ->  losses.py, asking.py: timers, rounds, suppression
-    request    another misses an event   ->  answering.py: timers, hold-down, republish or unicast
+    Lost       ordering misses an event  ->  losses.py, requester.py: timers, rounds, suppression
+    request    another misses an event   ->  repairer.py: timers, hold-down, republish or unicast
     repair     an event comes again      ->  `Recovered`, at once, flagged; ordering delivers it
     Heard      an event comes            ->  cache.py: kept for others, a number that adapts
     Departed   an event of ours left     ->  kept as well: publishers answer for their own events
-    history    nobody had it             ->  history.py: read from the carrier's history, or given up
+    history    nobody had it             ->  losses.py: read from the carrier's history, or given up
 
 State. For each stream a `StreamState`; losses that are asked for; repairs that wait, and those in hold-down; losses
 that wait for the history; distances. Timers ("request", stream, sequence), ("repair", stream, sequence), ("recall",
@@ -33,22 +33,18 @@ publisher sent (headers are not signed).
 Source: the transport specification, 3.5; X-6, X-7, G-10 to G-15, G-33, G-35.
 """
 
-from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from tidings.machine.effects import Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired, Input, Signal
+from tidings.machine.inputs import Fired
 from tidings.protocols.transport.formats import Data, Repair, Request
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.recovery.answering import ASKS_TOO_OFTEN, Answering
-from tidings.protocols.transport.recovery.asking import fact_key
 from tidings.protocols.transport.recovery.cache import Budget
-from tidings.protocols.transport.recovery.distances import Distances, clamped
 from tidings.protocols.transport.recovery.losses import NOT_WANTED_ANY_MORE, Losses
-from tidings.protocols.transport.recovery.overview import RecoveryOverview, overview_of
-from tidings.protocols.transport.recovery.streams import LastRepair, StreamState
-from tidings.protocols.transport.recovery.volunteering import Volunteering
+from tidings.protocols.transport.recovery.repairer import ASKS_TOO_OFTEN, Answering
+from tidings.protocols.transport.recovery.requester import fact_key
+from tidings.protocols.transport.recovery.requests import Volunteering
+from tidings.protocols.transport.recovery.streams import Distances, LastRepair, StreamState, clamped
 from tidings.protocols.transport.signals import (
     Ask,
     Configure,
@@ -68,33 +64,21 @@ from tidings.protocols.transport.signals import (
     Stream,
     StreamGone,
     Told,
+    TransportPart,
     Unask,
     Way,
 )
+from tidings.protocols.transport.views import CacheView, RecoveryOverview
 from tidings.pubsub.notes import CacheSearched
 
 NOT_FOR_US = "a repair that no filter here matches"
 NOT_FOLLOWED = "a repair of an event from before we followed its publisher"
 
 
-class Recovery:
+class Recovery(TransportPart):
     """Part of `TransportNode`; `node_id` is our number as requester, repairer and publisher."""
 
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (
-        Heard,
-        Told,
-        Lost,
-        Recovered,
-        RoundTrip,
-        Departed,
-        StreamGone,
-        Recalled,
-        Listen,
-        StopListening,
-        Configure,
-    )
-    tells: tuple[type[Signal], ...] = (Outgoing, Recovered, GivenUp, Ask, Unask, Recall)
+    tells = (Outgoing, Recovered, GivenUp, Ask, Unask, Recall)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
@@ -108,7 +92,7 @@ class Recovery:
         self.reliable = self.volunteering.reliable
         self.is_reviewing = False
         self.requests_heard = self.repairs_heard = self.recovered_count = self.mistaken = 0
-        self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
+        self.handlers = {
             Heard: self.heard,
             Told: self.told,
             Lost: self.lost,
@@ -132,10 +116,6 @@ class Recovery:
         for stream in list(self.losses.history.readings):
             effects += self.losses.unanswered(now, stream)
         return [*effects, *self.review_later(now)] if len(self.streams) > 1 else effects
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        handler = self.handlers.get(type(input))
-        return [] if handler is None else handler(now, input)
 
     def distance(self, stream: Stream) -> float:
         known = self.distances.publishers.get(stream)
@@ -352,8 +332,31 @@ class Recovery:
         return self.review_later(now) if len(self.streams) > 1 or self.answering.held else []
 
     def overview(self) -> RecoveryOverview:
-        """For people: metrics, and `tidings top`."""
-        return overview_of(self)
+        streams = tuple(
+            CacheView(
+                stream=stream,
+                cache_size=state.ring.capacity,
+                entries=len(state.ring.order),
+                requests=state.requests_heard,
+                hits=state.hits,
+                group=state.group_size,
+                distance=self.distance(stream),
+            )
+            for stream, state in self.streams.items()
+        )
+        return RecoveryOverview(
+            streams=streams,
+            asked_for=len(self.losses.asking.losses),
+            requests_sent=self.losses.asking.sent,
+            requests_heard=self.requests_heard,
+            repairs_sent=self.answering.sent,
+            repairs_heard=self.repairs_heard,
+            repairs_suppressed=self.answering.suppressed,
+            repairs_refused=self.answering.refused,
+            recovered=self.recovered_count,
+            given_up=self.losses.given_up,
+            mistaken=self.mistaken,
+        )
 
     def check(self) -> None:
         assert not self.budget.is_exceeded, "more is kept than the bounds allow"

@@ -9,7 +9,7 @@ Two rows say nothing: 0, which publishers write for events with too many attribu
 of its bits set, which would seem to be for everybody. Whoever accepts every event by his bits wants those too; for all
 others they are as if the record did not reach so far.
 
-Where rows tell ranges (`ranges.py`), a row must also have some step of each range that a conjunction asks for.
+Where rows tell ranges (`rows.py`), a row must also have some step of each range that a conjunction asks for.
 
 Source: the transport specification, 3.3.6.
 """
@@ -17,8 +17,7 @@ Source: the transport specification, 3.3.6.
 from tidings.matching.bloom import FILL_MAX, BloomProfile, fill_of
 from tidings.model.filter import Filter
 from tidings.protocols.transport.formats import Data
-from tidings.protocols.transport.ranges import Masks, may_be_in, range_masks
-from tidings.protocols.transport.rows import rows_of_filter
+from tidings.protocols.transport.rows import Masks, may_be_in, range_masks, rows_of_filter
 
 MEANINGS_MAX = 4096
 """Rows whose meaning is remembered; when there are more, all are forgotten."""

@@ -35,15 +35,14 @@ from typing import Literal
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
+from tidings.protocols.transport.buckets import Bucket, Buckets
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import Repair, Request
 from tidings.protocols.transport.marking import TO, Kind, head_of, mark
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.recovery.asking import Key, fact_key
 from tidings.protocols.transport.recovery.cache import Kept
-from tidings.protocols.transport.recovery.limits import Bucket, Buckets
-from tidings.protocols.transport.recovery.streams import StreamState
-from tidings.protocols.transport.recovery.tuning import FARTHER
+from tidings.protocols.transport.recovery.requester import Key, fact_key
+from tidings.protocols.transport.recovery.streams import FARTHER, StreamState
 from tidings.protocols.transport.signals import Outgoing, Stream
 from tidings.pubsub.notes import RepairSent, Suppressed
 

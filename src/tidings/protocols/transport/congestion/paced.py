@@ -1,6 +1,6 @@
 """What a receiver knows of one publisher: how fast its flows come, what is lost, and what of each it can take.
 
-Once in a round trip the rate that TCP would have (`response.py`) is compared with what came:
+Once in a round trip the rate that TCP would have (`rates.py`) is compared with what came:
 
     more came     the allowed rate is divided among our flows by max-min; those that get less than they have are cut
     less came     flows that we limit may grow, by a share `alpha` of what they have, and together not beyond the
@@ -21,10 +21,7 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.congestion.interests import Interest
-from tidings.protocols.transport.congestion.loss_intervals import LossIntervals
-from tidings.protocols.transport.congestion.meters import Meter
-from tidings.protocols.transport.congestion.response import allowed_rate, loss_rate_at
-from tidings.protocols.transport.congestion.sharing import share_max_min
+from tidings.protocols.transport.congestion.rates import LossIntervals, Meter, allowed_rate, loss_rate_at, share_max_min
 from tidings.protocols.transport.formats import Data, Report
 from tidings.protocols.transport.params import CongestionParams
 from tidings.protocols.transport.signals import Stream

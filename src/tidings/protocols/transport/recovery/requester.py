@@ -13,7 +13,7 @@ its turn, and a request whose turn would come too late is left out, which costs 
 
 Doubt. A filter that asks for a range (`price > 100`) has a Bloom row that every event with a price matches; then nearly
 all that seems lost is not for us. Where most repairs of a publisher showed that, its events are asked of the publisher
-alone, and in a form that it answers to us alone (`answering.py`): that costs two messages which nobody else gets, and
+alone, and in a form that it answers to us alone (`repairer.py`): that costs two messages which nobody else gets, and
 the answer says whether the event is for us. After `ALONE_ROUNDS` such rounds in vain everybody is asked.
 
 What became of it is told to the stream's `Tuner`: how many first requests there were beyond one, and how long it took
@@ -27,17 +27,14 @@ from random import Random
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
+from tidings.protocols.transport.buckets import Bucket
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import WRAP, Request
-from tidings.protocols.transport.keys import event_key
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.recovery.distances import clamped
-from tidings.protocols.transport.recovery.limits import Bucket
 from tidings.protocols.transport.recovery.requests import request_head
-from tidings.protocols.transport.recovery.streams import StreamState
-from tidings.protocols.transport.recovery.tuning import FARTHER
-from tidings.protocols.transport.signals import Outgoing, Stream
+from tidings.protocols.transport.recovery.streams import FARTHER, StreamState, clamped
+from tidings.protocols.transport.signals import Outgoing, Stream, event_key
 from tidings.pubsub.notes import RepairRequested, Suppressed
 
 WAIT_MAX = 4.0
