@@ -8,7 +8,6 @@ import pytest
 from tests.unit.test_simulator import Puppet, echo
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.ping import Echo, Ping, PingParams
@@ -149,13 +148,32 @@ def test_a_broken_invariant_says_which_node_and_when() -> None:
             super().check()
             assert not self.seen, "too much was seen"
 
-    simulator = Simulator(1, Constant(0.5), observers=[Invariants(every=2)])
-    simulator.add("a", lambda draws: Unsound([SetTimer("x", 1.0), SetTimer("y", 3.0)]))
+    simulator = Simulator(1, Constant(0.5), observers=[Invariants()])
+    simulator.add("a", lambda draws: Unsound([SetTimer("x", 3.0)]))
     with pytest.raises(InvariantBroken, match="too much was seen") as caught:
         simulator.run(5.0)
     assert (caught.value.node, caught.value.time) == ("a", 3.0)
-    with pytest.raises(UsageError, match="at least 1"):
-        Invariants(every=0)
+
+
+def test_states_are_checked_after_every_input_or_now_and_then_and_more_and_more_rarely() -> None:
+    def checks(is_rare: bool, inputs: int) -> int:
+        simulator = Simulator(1, Constant(0.5), observers=[Invariants(is_rare)])
+        simulator.add("a", lambda draws: Puppet([SetTimer(number, 1.0) for number in range(inputs)]))
+        simulator.run(2.0)
+        machine = simulator.nodes["a"].machine
+        assert isinstance(machine, Puppet)
+        return machine.checks
+
+    assert checks(is_rare=False, inputs=100) == 100
+    assert [checks(is_rare=True, inputs=inputs) for inputs in (15, 16, 32, 64, 80, 1000, 10_000)] == [
+        0,
+        1,
+        2,
+        4,
+        5,
+        16,
+        26,
+    ]
 
 
 def test_a_trace_of_the_ends_has_what_applications_see_and_what_is_lost() -> None:

@@ -30,7 +30,7 @@ from tidings.sim.frames import CorruptibleFrames
 from tidings.sim.ingredients import TimedInput
 from tidings.sim.network.rule import Rule, check_positive
 from tidings.sim.node import Make
-from tidings.sim.observers import CHECK_EVERY, InvariantBroken, Invariants, Observer
+from tidings.sim.observers import InvariantBroken, Invariants, Observer
 from tidings.sim.simulator import Counters, Simulator
 from tidings.sim.topologies import Topology
 from tidings.trace.errors import TraceError
@@ -41,8 +41,6 @@ MACHINE, INVARIANTS = "machine", "invariants"
 
 Check = Literal["every", "sometimes", "never"]
 """How often the state of a machine is checked: after every input that it takes, now and then, or not at all."""
-
-INPUTS_PER_CHECK: dict[Check, int] = {"every": 1, "sometimes": CHECK_EVERY}
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,8 +143,8 @@ class Run:
         self.refuse_strangers(frames)
         self.checkers = scenario.checkers(self.topology)
         observers: list[Observer] = [Judges(self.checkers)]
-        if check in INPUTS_PER_CHECK:
-            observers.append(Invariants(INPUTS_PER_CHECK[check]))
+        if check != "never":
+            observers.append(Invariants(is_rare=check == "sometimes"))
         self.simulator = Simulator(
             seed,
             Disturbed(scenario.network(self.topology, self.duration, seed), self.plan),

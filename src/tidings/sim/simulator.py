@@ -42,7 +42,7 @@ from tidings.sim.frames import Frames, Sealed, measure, measure_sealed
 from tidings.sim.network.processing import Processing
 from tidings.sim.network.rule import Rule, reason_of
 from tidings.sim.node import Delivery, Draws, Make, SimulatedNode
-from tidings.sim.observers import CHECK_EVERY, Hooks, Invariants, Observer, WholeTrace, check_state
+from tidings.sim.observers import Hooks, Invariants, Observer, WholeTrace, check_state
 from tidings.sim.process import NO_SUCH_NODE, Process
 from tidings.sim.queue import Action, Entry, LadderQueue, Queue
 from tidings.sim.streams import HANDSHAKE_BYTES, Links, Stream, pair_of
@@ -131,7 +131,7 @@ class Simulator:
             self.measure = measure_sealed
         self.observers = [*([] if trace is None else [WholeTrace(trace)]), *observers]
         if checking:
-            self.observers.append(Invariants(CHECK_EVERY))
+            self.observers.append(Invariants(is_rare=True))
         self.hooks = Hooks(self.observers, self.frames)
         self.watch = self.hooks if self.hooks.concern_processes() else None
         """What processes have to call; None where nobody watches them."""

@@ -8,7 +8,7 @@ keeps to that. A filter with such a call could never match, so `parse` refuses i
 """
 
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -24,11 +24,25 @@ if TYPE_CHECKING:
     from lark import Lark
 
 
+FILTERS_KEPT, FILTER_CHARS_KEPT_MAX = 4096, 256
+"""Filters that are remembered by their text, and how long a text may be for it: the same few are read again and again,
+by the parts of a broker and, in a simulation, by all its brokers."""
+
+
 def parse(text: str) -> Filter:
     """The filter that the text says; `FilterSyntaxError` shows where the text is wrong."""
+    if isinstance(text, str) and len(text) <= FILTER_CHARS_KEPT_MAX:
+        return parse_once(text)
+    return parse_anew(text)
+
+
+def parse_anew(text: str) -> Filter:
     expression = parse_expression(text)
     check_calls(text, expression)
     return normalise(expression)
+
+
+parse_once = lru_cache(FILTERS_KEPT)(parse_anew)
 
 
 def parse_expression(text: str) -> Expression:

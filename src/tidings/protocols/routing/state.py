@@ -1,11 +1,12 @@
 """What the parts of a router share."""
 
 from collections.abc import Hashable
+from functools import lru_cache
 
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.model.language.parser import parse
+from tidings.model.language.parser import FILTER_CHARS_KEPT_MAX, FILTERS_KEPT, parse
 from tidings.protocols.routing.announcing import Link
 from tidings.protocols.routing.carrying import Carrier
 from tidings.protocols.routing.covering import Covers
@@ -18,6 +19,11 @@ from tidings.protocols.routing.tables import Tables
 BAD_FILTER = "its filter cannot be read"
 NO_NEIGHBOUR = "the sender is no neighbour"
 TABLE_FULL = "more than a table may hold"
+
+
+@lru_cache(FILTERS_KEPT)
+def read_once(text: str) -> tuple[str, Filter]:
+    return tellable(parse(text))
 
 
 class State:
@@ -50,7 +56,7 @@ class State:
         if filter is not None:
             return text, filter
         try:
-            return tellable(parse(text))
+            return read_once(text) if len(text) <= FILTER_CHARS_KEPT_MAX else tellable(parse(text))
         except UsageError:
             return None
 
