@@ -51,7 +51,8 @@ class Frames:
     """Every message through its bytes."""
 
     def seal_all(self, now: float, sender: NodeId, effects: list[Effect]) -> list[Effect]:
-        return [self.seal(now, sender, effect) if type(effect) is Send else effect for effect in effects]
+        seal = self.seal
+        return [seal(now, sender, effect) if type(effect) is Send else effect for effect in effects]
 
     def seal(self, now: float, sender: NodeId, send: Send) -> Send:
         data = encode(send.message)

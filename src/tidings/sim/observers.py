@@ -15,8 +15,8 @@ The trace is an observer, and so are `Invariants`, those who tell the checkers o
 whatever an experiment counts.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from tidings.machine.effects import Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tidings.sim.frames import Frames
     from tidings.sim.node import SimulatedNode
     from tidings.sim.simulator import Simulator
+
+Arguments = ParamSpec("Arguments")
 
 INPUTS_PER_CHECK, RARER = 16, 4
 """Where states are checked now and then: inputs of a machine from one check to the next, at least; and the share of the
@@ -56,24 +58,33 @@ class Observer:
 
 
 class Hooks:
-    """What a simulator and its processes call: the hooks that some observer has, and how messages become bytes."""
+    """What a simulator and its processes call: each hook of all observers that have it, as one; and how messages become
+    bytes. None is what nobody has."""
 
     __slots__ = ("frames", "on_effects", "on_input", "on_loss", "on_record", "on_step")
 
     def __init__(self, observers: Sequence[Observer], frames: "Frames | None") -> None:
         self.frames = frames
-        self.on_input = [each.on_input for each in observers if has(each, "on_input")]
-        self.on_effects = [each.on_effects for each in observers if has(each, "on_effects")]
-        self.on_step = [each.on_step for each in observers if has(each, "on_step")]
-        self.on_loss = [each.on_loss for each in observers if has(each, "on_loss")]
-        self.on_record = [each.on_record for each in observers if has(each, "on_record")]
+        self.on_input = in_turn([each.on_input for each in observers if has(each, "on_input")])
+        self.on_effects = in_turn([each.on_effects for each in observers if has(each, "on_effects")])
+        self.on_step = in_turn([each.on_step for each in observers if has(each, "on_step")])
+        self.on_loss = in_turn([each.on_loss for each in observers if has(each, "on_loss")])
+        self.on_record = in_turn([each.on_record for each in observers if has(each, "on_record")])
 
     def concern_processes(self) -> bool:
-        return bool(self.frames or self.on_input or self.on_effects or self.on_step)
+        return any(each is not None for each in (self.frames, self.on_input, self.on_effects, self.on_step))
 
 
 def has(observer: Observer, hook: str) -> bool:
     return getattr(type(observer), hook) is not getattr(Observer, hook)
+
+
+def in_turn(hooks: list[Callable[Arguments, None]]) -> Callable[Arguments, None] | None:
+    def call(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
+        for hook in hooks:
+            hook(*arguments, **named)
+
+    return call if len(hooks) > 1 else hooks[0] if hooks else None
 
 
 class WholeTrace(Observer):
@@ -139,14 +150,17 @@ class Invariants(Observer):
     def __init__(self, is_rare: bool = False) -> None:
         self.is_rare = is_rare
         self.steps: dict[NodeId, int] = {}
-        self.next_check: dict[NodeId, int] = {}
+        """Inputs up to the next check, and how many of them are left."""
+        self.left: dict[NodeId, int] = {}
 
     def on_step(self, now: float, node: "SimulatedNode") -> None:
         if self.is_rare:
-            steps = self.steps[node.id] = self.steps.get(node.id, 0) + 1
-            if steps < self.next_check.get(node.id, INPUTS_PER_CHECK):
+            left = self.left[node.id] = self.left.get(node.id, INPUTS_PER_CHECK) - 1
+            if left:
                 return
-            self.next_check[node.id] = steps + max(INPUTS_PER_CHECK, steps // RARER)
+            steps = self.steps.get(node.id, INPUTS_PER_CHECK)
+            self.left[node.id] = more = max(INPUTS_PER_CHECK, steps // RARER)
+            self.steps[node.id] = steps + more
         check_state(now, node)
 
 

@@ -112,7 +112,12 @@ class Process:
 
     def start(self, now: float) -> None:
         effects = self.machine.start(now if self.clock is None else self.clock.read(now))
-        self.carry_out(now, effects if self.watch is None else self.show(now, effects))
+        if self.watch is not None:
+            if self.watch.on_effects is not None:
+                self.watch.on_effects(now, self.node, effects)
+            if self.watch.frames is not None:
+                effects = self.watch.frames.seal_all(now, self.id, effects)
+        self.carry_out(now, effects)
 
     def receive(self, now: float, received: Received) -> None:
         """A message is here."""
@@ -193,31 +198,27 @@ class Process:
             self.held.append((self.take, input))
 
     def step(self, now: float, input: Input) -> None:
-        clock, watch = self.clock, self.watch
+        watch, clock = self.watch, self.clock
         if watch is not None:
             if watch.frames is not None and type(input) is Received:
                 input = watch.frames.open(input)
-            for hear in watch.on_input:
-                hear(now, self.node, input)
+            if watch.on_input is not None:
+                watch.on_input(now, self.node, input)
         try:
             effects = self.machine.handle(now if clock is None else clock.read(now), input)
             if effects:
-                self.carry_out(now, effects if watch is None else self.show(now, effects))
+                if watch is not None:
+                    if watch.on_effects is not None:
+                        watch.on_effects(now, self.node, effects)
+                    if watch.frames is not None:
+                        effects = watch.frames.seal_all(now, self.id, effects)
+                self.carry_out(now, effects)
         except Exception as problem:
             # The trace of the call does not say which node it was.
             problem.add_note(f"in node {self.id!r} at {now!r}, handling {input!r:.300}")
             raise
-        if watch is not None:
-            for hear_step in watch.on_step:
-                hear_step(now, self.node)
-
-    def show(self, now: float, effects: list[Effect]) -> list[Effect]:
-        """What observers see before it happens; and what is to happen, which is the same or has bytes."""
-        watch = self.watch
-        assert watch is not None
-        for hear in watch.on_effects:
-            hear(now, self.node, effects)
-        return effects if watch.frames is None else watch.frames.seal_all(now, self.id, effects)
+        if watch is not None and watch.on_step is not None:
+            watch.on_step(now, self.node)
 
     def carry_out(self, now: float, effects: list[Effect]) -> None:
         for effect in effects:

@@ -295,14 +295,13 @@ class Simulator:
 
     def lose(self, now: float, sender: NodeId, to: NodeId, message: Any, reason: str) -> None:
         self.lost[reason] = self.lost.get(reason, 0) + 1
-        if self.hooks.on_loss:
+        if self.hooks.on_loss is not None:
             original = message.message if isinstance(message, Sealed) else message
-            for hear in self.hooks.on_loss:
-                hear(now, sender, to, original, reason)
+            self.hooks.on_loss(now, sender, to, original, reason)
 
     def write(self, now: float, id: NodeId, kind: Any, **fields: Any) -> None:
-        for hear in self.hooks.on_record:
-            hear(Record(time=now, node=id, kind=kind, **fields))
+        if self.hooks.on_record is not None:
+            self.hooks.on_record(Record(time=now, node=id, kind=kind, **fields))
 
     def note_stale(self, count: int = 1) -> None:
         """A timer in the queue will do nothing. When there are many, they are removed, to have their memory back."""
