@@ -10,7 +10,7 @@ from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Received
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.routing.carrying import (
+from tidings.protocols.routing.carriage.carrier import (
     BAD_HEAD,
     NOT_ASCENDING,
     OTHER_PUBLISHER,
@@ -28,15 +28,16 @@ from tidings.protocols.routing.messages import (
     TablesBegun,
 )
 from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.repairs.choice import MakeRepair
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, TIMED_OUT
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import Forward, Matched, NeighbourDown, NeighbourUp, Offer, Settled, Want
 
 
-def broker(neighbours: str = "pqr", **params: object) -> Router:
+def broker(neighbours: str = "pqr", make_repair: MakeRepair | None = None, **params: object) -> Router:
     """A broker whose neighbour p leads to a publisher of everything."""
-    made = Router("b", RoutingParams(engine="plain", **params))  # type: ignore[arg-type]
+    made = Router("b", RoutingParams(engine="plain", **params), make_repair)  # type: ignore[arg-type]
     for neighbour in neighbours:
         made.handle(0.0, NeighbourUp(neighbour, 1))
         made.handle(0.0, Received(neighbour, TablesBegun(1, made.lives)))
@@ -106,7 +107,7 @@ def test_heads_remembered_are_bounded() -> None:
     b.handle(0.0, Received("q", SubscriptionAdded(1, "x > 2")))
     for size in (3, 4, 5, 5, 3, 9):
         events: list[dict[str, Value]] = [{"x": x} for x in range(size)]
-        effects = b.handle(0.0, Received("p", batch(*events, first=b.carrier.passed.get("pub", 0) + 1)))
+        effects = b.handle(0.0, Received("p", batch(*events, first=b.carrier.passage.last.get("pub", 0) + 1)))
         wanted = [len(parcel.numbers) for parcel in sent(effects, "q")]
         assert wanted == ([size - 3] if size > 3 else [])
         b.check()
@@ -158,7 +159,7 @@ def test_publishers_remembered_are_bounded() -> None:
     b = broker(publishers_max=2)
     for number, publisher in enumerate(["r", "s", "r", "t"]):
         b.handle(0.0, Forward(Publications(publisher, f"{publisher}/1", 1.0, 0, (number,), (b"\x80",), (b"",))))
-    assert b.carrier.passed == {"r": 2, "t": 3}
+    assert b.carrier.passage.last == {"r": 2, "t": 3}
     b.check()
 
 

@@ -5,12 +5,14 @@ from typing import Literal
 
 import msgspec
 
+from tidings.machine.effects import Transport
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 
 StrategyName = Literal["flooding", "subscription", "hierarchical", "advertisement"]
 ReductionName = Literal["plain", "covering", "merging"]
 RepairName = Literal["strawman"]
+CarriageName = Literal["plain"]
 
 
 class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables"):
@@ -25,6 +27,17 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
 
     repair: RepairName = "strawman"
     """What a lost link means for the tables, see `repairs/`. The same in the whole network."""
+
+    carriage: CarriageName = "plain"
+    """How publications get to the neighbours that want them, see `carriage/`."""
+
+    transport: Transport = Transport.STREAM
+    """How they travel. As datagrams a link may lose or reorder some, and large ones do not leave; what brokers tell
+    each other about tables always goes over streams."""
+
+    rescue_window: int = 0
+    """Numbers of each publisher by which it is told, of what comes around a failure, whether it passed already. 0 where
+    nothing does: then `Stranded` is not told and `Rescued` not heard."""
 
     acknowledges: bool = True
     """Whether changes are answered when everybody concerned has carried them out. Without it a change costs one message
@@ -78,6 +91,8 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
         for name in ("sample_max", "memo_max", "publishers_max", "filters_max", "advertisements_max", "ghosts_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
+        if self.rescue_window < 0:
+            raise UsageError(f"rescue_window: {self.rescue_window} numbers cannot be remembered; give 0 or more")
         if self.merge_group_max < 2:
             raise UsageError(f"merge_group_max: {self.merge_group_max} filters cannot be merged; give at least 2")
         if self.unanswered_max < self.filters_max:

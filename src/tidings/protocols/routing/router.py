@@ -7,7 +7,7 @@ The idea. The brokers form a tree. Each remembers for each neighbour what somebo
 tells each neighbour what somebody on this side wants: all of it, or fewer filters that cover it (`reductions.py`).
 Which filters a neighbour must hear of is a matter of strategy (`strategies.py`): by default those that overlap an
 advertisement that came from it, for only there can such events come from. An event then goes to the neighbours with a
-matching filter, except back (`forwarding.py`), and from broker to broker until it is everywhere where it is wanted.
+matching filter, except back (`carriage/`), and from broker to broker until it is everywhere where it is wanted.
 
 One rule does all the work. Whenever anything changes (a client subscribes, a neighbour tells something, a link comes
 or goes), compute what each neighbour ought to have been told, compare it with what it was told, and send the
@@ -26,11 +26,12 @@ delivery that something may have been lost.
 
 Twice is once. Publications are taken only from the neighbour on the way to their publisher, and only with numbers above
 the last that passed. So an event that comes round a ring while the tree changes is dropped, at the price of one number
-for each publisher. The order of a publisher's events is kept.
+for each publisher. The order of a publisher's events is kept. Where somebody brings publications around a failure
+(`Rescued`), a window of numbers takes the place of the one (`carriage/passage.py`), and the order is theirs.
 
 Messages. `TablesBegun`, `SubscriptionAdded`, `SubscriptionRemoved`, `AdvertisementAdded`, `AdvertisementRemoved`,
-`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `Reached`, `NotReached`; those of the repair, which alone may
-come from nodes that are no neighbours. Timers: "unanswered", and those of the repair.
+`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `Reached`, `NotReached`; those of the repair and of the
+carriage, which alone may come from nodes that are no neighbours. Timers: "unanswered", and those of these two.
 
 Guaranteed, on a tree with links that keep order: at rest every table is as if computed by one who sees everything; an
 event that is published when nothing is under way reaches everybody who wants it once, in the order of its publisher; an
@@ -50,6 +51,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.advertisements import Advertisements
 from tidings.protocols.routing.announcing import Link
+from tidings.protocols.routing.carriage.carriage import MakeCarriage
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     AdvertisementRemoved,
@@ -83,7 +85,9 @@ from tidings.pubsub.signals import (
     NeighbourUp,
     Offer,
     ReconfigurationId,
+    Rescued,
     Settled,
+    Stranded,
     Unoffer,
     Unwant,
     Want,
@@ -91,6 +95,7 @@ from tidings.pubsub.signals import (
 
 OnInput = Callable[[float, Any], list[Effect]]
 OnMessage = Callable[[float, Link, Any], list[Effect]]
+OnMessageFromAnybody = Callable[[float, NodeId, Any], list[Effect]]
 
 
 class Router:
@@ -116,16 +121,26 @@ class Router:
     tells: tuple[type[Signal], ...] = (Settled, Known, Forgotten, Matched)
 
     def __init__(
-        self, node_id: NodeId, params: RoutingParams | None = None, make_repair: MakeRepair | None = None
+        self,
+        node_id: NodeId,
+        params: RoutingParams | None = None,
+        make_repair: MakeRepair | None = None,
+        make_carriage: MakeCarriage | None = None,
     ) -> None:
         self.node_id, self.params = node_id, params or RoutingParams()
-        self.state = State(node_id, self.params)
+        self.state = State(node_id, self.params, make_carriage)
         self.tables, self.ledger, self.links = self.state.tables, self.state.ledger, self.state.links
         self.carrier = self.state.carrier
         self.subscriptions = Subscriptions(self.state)
         self.advertisements = Advertisements(self.state, self.subscriptions)
         self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
-        self.messages = (*Router.messages, *self.repair.messages)
+        carriage = self.carrier.carriage
+        self.from_anybody: dict[type, OnMessageFromAnybody] = {
+            **dict.fromkeys(self.repair.messages, self.repair.receive),
+            **dict.fromkeys(carriage.messages, carriage.receive),
+        }
+        """Who takes what may come from nodes that are no neighbours, too."""
+        self.messages = (*Router.messages, *self.from_anybody)
         self.is_best_effort = not self.params.acknowledges
         self.lives = 0
         self.on_input: dict[type, OnInput] = {
@@ -138,6 +153,9 @@ class Router:
             NeighbourDown: self.neighbour_down,
             NeighbourReplaced: self.repair.replaced,
         }
+        if self.params.rescue_window:
+            self.hears, self.tells = (*Router.hears, Rescued), (*Router.tells, Stranded)
+            self.on_input[Rescued] = self.carrier.rescue
         self.on_message: dict[type, OnMessage] = {
             Publications: self.carrier.receive,
             SubscriptionAdded: self.subscriptions.added,
@@ -211,13 +229,15 @@ class Router:
         if handler is not None:
             return handler(now, input)
         if type(input) is Fired:
-            return self.ledger.expire(now) if input.key == TIMER else self.repair.fired(now, input.key)
+            if input.key == TIMER:
+                return self.ledger.expire(now)
+            return self.repair.fired(now, input.key) + self.carrier.carriage.fired(now, input.key)
         return []
 
     def received(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
         handler = self.on_message.get(type(message))
-        if handler is None and type(message) in self.repair.messages:
-            return self.repair.receive(now, sender, message)
+        if handler is None and type(message) in self.from_anybody:
+            return self.from_anybody[type(message)](now, sender, message)
         link = self.links.get(sender)
         if link is None:
             return [Drop(message, NO_NEIGHBOUR)]

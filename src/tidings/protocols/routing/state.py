@@ -8,7 +8,8 @@ from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import FILTER_CHARS_KEPT_MAX, FILTERS_KEPT, parse
 from tidings.protocols.routing.announcing import Link
-from tidings.protocols.routing.carrying import Carrier
+from tidings.protocols.routing.carriage.carriage import MakeCarriage
+from tidings.protocols.routing.carriage.carrier import Carrier
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.reductions import Reduction, make_reduction, tellable
@@ -27,12 +28,12 @@ def read_once(text: str) -> tuple[str, Filter]:
 
 
 class State:
-    def __init__(self, node_id: NodeId, params: RoutingParams) -> None:
+    def __init__(self, node_id: NodeId, params: RoutingParams, make_carriage: MakeCarriage | None = None) -> None:
         self.node_id, self.params = node_id, params
-        self.tables = Tables(params.engine)
+        self.tables = Tables(params.engine, finds_ghosts=params.rescue_window > 0)
         self.ledger = Ledger(params.ack_timeout, params.unanswered_max, params.acknowledges)
         self.strategy = make_strategy(params, self.tables)
-        self.carrier = Carrier(params, self.tables, self.ledger, self.strategy)
+        self.carrier = Carrier(params, self.tables, self.ledger, self.strategy, make_carriage)
         self.covers = Covers()
         self.links: dict[NodeId, Link] = {}
 

@@ -62,8 +62,10 @@ class Offered(NamedTuple):
 
 
 class Tables:
-    def __init__(self, engine: Literal["fast", "plain"] | None = None) -> None:
+    def __init__(self, engine: Literal["fast", "plain"] | None = None, finds_ghosts: bool = False) -> None:
         self.link_index, self.local_index = (Index(engine, SMALL_CHUNKS, decode_head) for _ in range(2))
+        self.ghost_index = Index("plain", decode=decode_head) if finds_ghosts else None
+        """Which lost neighbours would want an event, where somebody may bring it to them."""
         self.filters: dict[str, Filter] = {}
         self.hops: dict[str, dict[Hop, None]] = {}
         self.texts: dict[Hop, dict[str, None]] = {None: {}}
@@ -104,6 +106,8 @@ class Tables:
         for text in list(self.texts[ghost.lost]):
             if text not in texts:
                 self.enter(ghost, text, self.filters[text])
+                if self.ghost_index is not None:
+                    self.ghost_index.add((ghost, text), self.filters[text], ghost.lost)
             self.remove_wanted(ghost.lost, text)
 
     def remove_ghost(self, ghost: Ghost) -> list[str]:
@@ -112,6 +116,8 @@ class Tables:
         texts = list(self.texts[ghost])
         for text in texts:
             self.leave(ghost, text)
+            if self.ghost_index is not None:
+                self.ghost_index.discard((ghost, text))
         del self.texts[ghost]
         return texts
 
@@ -243,6 +249,7 @@ class Tables:
         assert self.filters.keys() == self.hops.keys()
         assert len(self.link_index) == sum(len(texts) for hop, texts in self.texts.items() if isinstance(hop, str))
         assert [hop for hop in self.texts if isinstance(hop, Ghost)] == list(self.ghosts)
+        assert self.ghost_index is None or len(self.ghost_index) == sum(len(self.texts[it]) for it in self.ghosts)
         assert len(self.local_index) == len(self.local) and self.local_counts.keys() == self.texts[None].keys()
         for hop, offers in self.offers_of.items():
             assert all(self.offers[advertisement][hop] is offered for advertisement, offered in offers.items())

@@ -1,14 +1,17 @@
 """Publications on their way: taken or refused, cut by destination, passed on, and receipts gathered.
 
-A batch is taken from the neighbour on the way to its publisher only, and a publication only if its number is above the
-last one of that publisher that passed here. Then the finder (`forwarding.py`) says where each goes. One batch in is at
-most one batch out on each link, one `Matched` for the clients of this broker, and one `Drop` for each reason.
+A batch is taken from the neighbour on the way to its publisher only, and each publication once (`passage.py`). Then the
+finder (`finder.py`) says where each goes. One batch in is at most one parcel for each neighbour, which the carriage
+takes there (`carriage.py`), one `Matched` for the clients of this broker, and one `Drop` for each reason.
 
 A batch with a receipt is passed on under a receipt of our own, and answered with `Reached` when all who got it have
 answered so. A broker that passes it to nobody answers at once.
+
+Around a failure, where `rescue_window` says that somebody knows a way around one: what had to go to a neighbour that is
+lost and not yet given up (a ghost) is told as `Stranded`, and what arrives as `Rescued` is carried on as if the
+neighbour that it stands in for had brought it.
 """
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable
 from itertools import chain
@@ -16,17 +19,19 @@ from operator import lt
 
 from msgspec.structs import replace
 
-from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.effects import Drop, Effect
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.announcing import Link
-from tidings.protocols.routing.forwarding import Finder, Picks, Route
+from tidings.protocols.routing.carriage.carriage import CARRIAGES, Carriage, MakeCarriage, Parcel
+from tidings.protocols.routing.carriage.finder import Finder, Picks, Route
+from tidings.protocols.routing.carriage.passage import Passage
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, Request, Unanswered
+from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, Request, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import LiveHop, Tables
-from tidings.pubsub.publications import BadPublication, Publications, cut, decode_head, pick
-from tidings.pubsub.signals import Matched, Ticket, Wants
+from tidings.pubsub.publications import BadPublication, Numbers, Publications, cut, decode_head, pick
+from tidings.pubsub.signals import Matched, Rescued, Stranded, Ticket, Wants
 
 BAD_HEAD = "its attributes do not decode"
 NOT_ASCENDING = "its numbers do not ascend"
@@ -38,11 +43,18 @@ UNWANTED = "nobody wants it any more"
 
 
 class Carrier:
-    def __init__(self, params: RoutingParams, tables: Tables, ledger: Ledger, strategy: Strategy) -> None:
+    def __init__(
+        self,
+        params: RoutingParams,
+        tables: Tables,
+        ledger: Ledger,
+        strategy: Strategy,
+        make_carriage: MakeCarriage | None = None,
+    ) -> None:
         self.params, self.tables, self.ledger, self.strategy = params, tables, ledger, strategy
         self.finder = Finder(tables, params.memo_max)
-        self.passed: dict[str, int] = {}
-        """For each publisher the number that passed last; who was heard last stands last."""
+        self.passage = Passage(params.publishers_max, params.rescue_window)
+        self.carriage: Carriage = (make_carriage or CARRIAGES[params.carriage])(self)
         self.sample: deque[Event] = deque(maxlen=params.sample_max)
 
     def tables_changed(self, neighbours: Iterable[NodeId]) -> None:
@@ -55,7 +67,7 @@ class Carrier:
             batch = replace(batch, receipt=0)
         if not batch.numbers:
             return Request(None, ticket, is_batch=True).answer()
-        self.note_passed(batch.publisher, max(batch.numbers[-1], self.passed.get(batch.publisher, -1)))
+        self.passage.take(batch.publisher, batch.numbers)
         request = None if ticket is None else Request(None, ticket, is_batch=True)
         if request is not None and not self.ledger.acknowledges:
             return [*self.carry(now, None, batch, None), *request.answer(NOT_ACKNOWLEDGED)]
@@ -68,16 +80,25 @@ class Carrier:
             return [Drop(batch, problem), *(request.answer(problem) if request else ())]
         effects: list[Effect] = []
         if batch.numbers:
-            passed = self.passed.get(batch.publisher, -1)
-            if batch.numbers[0] <= passed:
-                batch = self.without_passed(batch, passed, effects)
+            batch = self.without_passed(batch, effects)
         if not batch.numbers:
             return effects + (request.answer() if request else [])
-        self.note_passed(batch.publisher, batch.numbers[-1])
         if request is not None and not self.ledger.acknowledges:
             effects += request.answer(NOT_ACKNOWLEDGED)
             batch, request = replace(batch, receipt=0), None
         return effects + self.carry(now, link.neighbour, batch, request)
+
+    def rescue(self, now: float, rescued: Rescued) -> list[Effect]:
+        """The advertisement may be unknown for now: the way to its publisher is what failed."""
+        batch, chosen = rescued.batch, self.tables.chosen(rescued.batch.advertisement)
+        if chosen is not None and chosen[1].publisher != batch.publisher:
+            return [Drop(batch, OTHER_PUBLISHER)]
+        if not do_ascend(batch.numbers):
+            return [Drop(batch, NOT_ASCENDING)]
+        effects: list[Effect] = []
+        if batch.numbers:
+            batch = self.without_passed(replace(batch, receipt=0), effects)
+        return effects + self.carry(now, rescued.stand_in_for, batch, None) if batch.numbers else effects
 
     def problem_of(self, link: Link, batch: Publications) -> str:
         chosen = self.tables.chosen(batch.advertisement)
@@ -88,24 +109,22 @@ class Carrier:
             return OTHER_WAY
         if offered.publisher != batch.publisher:
             return OTHER_PUBLISHER
-        return "" if all(map(lt, batch.numbers, batch.numbers[1:])) else NOT_ASCENDING
+        return "" if len(batch.numbers) < 2 or do_ascend(batch.numbers) else NOT_ASCENDING
 
-    def without_passed(self, batch: Publications, passed: int, effects: list[Effect]) -> Publications:
-        new = bisect_right(batch.numbers, passed)
-        effects.append(Drop(cut(batch, slice(0, new), batch.receipt), PASSED_ALREADY))
-        return cut(batch, slice(new, None), batch.receipt)
-
-    def note_passed(self, publisher: str, number: int) -> None:
-        passed = self.passed
-        passed.pop(publisher, None)
-        passed[publisher] = number
-        if len(passed) > self.params.publishers_max:
-            del passed[next(iter(passed))]
+    def without_passed(self, batch: Publications, effects: list[Effect]) -> Publications:
+        new = self.passage.take(batch.publisher, batch.numbers)
+        if new is None:
+            return batch
+        passed = [place for place in range(len(batch.numbers)) if place not in set(new)]
+        effects.append(Drop(pick(batch, passed, batch.receipt), PASSED_ALREADY))
+        return pick(batch, new, batch.receipt) if new else cut(batch, slice(0), batch.receipt)
 
     def carry(self, now: float, source: LiveHop, batch: Publications, request: Request | None) -> list[Effect]:
         if self.params.merge_share_max:
             self.remember(batch)
         effects: list[Effect] = []
+        if self.tables.ghost_index is not None and self.tables.ghosts:
+            self.strand(source, batch, request, effects)
         if not self.finder.is_remembering:
             self.carry_places(now, source, batch, request, effects)
             return effects if request is None else effects + self.ledger.settle(request)
@@ -117,6 +136,15 @@ class Carrier:
             self.carry_picks(now, source, Picks(batch, routes), routes, request, effects)
         return effects if request is None else effects + self.ledger.settle(request)
 
+    def strand(self, source: LiveHop, batch: Publications, request: Request | None, effects: list[Effect]) -> None:
+        """Tell what would go to neighbours that are lost and have not come back."""
+        assert self.tables.ghost_index is not None
+        for lost, places in self.tables.ghost_index.find_heads_links(batch.heads).places.items():
+            if lost != source and lost not in self.tables.texts:
+                effects.append(Stranded(lost, pick(batch, places, receipt=0)))
+                if request is not None:
+                    request.problem = LINK_LOST
+
     def carry_whole(
         self,
         now: float,
@@ -127,7 +155,7 @@ class Carrier:
         effects: list[Effect],
     ) -> None:
         if route.links:
-            self.pass_on(now, [(link, batch) for link in route.links], request, effects)
+            self.pass_on(now, source, [(link, batch) for link in route.links], request, effects)
         if route.keys:
             effects.append(Matched(batch, (route.keys,) * len(batch.numbers)))
         elif not route.links and source is not None and self.strategy.is_exact:
@@ -140,7 +168,7 @@ class Carrier:
         links, keys = self.finder.find_places(batch.heads)
         choices = {link: tuple(places) for link, places in links.places.items() if link != source}
         picks = {places: pick(batch, places, batch.receipt) for places in dict.fromkeys(choices.values())}
-        self.pass_on(now, [(link, picks[places]) for link, places in choices.items()], request, effects)
+        self.pass_on(now, source, [(link, picks[places]) for link, places in choices.items()], request, effects)
         if keys.places:
             effects.append(Matched(batch, Wants(len(batch.numbers), keys.places)))
         bad = sorted({*links.bad, *keys.bad})
@@ -162,7 +190,7 @@ class Carrier:
         effects: list[Effect],
     ) -> None:
         parcels = [(link, picks.pick(chosen)) for link, chosen in picks.by_link().items()]
-        self.pass_on(now, parcels, request, effects)
+        self.pass_on(now, source, parcels, request, effects)
         local = [route for route in picks.places if route.keys]
         if local:
             wanted = tuple(routes[place].keys for place in picks.places_of(local))
@@ -176,19 +204,15 @@ class Carrier:
                 effects.append(Drop(picks.pick(unwanted), UNWANTED))
 
     def pass_on(
-        self,
-        now: float,
-        parcels: list[tuple[NodeId, Publications]],
-        request: Request | None,
-        effects: list[Effect],
+        self, now: float, source: LiveHop, parcels: list[Parcel], request: Request | None, effects: list[Effect]
     ) -> None:
         if request is None:
-            effects += [Send(link, parcel) for link, parcel in parcels]
+            effects += self.carriage.pass_on(now, source, parcels)
             return
         receipt = self.ledger.next_number()
         stamped = {id(parcel): replace(parcel, receipt=receipt) for _, parcel in parcels}
-        for link, parcel in parcels:
-            effects.append(Send(link, stamped[id(parcel)]))
+        effects += self.carriage.pass_on(now, source, [(link, stamped[id(parcel)]) for link, parcel in parcels])
+        for link, _ in parcels:
             effects += self.ledger.expect(now, link, receipt, Unanswered(None, 0, is_removal=False))
             self.ledger.wait(request, link, receipt)
 
@@ -200,5 +224,10 @@ class Carrier:
             return
 
     def check(self) -> None:
-        assert len(self.passed) <= self.params.publishers_max
+        self.passage.check()
+        self.carriage.check()
         assert self.finder.size == sum(map(len, self.finder.memos.values())) <= self.params.memo_max
+
+
+def do_ascend(numbers: Numbers) -> bool:
+    return all(map(lt, numbers, numbers[1:]))
