@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.scenarios.sockets import (
@@ -34,6 +33,7 @@ from tidings.machine.effects import (
     Disconnect,
     Drop,
     Effect,
+    Job,
     Load,
     Save,
     Send,
@@ -57,7 +57,7 @@ from tidings.wire import encode, frame
 from tidings.wire.handshake import Hello
 
 
-class Sum(msgspec.Struct, frozen=True):
+class Sum(Job, frozen=True):
     """A job."""
 
     numbers: tuple[int, ...]
@@ -66,7 +66,7 @@ class Sum(msgspec.Struct, frozen=True):
         return sum(self.numbers)
 
 
-class Failing(msgspec.Struct, frozen=True):
+class Failing(Job, frozen=True):
     def run(self) -> int:
         raise ValueError("no such number")
 

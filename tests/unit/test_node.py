@@ -7,6 +7,7 @@ from tidings.machine.effects import (
     Deliver,
     Drop,
     Effect,
+    Job,
     Load,
     Save,
     Send,
@@ -35,7 +36,7 @@ class Sunshine(Signal, frozen=True):
     pass
 
 
-class Add:
+class Add(Job, frozen=True):
     """A job."""
 
     def run(self) -> int:

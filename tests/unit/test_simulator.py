@@ -17,6 +17,7 @@ from tidings.machine.effects import (
     Deliver,
     Drop,
     Effect,
+    Job,
     Load,
     Save,
     Send,
@@ -252,21 +253,30 @@ def test_a_slow_disk_keeps_order_and_a_full_one_says_so() -> None:
     ]
 
 
-class Divide:
-    def __init__(self, by: int) -> None:
-        self.by = by
+class Divide(Job, frozen=True):
+    by: int
+
+    @property
+    def seconds(self) -> float:
+        return self.by / 8
 
     def run(self) -> float:
         return 1 / self.by
 
 
-def test_a_computation_comes_back_after_its_delay_with_its_result_or_its_error() -> None:
-    world = World("a", compute_delay=0.25)
-    world.say(1.0, "a", Compute("half", Divide(2)), Compute("none", Divide(0)))
+class Nothing(Job, frozen=True):
+    def run(self) -> None:
+        """A job that does not say how long it takes."""
+
+
+def test_a_computation_comes_back_after_the_time_that_its_job_says_with_its_result_or_its_error() -> None:
+    world = World("a")
+    world.say(1.0, "a", Compute("half", Divide(2)), Compute("none", Divide(0)), Compute("nothing", Nothing()))
     world.run(2.0)
     assert world.puppet("a").seen == [
+        (1.0, Computed("none", error="ZeroDivisionError: division by zero")),
+        (1.01, Computed("nothing")),
         (1.25, Computed("half", 0.5)),
-        (1.25, Computed("none", error="ZeroDivisionError: division by zero")),
     ]
 
 

@@ -8,7 +8,7 @@ machine has settled its state. Whatever an effect brings back comes as a later i
 import re
 from enum import Enum
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -70,10 +70,16 @@ class Know(msgspec.Struct, frozen=True):
     address: str
 
 
-class Job(Protocol):
-    """Slow work as a value: a frozen struct with its arguments as fields. `run` is pure."""
+class Job(msgspec.Struct, frozen=True):
+    """Base of slow work as a value, with its arguments as fields. `run` is pure."""
 
-    def run(self) -> Any: ...
+    @property
+    def seconds(self) -> float:
+        """How long it takes in the simulator; elsewhere it takes what it takes."""
+        return 0.01
+
+    def run(self) -> Any:
+        raise NotImplementedError
 
 
 class Compute(msgspec.Struct, frozen=True):

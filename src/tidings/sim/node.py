@@ -45,7 +45,6 @@ class SimulatedNode:
         self.clock: Clock | None = None
         """None is a perfect one."""
         self.disk = Disk(params.save_delay)
-        self.compute_delay = params.compute_delay
         self.processing: Processing | None = None
         """How fast messages are handled, from the next start on; None is at once."""
         self.delivered: list[Delivery] = []

@@ -314,12 +314,12 @@ class Process:
         self.world.links.disconnect(now, self, disconnect.neighbour, disconnect.reason)
 
     def compute(self, now: float, compute: Compute) -> None:
-        """The job is done at once; its result takes the time that the job would take."""
+        """The job is done at once; its result takes the time that the job says."""
         try:
             computed = Computed(compute.key, compute.job.run())
         except Exception as problem:
             computed = Computed(compute.key, error=f"{type(problem).__name__}: {problem}")
-        self.push(now + self.node.compute_delay, self.take, computed)
+        self.push(now + compute.job.seconds, self.take, computed)
 
     def save(self, now: float, save: Save) -> None:
         self.push(self.disk.request(now), self.complete_save, save)

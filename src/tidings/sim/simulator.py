@@ -60,8 +60,6 @@ class SimulatorParams(msgspec.Struct, frozen=True, kw_only=True):
     """After this a `Connect` that nobody answers comes back as `LinkDown`."""
     silence_timeout: float = 20.0
     """After this an end of a link notices that the other vanished without a word."""
-    compute_delay: float = 0.01
-    """How long a `Compute` takes, if the node does not say otherwise."""
     save_delay: float = 0.005
     """How long a `Save` or a `Load` takes, if the disk of the node does not say otherwise."""
     jitter: float = 0.0
@@ -73,7 +71,7 @@ class SimulatorParams(msgspec.Struct, frozen=True, kw_only=True):
     """Deliveries that are kept for each node; further ones are only counted."""
 
     def __post_init__(self) -> None:
-        for name in ("connect_timeout", "silence_timeout", "compute_delay", "save_delay", "jitter"):
+        for name in ("connect_timeout", "silence_timeout", "save_delay", "jitter"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds from 0")
         for name in ("held_max", "delivered_max"):
