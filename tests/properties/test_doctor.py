@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.broker_world import BrokerWorld
-from tests.properties.message_strategies import of_message
 from tidings.diagnosis import findings
 from tidings.diagnosis.findings import diagnose
 from tidings.diagnosis.network import Network, Reported
@@ -20,13 +19,14 @@ from tidings.machine.node import Node
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
-from tidings.protocols.inspection.messages import Inspect, Whereabouts
+from tidings.protocols.inspection.messages import Inspect
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.rows import AdvertisementRow, BrokerRow, CounterRow, RouteRow, SubscriptionRow
 from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,
+    LinkFailed,
     NeighbourDown,
     NeighbourUp,
     Offer,
@@ -188,7 +188,7 @@ def happenings(draw: st.DrawFn) -> object:
         case 1:
             return ClientDown(name)
         case 2:
-            return PeerUp(name, 1)
+            return PeerUp(name, 1, address=draw(st.sampled_from(["", "h:1"])))
         case 3:
             return PeerDown(name, 1)
         case 4:
@@ -198,7 +198,7 @@ def happenings(draw: st.DrawFn) -> object:
                 st.sampled_from([LinkUp(name, 1, "@h:1"), LinkDown(name, 1, "gone"), LinkDown("@h:1", 0, "no")])
             )
         case 6:
-            return Received(name, draw(of_message(Whereabouts)))
+            return LinkFailed(name, draw(st.text(max_size=9)))
         case _:
             table = draw(st.sampled_from(["broker", "links", "clients", "counters", "nonsense"]))
             return Received(name, Inspect(1, table, draw(st.text(max_size=9)), draw(st.sampled_from([0, 0, 1, 2**60]))))

@@ -75,5 +75,5 @@ def test_an_address_at_which_another_broker_answers_now_is_that_one() -> None:
     access = Access("a", AccessParams(links=(X,)), open_judge, random_stream(1))
     access.start(0.0)
     run(access, LinkUp("x", 1, X), LinkDown("x", 1, "broken"), LinkUp("z", 1, X))
-    assert access.configured == {"z": X}
+    assert access.wanted.names == {"z": X}
     assert timers(run(access, LinkUp("x", 2), LinkDown("x", 2, "broken"))) == []

@@ -29,6 +29,7 @@ from tidings.pubsub.signals import (
     Forgotten,
     Forward,
     Known,
+    LinkFailed,
     Matched,
     NeighbourDown,
     NeighbourUp,
@@ -306,7 +307,7 @@ def test_every_peer_is_a_neighbour_of_the_plainest_overlay() -> None:
     overlay.check()
 
 
-UNHEARD: tuple[type[Signal], ...] = (ClientUp, ClientDown, Settled, Known, Forgotten)
+UNHEARD: tuple[type[Signal], ...] = (ClientUp, ClientDown, LinkFailed, Settled, Known, Forgotten)
 
 
 class Home:

@@ -11,11 +11,10 @@ from tidings.protocols.inspection.asking import NOT_ASKED, Answer, Ask, Asking
 from tidings.protocols.inspection.inspection import (
     BAD_REPORT,
     NO_SUCH_CLIENT,
-    NOT_A_BROKER,
     Inspection,
     InspectionParams,
 )
-from tidings.protocols.inspection.messages import ROWS_BYTES_MAX, Inspect, Report, TransportReport, Whereabouts
+from tidings.protocols.inspection.messages import ROWS_BYTES_MAX, Inspect, Report, TransportReport
 from tidings.pubsub.rows import (
     BrokerRow,
     ClientRow,
@@ -26,6 +25,7 @@ from tidings.pubsub.rows import (
 from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,
+    LinkFailed,
     NeighbourDown,
     NeighbourUp,
     PeerDown,
@@ -67,13 +67,12 @@ def test_the_broker_tells_about_itself() -> None:
     assert rows(make(), "broker", BrokerRow) == [OWN]
 
 
-def test_a_broker_that_comes_up_is_told_where_we_are_and_remembered_with_its_own_address() -> None:
+def test_a_broker_that_comes_up_is_remembered_with_its_address() -> None:
     inspection = make(configured=["@127.0.0.1:7412", "@127.0.0.1:7413"])
     inspection.handle(1.0, LinkUp("b2", 1, "@127.0.0.1:7412"))
     inspection.handle(1.0, LinkDown("@127.0.0.1:7413", 0, "refused"))
-    assert inspection.handle(1.0, PeerUp("b2", 1)) == [Send("b2", Whereabouts("127.0.0.1:7411", "127.0.0.1:9411"))]
+    assert inspection.handle(1.0, PeerUp("b2", 1, address="127.0.0.1:7412")) == []
     inspection.handle(1.0, NeighbourUp("b2", 1))
-    assert inspection.handle(1.0, Received("b2", Whereabouts("127.0.0.1:7412", ""))) == []
     waiting = LinkRow(address="127.0.0.1:7413", is_configured=True, problem="refused")
     known = LinkRow(
         broker="b2",
@@ -96,9 +95,11 @@ def test_a_broker_that_is_gone_is_still_shown_with_the_reason() -> None:
     assert rows(inspection, "links", LinkRow) == [LinkRow(broker="b2", problem="connection refused")]
 
 
-def test_whereabouts_of_somebody_who_is_no_broker_are_dropped() -> None:
-    message = Whereabouts("evil:1", "")
-    assert make().handle(1.0, Received("ann", message)) == [Drop(message, NOT_A_BROKER)]
+def test_a_link_that_was_asked_for_at_run_time_and_is_gone_is_shown_with_the_reason() -> None:
+    inspection = make()
+    for signal in (PeerUp("b2", 1, address="h:1"), PeerDown("b2", 1, "it broke"), LinkFailed("b2", "no answer")):
+        inspection.handle(1.0, signal)
+    assert rows(inspection, "links", LinkRow) == [LinkRow(broker="b2", address="h:1", problem="no answer")]
 
 
 def test_of_too_many_brokers_the_first_that_is_gone_is_forgotten() -> None:

@@ -47,6 +47,7 @@ from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.net import Host, HostError, InboxPolicy, run
+from tidings.net.directory import Directory
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams, Probe
 from tidings.pubsub.notes import HistoryUnreadable
@@ -493,14 +494,14 @@ def test_a_machine_that_fails_while_its_host_begins_to_listen_leaves_nothing_ope
     play(scenario())
 
 
-def test_a_start_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
+def test_a_start_that_is_given_up_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         slow = puppet_host("a", storage=tmp_path / "state.db", peers={"b": ("127.0.0.1", 1)})
 
-        async def never(peer: str, address: object) -> None:
+        async def never(directory: Directory, peer: str, address: object) -> None:
             await asyncio.Event().wait()
 
-        slow.remember = never  # type: ignore[method-assign]
+        monkeypatch.setattr(Directory, "configure", never)
         starting = asyncio.ensure_future(slow.start())
         await until(lambda: slow.storage is not None)
         starting.cancel()
@@ -512,14 +513,14 @@ def test_a_start_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_host_that_is_stopped_while_it_starts_does_not_run() -> None:
+def test_a_host_that_is_stopped_while_it_starts_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         host = puppet_host("a", peers={"b": ("127.0.0.1", 1)})
 
-        async def slowly(peer: str, address: object) -> None:
+        async def slowly(directory: Directory, peer: str, address: object) -> None:
             await host.ended.wait()
 
-        host.remember = slowly  # type: ignore[method-assign]
+        monkeypatch.setattr(Directory, "configure", slowly)
         starting = asyncio.ensure_future(host.start())
         await until(lambda: host.datagrams is not None)
         await host.stop()

@@ -27,6 +27,9 @@ NAME_CHARS_MAX = 255
 TEXT_CHARS_MAX = 1024
 """Length of a sentence that a message carries, such as the reason of a refusal."""
 
+ADDRESS_CHARS_MAX = 300
+"""A host name of 255 characters, a colon and a port fit."""
+
 BROKERS_NAMED_MAX = 100
 """Brokers that an acknowledgement or a receipt names; further ones are only counted."""
 
@@ -34,6 +37,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARS_MAX)]
 FilterText = Annotated[str, msgspec.Meta(min_length=1, max_length=FILTER_TEXT_BYTES_MAX)]
 BrokerNames = Annotated[tuple[Name, ...], msgspec.Meta(max_length=BROKERS_NAMED_MAX)]
+AddressText = Annotated[str, msgspec.Meta(max_length=ADDRESS_CHARS_MAX)]
+"""Where a node listens, "host:port"; empty where that is not known."""
 Integer = Annotated[int, msgspec.Meta(ge=INTEGER_MIN, le=INTEGER_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=INTEGER_MAX)]
 Real = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
@@ -49,4 +54,11 @@ class Contact(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     carry about nodes that are not linked yet."""
 
     node: Name
-    address: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX)] = ""
+    address: AddressText = ""
+
+
+def is_address_text(text: str) -> bool:
+    """Whether it says host and port; what a stranger tells may be anything."""
+    host, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and 0 < int(port) < 2**16
+    return is_port and bool(host) and host.isprintable() and not any(map(str.isspace, host))

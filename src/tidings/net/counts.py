@@ -25,6 +25,8 @@ DATAGRAM_NOT_SENT = "the socket took no datagram"
 DATAGRAMS_OFF = "datagrams are off: they are not encrypted"
 UNKNOWN_SENDER = "datagram of an unknown sender"
 BAD_DATAGRAM = "datagram that is no message"
+BAD_ADDRESS = "an address that cannot, or may not, be called"
+TOO_MANY_LEARNED = "as many addresses as are allowed are learned, and in use"
 
 
 class Counts:

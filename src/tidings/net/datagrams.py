@@ -42,17 +42,22 @@ class Datagrams:
     def begin(self) -> None:
         self.world.loop.add_reader(self.socket, self.readable)
 
-    async def learn(self, peer: NodeId, address: Address) -> None:
-        """Where datagrams for this peer go, and whose datagrams come from there."""
+    async def learn(self, peer: NodeId, address: Address, is_hearsay: bool = False) -> None:
+        """Where datagrams for this peer go, and whose datagrams come from there. Hearsay takes no address away."""
         resolved = await resolve(self.world.loop, address, self.socket.family)
+        if is_hearsay and resolved is not None and self.names.get(resolved[:2], peer) != peer:
+            return
         if resolved is None:
             self.world.log.warning("address unknown, no datagrams", peer=peer, address="{}:{}".format(*address))
             return
-        old = self.addresses.get(peer)
-        if old is not None and self.names.get(old[:2]) == peer:
-            del self.names[old[:2]]
+        self.forget(peer)
         self.addresses[peer] = resolved
         self.names[resolved[:2]] = peer
+
+    def forget(self, peer: NodeId) -> None:
+        old = self.addresses.pop(peer, None)
+        if old is not None and self.names.get(old[:2]) == peer:
+            del self.names[old[:2]]
 
     def send(self, to: NodeId, message: Any) -> None:
         receivers = self.receivers(to)

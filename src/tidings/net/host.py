@@ -39,6 +39,7 @@ from tidings.machine.effects import (
     Deliver,
     Disconnect,
     Drop,
+    Know,
     Load,
     Save,
     Send,
@@ -48,11 +49,12 @@ from tidings.machine.effects import (
 from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, TimerKey
 from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
-from tidings.model.identity import NodeId, is_address
+from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
 from tidings.net.computing import TOO_MANY_COMPUTATIONS, Computing
 from tidings.net.counts import Counts
 from tidings.net.datagrams import Datagrams
+from tidings.net.directory import Directory
 from tidings.net.errors import HostError
 from tidings.net.inbox import INBOX_FULL, Inbox
 from tidings.net.links import LINK, Links
@@ -115,6 +117,7 @@ class Host:
         self.timers: Timers
         self.computing: Computing
         self.datagrams: Datagrams | None = None
+        self.directory: Directory
         self.storage: Storage | None = None
         performers: dict[type, Callable[[Any], None]] = {
             Send: self.send,
@@ -124,6 +127,7 @@ class Host:
             Drop: lambda effect: self.stepper.count(effect.reason),
             Connect: lambda effect: self.links.connect(effect.neighbour),
             Disconnect: lambda effect: self.links.disconnect(effect.neighbour, effect.reason),
+            Know: lambda effect: self.directory.know(effect),
             Compute: self.compute,
             Save: self.save,
             Load: self.load,
@@ -158,9 +162,10 @@ class Host:
         self.timers = Timers(self.loop, self.fire)
         self.links = Links(self, self.rng, self.tls, self.capabilities)
         self.datagrams = Datagrams(self, datagram) if datagram is not None else None
+        self.directory = Directory(self, self.links, self.datagrams, self.tls, self.insecure)
         self.computing = Computing(self.params.compute_workers, self.params.computations_max, self.computed)
         for peer, address in self.peers.items():
-            await self.remember(peer, address)
+            await self.directory.configure(peer, address)
         if self.ended.is_set():
             raise HostError(f"host {self.node_id} was stopped while it started")
         self.stepper.write("start", detail=f'{{"clock":"{datetime.now(UTC).isoformat()}"}}')
@@ -214,6 +219,7 @@ class Host:
     def close_rest(self) -> None:
         if self.datagrams is not None:
             self.datagrams.close()
+        self.directory.close()
         self.computing.close()
 
     async def wait(self) -> None:
@@ -246,12 +252,12 @@ class Host:
         self.step(input)
 
     async def learn(self, peer: NodeId, address: Address) -> None:
-        """Where a node is, or is now."""
+        """Where a node is, or is now; what the machine says of it (`Know`) does not count against this."""
         if not self.is_running:
             raise UsageError(f"learn: host {self.node_id} is not running; give it peers=, or start() it before")
         self.check_peer("learn", self.node_id, peer, address)
         check_permitted(*address, self.tls, self.insecure)
-        await self.remember(peer, address)
+        await self.directory.configure(peer, address)
 
     @staticmethod
     def check_peer(call: str, node_id: NodeId, peer: NodeId, address: Address) -> None:
@@ -259,11 +265,6 @@ class Host:
             who = "this node itself" if peer == node_id else "the address of all nodes"
             raise UsageError(f"{call}: {peer!r} is {who}; leave it out")
         check_address(call, address)
-
-    async def remember(self, peer: NodeId, address: Address) -> None:
-        self.links.learn(peer, address)
-        if self.datagrams is not None and not is_address(peer):
-            await self.datagrams.learn(peer, address)
 
     def fire(self, at: float, key: TimerKey) -> None:
         self.stepper.latest = max(self.stepper.latest, at)

@@ -133,6 +133,16 @@ class Links:
         elif dial.address != address:
             dial.move(address)
 
+    def forget(self, peer: NodeId) -> bool:
+        """Where the peer is, unless that is in use."""
+        dial = self.dials.get(peer)
+        if dial is None or dial.is_wanted or dial.is_under_way or self.is_up(peer):
+            return False
+        dial.stop()
+        self.posting.drop_waiting(dial, reasons.NO_ADDRESS)
+        del self.dials[peer]
+        return True
+
     def connect(self, peer: NodeId) -> None:
         stream, dial = self.up.get(self.name_of(peer)), self.dials.get(peer)
         if stream is not None and stream.is_link:

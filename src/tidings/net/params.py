@@ -78,6 +78,10 @@ class HostParams(msgspec.Struct, frozen=True, kw_only=True):
     compute_workers: int = 2
     """Threads that run `Compute`."""
 
+    learned_max: int = 10_000
+    """Nodes whose address was learned from the machine (`Know`) and not configured; beyond it the one learned longest
+    ago gives way."""
+
     computations_max: int = 256
     """Computations under way or waiting."""
 
@@ -129,5 +133,6 @@ COUNTS = (
     "datagram_bytes_max",
     "compute_workers",
     "computations_max",
+    "learned_max",
     "saves_max",
 )

@@ -40,7 +40,8 @@ class BrokerParams(msgspec.Struct, frozen=True, kw_only=True):
 
 class BrokerNode(Node):
     """`BrokerNode("b1", BrokerParams(access=AccessParams(links=("b2",))), rng)`. The parts can be looked at; inputs go
-    through `handle`. `own` says more about the broker than its name, `views` adds tables to those that are shown."""
+    through `handle`. `address()` is where it listens. `own` says more about the broker than its name, `views` adds
+    tables to those that are shown."""
 
     def __init__(
         self,
@@ -50,11 +51,12 @@ class BrokerNode(Node):
         judge: Judge = open_judge,
         signatures: Signatures | None = None,
         sign: Callable[[bytes], bytes] | None = None,
+        address: Callable[[], str] = lambda: "",
         own: Callable[[BrokerRow], BrokerRow] | None = None,
         views: Mapping[str, View] | None = None,
     ) -> None:
         self.node_id, self.params = node_id, params
-        self.access = Access(node_id, params.access, judge, rng, signatures, sign)
+        self.access = Access(node_id, params.access, judge, rng, signatures, sign, address)
         self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing)
         self.edge = Edge(
             node_id, params.delivery, self.routing, params.routing.engine, is_best_effort=self.routing.is_best_effort

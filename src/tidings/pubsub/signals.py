@@ -6,7 +6,7 @@ Protocols do not import each other; they meet in a node, and these values are th
     overlay     which neighbours there are                      NeighbourUp, NeighbourDown, NeighbourReplaced
     routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched, Stranded
     delivery    the clients of this broker                      Want, Unwant, Offer, Unoffer, Forward
-    any         links that are needed, what came around         LinkWanted, LinkUnwanted, Rescued
+    any         links that are needed, what came around         LinkWanted, LinkUnwanted, LinkFailed, Rescued
 
 Access tells overlay and delivery; overlay tells routing; routing and delivery tell each other. A *neighbour* is another
 broker with a working link; the clients of a broker are no neighbours. So every published way of routing is one more
@@ -98,8 +98,19 @@ class LinkWanted(Signal, frozen=True):
 
 
 class LinkUnwanted(Signal, frozen=True):
+    """The link ends when nobody here wants it, and at the other end neither."""
+
     broker: NodeId
     user: str
+
+
+class LinkFailed(Signal, frozen=True):
+    """From access: a link that was asked for at run time did not come. It is tried again for as long as it is wanted;
+    where it `is_refused`, it is as if it had never been wanted."""
+
+    broker: NodeId
+    reason: str
+    is_refused: bool = False
 
 
 # From delivery to routing.

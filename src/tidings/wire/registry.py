@@ -32,6 +32,7 @@ REGISTRY.add(0x0201, access.Attached)
 REGISTRY.add(0x0202, access.Rejected)
 REGISTRY.add(0x0203, access.Challenge)
 REGISTRY.add(0x0204, access.Proof)
+REGISTRY.add(0x0205, access.LetGo)
 
 REGISTRY.add(0x0300, routing.SubscriptionAdded)
 REGISTRY.add(0x0301, routing.SubscriptionRemoved)
@@ -73,7 +74,6 @@ REGISTRY.add(0x0425, delivery.FetchedFar)
 
 REGISTRY.add(0x0500, inspection.Inspect)
 REGISTRY.add(0x0501, inspection.Report)
-REGISTRY.add(0x0502, inspection.Whereabouts)
 REGISTRY.add(0x0503, inspection.TransportReport)
 
 REGISTRY.add(0x0600, overlay.TreeOffer)

@@ -72,11 +72,12 @@ class BrokerService:
             config.name,
             params,
             SystemRandom(),
-            make_judge(config, self.tls),
-            signature_check,
-            signer(settings.token_key) if settings.token_key else None,
-            self.describe,
-            {"counters": lambda _: counter_rows(self.registry), "settings": lambda _: setting_rows(config)},
+            judge=make_judge(config, self.tls),
+            signatures=signature_check,
+            sign=signer(settings.token_key) if settings.token_key else None,
+            address=lambda: config.public_for(self.address),
+            own=self.describe,
+            views={"counters": lambda _: counter_rows(self.registry), "settings": lambda _: setting_rows(config)},
         )
         self.trace = open_writer(settings.trace) if settings.trace is not None else None
         self.host = Host(

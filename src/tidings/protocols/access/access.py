@@ -2,30 +2,39 @@
 
 The problem. Anybody who knows the address can open a link. A broker has to know, before it serves, whether a client or
 another broker is there, who answers for it, and what that principal may do. And the links between brokers that were
-configured must come back by themselves after a break.
+configured must come back by themselves after a break, as must those that other parts of the node ask for at run time,
+to brokers that they have met.
 
 The idea. The first word on a link is `Attach(role, credentials)`. A *judge* (`judging.py`), a pure function, answers
 who that is, or why not. A client is told `Attached` and is served from then on (`ClientUp`). Two brokers judge each
-other: the one that has the link in its configuration attaches first, the other attaches back, and each is a peer of
-the other (`PeerUp`) when it has accepted and was accepted. Whoever is turned away hears `Rejected` with the reason and
-loses the link. Where a verdict names the key of a holder, `Challenge` and `Proof` come in between.
+other: the one that wants the link attaches first, the other attaches back, and each is a peer of the other (`PeerUp`)
+when it has accepted and was accepted. Each says where it listens, so that others can be told. Whoever is turned away
+hears `Rejected` with the reason and loses the link. Where a verdict names the key of a holder, `Challenge` and `Proof`
+come in between.
+
+Links on demand. `LinkWanted` asks for a link to a broker of which name and perhaps address are known (`Know` tells the
+host where that is), `LinkUnwanted` lets go of it (`wanted.py`). A link ends when its last user has let go here and
+nobody wants it at the other end: we say `LetGo`, and the other end, unless it wants the link itself, ends it. So a link
+that both want is never lost by one of them, and one that is configured at the other end does not come to harm.
 
 Everything else waits for these signals: delivery serves the clients of `ClientUp`, the overlay the peers of `PeerUp`,
 routing the overlay's neighbours; what anybody else sends is dropped by whom it is for. Since a link keeps its order and
 `Attached` is the last word before an end calls the other a peer, no message of a peer comes before its `PeerUp`.
 
-State. `entrants`: the nodes with a link, each with how far it came in. `failures`: for each configured link, how often
-in a row it did not come to a `PeerUp`.
+State. `entrants`: the nodes with a link, each with how far it came in. `wanted`: the links to keep, for whom, and how
+often in a row each did not come to a `PeerUp`.
 
 Timers. ("attach", node): it was not let in within `attach_timeout`, and loses its link. ("connect", broker): the next
-attempt for a configured link, with waits that double up to `retry_max`, less a random part. ("expiry", node): its
+attempt for a wanted link, with waits that double up to `retry_max`, less a random part. ("expiry", node): its
 credentials are worth nothing from now on, and it loses its link; it may come back with new ones.
 
 Guaranteed. Up and down of one node come in turns, and up only after the judge's yes (and the proof). A node is a peer
-or a client, never both. A configured link is asked for until it is there, for ever. Not guaranteed: that the node
-behind a name is always the same one; without TLS or a holder's key a name is only a claim.
+or a client, never both. A wanted link is asked for until it is there, for as long as it is wanted. Not guaranteed: that
+the node behind a name is always the same one; without TLS or a holder's key a name is only a claim, and so is the
+address that it says.
 
-Bounds. Links that are not let in yet (`strangers_max`), clients, peers. One more is turned away with the reason.
+Bounds. Links that are not let in yet (`strangers_max`), clients, peers. One more is turned away with the reason. Links
+that are wanted (`links_wanted_max`): one more is refused with `LinkFailed`.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,17 +42,18 @@ from random import Random
 
 import msgspec
 
-from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Send, SetTimer
+from tidings.machine.effects import CancelTimer, Disconnect, Drop, Effect, Know, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Signal
-from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.machine.message import TEXT_CHARS_MAX, Contact, is_address_text
 from tidings.model.errors import UsageError
-from tidings.model.identity import ADDRESS_MARK, NodeId
+from tidings.model.identity import NodeId
 from tidings.protocols.access.judging import Judge, Role, Signatures, Verdict, bound_text, statement
-from tidings.protocols.access.messages import NONCE_BYTES, Attach, Attached, Challenge, Proof, Rejected
-from tidings.protocols.access.params import AccessParams, retry_wait
+from tidings.protocols.access.messages import NONCE_BYTES, Attach, Attached, Challenge, LetGo, Proof, Rejected
+from tidings.protocols.access.params import AccessParams
+from tidings.protocols.access.wanted import WantedLinks
 from tidings.pubsub.notes import EntryRejected, VisitorTurnedAway
 from tidings.pubsub.rows import Gauge
-from tidings.pubsub.signals import ClientDown, ClientUp, PeerDown, PeerUp
+from tidings.pubsub.signals import ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
 
 NO_LINK = "comes from a node without a link"
 ATTACHED_ALREADY = "has attached already"
@@ -58,6 +68,11 @@ CREDENTIALS_EXPIRED = "the credentials have expired; attach again with new ones"
 REPLACED = "replaced by a new link"
 STARTED_AGAIN = "started again"
 WE_ARE_REJECTED = "rejected us"
+BAD_ADDRESS = "the address that you say you listen at is none; say host:port, or nothing"
+OURSELVES = "this is the broker itself"
+TOO_MANY_WANTED = "as many links as are allowed are kept already; let go of one, or raise links_wanted_max"
+NOT_WANTED = "the link is not wanted any more"
+LET_GO = "neither end wants the link any more"
 
 
 class Entrant(msgspec.Struct):
@@ -70,8 +85,12 @@ class Entrant(msgspec.Struct):
     """It is accepted as soon as it has signed this nonce."""
     has_asked: bool = False
     """We sent it our `Attach`."""
+    is_ours: bool = False
+    """We sent it because the link was wanted here."""
     has_accepted: bool = False
     """It answered that with `Attached`."""
+    address: str = ""
+    """Where it says that it listens."""
 
     @property
     def is_client(self) -> bool:
@@ -82,17 +101,23 @@ class Entrant(msgspec.Struct):
         return self.role == "broker" and self.has_accepted
 
     @property
+    def is_silent(self) -> bool:
+        """Neither end has said anything yet, but perhaps for what came too late."""
+        return self.role is None and self.challenged is None and not self.has_asked
+
+    @property
     def is_stranger(self) -> bool:
         return not (self.is_client or self.is_peer)
 
 
 class Access:
     """`Access("a", AccessParams(links=("b",)), open_judge, rng)`. Where tokens name their holders' keys, `signatures`
-    checks the proofs of others and `sign` makes ours; `rng` draws nonces, so on sockets it is the system's."""
+    checks the proofs of others and `sign` makes ours; `rng` draws nonces, so on sockets it is the system's. `address()`
+    is where we listen."""
 
-    messages: tuple[type, ...] = (Attach, Attached, Rejected, Challenge, Proof)
-    hears: tuple[type, ...] = (LinkUp, LinkDown)
-    tells: tuple[type[Signal], ...] = (PeerUp, PeerDown, ClientUp, ClientDown)
+    messages: tuple[type, ...] = (Attach, Attached, Rejected, Challenge, Proof, LetGo)
+    hears: tuple[type, ...] = (LinkUp, LinkDown, LinkWanted, LinkUnwanted)
+    tells: tuple[type[Signal], ...] = (PeerUp, PeerDown, ClientUp, ClientDown, LinkFailed)
 
     def __init__(
         self,
@@ -102,25 +127,22 @@ class Access:
         rng: Random,
         signatures: Signatures | None = None,
         sign: Callable[[bytes], bytes] | None = None,
+        address: Callable[[], str] = lambda: "",
     ) -> None:
         if node_id in params.links:
             raise UsageError(f"links: {node_id!r} is this broker itself; leave it out")
         self.node_id, self.params, self.judge, self.rng = node_id, params, judge, rng
-        self.signatures, self.sign = signatures, sign
+        self.signatures, self.sign, self.address = signatures, sign, address
         self.entrants: dict[NodeId, Entrant] = {}
         self.accepted: dict[Role, int] = {"client": 0, "broker": 0}
         """How many entrants were accepted as what."""
         self.peers = 0
-        self.failures: dict[NodeId, int] = {}
-        self.untried: dict[NodeId, None] = dict.fromkeys(params.links)
-        """Configured links of which it is not known yet whether there is a broker at the other end."""
-        self.configured: dict[NodeId, NodeId] = {}
-        """Brokers that are configured by their address, each with that."""
+        self.wanted = WantedLinks(params.links, params.retry_first, params.retry_max, rng)
 
     def start(self, now: float) -> list[Effect]:
         downs = [effect for node in list(self.entrants) for effect in self.forget(node, STARTED_AGAIN)]
-        self.failures, self.untried = dict.fromkeys(self.params.links, 0), dict.fromkeys(self.params.links)
-        return [*downs, *(Connect(broker) for broker in self.params.links)]
+        self.wanted.restart()
+        return [*downs, *map(self.wanted.dial, self.wanted.users)]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         match input:
@@ -128,14 +150,17 @@ class Access:
                 entrant = self.entrants.get(sender)
                 return [Drop(message, NO_LINK)] if entrant is None else self.hear(now, sender, entrant, message)
             case LinkUp(node, epoch, asked):
-                if asked in self.params.links:
-                    others = {it: link for it, link in self.configured.items() if link != asked}
-                    self.configured = {**others, node: asked}
+                if asked in self.wanted.users:
+                    self.wanted.recognise(node, asked)
                 return self.link_up(now, node, epoch)
             case LinkDown(node, epoch, reason):
                 return self.link_down(now, node, epoch, reason)
-            case Fired(("connect", str(broker))) if not any(self.link_to(it) == broker for it in self.entrants):
-                return [Connect(broker)]
+            case Fired(("connect", str(link))) if link in self.wanted.users and not self.is_there(link):
+                return [self.wanted.dial(link)]
+            case LinkWanted(contact, user):
+                return self.want(now, contact, user)
+            case LinkUnwanted(broker, user) if self.wanted.remove(broker, user):
+                return self.let_go(broker)
             case Fired(("attach", str(node))) if (entrant := self.entrants.get(node)) and entrant.is_stranger:
                 return self.turn_away(node, TOO_LATE)
             case Fired(("expiry", str(node))) if node in self.entrants:
@@ -146,42 +171,65 @@ class Access:
     def strangers(self) -> int:
         return len(self.entrants) - self.accepted["client"] - self.peers
 
+    # Links are wanted.
+
+    def is_there(self, link: NodeId) -> bool:
+        return any(self.wanted.link_of(node) == link for node in self.entrants)
+
+    def want(self, now: float, contact: Contact, user: str) -> list[Effect]:
+        broker = contact.node
+        if broker == self.node_id:
+            return [LinkFailed(broker, OURSELVES, is_refused=True)]
+        if broker not in self.wanted and len(self.wanted) >= self.params.links_wanted_max:
+            return [LinkFailed(broker, TOO_MANY_WANTED, is_refused=True)]
+        effects: list[Effect] = [Know(broker, contact.address)] if is_address_text(contact.address) else []
+        entrant = self.entrants.get(broker)
+        if not self.wanted.add(broker, user) or (entrant is not None and not entrant.is_silent):
+            return effects
+        if entrant is not None:
+            return [*effects, *self.attach(broker, entrant, is_ours=True)]
+        return [*effects, self.wanted.dial(broker)]
+
+    def let_go(self, broker: NodeId) -> list[Effect]:
+        """Nobody here wants the link any more. One that is not up yet is let go as soon as it is."""
+        entrant = self.entrants.get(broker)
+        parting: list[Effect] = [Send(broker, LetGo())] if entrant is not None and entrant.is_peer else []
+        return [CancelTimer(("connect", broker)), *parting]
+
     # Links come and go.
 
     def link_up(self, now: float, node: NodeId, epoch: int) -> list[Effect]:
         known = self.entrants.get(node)
         if known is not None and known.epoch >= epoch:
             return []
+        was_dialled = self.wanted.heard_of(node)
         effects = self.forget(node, REPLACED)
+        if was_dialled and node not in self.wanted:
+            return [*effects, Disconnect(node, NOT_WANTED)]
         self.entrants[node] = entrant = Entrant(epoch)
         if self.strangers > self.params.strangers_max:
             return effects + self.turn_away(node, TOO_MANY_STRANGERS)
         effects.append(SetTimer(("attach", node), now + self.params.attach_timeout))
-        if self.link_to(node) in self.params.links:
-            effects += self.attach(node, entrant)
+        if node in self.wanted:
+            effects += self.attach(node, entrant, is_ours=True)
         return effects
 
-    def link_to(self, node: NodeId) -> NodeId:
-        """What the configuration calls this node, if it names it at all."""
-        return self.configured.get(node, node)
-
-    def attach(self, broker: NodeId, entrant: Entrant) -> list[Effect]:
+    def attach(self, broker: NodeId, entrant: Entrant, is_ours: bool) -> list[Effect]:
         if entrant.has_asked:
             return []
-        entrant.has_asked = True
-        return [Send(broker, Attach("broker", self.params.credentials))]
+        entrant.has_asked, entrant.is_ours = True, is_ours
+        return [Send(broker, Attach("broker", self.params.credentials, self.address()))]
 
     def link_down(self, now: float, node: NodeId, epoch: int, reason: str) -> list[Effect]:
         known = self.entrants.get(node)
         if known is not None and known.epoch > epoch:
             return []
-        effects, link = self.forget(node, reason), self.link_to(node)
-        if link in self.params.links:
-            params, failures = self.params, self.failures[link]
-            self.failures[link] += 1
-            self.untried.pop(link, None)
-            wait = retry_wait(failures, params.retry_first, params.retry_max, self.rng.random())
-            effects.append(SetTimer(("connect", link), now + wait))
+        self.wanted.heard_of(node)
+        effects, link = self.forget(node, reason), self.wanted.link_of(node)
+        if link in self.wanted.users:
+            effects.append(self.wanted.failed(now, link))
+            if self.wanted.is_on_demand(link) and not (known is not None and known.is_peer):
+                effects.append(LinkFailed(node, reason))
         return effects
 
     def forget(self, node: NodeId, reason: str) -> list[Effect]:
@@ -208,8 +256,13 @@ class Access:
         match message:
             case Attach() if entrant.role is not None or entrant.challenged is not None:
                 return [Drop(message, ATTACHED_ALREADY)]
-            case Attach(role, credentials):
+            case Attach(_, _, address) if address and not is_address_text(address):
+                return self.turn_away(sender, BAD_ADDRESS)
+            case Attach(role, credentials, address):
+                entrant.address = address
                 return self.consider(now, sender, entrant, role, credentials)
+            case LetGo() if entrant.is_peer:
+                return [] if sender in self.wanted else [*self.forget(sender, LET_GO), Disconnect(sender, LET_GO)]
             case Proof(signature) if entrant.challenged is not None:
                 return self.check_proof(now, sender, entrant, signature)
             case Challenge(nonce) if entrant.has_asked and not entrant.has_accepted and self.sign is not None:
@@ -256,7 +309,7 @@ class Access:
         if verdict.expires_at is not None:
             effects.append(SetTimer(("expiry", node), verdict.expires_at - self.params.clock_offset))
         if role == "broker":
-            return [*effects, *self.attach(node, entrant), *self.come_up(node, entrant)]
+            return [*effects, *self.attach(node, entrant, is_ours=False), *self.come_up(node, entrant)]
         effects.append(CancelTimer(("attach", node)))
         bounds_of_client = verdict.publish_bound, verdict.subscribe_bound
         return [*effects, ClientUp(node, verdict.principal, *bounds_of_client, verdict.roles)]
@@ -266,15 +319,15 @@ class Access:
         if not entrant.is_peer:
             return []
         self.peers += 1
-        if (link := self.link_to(broker)) in self.failures:
-            self.failures[link] = 0
-            self.untried.pop(link, None)
-        return [CancelTimer(("attach", broker)), PeerUp(broker, entrant.epoch)]
+        self.wanted.came(broker)
+        up = PeerUp(broker, entrant.epoch, address=entrant.address)
+        parting: list[Effect] = [Send(broker, LetGo())] if entrant.is_ours and broker not in self.wanted else []
+        return [CancelTimer(("attach", broker)), up, *parting]
 
     # What others may look at.
 
     def why_unsettled(self) -> str:
-        waiting = [link.removeprefix(ADDRESS_MARK) for link in self.untried]
+        waiting = self.wanted.untried()
         return f"waiting for a first answer of {', '.join(waiting)}" if waiting else ""
 
     def gauges(self) -> Iterator[Gauge]:
@@ -288,3 +341,5 @@ class Access:
         assert self.accepted["broker"] <= params.peers_max, "too many peers"
         assert all(it.has_asked or not it.has_accepted for it in entrants), "accepted without having asked"
         assert not any(it.role and it.challenged for it in entrants), "let in before the proof"
+        assert len(self.wanted) <= params.links_wanted_max, "more links are wanted than links_wanted_max allows"
+        assert all(self.wanted.users.values()), "a link is kept that nobody wants"

@@ -3,13 +3,15 @@
 Attach ->             <- Attached                          an open door, a token that whoever holds it may show
 Attach ->             <- Rejected                          and the link ends
 Attach -> <- Challenge    Proof -> <- Attached             a token that is good only with the key it names
+
+And perhaps a last word between brokers: LetGo, when a link was wanted at run time and nobody here needs it any more.
 """
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tidings.machine.message import Message, Name, Text
+from tidings.machine.message import AddressText, Message, Name, Text
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
 
 CREDENTIALS_BYTES_MAX = 4096
@@ -26,6 +28,8 @@ class Attach(Message, frozen=True):
     role: Literal["client", "broker"]
     credentials: Annotated[bytes, Meta(max_length=CREDENTIALS_BYTES_MAX)]
     """A signed token; empty where the link itself tells who it is, or where nobody asks."""
+    address: AddressText = ""
+    """Where the broker listens; empty for a client, and for a broker that does not say."""
 
 
 class Attached(Message, frozen=True):
@@ -50,3 +54,7 @@ class Proof(Message, frozen=True):
     """The signature over the nonce and the names of both ends (`judging.statement`)."""
 
     signature: Annotated[bytes, Meta(min_length=SIGNATURE_BYTES, max_length=SIGNATURE_BYTES)]
+
+
+class LetGo(Message, frozen=True):
+    """I do not want this link any more. If you do not either, end it."""

@@ -25,6 +25,10 @@ class AccessParams(msgspec.Struct, frozen=True, kw_only=True):
     strangers_max: int = 256
     """Links at the same time whose other end has not been let in yet."""
 
+    links_wanted_max: int = 256
+    """Links that are kept at the same time, the configured ones and those that parts of the node ask for together; a
+    further one is refused."""
+
     attach_timeout: float = 5.0
     """Seconds from a new link to the moment at which its other end must have been let in."""
 
@@ -46,6 +50,8 @@ class AccessParams(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("clients_max", "peers_max", "strangers_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} lets nobody in; give at least 1")
+        if self.links_wanted_max < len(self.links):
+            raise UsageError(f"links_wanted_max: {self.links_wanted_max}, but links names {len(self.links)}; raise it")
         check_spans(self.attach_timeout, self.retry_first, self.retry_max)
         if not math.isfinite(self.clock_offset):
             raise UsageError(f"clock_offset: {self.clock_offset} is no time; give seconds")

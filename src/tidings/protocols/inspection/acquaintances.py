@@ -12,7 +12,7 @@ import msgspec
 from tidings.machine.inputs import Input, LinkDown, LinkUp
 from tidings.model.identity import ADDRESS_MARK, NodeId
 from tidings.pubsub.rows import LinkRow
-from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
+from tidings.pubsub.signals import LinkFailed, NeighbourDown, NeighbourUp, PeerDown, PeerUp
 
 NOT_YET = "not reached yet"
 
@@ -45,6 +45,9 @@ class Acquaintances:
 
     def hear(self, input: Input) -> None:
         match input:
+            case PeerUp(broker, _, _, address):
+                link = self.link(broker)
+                link.is_up, link.problem, link.address = True, "", address or link.address
             case PeerDown(broker, _, reason) if broker in self.links:
                 link = self.links[broker]
                 link.is_up, link.is_neighbour, link.problem = False, False, reason
@@ -58,12 +61,8 @@ class Acquaintances:
                     if name in self.configured:
                         self.configured[name] = neighbour
                         self.problems.pop(name, None)
-            case LinkDown(neighbour, _, reason):
+            case LinkDown(neighbour, _, reason) | LinkFailed(neighbour, reason):
                 self.explain(neighbour, reason)
-
-    def peer_up(self, signal: PeerUp) -> None:
-        link = self.link(signal.broker)
-        link.is_up, link.problem = True, ""
 
     def explain(self, name: NodeId, reason: str) -> None:
         """Why a broker that is down does not come up."""
@@ -73,14 +72,6 @@ class Acquaintances:
         link = self.links.get(self.configured.get(name) or name)
         if link is not None and not link.is_up and reason:
             link.problem = reason
-
-    def learn(self, broker: NodeId, address: str) -> bool:
-        """Where a broker is; whether there is such a one."""
-        link = self.links.get(broker)
-        if link is None or not link.is_up:
-            return False
-        link.address = address
-        return True
 
     def link(self, broker: NodeId) -> Link:
         if broker not in self.links:

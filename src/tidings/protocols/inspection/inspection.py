@@ -14,8 +14,7 @@ two pages; so the rows are collected once and kept for the one who asks until th
 `looks_max` of them at a time. `transports`: what each client last told of its transport, until it leaves.
 
 Messages. `Inspect` is answered by `Report`. Clients with the role "admin" may ask, or all clients where the broker is
-open to everybody anyway. `Whereabouts` goes to each broker that comes up, so that both ends know each other's address,
-whoever called. `TransportReport` comes from clients that have a transport, now and then.
+open to everybody anyway. `TransportReport` comes from clients that have a transport, now and then.
 
 Not guaranteed: that the tables of two brokers are of the same moment. Who compares them looks twice.
 """
@@ -37,12 +36,12 @@ from tidings.protocols.inspection.messages import (
     Inspect,
     Report,
     TransportReport,
-    Whereabouts,
 )
 from tidings.pubsub.rows import BrokerRow, ClientRow, Look, Row, TransportRow, View
 from tidings.pubsub.signals import (
     ClientDown,
     ClientUp,
+    LinkFailed,
     NeighbourDown,
     NeighbourUp,
     PeerDown,
@@ -53,7 +52,6 @@ ADMIN = "admin"
 """The role that may look at everything."""
 
 NO_SUCH_CLIENT = "inspected by somebody who is not attached"
-NOT_A_BROKER = "whereabouts of a node that is no broker"
 NOT_PERMITTED = "not permitted"
 BAD_REPORT = "a report on a transport that cannot be read"
 
@@ -81,7 +79,7 @@ class Inspection:
     """`own()` is the broker's row, asked for anew each time. `configured` are the links to keep up, by name or by
     address (`identity.at`); `is_open` lets every client ask; `views` add tables."""
 
-    messages: tuple[type, ...] = (Inspect, Whereabouts, TransportReport)
+    messages: tuple[type, ...] = (Inspect, TransportReport)
 
     def __init__(
         self,
@@ -118,12 +116,7 @@ class Inspection:
 
     # What the other parts tell each other.
 
-    def peer_up(self, signal: PeerUp) -> list[Effect]:
-        self.others.peer_up(signal)
-        own = self.own()
-        return [Send(signal.broker, Whereabouts(own.listen, own.http))]
-
-    def other(self, input: PeerDown | NeighbourUp | NeighbourDown | LinkUp | LinkDown) -> list[Effect]:
+    def other(self, input: Input) -> list[Effect]:
         self.others.hear(input)
         return []
 
@@ -141,8 +134,6 @@ class Inspection:
 
     def received(self, input: Received) -> list[Effect]:
         sender, message = input.sender, input.message
-        if isinstance(message, Whereabouts):
-            return self.learn(sender, message)
         if sender not in self.clients:
             return [Drop(message, NO_SUCH_CLIENT)]
         if isinstance(message, TransportReport):
@@ -169,9 +160,6 @@ class Inspection:
         for client, rows in self.transports.items():
             for row in rows:
                 yield msgspec.structs.replace(row, client=client)
-
-    def learn(self, sender: NodeId, message: Whereabouts) -> list[Effect]:
-        return [] if self.others.learn(sender, message.listen) else [Drop(message, NOT_A_BROKER)]
 
     def page(self, sender: NodeId, question: Inspect) -> Send:
         if question.row == 0:
@@ -202,7 +190,8 @@ class Inspection:
         Received: received,
         LinkUp: other,
         LinkDown: other,
-        PeerUp: peer_up,
+        LinkFailed: other,
+        PeerUp: other,
         PeerDown: other,
         NeighbourUp: other,
         NeighbourDown: other,

@@ -1,4 +1,4 @@
-"""Questions about the tables of a broker, where brokers can be asked, and what clients tell of themselves.
+"""Questions about the tables of a broker, and what clients tell of themselves.
 
 An answer is JSON and not one of our own structs on the wire: those who ask are people and their tools, of this version
 or another, and a row that gains a column must not end a connection.
@@ -13,15 +13,9 @@ from tidings.machine.message import Count, Message, Name, Text
 ROWS_BYTES_MAX = 256 * 1024
 """The rows of one report. A single row is always shorter: a filter of 4 KiB is the largest thing in one."""
 
-ADDRESS_CHARS_MAX = 300
-"""A host name of 255 characters, a colon and a port fit."""
-
 TRANSPORT_ROWS_MAX = 64
 TRANSPORT_BYTES_MAX = 32 * 1024
 """What a client tells of its transport."""
-
-AddressText = Annotated[str, Meta(max_length=ADDRESS_CHARS_MAX)]
-"""host:port, or nothing where there is none."""
 
 
 class Inspect(Message, frozen=True):
@@ -44,13 +38,6 @@ class Report(Message, frozen=True):
     """Where to go on; 0 if this is all."""
     problem: Text
     """Why there is no answer; empty where there is one."""
-
-
-class Whereabouts(Message, frozen=True):
-    """Where the sender, a broker, can be reached by clients and by those who watch it."""
-
-    listen: AddressText
-    http: AddressText
 
 
 class TransportReport(Message, frozen=True):
