@@ -1,1 +1,1 @@
-"""Protocols put together by role: a broker, a client."""
+"""Protocols put together by role: a broker, a dispatcher, a client, a client with a transport."""

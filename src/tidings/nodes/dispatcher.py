@@ -1,0 +1,52 @@
+"""A dispatcher: overlay and routing with an application in the same node, and nothing else.
+
+A broker asks everybody who comes in, and promises things to its clients. Experiments on overlays and on routing need
+neither, and thousands of nodes: here a link of the world is a peer at once (`open_door.py`), and the application of the
+node subscribes, publishes and is delivered to, or counted for, without a guarantee (`local.py`). It speaks the words of
+any client, so what works over a session works over a dispatcher.
+"""
+
+from random import Random
+
+import msgspec
+
+from tidings.machine.node import Node, Part
+from tidings.model.identity import NodeId
+from tidings.nodes.choices import AnyRoutingParams, OverlayParams, make_parts
+from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
+from tidings.protocols.delivery.local import LocalDelivery, LocalParams
+from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
+from tidings.protocols.routing.params import RoutingParams
+from tidings.pubsub.signals import Forgotten, Known, LinkFailed
+
+
+class DispatcherParams(msgspec.Struct, frozen=True, kw_only=True):
+    links: OpenDoorParams = OpenDoorParams()
+    overlay: OverlayParams = SpanningTreeParams()
+    routing: AnyRoutingParams = RoutingParams()
+    delivery: LocalParams = LocalParams()
+
+
+class Dispatcher(Node):
+    """`Dispatcher("d1", DispatcherParams(links=OpenDoorParams(links=("d2",))), rng)`. The parts can be looked at."""
+
+    def __init__(self, node_id: NodeId, params: DispatcherParams, rng: Random) -> None:
+        self.node_id, self.params = node_id, params
+        self.door = OpenDoor(node_id, params.links, rng)
+        self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing)
+        self.local = LocalDelivery(node_id, params.delivery)
+        parts: dict[str, Part] = {
+            "access": self.door,
+            "overlay": self.overlay,
+            "routing": self.routing,
+            "delivery": self.local,
+        }
+        # Nothing is stored here, so nobody asks who publishes what; and a link that fails is tried again anyway.
+        super().__init__(parts, tells=(Known, Forgotten, LinkFailed))
+
+    def why_not_ready(self) -> str:
+        """Empty when it knows its place in the overlay, and its neighbours told what routing has to know."""
+        for part in (self.door, self.overlay, self.routing):
+            if unsettled := part.why_unsettled():
+                return unsettled
+        return ""
