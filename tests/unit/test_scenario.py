@@ -1,5 +1,6 @@
 """Scenarios: as values, as files, by name; what checkers find; what a result says."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ from tidings.machine.effects import Deliver, Effect, Transport
 from tidings.machine.inputs import Input
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
+from tidings.nodes.broker import BrokerNode
+from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.teaching.gossip import GossipParams
+from tidings.pubsub.bundles import Bundle
+from tidings.pubsub.client import Arrived
+from tidings.pubsub.publications import event_of
 from tidings.pubsub.requests import Publish
 from tidings.sim.cast import cast
 from tidings.sim.checkers import (
@@ -32,7 +38,7 @@ from tidings.sim.library.gossip import gossip
 from tidings.sim.library.ping import ping
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Make
-from tidings.sim.scenario import Scenario, run_scenario
+from tidings.sim.scenario import Run, Scenario, run_scenario
 from tidings.sim.scenario_file import define_file
 from tidings.sim.topologies import Topology, chain, ring
 from tidings.workloads.registry import make
@@ -409,5 +415,55 @@ def test_every_checker_can_be_named_in_a_file() -> None:
 
 def test_only_known_protocols_are_cast() -> None:
     assert list(cast("gossip", GossipParams(), ring(4), ["n1"])) == ["n1"]
-    with pytest.raises(UsageError, match="there is no protocol 'rumour'; there are ping, gossip"):
+    with pytest.raises(UsageError, match="there is no protocol 'rumour'; there are ping, gossip, broker, client, tra"):
         cast("rumour", None, ring(4))
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "three-brokers-two-clients.toml"
+
+
+@pytest.mark.parametrize("routing", ["tables", "destinations"])
+def test_a_file_starts_brokers_and_clients_and_what_is_wanted_arrives(routing: str) -> None:
+    text = EXAMPLE.read_text()
+    overlay = "spanning-tree" if routing == "tables" else "all-peers"
+    params = f'params = {{ overlay = {{ kind = "{overlay}" }}, routing = {{ kind = "{routing}" }} }}'
+    text = re.sub("(?m)^params = .*$", params, text)
+    if routing == "destinations":
+        text = text.replace("[[subscribe]]", '[[subscribe]]\nguarantee = "none"\npolicy = "drop oldest"')
+    scenario = define_file(text, "example.toml").scenario({})
+    run = Run(scenario, 1, check="every")
+    assert run.perform() == []
+    arrived = [item for _, item in run.simulator.delivered("n4") if isinstance(item, Arrived)]
+    assert [event_of(head, b"").attributes["price"] for each in arrived for head in each.heads] == [120]
+    broker = run.simulator.nodes["n2"].machine
+    assert isinstance(broker, BrokerNode)
+    assert (broker.row().overlay, broker.row().routing) == (overlay, routing)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (
+            '"spanning-tree"',
+            '"tree"',
+            r"role\[1\].params.overlay.kind: there is no 'tree'; allowed are spanning-tree, all-peers",
+        ),
+        ('reduction = "merging"', "reductions = 1", r"role\[1\].params.routing.reductions: there is no such key"),
+        ('filter = "price > 100"', 'filter = "price >"', r"subscribe\[0\].filter: .*ends too early"),
+        ('kind = "chain"', 'kind = "star"', "the client 'n4' is linked with no broker"),
+    ],
+)
+def test_what_is_wrong_with_brokers_and_clients_is_said_with_its_key(old: str, new: str, problem: str) -> None:
+    text = EXAMPLE.read_text()
+    assert old in text
+    with pytest.raises(UsageError, match=problem):
+        run_scenario(define_file(text.replace(old, new), "example.toml").scenario({}), 0)
+
+
+def test_a_client_with_a_transport_is_served_as_well() -> None:
+    text = EXAMPLE.read_text().replace('protocol = "client"', 'protocol = "transport-client"')
+    run = Run(define_file(text, "example.toml").scenario({}), 1, check="every")
+    assert run.perform() == []
+    assert isinstance(run.simulator.nodes["n4"].machine, TransportClient)
+    arrived = [item for _, item in run.simulator.delivered("n4") if isinstance(item, Bundle)]
+    assert sum(len(list(each.publications())) for each in arrived) == 1

@@ -242,11 +242,19 @@ class RightSuspicion(Checker):
         ]
 
 
+def receipts_hold(topology: Topology) -> Checker:
+    # The library is made of scenarios, which are judged by checkers.
+    from tidings.sim.library.brokers import CALM_PATIENCE, ReceiptsHold
+
+    return ReceiptsHold(CALM_PATIENCE)
+
+
 CHECKERS: dict[str, Callable[[Topology], Checker]] = {
     "nothing_false": lambda topology: NothingFalse(),
     "no_duplicates": lambda topology: NoDuplicates(),
     "convergence": Convergence,
     "arrival": lambda topology: Arrival(),
     "right_suspicion": RightSuspicion,
+    "receipts_hold": receipts_hold,
 }
 """By the name under which a scenario file asks for them."""

@@ -10,11 +10,13 @@
     nodes = 8
 
     [[role]]
-    protocol = "gossip"           # without `nodes` it is for all nodes that no other role names
-    params = { period = 0.5 }
+    protocol = "gossip"           # see sim/cast.py; without `nodes` it is for all nodes that no other role names
+    params = { period = 0.5 }     # of a broker also: overlay = { kind = "all-peers" }, routing = { ... }, ...
 
     [workload]                    # Publications, or [[publish]] with at, node and attributes
     events = 10                   # law = "w-psdg" takes those of a workload, with [workload.parameters]
+
+    # What clients ask for: [[advertise]] and [[subscribe]], each with at, node and filter.
 
     [network]                     # RoughNetwork
     loss = 0.1
@@ -32,15 +34,19 @@ run, by its path: `--set topology.nodes=20`; the duration by `--duration`.
 
 import tomllib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import msgspec
 
+from tidings.machine.inputs import Request
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
+from tidings.model.language.parser import parse
+from tidings.pubsub.client import Guarantee, OpenAdvertisement, OpenSubscription, Policy, PublishBatch
+from tidings.pubsub.publications import encode_head
 from tidings.pubsub.requests import Publish
-from tidings.sim.cast import PARTS, cast
+from tidings.sim.cast import CLIENTS, KINDS, Roles, cast_all
 from tidings.sim.checkers import CHECKERS
 from tidings.sim.definition import Definition, Setting, Settings
 from tidings.sim.fault_mix import FaultMix, draw_faults
@@ -48,7 +54,6 @@ from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import FaultPlan, plan_of
 from tidings.sim.ingredients import Churn, Publications, RoughNetwork, TimedInput
 from tidings.sim.network.rule import check_positive
-from tidings.sim.node import Make
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import Topology
 from tidings.sim.topologies.named import make_topology
@@ -84,6 +89,28 @@ class PublishTable(msgspec.Struct, frozen=True):
     at: float
     node: NodeId
     attributes: dict[str, Any] = {}
+    advertisement: int = 1
+    """Of a client: the number of the advertisement that it is published under."""
+
+
+class AdvertiseTable(msgspec.Struct, frozen=True):
+    at: float
+    node: NodeId
+    filter: str
+
+    def request(self, place: int) -> Request:
+        return OpenAdvertisement(("advertise", place), self.filter)
+
+
+class SubscribeTable(msgspec.Struct, frozen=True):
+    at: float
+    node: NodeId
+    filter: str
+    guarantee: Guarantee = "installed"
+    policy: Policy = "wait"
+
+    def request(self, place: int) -> Request:
+        return OpenSubscription(("subscribe", place), self.filter, self.guarantee, policy=self.policy)
 
 
 class ScenarioTable(msgspec.Struct, frozen=True):
@@ -95,6 +122,8 @@ class ScenarioTable(msgspec.Struct, frozen=True):
     role: tuple[Table, ...] = ()
     workload: Table = {}
     publish: tuple[Table, ...] = ()
+    advertise: tuple[Table, ...] = ()
+    subscribe: tuple[Table, ...] = ()
     network: Table = {}
     faults: Table = {}
     churn: Table = {}
@@ -127,13 +156,22 @@ def make_scenario(table: Table, name: str) -> Scenario:
         workload = convert(whole.workload, Publications, "workload") if whole.workload else Publications(events=0)
         churn = convert(whole.churn, Churn, "churn")
         publish = tuple(convert(each, PublishTable, f"publish[{i}]") for i, each in enumerate(whole.publish))
-        inputs = publications(publish)
+        check_events(publish)
+        asked = requests("advertise", whole.advertise, AdvertiseTable)
+        asked += requests("subscribe", whole.subscribe, SubscribeTable)
+        roles = read_roles(whole.role)
+
+        def inputs(made: Topology, seed: int) -> list[TimedInput]:
+            clients = {node for node, (kind, _) in roles(made).items() if kind in CLIENTS}
+            given = [*asked, *publications(publish, clients)]
+            return sorted([*given, *workload.inputs(made.nodes, seed)], key=lambda each: each.at)
+
         return Scenario(
             name=name,
             summary=whole.summary,
             topology=topology.make,
-            roles=read_roles(whole.role),
-            workload=lambda made, seed: sorted([*inputs, *workload.inputs(made.nodes, seed)], key=lambda each: each.at),
+            roles=lambda made: cast_all(roles(made), made),
+            workload=inputs,
             network=network.rules,
             faults=read_faults(whole.faults, churn, whole.duration),
             checkers=read_checkers(whole.checkers),
@@ -151,8 +189,9 @@ def convert(table: Table, kind: type[Value], path: str) -> Value:
     for key, entry in table.items():
         if key not in hints:
             raise UsageError(f"{join(path, key)}: there is no such key; allowed here are {', '.join(hints)}")
-        if isinstance(hints[key], type) and issubclass(hints[key], msgspec.Struct) and isinstance(entry, dict):
-            fields[key] = convert(entry, hints[key], join(path, key))
+        chosen, rest = chosen_kind(hints[key], entry, join(path, key))
+        if isinstance(chosen, type) and issubclass(chosen, msgspec.Struct) and isinstance(rest, dict):
+            fields[key] = convert(rest, chosen, join(path, key))
             continue
         try:
             fields[key] = msgspec.convert(entry, hints[key])
@@ -167,6 +206,17 @@ def convert(table: Table, kind: type[Value], path: str) -> Value:
         raise UsageError(f"{path}: {problem}" if path else str(problem)) from None
 
 
+def chosen_kind(hint: Any, entry: Any, path: str) -> tuple[Any, Any]:
+    """Where there are several kinds of a thing, the one that the entry names, and the rest of the entry."""
+    kinds = {each.__struct_config__.tag: each for each in get_args(hint) if hasattr(each, "__struct_config__")}
+    if not kinds or None in kinds or not isinstance(entry, dict):
+        return hint, entry
+    rest = dict(entry)
+    if (name := rest.pop("kind", next(iter(kinds)))) not in kinds:
+        raise UsageError(f"{path}.kind: there is no {name!r}; allowed are {', '.join(kinds)}")
+    return kinds[name], rest
+
+
 def required(kind: type[Any]) -> list[str]:
     return [field.name for field in msgspec.structs.fields(kind) if field.required]
 
@@ -175,39 +225,61 @@ def join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def read_roles(tables: tuple[Table, ...]) -> Callable[[Topology], Mapping[NodeId, Make]]:
+def read_roles(tables: tuple[Table, ...]) -> Callable[[Topology], Roles]:
     roles = []
     for place, table in enumerate(tables):
         path = f"role[{place}]"
         role = convert(table, RoleTable, path)
-        if role.protocol not in PARTS:
-            raise UsageError(f"{path}.protocol: there is no {role.protocol!r}; allowed are {', '.join(PARTS)}")
-        roles.append((role, convert(role.params, PARTS[role.protocol].params, f"{path}.params")))
+        if role.protocol not in KINDS:
+            raise UsageError(f"{path}.protocol: there is no {role.protocol!r}; allowed are {', '.join(KINDS)}")
+        roles.append((role, convert(role.params, KINDS[role.protocol].params, f"{path}.params")))
     if not roles:
         raise UsageError("role: it is missing; write [[role]] with a protocol")
 
-    def make(topology: Topology) -> Mapping[NodeId, Make]:
-        machines: dict[NodeId, Make] = {}
+    def make(topology: Topology) -> Roles:
+        given: dict[NodeId, tuple[str, Any]] = {}
         for role, params in roles:
             unknown = [node for node in role.nodes if node not in topology.nodes]
             if unknown:
                 raise UsageError(f"role.nodes: the topology has no node {unknown[0]!r}")
-            nodes = role.nodes or [node for node in topology.nodes if node not in machines]
-            machines |= cast(role.protocol, params, topology, nodes)
-        return {node: machines[node] for node in topology.nodes if node in machines}
+            nodes = role.nodes or [node for node in topology.nodes if node not in given]
+            given |= dict.fromkeys(nodes, (role.protocol, params))
+        return {node: given[node] for node in topology.nodes if node in given}
 
     return make
 
 
-def publications(tables: tuple[PublishTable, ...]) -> list[TimedInput]:
+def publications(tables: tuple[PublishTable, ...], clients: set[NodeId]) -> list[TimedInput]:
+    """A client publishes under an advertisement; every other node is given the event itself."""
     made = []
     for number, table in enumerate(tables):
-        attributes = {"source": table.node, "id": f"p{number}", **table.attributes}
+        head = encode_head({"id": f"p{number}", **table.attributes}) if table.node in clients else b""
+        batch = PublishBatch(table.advertisement, (head,), (b"",))
+        made.append(TimedInput(table.at, table.node, batch if head else Publish(event_at(number, table))))
+    return made
+
+
+def check_events(tables: tuple[PublishTable, ...]) -> None:
+    for number, table in enumerate(tables):
         try:
-            event = Event(attributes)
+            event_at(number, table)
         except UsageError as problem:
             raise UsageError(f"publish[{number}].attributes: {problem}") from None
-        made.append(TimedInput(table.at, table.node, Publish(event)))
+
+
+def event_at(number: int, table: PublishTable) -> Event:
+    return Event({"source": table.node, "id": f"p{number}", **table.attributes})
+
+
+def requests(name: str, tables: tuple[Table, ...], kind: type[AdvertiseTable | SubscribeTable]) -> list[TimedInput]:
+    made = []
+    for place, table in enumerate(tables):
+        asked = convert(table, kind, f"{name}[{place}]")
+        try:
+            parse(asked.filter)
+        except UsageError as problem:
+            raise UsageError(f"{name}[{place}].filter: {problem}") from None
+        made.append(TimedInput(asked.at, asked.node, asked.request(place)))
     return made
 
 

@@ -15,18 +15,14 @@ from typing import Any
 import msgspec
 
 from tidings.machine.inputs import Input
-from tidings.machine.machine import Machine
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.nodes.broker import BrokerNode, BrokerParams
-from tidings.nodes.client import ClientNode
-from tidings.protocols.access.params import GuestParams
+from tidings.nodes.broker import BrokerParams
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.client import (
     Arrived,
     Begun,
@@ -40,12 +36,13 @@ from tidings.pubsub.client import (
     Took,
 )
 from tidings.pubsub.publications import encode_head, event_of
+from tidings.sim.cast import ClientRole, cast_all
 from tidings.sim.checkers import Checker, Problem
 from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan
 from tidings.sim.network.latency import Constant, Jittered
 from tidings.sim.network.rule import Rule
-from tidings.sim.node import Draws, Make, SimulatedNode
+from tidings.sim.node import Make, SimulatedNode
 from tidings.sim.scenario import Scenario
 from tidings.sim.simulator import Simulator
 from tidings.sim.topologies import Topology
@@ -143,25 +140,13 @@ def cast_brokers(
 ) -> Mapping[NodeId, Make]:
     """A broker on every node, each with a client. What brokers accept is saved, so a crash loses none of it. Clients
     that move go to the next broker when theirs is gone, and come back to it when that one is."""
-    links: dict[NodeId, list[NodeId]] = {broker: [] for broker in broker_names(topology)}
-    for edge in topology.edges:
-        links[edge.a].append(edge.b)
-    roles: dict[NodeId, Make] = {}
-    names = list(links)
-    for place, (broker, others) in enumerate(links.items()):
-        access = msgspec.structs.replace(params.access, links=tuple(others))
-        roles[broker] = partial(make_broker, broker, msgspec.structs.replace(params, access=access))
+    roles: dict[NodeId, tuple[str, Any]] = {}
+    names = broker_names(topology)
+    for place, broker in enumerate(names):
         known = (broker, names[(place + 1) % len(names)]) if is_moving else (broker,)
-        roles[client_of(broker)] = partial(make_client, client_of(broker), known)
-    return roles
-
-
-def make_broker(name: NodeId, params: BrokerParams, draws: Draws) -> Machine:
-    return BrokerNode(name, params, draws("access"))
-
-
-def make_client(name: NodeId, brokers: tuple[NodeId, ...], draws: Draws) -> Machine:
-    return ClientNode(name, GuestParams(brokers=brokers), SessionParams(), draws("access"))
+        roles[broker] = "broker", params
+        roles[client_of(broker)] = "client", ClientRole(brokers=known)
+    return cast_all(roles, topology)
 
 
 class Conductor(Checker):
