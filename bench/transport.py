@@ -31,7 +31,7 @@ from tidings.machine.inputs import Fired, Input, TimerKey
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.signals import Caught, Content, Emit, Handed, Listen, PublishEvent
+from tidings.protocols.transport.signals import CarriedEvent, Caught, Emit, Handed, Listen, PublishEvent
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.publications import encode_head
 
@@ -86,7 +86,7 @@ class World:
 
     def take_under_way(self) -> list[Caught]:
         taken, self.under_way = self.under_way, []
-        return [Caught(Content(emit.head, emit.payload, subscriptions=(1,))) for emit in taken]
+        return [Caught(CarriedEvent(emit.head, emit.payload, subscriptions=(1,))) for emit in taken]
 
 
 def quotes(count: int) -> list[bytes]:

@@ -39,13 +39,13 @@ from tidings.protocols.transport.formats import (
     EchoRequest,
     Feedback,
     FlowMark,
-    Repair,
-    Report,
-    Request,
+    FlowReport,
+    LossRepair,
+    LossRequest,
 )
 from tidings.protocols.transport.marking import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.signals import Caught, Content, Listen, PublishEvent
+from tidings.protocols.transport.signals import CarriedEvent, Caught, Listen, PublishEvent
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.publications import encode_head, event_of
 from tools.fuzz_wire import damaged
@@ -81,13 +81,13 @@ class Maker:
             self.sequence = rng.getrandbits(32)
         sequence, now = max(0, self.sequence - int(rng.random() * 9)), self.now
         row = rng.getrandbits(PROFILE.bits) & ROW if rng.random() < 0.5 else ROW
-        report = Report(flow_of(row, "", ROW_BYTES), rng.random() * 100, row)
+        report = FlowReport(flow_of(row, "", ROW_BYTES), rng.random() * 100, row)
         flows = (FlowMark(report.flow, OURS, 0.1), FlowMark(rng.getrandbits(32), OTHER, 9.0))[: int(rng.random() * 3)]
         record = b"".join(bytes((0, 0, age, 1)) + ROW.to_bytes(ROW_BYTES, "little") for age in range(5))
         recorded = bool(flows), flows, None, 5, ROW_BYTES, record
         header = Data(THEIRS, sequence, now, 100.0, *recorded)
         digest = Data(THEIRS, sequence, now, 100.0, *recorded, kind=DIGEST)
-        request = Request(
+        request = LossRequest(
             THEIRS, (OURS, OTHER)[int(rng.random() * 2)], int(rng.random() * 50), now, 0.1, 0.1, ROW, ROW_BYTES
         )
         inside = HEAD if rng.random() < 0.5 else b""
@@ -107,7 +107,10 @@ class Maker:
         made += [
             (mark(HEAD, Kind.DATA), encode_data(header) + b"payload"),
             (mark(HEAD, Kind.DATA), encode_data(Data(OTHER, sequence, now, previous=now - 1.0)) + b"payload"),
-            (mark(HEAD, Kind.REPAIR), encode_control(Repair(OTHER, now, OURS, 9.0, 0.1, header, inside), b"payload")),
+            (
+                mark(HEAD, Kind.REPAIR),
+                encode_control(LossRepair(OTHER, now, OURS, 9.0, 0.1, header, inside), b"payload"),
+            ),
             (HEAD, b"payload"),
         ]
         return [head + SEPARATOR + payload for head, payload in made]
@@ -145,7 +148,7 @@ class Judge:
             self.carry_out(self.transport.handle(self.now, PublishEvent(HEAD, b"ours")))
         subscriptions = ((), (0,), (0, 1, 2))[int(self.rng.random() * 3)]
         source = ("", "s", "t")[int(self.rng.random() * 3)]
-        caught = Caught(Content(head, payload, source, 0, 0.0, subscriptions))
+        caught = Caught(CarriedEvent(head, payload, source, 0, 0.0, subscriptions))
         self.carry_out(self.transport.handle(self.now, caught))
         self.transport.check()
         assert len(self.transport.shim.streams.all) <= STREAMS_MAX

@@ -10,7 +10,7 @@ from tests.unit.transport.carried import Desk, Other, items, sent
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.codec import decode_data, encode_control
-from tidings.protocols.transport.formats import Repair
+from tidings.protocols.transport.formats import LossRepair
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.pubsub.client import Arrived, Fetched, Marks, Missed, Took
@@ -77,7 +77,7 @@ class World:
             return
         _, _, payload = self.other.made[place]
         header, body = decode_data(payload)
-        message = Repair(55, self.desk.now, 1, 0.0, 0.0, header)
+        message = LossRepair(55, self.desk.now, 1, 0.0, 0.0, header)
         self.repairs += 1
         head = mark(encode_head({"x": place}), Kind.REPAIR)
         data = encode_control(message, body)

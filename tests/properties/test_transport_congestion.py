@@ -14,25 +14,25 @@ from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.codec import decode_control
-from tidings.protocols.transport.congestion.flows import Claim, FlowTable
-from tidings.protocols.transport.congestion.interests import Interest, flow_of, interests_of
+from tidings.protocols.transport.congestion.flows import FlowTable, ReceiverClaim
+from tidings.protocols.transport.congestion.interests import FlowInterest, flow_of, interests_of
 from tidings.protocols.transport.congestion.paced import covers
 from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_rate, loss_rate_at, share_max_min
 from tidings.protocols.transport.congestion.receiver import Receiver
 from tidings.protocols.transport.congestion.sender import Sender
-from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowMark, Report
+from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowMark, FlowReport
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,
+    CarriedEvent,
     Configure,
-    Content,
     Departed,
-    Gap,
+    EventLost,
+    GapSeen,
     Heard,
+    Leaving,
     Listen,
-    Lost,
-    Outgoing,
     RoundTrip,
     StopListening,
     Stream,
@@ -112,8 +112,8 @@ def test_the_table_holds_no_row_that_another_makes_superfluous(
     for place, (who, text, level) in enumerate(reports):
         (interest,) = interests_of(parse(TEXTS[text]), PROFILE, is_exact=is_exact)
         before = {key: (row.limiting, row.quota) for key, row in table.rows.items()}
-        report = Report(interest.flow, level * 10.0, interest.bits, interest.text)
-        assert not isinstance(table.report(float(place), Claim(who, who, 0.0, 0.1), report, report.quota), str)
+        report = FlowReport(interest.flow, level * 10.0, interest.bits, interest.text)
+        assert not isinstance(table.report(float(place), ReceiverClaim(who, who, 0.0, 0.1), report, report.quota), str)
         rows = list(table.rows.values())
         for row in rows:
             assert not any(table.covers(other, row) and other.quota < row.quota for other in rows if other is not row)
@@ -123,11 +123,11 @@ def test_the_table_holds_no_row_that_another_makes_superfluous(
         assert covering and min(covering) <= report.quota, "what was reported is kept to"
 
 
-def probe_of(table: FlowTable, report: Report, is_exact: bool) -> Any:
-    from tidings.protocols.transport.congestion.flows import Row
+def probe_of(table: FlowTable, report: FlowReport, is_exact: bool) -> Any:
+    from tidings.protocols.transport.congestion.flows import LimitedFlow
 
     key, filter = table.key_of(report)
-    return Row(key, report.bits, filter, 0.0)
+    return LimitedFlow(key, report.bits, filter, 0.0)
 
 
 class Gate:
@@ -170,7 +170,7 @@ class Gate:
                         header = Data(7, self.sequence, self.now)
                         signal = Departed(self.sequence, header, outgoing.head, b"", outgoing.bits)
                         self.perform(self.sender.handle(self.now, signal))
-                case Drop(Outgoing() as outgoing, _):
+                case Drop(Leaving() as outgoing, _):
                     self.dropped.append(outgoing.ticket)
 
     def handle(self, input: Any) -> None:
@@ -198,11 +198,11 @@ class Gate:
                 attributes = self.given[ticket] = rng.choice(EVENTS)
                 bits = bits_of_event(Event(attributes), PROFILE)
                 kind = rng.choice((Kind.DATA, Kind.DATA, Kind.DATA, Kind.REPAIR))
-                self.handle(Outgoing(kind, encode_head(attributes), b"", bits, ticket))
+                self.handle(Leaving(kind, encode_head(attributes), b"", bits, ticket))
             case "report":
                 is_exact = self.params.congestion.covering == "exact"
                 (interest,) = interests_of(parse(rng.choice(TEXTS)), PROFILE, is_exact=is_exact)
-                report = Report(interest.flow, rng.choice((0.0, 20.0, 100.0, 1e6)), interest.bits, interest.text)
+                report = FlowReport(interest.flow, rng.choice((0.0, 20.0, 100.0, 1e6)), interest.bits, interest.text)
                 is_release = rng.random() < 0.1
                 self.tell(Feedback(rng.randrange(4), 7, self.now, 0.05, (report,), 8, is_release))
             case "nonsense":
@@ -210,7 +210,7 @@ class Gate:
                 text = rng.choice(("", "a = ", "a = 1"))
                 size_bytes = 8 if bits < 2**64 else 16
                 flow = flow_of(bits, text, size_bytes) if rng.random() < 0.5 else rng.getrandbits(32)
-                report = Report(flow, rng.choice((0.0, 1e-30, 1e7)), bits, text)
+                report = FlowReport(flow, rng.choice((0.0, 1e-30, 1e7)), bits, text)
                 stamp = rng.choice((0.0, self.now, 1e9, 9e12))
                 round_trip = rng.choice((0.0, 1e-9, 3600.0))
                 self.tell(Feedback(rng.getrandbits(32), rng.choice((7, 7, 8)), stamp, round_trip, (report,) * 3, 8))
@@ -224,7 +224,7 @@ class Gate:
                 self.handle(Configure(self.params))
 
     def tell(self, message: Any) -> None:
-        self.handle(Told(message, Content(b"", b"")))
+        self.handle(Told(message, CarriedEvent(b"", b"")))
 
 
 @given(seeds)
@@ -247,11 +247,11 @@ def test_events_of_one_flow_never_overtake_each_other(seed: int) -> None:
     texts = ("a = 1", "b = 1")
     for place, text in enumerate(texts):
         (interest,) = interests_of(parse(text), PROFILE)
-        gate.tell(Feedback(place, 7, 0.0, 0.05, (Report(interest.flow, 30.0, interest.bits),), 8))
+        gate.tell(Feedback(place, 7, 0.0, 0.05, (FlowReport(interest.flow, 30.0, interest.bits),), 8))
     for ticket in range(80):
         attributes = gate.given[ticket] = gate.rng.choice(EVENTS)
         bits = bits_of_event(Event(attributes), PROFILE)
-        gate.handle(Outgoing(Kind.DATA, encode_head(attributes), b"", bits, ticket))
+        gate.handle(Leaving(Kind.DATA, encode_head(attributes), b"", bits, ticket))
         gate.advance(gate.rng.choice((0.0, 0.0, 0.01)))
     gate.advance(4.0)
     for text in texts:
@@ -290,7 +290,7 @@ class Ear:
                     self.timers[key] = at
                 case CancelTimer(key):
                     self.timers.pop(key, None)
-                case Outgoing(Kind.FEEDBACK, _, payload):
+                case Leaving(Kind.FEEDBACK, _, payload):
                     message, _ = decode_control(payload)
                     assert isinstance(message, Feedback)
                     self.feedback.append((self.now, message))
@@ -319,11 +319,11 @@ class Ear:
                 marks = tuple(FlowMark(flow, rng.choice((9, 9, 3)), 0.01) for flow in flows if rng.random() < 0.5)
                 header = Data(stream[1], sequence, self.now, rng.choice((0.0, 100.0, 1e7)), bool(marks), marks)
                 head = rng.choice((encode_head(rng.choice(EVENTS)), b"", b"\xff"))
-                self.handle(Heard(stream, sequence, header, Content(head, b"", subscriptions=numbers)))
+                self.handle(Heard(stream, sequence, header, CarriedEvent(head, b"", subscriptions=numbers)))
             case "gap":
-                self.handle(Gap(stream, sequence, 5, rng.choice((0, 3, 5)), rng.choice((0, 0, 1))))
+                self.handle(GapSeen(stream, sequence, 5, rng.choice((0, 3, 5)), rng.choice((0, 0, 1))))
             case "lost":
-                self.handle(Lost(stream, sequence, 0, self.now, rng.choice(((), (1,), (99,)))))
+                self.handle(EventLost(stream, sequence, 0, self.now, rng.choice(((), (1,), (99,)))))
             case "round_trip":
                 self.handle(RoundTrip(stream, rng.choice((1e-6, 0.03, 0.2, 5.0))))
             case "wait":
@@ -338,8 +338,8 @@ class Ear:
                 self.handle(StreamGone(stream))
 
 
-def interest_of(report: Report) -> Interest:
-    return Interest(report.flow, report.bits, report.filter)
+def interest_of(report: FlowReport) -> FlowInterest:
+    return FlowInterest(report.flow, report.bits, report.filter)
 
 
 @given(seeds)

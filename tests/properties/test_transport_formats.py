@@ -11,7 +11,7 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
-from tidings.protocols.transport.departures import Records
+from tidings.protocols.transport.departures import SentRecord
 from tidings.protocols.transport.formats import (
     AGE_MAX_US,
     DATA,
@@ -26,9 +26,9 @@ from tidings.protocols.transport.formats import (
     EchoRequest,
     Feedback,
     FlowMark,
-    Repair,
-    Report,
-    Request,
+    FlowReport,
+    LossRepair,
+    LossRequest,
     compress,
     expand,
     unwrap,
@@ -36,7 +36,7 @@ from tidings.protocols.transport.formats import (
 from tidings.protocols.transport.marking import Kind, mark, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.shim import Shim
-from tidings.protocols.transport.signals import Caught, Content, Listen
+from tidings.protocols.transport.signals import CarriedEvent, Caught, Listen
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.seen import Seen
 
@@ -68,10 +68,22 @@ def headers(draw: st.DrawFn, kind: int = DATA) -> Data:
 
 
 requests = st.builds(
-    Request, words, words, words, times, spans, spans, rows, st.just(ROW_BYTES), st.integers(0, 255), words, times, held
+    LossRequest,
+    words,
+    words,
+    words,
+    times,
+    spans,
+    spans,
+    rows,
+    st.just(ROW_BYTES),
+    st.integers(0, 255),
+    words,
+    times,
+    held,
 )
-repairs = st.builds(Repair, words, times, words, times, held, headers(), st.binary(max_size=9))
-reports = st.lists(st.builds(Report, words, rates, rows, st.text(max_size=9)), max_size=4).map(tuple)
+repairs = st.builds(LossRepair, words, times, words, times, held, headers(), st.binary(max_size=9))
+reports = st.lists(st.builds(FlowReport, words, rates, rows, st.text(max_size=9)), max_size=4).map(tuple)
 feedbacks = st.builds(Feedback, words, words, times, spans, reports, st.just(ROW_BYTES), st.booleans())
 controls: st.SearchStrategy[Control] = st.one_of(
     requests,
@@ -115,7 +127,7 @@ def test_every_header_comes_back_as_it_was(header: Data, payload: bytes) -> None
 @pytest.mark.spec("T-22")
 @given(controls, st.binary(max_size=20))
 def test_every_message_comes_back_as_it_was(message: Control, payload: bytes) -> None:
-    payload = payload if isinstance(message, Repair) else b""
+    payload = payload if isinstance(message, LossRepair) else b""
     assert decode_control(encode_control(message, payload)) == (message, payload)
 
 
@@ -164,7 +176,7 @@ payloads = st.one_of(
     st.builds(encode_control, controls, st.binary(max_size=20)),
 )
 contents = st.builds(
-    Content,
+    CarriedEvent,
     heads,
     st.builds(damaged, payloads, st.one_of(st.just([]), damages)),
     st.sampled_from(["", "s", "t"]),
@@ -176,7 +188,7 @@ contents = st.builds(
 
 @pytest.mark.spec("T-22")
 @given(st.lists(contents, min_size=1, max_size=12))
-def test_the_shim_takes_whatever_is_caught(caught: list[Content]) -> None:
+def test_the_shim_takes_whatever_is_caught(caught: list[CarriedEvent]) -> None:
     shim = Shim(7, TransportParams(is_reliable=True, streams_max=3), Random(1))
     shim.start(0.0)
     shim.handle(0.0, Listen(1, parse("TRUE"), is_reliable=True))
@@ -221,7 +233,7 @@ def test_the_record_kept_as_a_number_is_the_one_written_entry_by_entry(
     entries: int, sent: list[tuple[int, int]]
 ) -> None:
     params = TransportParams(record=entries, profile=BloomProfile(bits=8 * ROW_BYTES))
-    fast, plain = Records(params), Records(params)
+    fast, plain = SentRecord(params), SentRecord(params)
     now = 10**12
     for move, row in sent:
         now += move

@@ -13,9 +13,9 @@ from tests.unit.transport.one_stream import OTHERS, OURS, STREAM, Publisher, Rec
 from tidings.machine.effects import Drop
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.ordering.delays import latch_factor
-from tidings.protocols.transport.ordering.numbers import Numbers
+from tidings.protocols.transport.ordering.numbers import NumberStates
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.signals import Content, DigestHeard, Heard, Lost, Recovered
+from tidings.protocols.transport.signals import CarriedEvent, DigestHeard, EventLost, Heard, Recovered
 
 EVENTS_MAX = 60
 LATCH_MAX = 0.25
@@ -150,7 +150,7 @@ def test_it_does_what_the_plain_model_does(mode: str, quantile: str, record: int
     assert handed == [(number, way) for number, _, way in plain.out]
     for (time, _), (_, expected, _) in zip(receiver.handed(), plain.out, strict=True):
         assert time == pytest.approx(expected, abs=2e-6)
-    assert [lost.sequence for lost in receiver.told(Lost)] == [number for number, _ in plain.lost]
+    assert [lost.sequence for lost in receiver.told(EventLost)] == [number for number, _ in plain.lost]
 
 
 @pytest.mark.spec("T-33", "T-35", "T-39", "T-43", "T-44", "T-45")
@@ -174,7 +174,7 @@ def test_it_keeps_its_promises(
             receiver.at(time, before.digest(before.sent[-1].departed + 0.005))
             told_of.update(range(1, place + 2))
         if has_repairs:
-            for lost in receiver.told(Lost)[-1:]:
+            for lost in receiver.told(EventLost)[-1:]:
                 receiver.at(time, Recovered(STREAM, lost.sequence, content_of(lost.sequence), "repaired"))
     receiver.until(100.0)
     receiver.ordering.check()
@@ -186,7 +186,7 @@ def test_it_keeps_its_promises(
     assert set(came) <= set(times) | dropped
     in_order = [item.sequence for _, item in handed if item.way == "direct"]
     assert in_order == sorted(in_order)
-    losses = [lost.sequence for lost in receiver.told(Lost)]
+    losses = [lost.sequence for lost in receiver.told(EventLost)]
     assert len(losses) == len(set(losses)), "told twice"
     first = arrivals[0][2] if arrivals else 0
     for number, time in receiver.lost().items():
@@ -220,7 +220,7 @@ def test_nothing_that_strangers_send_raises(data: st.DataObject) -> None:
         header = Data(
             7, sequence % 2**32, departed, 1.0, False, (), previous, entries, row_bytes, record, is_compressed
         )
-        content = Content(b"", b"", subscriptions=data.draw(st.sampled_from([(1,), (), (1, 9), (9,)])))
+        content = CarriedEvent(b"", b"", subscriptions=data.draw(st.sampled_from([(1,), (), (1, 9), (9,)])))
         happened: Any = data.draw(
             st.sampled_from(
                 [
@@ -244,7 +244,7 @@ class PlainNumbers:
 
 @given(st.integers(0, 50), st.lists(st.tuples(st.sampled_from(["add", "settle", "run", "pass"]), st.integers(1, 40))))
 def test_numbers_are_two_sets(first: int, steps: list[tuple[str, int]]) -> None:
-    numbers, plain, high = Numbers(first, 20), PlainNumbers(first), first
+    numbers, plain, high = NumberStates(first, 20), PlainNumbers(first), first
     for step, ahead in steps:
         number = max(0, high - 25 + ahead)
         match step:

@@ -10,7 +10,7 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.ordering.wanted import Interests
+from tidings.protocols.transport.ordering.wanted import WantedRows
 from tidings.protocols.transport.rows import ALL_STEPS, bounds_of, is_met, row_of_event, step_of
 
 PROFILE = BloomProfile(bits=256)
@@ -44,8 +44,8 @@ def spelled(value: Value) -> str:
     return f"'{value}'" if isinstance(value, str) else repr(value)
 
 
-def interests_of(text: str) -> Interests:
-    interests = Interests(PROFILE, tells_ranges=True)
+def interests_of(text: str) -> WantedRows:
+    interests = WantedRows(PROFILE, tells_ranges=True)
     interests.add(1, parse(text))
     return interests
 

@@ -25,18 +25,18 @@ from tidings.model.language.parser import parse
 from tidings.model.sets.conjunction import covers_conjunction
 from tidings.model.sets.constraint import Constraint
 from tidings.protocols.transport.codec import encode_data
-from tidings.protocols.transport.formats import Data, Repair, Request
+from tidings.protocols.transport.formats import Data, LossRepair, LossRequest
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.recovery.requests import request_filter, request_head, rows_of
 from tidings.protocols.transport.signals import (
+    CarriedEvent,
     Configure,
-    Content,
     Departed,
+    EventLost,
     Heard,
+    Leaving,
     Listen,
-    Lost,
-    Outgoing,
     Recalled,
     Recovered,
     RoundTrip,
@@ -100,7 +100,7 @@ ids = st.sampled_from((1, 2, 7, PUBLISHER))
 streams = st.sampled_from((STREAM, ("y", PUBLISHER), ("", 7), ("z", 3)))
 heads = st.sampled_from((encode_head({"a": 1}), encode_head({"a": 2}), b"", b"\xff", b"\x81\xa1a\xc0"))
 contents = st.builds(
-    Content,
+    CarriedEvent,
     heads,
     st.just(b"p"),
     st.just("z"),
@@ -110,11 +110,23 @@ contents = st.builds(
 )
 headers = st.builds(Data, ids, numbers, spans)
 requests = st.builds(
-    Request, ids, ids, numbers, spans, spans, spans, st.integers(0, 2**128 - 1), st.just(16), wild, ids, spans, spans
+    LossRequest,
+    ids,
+    ids,
+    numbers,
+    spans,
+    spans,
+    spans,
+    st.integers(0, 2**128 - 1),
+    st.just(16),
+    wild,
+    ids,
+    spans,
+    spans,
 )
-repairs = st.builds(Repair, ids, spans, ids, spans, spans, headers, heads)
+repairs = st.builds(LossRepair, ids, spans, ids, spans, spans, headers, heads)
 stored = st.builds(
-    lambda head, header: Content(mark(head, Kind.DATA) if head else b"", encode_data(header) + b"p", "z", 5),
+    lambda head, header: CarriedEvent(mark(head, Kind.DATA) if head else b"", encode_data(header) + b"p", "z", 5),
     heads,
     headers,
 )
@@ -133,7 +145,9 @@ configured = st.sampled_from(
 )
 inputs = st.one_of(
     st.builds(Heard, streams, numbers, headers, contents),
-    st.builds(Lost, streams, numbers, st.integers(0, 2**128 - 1), spans, st.sampled_from(((1,), (1, 2), (), (9,)))),
+    st.builds(
+        EventLost, streams, numbers, st.integers(0, 2**128 - 1), spans, st.sampled_from(((1,), (1, 2), (), (9,)))
+    ),
     st.builds(Told, requests, contents, st.one_of(st.none(), streams), numbers),
     st.builds(Told, repairs, contents, st.one_of(st.none(), streams), numbers, st.booleans()),
     st.builds(Recovered, streams, numbers, contents, st.just("late")),
@@ -178,7 +192,7 @@ def test_whatever_is_written_to_it_a_machine_stays_whole(steps: list[tuple[float
         keep_timers(timers, effects)
         for recovered in of(Recovered, effects):
             assert recovered.content.subscriptions, "for nobody"
-        for outgoing in of(Outgoing, effects):
+        for outgoing in of(Leaving, effects):
             event_of(outgoing.head, b"")
     for key in list(machine.losses.asking.losses):
         assert ("request", *key) in timers, "a loss that nothing will end"
@@ -199,17 +213,17 @@ def test_every_loss_ends(seed: int, rounds: int, share: float) -> None:
     random, timers = Random(seed), dict[Any, float]()
     machine.handle(0.0, Listen(1, parse("a = 1"), is_reliable=True))
     header, head, row = event(0, {"a": 1})
-    content = Content(head, b"p", "z", 1, 0.0, (1,))
+    content = CarriedEvent(head, b"p", "z", 1, 0.0, (1,))
     keep_timers(timers, machine.handle(0.0, Heard(STREAM, 0, header, content)))
     for sequence in range(1, 20):
-        keep_timers(timers, machine.handle(0.0, Lost(STREAM, sequence, row, 0.0, (1,))))
+        keep_timers(timers, machine.handle(0.0, EventLost(STREAM, sequence, row, 0.0, (1,))))
     ended = 0
     while waiting := {key: at for key, at in timers.items() if key != "review"}:
         key = min(waiting, key=lambda each: waiting[each])
         now = timers.pop(key)
         effects = machine.handle(now, Fired(key))
         if random.random() < share and key[0] == "request":
-            repair = Repair(9, 0.0, 7, 0.0, 0.0, Data(PUBLISHER, key[2], 0.0))
+            repair = LossRepair(9, 0.0, 7, 0.0, 0.0, Data(PUBLISHER, key[2], 0.0))
             effects += machine.handle(now, Told(repair, content, STREAM, key[2], True))
         machine.check()
         keep_timers(timers, effects)

@@ -27,13 +27,13 @@ from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,
-    Content,
+    CarriedEvent,
     Departed,
-    Gap,
+    EventLost,
+    GapSeen,
     Heard,
+    Leaving,
     Listen,
-    Lost,
-    Outgoing,
     RoundTrip,
     Told,
 )
@@ -129,7 +129,7 @@ class Bottleneck:
     def do_publish(self, event: Event, ticket: int) -> None:
         bits = bits_of_event(event, self.params.profile)
         head = encode_head(dict(event.attributes))
-        self.perform(0, self.sender.handle(self.now, Outgoing(Kind.DATA, head, b"", bits)))
+        self.perform(0, self.sender.handle(self.now, Leaving(Kind.DATA, head, b"", bits)))
 
     def do_timer(self, item: tuple[int, Any], ticket: int) -> None:
         if self.timers.get(item) != ticket:
@@ -144,7 +144,7 @@ class Bottleneck:
 
     def do_told(self, payload: bytes, ticket: int) -> None:
         message, _ = decode_control(payload)
-        self.perform(0, self.sender.handle(self.now, Told(message, Content(b"", b""))))
+        self.perform(0, self.sender.handle(self.now, Told(message, CarriedEvent(b"", b""))))
 
     def do_arrive(self, item: tuple[Listener, int, Data], ticket: int) -> None:
         listener, sequence, header = item
@@ -159,7 +159,7 @@ class Bottleneck:
             listener.round_trip + GAIN * (sample - listener.round_trip) if listener.round_trip else sample
         )
         head = encode_head(dict(self.sent[sequence][1].attributes))
-        signals: list[Any] = [Heard(STREAM, sequence, header, Content(head, b"", subscriptions=(1,)))]
+        signals: list[Any] = [Heard(STREAM, sequence, header, CarriedEvent(head, b"", subscriptions=(1,)))]
         signals += self.judge(listener, sequence)
         signals.append(RoundTrip(STREAM, listener.round_trip))
         for signal in signals:
@@ -174,10 +174,10 @@ class Bottleneck:
         covered = range(max(last + 1, sequence - self.record), sequence)
         lost = [number for number in covered if listener.filter.matches(self.sent[number][1])]
         missing = sequence - last - 1
-        found: list[Any] = [Gap(STREAM, sequence, missing, missing - len(covered), len(lost))]
+        found: list[Any] = [GapSeen(STREAM, sequence, missing, missing - len(covered), len(lost))]
         for number in lost:
             listener.lost[number] = None
-            found.append(Lost(STREAM, number, 0, self.sent[number][0], (1,)))
+            found.append(EventLost(STREAM, number, 0, self.sent[number][0], (1,)))
         return found
 
     # Effects.
@@ -187,7 +187,7 @@ class Bottleneck:
             match effect:
                 case Admitted(outgoing, flows):
                     self.transmit(outgoing, flows)
-                case Outgoing(kind, _, payload):
+                case Leaving(kind, _, payload):
                     if kind is Kind.FEEDBACK:
                         self.listeners[number - 100].feedback += 1
                     self.push(self.now + self.one_way, "told", payload)
@@ -204,7 +204,7 @@ class Bottleneck:
                 case Deliver():
                     pass
 
-    def transmit(self, outgoing: Outgoing, flows: Any) -> None:
+    def transmit(self, outgoing: Leaving, flows: Any) -> None:
         from tidings.pubsub.publications import event_of
 
         event = event_of(outgoing.head, outgoing.payload)

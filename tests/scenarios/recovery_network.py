@@ -16,16 +16,16 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
-    Ask,
+    CarriedEvent,
     Caught,
-    Content,
     Emit,
     Handed,
     Listen,
     PublishEvent,
     Recall,
     Recalled,
-    Unask,
+    Unwatch,
+    Watch,
 )
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.publications import encode_head, event_of
@@ -81,9 +81,9 @@ class RecoveryNetwork:
                     self.timers[place, key] = self.push(at, place, Fired(key))
                 case CancelTimer(key):
                     self.timers.pop((place, key), None)
-                case Ask(key, text):
+                case Watch(key, text):
                     self.asked[place][key] = parse(text)
-                case Unask(key):
+                case Unwatch(key):
                     self.asked[place].pop(key, None)
                 case Deliver(Handed() as handed):
                     self.handed[place].append(handed)
@@ -101,7 +101,7 @@ class RecoveryNetwork:
             caught = (1,) if place in self.filters and self.filters[place].matches(event) else ()
             is_wanted = caught or any(filter.matches(event) for filter in self.asked[place].values())
             if place != sender and is_wanted and not self.is_lost(self.links - self.links // 2):
-                content = Content(emit.head, emit.payload, f"node-{sender}", 0, self.now, caught)
+                content = CarriedEvent(emit.head, emit.payload, f"node-{sender}", 0, self.now, caught)
                 self.push(self.now + TRAVEL + self.rng.expovariate(1 / JITTER), place, Caught(content))
 
     def is_lost(self, links: int) -> bool:

@@ -23,7 +23,7 @@ from tidings.net.carriers import mqtt, nats
 from tidings.net.carriers.client import CarrierClient, CarrierSubscription
 from tidings.net.carriers.mqtt import MqttNetwork, connect_over_mqtt
 from tidings.net.carriers.nats import NatsNetwork, connect_over_nats
-from tidings.net.carriers.network import BadFrame, ForeignNetwork, join, split
+from tidings.net.carriers.network import BadPosted, ForeignNetwork, join, split
 from tidings.net.client.subscription import Delivered
 from tidings.net.errors import Closed, NotReachable
 from tidings.protocols.transport.best_effort import Posted
@@ -242,5 +242,5 @@ def test_what_is_no_message_of_ours_is_refused() -> None:
     assert join(Posted(b"head", b"payload")) == b"\0\0\0\4headpayload"
     assert split(b"\0\0\0\4headpayload") == Posted(b"head", b"payload")
     for data in (b"", b"\0\0", bytes(4), b"\0\0\0\5head", b"\xff\xff\xff\xff" + bytes(10)):
-        with pytest.raises(BadFrame):
+        with pytest.raises(BadPosted):
             split(data)

@@ -132,7 +132,7 @@ def test_suppression_saves_feedback_and_costs_few_losses() -> None:
 def test_a_lying_receiver_does_not_starve_the_others() -> None:
     """Its share is what leaves in any case; the honest receiver gets that once the time-out is over."""
     from tidings.protocols.transport.congestion.guarding import SHARE_MIN
-    from tidings.protocols.transport.formats import Feedback, Report
+    from tidings.protocols.transport.formats import Feedback, FlowReport
 
     params = TransportParams(is_paced=True, record=2, congestion=CongestionParams(flow_timeout=2.0))
     world = Bottleneck(params)
@@ -143,7 +143,7 @@ def test_a_lying_receiver_does_not_starve_the_others() -> None:
     def lie() -> None:
         from tidings.protocols.transport.codec import encode_control
 
-        reports = (Report(interest.flow, 0.0, interest.bits),)
+        reports = (FlowReport(interest.flow, 0.0, interest.bits),)
         message = Feedback(666, 1, world.now, 2.0, reports, params.profile.size_bytes)
         world.push(world.now, "told", encode_control(message))
 

@@ -17,7 +17,7 @@ from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import row_of_event
-from tidings.protocols.transport.signals import Lost, StreamGone
+from tidings.protocols.transport.signals import EventLost, StreamGone
 
 PUBLICATIONS = 6000
 CONSTANT_DELAY = 0.1
@@ -67,7 +67,7 @@ def measure(setting: Setting, params: TransportParams, seed: int = 1, count: int
     latch, held = (
         sum(spans) / len(handed) for spans in zip(*((item.latch, item.held) for item in handed), strict=True)
     )
-    return Measured(after, 1 - after / before, latch, held, len(receiver.told(Lost)))
+    return Measured(after, 1 - after / before, latch, held, len(receiver.told(EventLost)))
 
 
 def violations_of(order: list[int]) -> int:
@@ -163,13 +163,13 @@ def is_detected(rng: Random, receiver: Receiver, params: TransportParams, match:
     publisher = Publisher(params)
     for number in range(params.record + 2):
         publisher.send(number * 0.001, OURS if number < 2 or rng.random() < match else OTHERS)
-    start, before = receiver.now + 1.0, len(receiver.told(Lost))
+    start, before = receiver.now + 1.0, len(receiver.told(EventLost))
     receiver.at(start, publisher.heard(1))
     for entry in publisher.sent[2:]:
         if entry.bits == publisher.sent[0].bits and rng.random() >= loss:
             receiver.at(start + entry.departed, publisher.heard(entry.sequence))
     receiver.until(start + 5.0)
-    found = any(lost.sequence == 2 for lost in receiver.told(Lost)[before:])
+    found = any(lost.sequence == 2 for lost in receiver.told(EventLost)[before:])
     receiver.at(start + 5.0, StreamGone(STREAM))
     receiver.effects.clear()
     return found

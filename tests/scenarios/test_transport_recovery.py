@@ -10,10 +10,10 @@ from tests.unit.transport.recovery_world import DELAY, PUBLISHER, World, event, 
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import encode_control
-from tidings.protocols.transport.formats import Repair, Request
+from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.recovery.requests import request_head
-from tidings.protocols.transport.signals import Outgoing
+from tidings.protocols.transport.signals import Leaving
 from tidings.pubsub.notes import Suppressed
 from tidings.pubsub.publications import event_of
 
@@ -191,15 +191,15 @@ class Liar:
         spans = rng.choice((0.0, 3600.0)), rng.choice((0.0, 1e-9, 3600.0))
         repairer, repair_sent = rng.choice((0, 1, 2)), rng.choice((0.0, self.world.now, 1e6))
         about = requester, PUBLISHER, sequence, rng.random()
-        message = Request(*about, *spans, bits, 32, rng.randrange(256), repairer, repair_sent, rng.random())
+        message = LossRequest(*about, *spans, bits, 32, rng.randrange(256), repairer, repair_sent, rng.random())
         head = request_head(PUBLISHER, bits)
-        self.world.carry(666, Outgoing(Kind.REQUEST, head, encode_control(message), bits))
+        self.world.carry(666, Leaving(Kind.REQUEST, head, encode_control(message), bits))
 
     def repair(self, sequence: int) -> None:
         header, head, bits = event(sequence, A)
-        message = Repair(self.rng.randrange(2**32), 0.0, self.rng.randrange(2**32), 0.0, self.rng.random(), header)
+        message = LossRepair(self.rng.randrange(2**32), 0.0, self.rng.randrange(2**32), 0.0, self.rng.random(), header)
         payload = encode_control(message, b"forged")
-        self.world.carry(666, Outgoing(Kind.REPAIR, mark(head, Kind.REPAIR), payload, bits))
+        self.world.carry(666, Leaving(Kind.REPAIR, mark(head, Kind.REPAIR), payload, bits))
 
 
 @pytest.mark.parametrize("seed", range(3))

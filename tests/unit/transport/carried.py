@@ -12,7 +12,7 @@ from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.carrier import Modes, OpenCarried
-from tidings.protocols.transport.departures import Publishing
+from tidings.protocols.transport.departures import Departures
 from tidings.protocols.transport.marking import Kind, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.pubsub.client import OpenAdvertisement, OpenSubscription, PublishBatch, Receipt
@@ -91,7 +91,7 @@ class Other:
 
     def __init__(self, name: str = "pub", number: int = 7, params: TransportParams = ORDERED) -> None:
         self.name, self.number = name, number
-        self.publishing = Publishing(number, params)
+        self.publishing = Departures(number, params)
         self.published = 0
         self.made: list[tuple[int, bytes, bytes]] = []
 

@@ -12,13 +12,22 @@ from tidings.machine.inputs import Fired, Input
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.formats import DIGEST, ENTRY_AGE, Data, Entry, to_us
+from tidings.protocols.transport.formats import DIGEST, ENTRY_AGE, Data, RecordEntry, to_us
 from tidings.protocols.transport.ordering.delays import DelayDifferences
 from tidings.protocols.transport.ordering.ordering import Ordering
-from tidings.protocols.transport.ordering.stream import Receiving
+from tidings.protocols.transport.ordering.stream import OrderedStream
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.rows import row_of_event
-from tidings.protocols.transport.signals import Content, DigestHeard, Handed, Heard, Listen, Lost, Quality, Stream
+from tidings.protocols.transport.signals import (
+    CarriedEvent,
+    DigestHeard,
+    EventLost,
+    Handed,
+    Heard,
+    Listen,
+    Quality,
+    Stream,
+)
 
 STREAM: Stream = ("", 7)
 OURS, OTHERS = {"a": 1}, {"a": 2}
@@ -35,14 +44,14 @@ class Publisher:
 
     def __init__(self, params: TransportParams, first: int = 1, stream: Stream = STREAM) -> None:
         self.params, self.stream, self.first = params, stream, first
-        self.sent: list[Entry] = []
+        self.sent: list[RecordEntry] = []
 
     def send(self, departed: float, attributes: dict[str, Any] = OURS, bits: int | None = None) -> int:
         """The number of the event."""
         if bits is None:
             event = Event(attributes)
             bits = row_of_event(event, self.params.profile, self.params.topic_attribute)
-        self.sent.append(Entry(self.first + len(self.sent), departed, bits))
+        self.sent.append(RecordEntry(self.first + len(self.sent), departed, bits))
         return self.sent[-1].sequence
 
     def send_all(self, departed: Iterable[float], attributes: dict[str, Any] = OURS) -> None:
@@ -74,8 +83,8 @@ class Publisher:
         return DigestHeard(self.stream, sequence, self.header(sequence, departed, self.params.digest_record, DIGEST))
 
 
-def content_of(sequence: int, subscriptions: tuple[int, ...] = (1,)) -> Content:
-    return Content(b"", str(sequence).encode(), subscriptions=subscriptions)
+def content_of(sequence: int, subscriptions: tuple[int, ...] = (1,)) -> CarriedEvent:
+    return CarriedEvent(b"", str(sequence).encode(), subscriptions=subscriptions)
 
 
 class FixedScale(DelayDifferences):
@@ -130,7 +139,7 @@ class Receiver:
         self.effects += [(self.now, effect) for effect in effects]
         return effects
 
-    def receiving(self, stream: Stream = STREAM) -> Receiving:
+    def receiving(self, stream: Stream = STREAM) -> OrderedStream:
         return self.ordering.streams[stream]
 
     def fix_scale(self, scale: float) -> None:
@@ -152,7 +161,7 @@ class Receiver:
         return {item.sequence: item.way for _, item in self.handed()}
 
     def lost(self) -> dict[int, float]:
-        return {effect.sequence: round(time, 6) for time, effect in self.effects if isinstance(effect, Lost)}
+        return {effect.sequence: round(time, 6) for time, effect in self.effects if isinstance(effect, EventLost)}
 
     def told(self, kind: type) -> list[Any]:
         return [effect for _, effect in self.effects if isinstance(effect, kind)]

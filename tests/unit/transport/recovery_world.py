@@ -18,23 +18,23 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
-from tidings.protocols.transport.formats import Data, Repair, Request
+from tidings.protocols.transport.formats import Data, LossRepair, LossRequest
 from tidings.protocols.transport.marking import TO, Kind, unmark
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.signals import (
-    Ask,
-    Content,
+    CarriedEvent,
     Departed,
+    EventLost,
     Heard,
+    Leaving,
     Listen,
-    Lost,
-    Outgoing,
     Recovered,
     RoundTrip,
     Stream,
     Told,
-    Unask,
+    Unwatch,
+    Watch,
 )
 from tidings.pubsub.publications import encode_head, event_of
 
@@ -56,11 +56,11 @@ def event(sequence: int, attributes: dict[str, Value], departed: float = 0.0) ->
 
 def heard(sequence: int, attributes: dict[str, Value], number: int = 0, payload: bytes = b"p") -> Heard:
     header, head, _ = event(sequence, attributes)
-    return Heard(STREAM, sequence, header, Content(head, payload, "z", number, 0.0, (1,)))
+    return Heard(STREAM, sequence, header, CarriedEvent(head, payload, "z", number, 0.0, (1,)))
 
 
-def lost(sequence: int, attributes: dict[str, Value], subscriptions: tuple[int, ...] = (1,)) -> Lost:
-    return Lost(STREAM, sequence, event(sequence, attributes)[2], 0.0, subscriptions)
+def lost(sequence: int, attributes: dict[str, Value], subscriptions: tuple[int, ...] = (1,)) -> EventLost:
+    return EventLost(STREAM, sequence, event(sequence, attributes)[2], 0.0, subscriptions)
 
 
 def of(kind: type, effects: list[Effect]) -> list[Any]:
@@ -74,7 +74,7 @@ def timer(effects: list[Effect], word: str) -> float:
 
 
 def messages(effects: list[Effect]) -> list[Any]:
-    return [decode_control(outgoing.payload)[0] for outgoing in of(Outgoing, effects)]
+    return [decode_control(outgoing.payload)[0] for outgoing in of(Leaving, effects)]
 
 
 class World:
@@ -118,7 +118,7 @@ class World:
         for node_id, filter in self.filters.items():
             if node_id not in misses and filter.matches(Event(attributes)):
                 self.has[node_id].add(sequence)
-                self.tell(node_id, Heard(STREAM, sequence, header, Content(head, b"p", "z", 0, 0.0, (1,))))
+                self.tell(node_id, Heard(STREAM, sequence, header, CarriedEvent(head, b"p", "z", 0, 0.0, (1,))))
 
     def miss(self, node_id: int, sequence: int, attributes: dict[str, Value]) -> None:
         if sequence not in self.has[node_id]:
@@ -153,11 +153,11 @@ class World:
                     self.timers[node_id, key] = self.push(at, node_id, Fired(key))
                 case CancelTimer(key):
                     self.timers.pop((node_id, key), None)
-                case Ask(key, text):
+                case Watch(key, text):
                     self.asked[node_id][key] = parse(text)
-                case Unask(key):
+                case Unwatch(key):
                     del self.asked[node_id][key]
-                case Outgoing():
+                case Leaving():
                     self.log.append((self.now, node_id, effect))
                     self.carry(node_id, effect)
                 case Recovered(_, sequence):
@@ -167,7 +167,7 @@ class World:
                 case _:
                     self.log.append((self.now, node_id, effect))
 
-    def carry(self, sender: int, outgoing: Outgoing) -> None:
+    def carry(self, sender: int, outgoing: Leaving) -> None:
         plain = event_of(outgoing.head, b"")
         for node_id in self.nodes:
             if node_id == sender:
@@ -180,17 +180,17 @@ class World:
                 if not self.faults(outgoing.kind, sender, node_id):
                     self.push(self.now + self.delay(sender, node_id), node_id, (outgoing, is_caught))
 
-    def arrive(self, node_id: int, outgoing: Outgoing, is_caught: bool) -> None:
+    def arrive(self, node_id: int, outgoing: Leaving, is_caught: bool) -> None:
         """As the shim tells it."""
         message, payload = decode_control(outgoing.payload)
         head, _ = unmark(outgoing.head)
-        content = Content(head, payload, "a carrier's name", 7, 0.0, (1,) if is_caught else ())
-        if isinstance(message, Repair):
-            content = Content(message.head or head, payload, "a carrier's name", 7, 0.0, content.subscriptions)
+        content = CarriedEvent(head, payload, "a carrier's name", 7, 0.0, (1,) if is_caught else ())
+        if isinstance(message, LossRepair):
+            content = CarriedEvent(message.head or head, payload, "a carrier's name", 7, 0.0, content.subscriptions)
             sequence = message.data.sequence
             stream = STREAM if node_id in self.filters else None
             self.tell(node_id, Told(message, content, stream, sequence, sequence not in self.has[node_id]))
-        elif isinstance(message, Request):
+        elif isinstance(message, LossRequest):
             stream = None if message.publisher == node_id else STREAM
             self.tell(node_id, Told(message, content, stream, message.sequence))
 
@@ -201,7 +201,7 @@ class World:
         return [
             (at, node_id, decode_control(effect.payload)[0])
             for at, node_id, effect in self.log
-            if type(effect) is Outgoing and effect.kind is kind
+            if type(effect) is Leaving and effect.kind is kind
         ]
 
     def recoveries(self) -> list[tuple[int, int]]:

@@ -20,7 +20,7 @@ from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.codec import DATA_FIRST, decode_data, encode_control
-from tidings.protocols.transport.formats import BadHeader, EchoRequest, Repair
+from tidings.protocols.transport.formats import BadHeader, EchoRequest, LossRepair
 from tidings.protocols.transport.marking import OF, TO, Kind, body_of, has_marks, head_of, mark, take_off
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.pubsub.client import Arrived
@@ -43,7 +43,7 @@ def test_messages_of_transports_and_repairs_are_left_out() -> None:
     other = Other()
     other.make(1)
     _, header, _ = other.publishing.depart(0.0, 1, ())
-    repair = encode_control(Repair(5, 0.0, 6, 0.0, 0.0, header), b"payload")
+    repair = encode_control(LossRepair(5, 0.0, 6, 0.0, 0.0, header), b"payload")
     echo = head_of({TO: 7}, Kind.ECHO_REQUEST), encode_control(EchoRequest(1, 7, 3, 0.0))
     digest = head_of({OF: 7}, Kind.DIGEST), other.publishing.digest(0.0)
     heads = [mark(encode_head({"x": 1}), Kind.REPAIR), echo[0], digest[0], encode_head({"x": 2})]

@@ -30,7 +30,7 @@ from tidings.protocols.transport.adapter.own import CONTROL
 from tidings.protocols.transport.carrier import Modes, RoomMade
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.congestion.interests import interests_of
-from tidings.protocols.transport.formats import Feedback, Report
+from tidings.protocols.transport.formats import Feedback, FlowReport
 from tidings.protocols.transport.marking import TO, Kind, head_of, unmark
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import Configure
@@ -137,7 +137,7 @@ def limited(desk: Desk, quota: float) -> None:
     transport = desk.client.transport
     profile = transport.params.profile
     (interest,) = interests_of(parse("x >= 0"), profile, 1.0, False)
-    report = Report(interest.flow, quota, interest.bits)
+    report = FlowReport(interest.flow, quota, interest.bits)
     feedback = Feedback(99, transport.node_id, desk.now, 0.05, (report,), profile.size_bytes)
     head = head_of({TO: transport.node_id}, Kind.FEEDBACK)
     (inbox,) = [number for number, key in desk.client.own.keys.items() if key == "inbox"]

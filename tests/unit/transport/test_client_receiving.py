@@ -9,7 +9,7 @@ from tests.unit.transport.carried import ALL, OFF, ORDERED, RELIABLE, Desk, Othe
 from tidings.machine.inputs import LinkDown
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look, Refusal, Subscribe, Taken, Unsubscribe
 from tidings.protocols.inspection.messages import TransportReport
-from tidings.protocols.transport.adapter.deliveries import GIVEN_MAX, Ledger, Packing, contents_of
+from tidings.protocols.transport.adapter.deliveries import GIVEN_MAX, Packing, WindowLedger, contents_of
 from tidings.protocols.transport.adapter.stored import (
     HOLES_MAX,
     NOTHING_THERE,
@@ -21,10 +21,10 @@ from tidings.protocols.transport.adapter.stored import (
 )
 from tidings.protocols.transport.carrier import Carried, Modes, SetModes
 from tidings.protocols.transport.codec import decode_data, encode_control
-from tidings.protocols.transport.formats import Repair
+from tidings.protocols.transport.formats import LossRepair
 from tidings.protocols.transport.marking import OF, Kind, head_of, mark
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
-from tidings.protocols.transport.signals import Content, Handed, Quality, Recall, Recalled
+from tidings.protocols.transport.signals import CarriedEvent, Handed, Quality, Recall, Recalled
 from tidings.pubsub.client import (
     Arrived,
     CloseSubscription,
@@ -192,7 +192,7 @@ def test_a_repaired_event_is_no_debt_to_the_broker_and_does_not_come_twice() -> 
     desk.hear(other.delivery([first, third], number))
     desk.fire(1.0)
     data, _ = decoded(lost[2])
-    repair = Repair(55, 0.0, desk.client.transport.node_id, 0.0, 0.0, data)
+    repair = LossRepair(55, 0.0, desk.client.transport.node_id, 0.0, 0.0, data)
     bare = encode_head({"x": 2})
     brought = mark(bare, Kind.REPAIR), encode_control(repair, b"2")
     effects = desk.hear(Delivery("cat", 60.0, (9,), (brought[0],), (brought[1],), ((number,),)))
@@ -212,8 +212,8 @@ def decoded(payload: bytes) -> Any:
 
 
 def test_the_ledger_lets_what_was_lent_be_paid_first() -> None:
-    ledger = Ledger()
-    handed = Handed(Content(b"", b"", subscriptions=(1, 2)), STREAM, 5, "repaired")
+    ledger = WindowLedger()
+    handed = Handed(CarriedEvent(b"", b"", subscriptions=(1, 2)), STREAM, 5, "repaired")
     ledger.lend(handed)
     assert ledger.took(Took(1, 3)) == Took(1, 2)
     assert ledger.took(Took(1, 3)) == Took(1, 3)

@@ -7,8 +7,8 @@ import pytest
 from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.departures import Publishing
-from tidings.protocols.transport.formats import MERGED_FILL_MAX, Entry, compress, expand
+from tidings.protocols.transport.departures import Departures
+from tidings.protocols.transport.formats import MERGED_FILL_MAX, RecordEntry, compress, expand
 from tidings.protocols.transport.params import TransportParams
 
 ROW = 0xF0F0
@@ -19,9 +19,9 @@ def test_equal_rows_are_written_once() -> None:
     record = compress([10, 20, 30_020], [ROW] * 3, 16)
     assert len(record) == 1 + 16 + 4 + 1 + 3
     assert expand(record, 3, 16, 50_000, 9) == (
-        Entry(8, 0.04999, ROW),
-        Entry(7, 0.04998, ROW),
-        Entry(6, 0.01998, ROW),
+        RecordEntry(8, 0.04999, ROW),
+        RecordEntry(7, 0.04998, ROW),
+        RecordEntry(6, 0.01998, ROW),
     )
 
 
@@ -47,7 +47,7 @@ def test_a_row_that_says_nothing_is_not_merged_with_another() -> None:
 
 def test_a_full_row_of_a_stranger_says_nothing() -> None:
     record = bytes((1,)) + b"\xff" * 16 + bytes(4)
-    assert expand(record, 1, 16, 100, 3) == (Entry(2, 0.0001, 0),)
+    assert expand(record, 1, 16, 100, 3) == (RecordEntry(2, 0.0001, 0),)
 
 
 @pytest.mark.spec("T-22")
@@ -62,14 +62,14 @@ def test_entries_behind_a_mistake_are_not_there() -> None:
     assert expand(record + record, 3, 16, 1000, 3) == whole
 
 
-def depart(publishing: Publishing, rows: list[int]) -> list[bytes]:
+def depart(publishing: Departures, rows: list[int]) -> list[bytes]:
     return [publishing.depart(number * 0.001, row, ())[2] for number, row in enumerate(rows)]
 
 
 def test_records_are_compressed_only_where_that_is_shorter() -> None:
     params = TransportParams(record=5, profile=PROFILE, is_compressed=True)
-    (*_, alike) = depart(Publishing(7, params), [ROW] * 6)
-    (*_, different) = depart(Publishing(7, params), [0xFFF << 12 * number for number in range(6)])
+    (*_, alike) = depart(Departures(7, params), [ROW] * 6)
+    (*_, different) = depart(Departures(7, params), [0xFFF << 12 * number for number in range(6)])
     assert len(alike) < len(different) == 40 + 5 * 20
     assert not decode_data(different)[0].is_compressed
     for sent, row in ((alike, ROW), (different, 0xFFF << 48)):
@@ -79,7 +79,7 @@ def test_records_are_compressed_only_where_that_is_shorter() -> None:
 
 def test_the_longest_record_of_the_widest_rows_still_fits() -> None:
     profile = BloomProfile(bits=2040)
-    publishing = Publishing(7, TransportParams(record=255, profile=profile, is_compressed=True))
+    publishing = Departures(7, TransportParams(record=255, profile=profile, is_compressed=True))
     rows = [Random(number).getrandbits(2040) & Random(1000 + number).getrandbits(2040) for number in range(260)]
     (*_, last) = depart(publishing, rows)
     read = decode_data(last)[0].read_record(259)

@@ -8,9 +8,9 @@ import pytest
 
 from tidings.matching.bloom import BloomProfile
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.congestion.flows import TABLE_FULL, Change, Claim, FlowTable
+from tidings.protocols.transport.congestion.flows import TABLE_FULL, Change, FlowTable, ReceiverClaim
 from tidings.protocols.transport.congestion.interests import flow_of, interests_of
-from tidings.protocols.transport.formats import Report
+from tidings.protocols.transport.formats import FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 
 PROFILE = BloomProfile(bits=256)
@@ -24,14 +24,14 @@ def table(covering: Literal["bits", "exact"] = "bits", flows_max: int = 4096) ->
     return FlowTable(TransportParams(is_paced=True, profile=PROFILE, congestion=congestion))
 
 
-def report_of(text: str, quota: float, is_exact: bool = False) -> Report:
+def report_of(text: str, quota: float, is_exact: bool = False) -> FlowReport:
     (interest,) = interests_of(parse(text), PROFILE, is_exact=is_exact)
-    return Report(interest.flow, quota, interest.bits, interest.text)
+    return FlowReport(interest.flow, quota, interest.bits, interest.text)
 
 
 def tell(flows: FlowTable, who: int, text: str, quota: float, now: float = 0.0) -> list[str]:
     report = report_of(text, quota, flows.is_exact)
-    changes = flows.report(now, Claim(who, who, 0.0, 0.1), report, quota)
+    changes = flows.report(now, ReceiverClaim(who, who, 0.0, 0.1), report, quota)
     assert not isinstance(changes, str)
     return [change.what for change in changes]
 
@@ -133,8 +133,8 @@ def test_only_the_limiting_receiver_can_raise_a_rate() -> None:
 def test_who_borrows_the_number_of_the_limiting_receiver_cannot_raise_its_rate() -> None:
     flows = table()
     report = report_of(SPORT, 50.0)
-    flows.report(0.0, Claim(S1, "alice", 0.0, 0.1), report, 50.0)
-    assert flows.report(0.0, Claim(S1, "mallory", 0.0, 0.1), report, 500.0) == []
+    flows.report(0.0, ReceiverClaim(S1, "alice", 0.0, 0.1), report, 50.0)
+    assert flows.report(0.0, ReceiverClaim(S1, "mallory", 0.0, 0.1), report, 500.0) == []
     assert rows(flows) == [(S1, 50.0)]
 
 
@@ -165,8 +165,8 @@ def test_a_released_row_goes_at_once_and_only_by_its_limiting_receiver() -> None
     flows = table()
     tell(flows, S1, SPORT, 50.0)
     report = report_of(SPORT, 0.0)
-    assert flows.release(Claim(S2, S2, 0.0, 0.1), report) == []
-    assert [change.what for change in flows.release(Claim(S1, S1, 0.0, 0.1), report)] == ["remove"]
+    assert flows.release(ReceiverClaim(S2, S2, 0.0, 0.1), report) == []
+    assert [change.what for change in flows.release(ReceiverClaim(S1, S1, 0.0, 0.1), report)] == ["remove"]
 
 
 def test_a_full_table_takes_a_row_from_whoever_has_most() -> None:
@@ -176,7 +176,7 @@ def test_a_full_table_takes_a_row_from_whoever_has_most() -> None:
     assert tell(flows, S2, "b = 1", 50.0, now=5.0) == ["remove", "add"]
     assert [row.limiting for row in flows.rows.values()] == [S1, S1, S2]
     report = report_of("c = 1", 1.0)
-    assert flows.report(6.0, Claim(S2, S2, 0.0, 0.1), report, 1.0) == TABLE_FULL
+    assert flows.report(6.0, ReceiverClaim(S2, S2, 0.0, 0.1), report, 1.0) == TABLE_FULL
 
 
 @pytest.mark.spec("T-97")
@@ -191,8 +191,8 @@ def test_two_thousand_rows_of_256_bits_take_less_than_a_megabyte() -> None:
         for _ in range(16):
             bits |= 1 << rng.randrange(256)
         added += 1
-        report = Report(flow_of(bits, "", 32), 100.0 + added * 0.5, bits)
-        flows.report(added * 0.1, Claim(10**6 + added, 10**6 + added, added * 0.01, 0.05), report, report.quota)
+        report = FlowReport(flow_of(bits, "", 32), 100.0 + added * 0.5, bits)
+        flows.report(added * 0.1, ReceiverClaim(10**6 + added, 10**6 + added, added * 0.01, 0.05), report, report.quota)
         del report
     size_bytes = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
@@ -201,5 +201,5 @@ def test_two_thousand_rows_of_256_bits_take_less_than_a_megabyte() -> None:
 
 def test_a_change_names_its_row() -> None:
     flows = table()
-    changes = flows.report(0.0, Claim(S1, S1, 0.0, 0.1), report_of(SPORT, 5.0), 5.0)
+    changes = flows.report(0.0, ReceiverClaim(S1, S1, 0.0, 0.1), report_of(SPORT, 5.0), 5.0)
     assert changes == [Change("add", next(iter(flows.rows.values())))]

@@ -16,12 +16,12 @@ from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback,
 from tidings.protocols.transport.marking import Kind, attributes_of, unmark
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
-    Content,
-    Gap,
+    CarriedEvent,
+    EventLost,
+    GapSeen,
     Heard,
+    Leaving,
     Listen,
-    Lost,
-    Outgoing,
     RoundTrip,
     StopListening,
     Stream,
@@ -69,7 +69,7 @@ class Desk:
     ) -> list[Effect]:
         self.sequence = self.sequence + 1 if sequence is None else sequence
         header = Data(PUBLISHER, self.sequence, self.now, rate, bool(flows), flows)
-        return self.handle(Heard(STREAM, self.sequence, header, Content(head, b"", subscriptions=subscriptions)))
+        return self.handle(Heard(STREAM, self.sequence, header, CarriedEvent(head, b"", subscriptions=subscriptions)))
 
     def mark(self, number: int = 1, limiting: int = ME) -> FlowMark:
         return FlowMark(self.flow(f"kind = {number}"), limiting, 0.05)
@@ -100,7 +100,7 @@ class Desk:
         return self.handle(Fired(("tick", STREAM)))
 
     def lose(self) -> list[Effect]:
-        return self.handle(Lost(STREAM, self.sequence, 0, self.now, (1,)))
+        return self.handle(EventLost(STREAM, self.sequence, 0, self.now, (1,)))
 
     @property
     def session(self) -> Any:
@@ -110,7 +110,7 @@ class Desk:
 def feedback_in(effects: list[Effect]) -> list[Feedback]:
     found = []
     for effect in effects:
-        if isinstance(effect, Outgoing) and effect.kind is Kind.FEEDBACK:
+        if isinstance(effect, Leaving) and effect.kind is Kind.FEEDBACK:
             message, _ = decode_control(effect.payload)
             assert isinstance(message, Feedback)
             found.append(message)
@@ -131,24 +131,24 @@ def test_the_worked_example_of_the_loss_interval() -> None:
     desk.hear(sequence=11, rate=100.0)
     assert intervals.open == 2.0
     desk.hear(sequence=14, rate=100.0)
-    desk.handle(Gap(STREAM, 14, 2, 0, 0))
+    desk.handle(GapSeen(STREAM, 14, 2, 0, 0))
     assert intervals.open == 3.0
     desk.session.meter.rate = 10.0
     desk.hear(sequence=20, rate=100.0)
-    desk.handle(Gap(STREAM, 20, 5, 3, 0))
+    desk.handle(GapSeen(STREAM, 20, 5, 3, 0))
     assert intervals.open == pytest.approx(3.729)
     desk.session.is_first_open = False
     desk.now = 1.0
     desk.hear(sequence=23, rate=100.0)
-    desk.handle(Gap(STREAM, 23, 2, 0, 1))
-    (note,) = desk.handle(Lost(STREAM, 21, 0, 0.9, (1,)))
+    desk.handle(GapSeen(STREAM, 23, 2, 0, 1))
+    (note,) = desk.handle(EventLost(STREAM, 21, 0, 0.9, (1,)))
     assert isinstance(note, LossEvent) and note.publisher == "p"
     assert list(intervals.closed) == [pytest.approx(3.729)]
     assert intervals.open == 1.0
     desk.now = 1.05
     desk.hear(sequence=25, rate=100.0)
-    desk.handle(Gap(STREAM, 25, 1, 0, 1))
-    assert desk.handle(Lost(STREAM, 24, 0, 1.0, (1,))) == []
+    desk.handle(GapSeen(STREAM, 25, 1, 0, 1))
+    assert desk.handle(EventLost(STREAM, 24, 0, 1.0, (1,))) == []
     assert intervals.open == 1.0
     assert len(intervals.closed) == 1
 
@@ -173,7 +173,7 @@ def test_a_tick_comes_once_in_a_round_trip_and_for_each_publisher() -> None:
     assert desk.tick()[0] == SetTimer(("tick", STREAM), 0.5)
     other: Stream = ("q", 8)
     header = Data(8, 1, 0.0)
-    desk.handle(Heard(other, 1, header, Content(b"\x80", b"", subscriptions=(1,))))
+    desk.handle(Heard(other, 1, header, CarriedEvent(b"\x80", b"", subscriptions=(1,))))
     assert desk.handle(RoundTrip(other, 0.1)) == [SetTimer(("tick", other), 0.35)]
 
 
@@ -292,7 +292,7 @@ def test_there_is_one_report_in_a_round_trip_and_none_for_a_loss_by_itself() -> 
 def test_feedback_is_addressed_to_the_publisher() -> None:
     desk = Desk()
     desk.stream({1: 100}, seconds=0.5, limited=(1,))
-    (sent,) = [effect for effect in desk.tick() if isinstance(effect, Outgoing)]
+    (sent,) = [effect for effect in desk.tick() if isinstance(effect, Leaving)]
     head, kind = unmark(sent.head)
     assert kind is Kind.FEEDBACK
     assert attributes_of(head) == {"tidings_to": PUBLISHER}
@@ -387,7 +387,7 @@ def test_events_and_losses_of_other_subscriptions_do_not_count() -> None:
     desk = Desk()
     desk.hear((1,))
     desk.hear((5,))
-    desk.handle(Lost(STREAM, 1, 0, 0.0, (5,)))
+    desk.handle(EventLost(STREAM, 1, 0, 0.0, (5,)))
     assert desk.session.meter.count == 1
     assert desk.session.intervals.loss_event_rate == 0.0
 
@@ -424,7 +424,7 @@ def test_a_round_trip_may_be_known_before_the_first_event() -> None:
 def test_an_event_that_comes_after_it_was_given_up_was_no_loss() -> None:
     desk = Desk()
     desk.stream({1: 100}, seconds=0.5)
-    desk.handle(Lost(STREAM, desk.sequence + 1, 0, desk.now, (1,)))
+    desk.handle(EventLost(STREAM, desk.sequence + 1, 0, desk.now, (1,)))
     assert desk.session.intervals.loss_event_rate > 0.0
     desk.hear()
     assert desk.session.intervals.loss_event_rate == 0.0

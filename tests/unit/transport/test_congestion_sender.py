@@ -13,7 +13,7 @@ from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.congestion.guarding import SHARE_MIN, Budget
+from tidings.protocols.transport.congestion.guarding import SHARE_MIN, FeedbackBudget
 from tidings.protocols.transport.congestion.interests import interests_of
 from tidings.protocols.transport.congestion.sender import (
     CONTROL_MAX,
@@ -25,17 +25,17 @@ from tidings.protocols.transport.congestion.sender import (
     WITHHELD,
     Sender,
 )
-from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, Report
+from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowReport
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,
+    CarriedEvent,
     Configure,
-    Content,
     Departed,
     Heard,
+    Leaving,
     Listen,
-    Outgoing,
     Quality,
     Told,
 )
@@ -58,7 +58,7 @@ class Desk:
         self.machine = Sender(ME, self.params, Random(1))
         self.now = 0.0
         self.timers: dict[Any, float] = {}
-        self.left: list[tuple[float, Outgoing]] = []
+        self.left: list[tuple[float, Leaving]] = []
         self.sequence = 0
         self.notes: list[Note] = []
         self.drops: list[Drop] = []
@@ -100,23 +100,23 @@ class Desk:
             self.handle(Fired(key))
         self.now = until
 
-    def outgoing(self, attributes: dict[str, Any], kind: Kind = Kind.DATA, ticket: Any = None) -> Outgoing:
+    def outgoing(self, attributes: dict[str, Any], kind: Kind = Kind.DATA, ticket: Any = None) -> Leaving:
         bits = bits_of_event(Event(attributes), self.params.profile)
-        return Outgoing(kind, encode_head(attributes), b"", bits, ticket)
+        return Leaving(kind, encode_head(attributes), b"", bits, ticket)
 
     def publish(self, attributes: dict[str, Any] = SPORT, ticket: Any = None) -> list[Effect]:
         return self.handle(self.outgoing(attributes, ticket=ticket))
 
-    def report_of(self, text: str, quota: float) -> Report:
+    def report_of(self, text: str, quota: float) -> FlowReport:
         is_exact = self.params.congestion.covering == "exact"
         (interest,) = interests_of(parse(text), self.params.profile, is_exact=is_exact)
-        return Report(interest.flow, quota, interest.bits, interest.text)
+        return FlowReport(interest.flow, quota, interest.bits, interest.text)
 
     def report(self, who: int, text: str, quota: float, round_trip: float = ROUND_TRIP, **how: Any) -> list[Effect]:
         reports = (self.report_of(text, quota),)
         sent = how.pop("sent", self.now)
         message = Feedback(who, ME, sent, round_trip, reports, self.params.profile.size_bytes, **how)
-        return self.handle(Told(message, Content(b"", b"")))
+        return self.handle(Told(message, CarriedEvent(b"", b"")))
 
     def left_since(self, time: float, kind: Kind = Kind.DATA) -> int:
         return sum(1 for at, outgoing in self.left if at >= time and outgoing.kind is kind)
@@ -342,7 +342,7 @@ def test_an_event_whose_bits_say_nothing_belongs_to_its_flows_all_the_same() -> 
     desk = Desk()
     desk.report(1, SPORT_TEXT, 20.0)
     for _ in range(10):
-        desk.handle(Outgoing(Kind.DATA, encode_head(SPORT), b"", 0))
+        desk.handle(Leaving(Kind.DATA, encode_head(SPORT), b"", 0))
     assert len(desk.left) == 2
 
 
@@ -383,7 +383,7 @@ def test_requests_and_repairs_are_a_small_share_of_what_is_received() -> None:
     desk = Desk(control_share=0.05)
     for place in range(4000):
         desk.advance(place * 0.001)
-        desk.handle(Heard(("p", 1), place, Data(1, place, 0.0), Content(b"", b"")))
+        desk.handle(Heard(("p", 1), place, Data(1, place, 0.0), CarriedEvent(b"", b"")))
         if place % 4 == 0:
             desk.handle(desk.outgoing(OTHER, Kind.REQUEST))
     count = desk.left_since(0.0, Kind.REQUEST)
@@ -455,12 +455,12 @@ def test_feedback_that_cannot_be_meant_is_dropped() -> None:
     report = desk.report_of(SPORT_TEXT, 20.0)
     for message, reason in (
         (Feedback(1, 99, 0.0, 0.1, (report,), size_bytes), NOT_FOR_US),
-        (Feedback(1, ME, 0.0, 0.1, (Report(report.flow, 20.0, 1 << 300),), 60), OTHER_PROFILE),
-        (Feedback(1, ME, 0.0, 0.1, (Report(report.flow, 20.0, 2**256 - 1),), size_bytes), OTHER_PROFILE),
-        (Feedback(1, ME, 0.0, 0.1, (Report(report.flow + 1, 20.0, report.bits),), size_bytes), FORGED_FLOW),
+        (Feedback(1, ME, 0.0, 0.1, (FlowReport(report.flow, 20.0, 1 << 300),), 60), OTHER_PROFILE),
+        (Feedback(1, ME, 0.0, 0.1, (FlowReport(report.flow, 20.0, 2**256 - 1),), size_bytes), OTHER_PROFILE),
+        (Feedback(1, ME, 0.0, 0.1, (FlowReport(report.flow + 1, 20.0, report.bits),), size_bytes), FORGED_FLOW),
     ):
         desk.drops.clear()
-        desk.handle(Told(message, Content(b"", b"")))
+        desk.handle(Told(message, CarriedEvent(b"", b"")))
         assert [drop.reason for drop in desk.drops] == [reason]
     assert desk.machine.states() == ()
 
@@ -470,8 +470,8 @@ def test_a_filter_that_cannot_be_read_is_dropped() -> None:
 
     desk = Desk(covering="exact")
     text = "price <<<"
-    report = Report(flow_of(5, text, desk.params.profile.size_bytes), 20.0, 5, text)
-    desk.handle(Told(Feedback(1, ME, 0.0, 0.1, (report,), desk.params.profile.size_bytes), Content(b"", b"")))
+    report = FlowReport(flow_of(5, text, desk.params.profile.size_bytes), 20.0, 5, text)
+    desk.handle(Told(Feedback(1, ME, 0.0, 0.1, (report,), desk.params.profile.size_bytes), CarriedEvent(b"", b"")))
     assert desk.machine.states() == ()
     assert len(desk.drops) == 1
 
@@ -485,7 +485,7 @@ def test_of_a_flood_of_feedback_only_so_much_is_read() -> None:
 
 
 def test_one_source_cannot_use_up_what_others_need() -> None:
-    budget = Budget(100.0)
+    budget = FeedbackBudget(100.0)
     for second in range(3):
         now = float(second)
         refused = [budget.admits(now + 0.001, "honest", 0, False)]
@@ -564,7 +564,7 @@ class Acknowledging(Desk):
                 missing = sum(1 << back for back in range(32) if sequence - 1 - back in self.lost)
                 received = sequence - sum(number < sequence for number in self.lost)
                 message = Acknowledgement(1, ME, flow, sequence, received, missing)
-                self.handle(Told(message, Content(b"", b"")))
+                self.handle(Told(message, CarriedEvent(b"", b"")))
         self.answered = self.sequence
 
 
@@ -625,7 +625,7 @@ def test_acknowledgements_of_others_are_not_heard() -> None:
         desk.publish(SPORT, ticket)
     flow = desk.machine.states()[0].flow
     for sequence in range(1, 5):
-        desk.handle(Told(Acknowledgement(66, ME, flow, sequence, sequence, 0), Content(b"", b"")))
+        desk.handle(Told(Acknowledgement(66, ME, flow, sequence, sequence, 0), CarriedEvent(b"", b"")))
     assert len(desk.left) == 4
 
 

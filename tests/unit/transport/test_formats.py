@@ -22,12 +22,12 @@ from tidings.protocols.transport.formats import (
     Data,
     EchoReply,
     EchoRequest,
-    Entry,
     Feedback,
     FlowMark,
-    Repair,
-    Report,
-    Request,
+    FlowReport,
+    LossRepair,
+    LossRequest,
+    RecordEntry,
     unwrap,
 )
 
@@ -77,9 +77,9 @@ def test_a_record_is_read_newest_first_with_whole_numbers() -> None:
     arrived, payload = decode_data(encode_data(header) + b"payload")
     assert payload == b"payload"
     assert arrived.read_record(2**40) == (
-        Entry(2**40 - 1, 5999.999, ROW),
-        Entry(2**40 - 2, 5999.9975, 1),
-        Entry(2**40 - 3, (6_000_000_000 - AGE_MAX_US) / 1e6, 0),
+        RecordEntry(2**40 - 1, 5999.999, ROW),
+        RecordEntry(2**40 - 2, 5999.9975, 1),
+        RecordEntry(2**40 - 3, (6_000_000_000 - AGE_MAX_US) / 1e6, 0),
     )
     assert [entry.sequence for entry in arrived.read_record(9, most=2)] == [8, 7]
 
@@ -128,9 +128,9 @@ def test_what_cannot_be_is_refused(place_and_bytes: tuple[int, bytes]) -> None:
         decode_data(sent[:place] + put + sent[place + len(put) :])
 
 
-FEEDBACK = Feedback(1, 2, 3.0, 0.25, (Report(4, 5.5, ROW, "a = 1"), Report(5, 0.0, 0)), 16)
-REQUEST = Request(1, 2, 3, 4.0, 0.5, 0.25, ROW, 16, 2, 9, 3.5, 0.125)
-REPAIR = Repair(1, 2.0, 3, 4.0, 0.5, data(entries=1, row_bytes=16, record=record_of([(1, 1)])), b"\x80")
+FEEDBACK = Feedback(1, 2, 3.0, 0.25, (FlowReport(4, 5.5, ROW, "a = 1"), FlowReport(5, 0.0, 0)), 16)
+REQUEST = LossRequest(1, 2, 3, 4.0, 0.5, 0.25, ROW, 16, 2, 9, 3.5, 0.125)
+REPAIR = LossRepair(1, 2.0, 3, 4.0, 0.5, data(entries=1, row_bytes=16, record=record_of([(1, 1)])), b"\x80")
 MESSAGES = [
     FEEDBACK,
     Feedback(1, 2, 3.0, 0.25, (), 8, is_release=True),
@@ -144,7 +144,7 @@ MESSAGES = [
 
 @pytest.mark.spec("T-22")
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_a_message_cut_short_anywhere_is_refused(message: Request) -> None:
+def test_a_message_cut_short_anywhere_is_refused(message: LossRequest) -> None:
     sent = encode_control(message)
     assert decode_control(sent) == (message, b"")
     for length in range(len(sent)):
@@ -154,8 +154,8 @@ def test_a_message_cut_short_anywhere_is_refused(message: Request) -> None:
 
 @pytest.mark.spec("T-22")
 def test_spans_quotas_and_texts_of_strangers_are_checked() -> None:
-    bad_span = encode_control(Request(1, 2, 3, 4.0, 1e9, 0.25, ROW, 16))
-    bad_quota = encode_control(Feedback(1, 2, 3.0, 0.25, (Report(4, -1.0, ROW),), 16))
+    bad_span = encode_control(LossRequest(1, 2, 3, 4.0, 1e9, 0.25, ROW, 16))
+    bad_quota = encode_control(Feedback(1, 2, 3.0, 0.25, (FlowReport(4, -1.0, ROW),), 16))
     bad_text = encode_control(FEEDBACK).replace(b"a = 1", b"a = \xff")
     longer = encode_control(FEEDBACK) + b"x"
     for sent in (bad_span, bad_quota, bad_text, longer, b"", b"\x1f"):
@@ -164,13 +164,13 @@ def test_spans_quotas_and_texts_of_strangers_are_checked() -> None:
 
 
 def test_a_quota_without_a_bound_is_written_as_the_largest_rate() -> None:
-    arrived, _ = decode_control(encode_control(Feedback(1, 2, 3.0, 0.25, (Report(4, float("inf"), 1),), 16)))
+    arrived, _ = decode_control(encode_control(Feedback(1, 2, 3.0, 0.25, (FlowReport(4, float("inf"), 1),), 16)))
     assert isinstance(arrived, Feedback)
     assert arrived.reports[0].quota == RATE_MAX
 
 
 def test_a_filter_that_is_too_long_is_left_out_of_a_feedback() -> None:
-    report = Report(4, 1.0, 1, "x" * (FILTER_BYTES_MAX + 1))
+    report = FlowReport(4, 1.0, 1, "x" * (FILTER_BYTES_MAX + 1))
     arrived, _ = decode_control(encode_control(Feedback(1, 2, 3.0, 0.25, (report,), 16)))
     assert isinstance(arrived, Feedback)
     assert arrived.reports[0].filter == ""
@@ -182,7 +182,7 @@ def test_a_repair_carries_the_header_and_payload_of_its_event() -> None:
 
 def test_a_repair_of_a_digest_is_refused() -> None:
     with pytest.raises(BadHeader):
-        decode_control(encode_control(Repair(1, 2.0, 3, 4.0, 0.5, data(kind=DIGEST))))
+        decode_control(encode_control(LossRepair(1, 2.0, 3, 4.0, 0.5, data(kind=DIGEST))))
 
 
 @pytest.mark.parametrize(

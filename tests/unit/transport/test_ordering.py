@@ -11,7 +11,7 @@ from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.ordering.stream import REPEATED, TOO_LATE, TOO_OLD
 from tidings.protocols.transport.signals import (
     Configure,
-    Gap,
+    GapSeen,
     Handed,
     Heard,
     Listen,
@@ -212,7 +212,7 @@ def test_event_before_the_record_is_assumed_to_have_left_with_its_earliest_entry
         receiver.at(0.100 + number * MILLISECOND, publisher.heard(number))
     receiver.fix_scale(SCALE)
     receiver.at(0.110, publisher.heard(10))
-    assert [(gap.missing, gap.uncovered, gap.relevant) for gap in receiver.told(Gap)] == [(5, 2, 0)]
+    assert [(gap.missing, gap.uncovered, gap.relevant) for gap in receiver.told(GapSeen)] == [(5, 2, 0)]
     receiver.until(1.0)
     assert receiver.handed()[-1][1].latch == pytest.approx(0.0327181 - 0.003, abs=1e-6)
     assert receiver.lost() == {}
@@ -349,7 +349,7 @@ def test_first_event_is_delivered_at_once_and_nothing_before_it_is_lost() -> Non
         receiver.at(0.100 + number * MILLISECOND, publisher.heard(number))
     receiver.until(10.0)
     assert receiver.lost() == {}
-    assert receiver.told(Gap) == []
+    assert receiver.told(GapSeen) == []
 
 
 def test_event_from_before_the_first_one_is_late() -> None:
@@ -379,7 +379,7 @@ def test_gap_of_billions_costs_nothing() -> None:
     receiver.at(0.2, Heard(STREAM, 2**40, Data(7, 0, 0.1), content_of(2**40)))
     receiver.until(10.0)
     assert receiver.order() == [1, 2**40]
-    assert [gap.missing for gap in receiver.told(Gap)] == [2**40 - 2]
+    assert [gap.missing for gap in receiver.told(GapSeen)] == [2**40 - 2]
 
 
 def test_stream_that_is_forgotten_lets_go_what_it_held() -> None:

@@ -7,17 +7,17 @@ from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.ordering.wanted import Interests
+from tidings.protocols.transport.ordering.wanted import WantedRows
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.rows import row_of_event, rows_of_filter
-from tidings.protocols.transport.signals import Gap
+from tidings.protocols.transport.signals import GapSeen
 
 PROFILE = BloomProfile(bits=128)
 FULL = 2**128 - 1
 
 
-def interests(*filters: str) -> Interests:
-    made = Interests(PROFILE)
+def interests(*filters: str) -> WantedRows:
+    made = WantedRows(PROFILE)
     for subscription, text in enumerate(filters, start=1):
         made.add(subscription, parse(text))
     return made
@@ -105,7 +105,7 @@ def test_record_of_topics_tells_whether_a_missing_event_is_ours() -> None:
     receiver.until(1.0)
     assert receiver.order() == [1, 3, 5]
     assert list(receiver.lost()) == [4]
-    assert [(gap.missing, gap.relevant) for gap in receiver.told(Gap)] == [(1, 0), (1, 1)]
+    assert [(gap.missing, gap.relevant) for gap in receiver.told(GapSeen)] == [(1, 0), (1, 1)]
 
 
 def test_rows_of_another_size_are_as_if_there_were_no_record() -> None:
@@ -120,4 +120,4 @@ def test_rows_of_another_size_are_as_if_there_were_no_record() -> None:
     receiver.until(1.0)
     assert receiver.order() == [1, 3]
     assert receiver.lost() == {}
-    assert [(gap.missing, gap.uncovered, gap.relevant) for gap in receiver.told(Gap)] == [(1, 1, 0)]
+    assert [(gap.missing, gap.uncovered, gap.relevant) for gap in receiver.told(GapSeen)] == [(1, 1, 0)]

@@ -6,7 +6,7 @@ from tests.unit.transport.one_stream import OTHERS, OURS, STREAM, Publisher, Rec
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.ordering.stream import REPEATED
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.signals import Gap, Listen, Lost, Recovered
+from tidings.protocols.transport.signals import EventLost, GapSeen, Listen, Recovered
 from tidings.pubsub.notes import LossDetected
 
 SCALE = 0.010
@@ -36,8 +36,8 @@ def test_loss_is_told_once_with_its_number_bits_and_time() -> None:
     publisher, receiver = desk()
     hear(receiver, publisher, 2, 4, 5, 6, 7, 8)
     receiver.until(1.0)
-    (lost,) = receiver.told(Lost)
-    assert lost == Lost(STREAM, 3, publisher.sent[2].bits, lost.departed, (1,))
+    (lost,) = receiver.told(EventLost)
+    assert lost == EventLost(STREAM, 3, publisher.sent[2].bits, lost.departed, (1,))
     assert lost.departed == pytest.approx(2 * MILLISECOND)
     assert receiver.qualities() == [("lost", 3)]
     assert receiver.told(LossDetected) == [LossDetected("7 3", "7", 3)]
@@ -79,7 +79,7 @@ def test_losses_are_not_told_again_by_later_records_or_digests() -> None:
     hear(receiver, publisher, 5, 7, 6)
     receiver.at(0.6, publisher.digest(0.3))
     receiver.until(1.0)
-    assert [lost.sequence for lost in receiver.told(Lost) if lost.sequence < 8] == [2, 3]
+    assert [lost.sequence for lost in receiver.told(EventLost) if lost.sequence < 8] == [2, 3]
 
 
 @pytest.mark.spec("T-48")
@@ -91,7 +91,7 @@ def test_without_records_nothing_is_lost_and_every_gap_is_unknown(mode: str) -> 
     receiver.until(1.0)
     assert receiver.order() == [1, 4, 9]
     assert receiver.lost() == {}
-    assert [(gap.missing, gap.uncovered, gap.relevant) for gap in receiver.told(Gap)] == [(2, 2, 0), (4, 4, 0)]
+    assert [(gap.missing, gap.uncovered, gap.relevant) for gap in receiver.told(GapSeen)] == [(2, 2, 0), (4, 4, 0)]
 
 
 def test_late_event_with_a_record_of_its_own_tells_of_older_losses() -> None:
@@ -122,7 +122,7 @@ def test_gap_counts_what_is_unknown_and_what_is_for_us() -> None:
     for number in range(10):
         publisher.send(number * MILLISECOND, OURS if number in (0, 8, 9) else OTHERS)
     hear(receiver, publisher, 1, 10)
-    assert receiver.told(Gap) == [Gap(STREAM, 10, 8, 5, 1)]
+    assert receiver.told(GapSeen) == [GapSeen(STREAM, 10, 8, 5, 1)]
 
 
 def test_row_that_says_nothing_is_waited_for_and_never_lost() -> None:
@@ -135,7 +135,7 @@ def test_row_that_says_nothing_is_waited_for_and_never_lost() -> None:
     receiver.at(0.100, publisher.heard(1))
     receiver.fix_scale(SCALE)
     receiver.at(0.104, publisher.heard(4))
-    assert receiver.told(Gap) == [Gap(STREAM, 4, 2, 2, 0)]
+    assert receiver.told(GapSeen) == [GapSeen(STREAM, 4, 2, 2, 0)]
     receiver.until(1.0)
     assert receiver.handed()[-1][1].latch == pytest.approx(0.0327181 - 0.002, abs=1e-6)
     assert receiver.lost() == {}
@@ -160,7 +160,7 @@ def test_loss_names_the_subscriptions_that_it_seems_to_be_for() -> None:
     receiver.at(0.100, publisher.heard(1, (1, 2, 3)))
     receiver.at(0.102, publisher.heard(3, (1, 3)))
     receiver.until(1.0)
-    assert [lost.subscriptions for lost in receiver.told(Lost)] == [(2, 3)]
+    assert [lost.subscriptions for lost in receiver.told(EventLost)] == [(2, 3)]
 
 
 # Filters that are added later (G-6).
@@ -181,7 +181,7 @@ def test_nothing_is_lost_for_a_filter_before_its_first_event() -> None:
     receiver.at(0.2, publisher.heard(9, (2,)))
     receiver.at(0.21, publisher.heard(12, (1,)))
     receiver.until(0.5)
-    assert [(lost.sequence, lost.subscriptions) for lost in receiver.told(Lost)] == [(10, (1,)), (11, (2,))]
+    assert [(lost.sequence, lost.subscriptions) for lost in receiver.told(EventLost)] == [(10, (1,)), (11, (2,))]
 
 
 def test_filter_that_is_changed_begins_anew() -> None:
@@ -260,7 +260,7 @@ def test_loss_that_a_digest_showed_is_not_waited_for_again() -> None:
     publisher.send(0.200)
     receiver.at(0.300, publisher.heard(5))
     assert receiver.times()[5] == 0.3
-    assert receiver.told(Gap)[-1] == Gap(STREAM, 5, 2, 0, 2)
+    assert receiver.told(GapSeen)[-1] == GapSeen(STREAM, 5, 2, 0, 2)
     receiver.until(1.0)
     assert list(receiver.lost()) == [3, 4]
 

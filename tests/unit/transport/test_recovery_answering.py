@@ -10,23 +10,23 @@ from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
-from tidings.protocols.transport.formats import Repair, Request
+from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.marking import MARK, TO, Kind, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery import repairer
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.signals import (
-    Ask,
+    CarriedEvent,
     Configure,
-    Content,
     Departed,
+    Leaving,
     Listen,
-    Outgoing,
     Recovered,
     RoundTrip,
     StreamGone,
     Told,
-    Unask,
+    Unwatch,
+    Watch,
 )
 from tidings.pubsub.notes import CacheSearched, Suppressed
 from tidings.pubsub.publications import event_of
@@ -51,20 +51,20 @@ def request(
     sequence: int = 5, requester: int = 8, round_: int = 0, echo: tuple[int, float, float] = (0, 0.0, 0.0)
 ) -> Told:
     bits = event(sequence, A)[2]
-    message = Request(requester, PUBLISHER, sequence, 0.9, 0.3, D, bits, 16, round_, *echo)
-    return Told(message, Content(b"", b""), STREAM, sequence)
+    message = LossRequest(requester, PUBLISHER, sequence, 0.9, 0.3, D, bits, 16, round_, *echo)
+    return Told(message, CarriedEvent(b"", b""), STREAM, sequence)
 
 
 def repair(sequence: int = 5, repairer: int = 9, held: float = 0.05) -> Told:
     header, head, _ = event(sequence, A)
-    return Told(Repair(repairer, 0.5, 8, 0.4, held, header), Content(head, b"p"), STREAM, sequence)
+    return Told(LossRepair(repairer, 0.5, 8, 0.4, held, header), CarriedEvent(head, b"p"), STREAM, sequence)
 
 
-def sent(machine: Recovery, told: Told, now: float = 1.0) -> Outgoing:
+def sent(machine: Recovery, told: Told, now: float = 1.0) -> Leaving:
     """What it sends in the end."""
     at = timer(machine.handle(now, told), "repair")
-    (outgoing,) = of(Outgoing, machine.handle(at, Fired(("repair", STREAM, told.sequence))))
-    assert isinstance(outgoing, Outgoing)
+    (outgoing,) = of(Leaving, machine.handle(at, Fired(("repair", STREAM, told.sequence))))
+    assert isinstance(outgoing, Leaving)
     return outgoing
 
 
@@ -88,7 +88,7 @@ def test_a_repair_waits_by_the_distance_to_the_requester_where_that_is_known() -
 def test_a_repair_is_the_event_with_its_own_header_marked_as_one() -> None:
     outgoing = sent(volunteer(), request())
     message, payload = decode_control(outgoing.payload)
-    assert isinstance(message, Repair) and outgoing.kind is Kind.REPAIR
+    assert isinstance(message, LossRepair) and outgoing.kind is Kind.REPAIR
     assert message.data == event(5, A)[0] and payload == b"p" and message.head == b""
     assert (message.repairer, message.requester, message.request_sent) == (7, 8, 0.9)
     assert 0 < message.held <= 1.5 * D
@@ -131,8 +131,8 @@ def test_of_several_requests_for_one_event_one_is_answered() -> None:
 def test_what_we_never_had_is_not_answered_and_not_counted() -> None:
     machine = volunteer()
     assert machine.handle(1.0, request(sequence=77)) == []
-    assert machine.handle(1.0, Told(request().message, Content(b"", b""), ("?", 1), 5)) == []
-    assert machine.handle(1.0, Told(request().message, Content(b"", b""), None, 5)) == []
+    assert machine.handle(1.0, Told(request().message, CarriedEvent(b"", b""), ("?", 1), 5)) == []
+    assert machine.handle(1.0, Told(request().message, CarriedEvent(b"", b""), None, 5)) == []
     assert machine.overview().streams[1].requests == 0
 
 
@@ -153,7 +153,7 @@ def test_each_look_up_is_noted() -> None:
 def test_a_unicast_repair_is_addressed_to_the_requester_and_carries_the_attributes_inside() -> None:
     outgoing = sent(volunteer(params_with(repair_mode="unicast")), request())
     message, payload = decode_control(outgoing.payload)
-    assert isinstance(message, Repair) and message.head == event(5, A)[1] and payload == b"p"
+    assert isinstance(message, LossRepair) and message.head == event(5, A)[1] and payload == b"p"
     assert event_of(outgoing.head, b"").attributes == {TO: 8, MARK: "repair"}
 
 
@@ -177,7 +177,7 @@ def test_auto_repairs_for_one_alone_and_for_all_when_two_ask() -> None:
     machine = volunteer(params)
     machine.handle(1.0, request())
     machine.handle(1.001, request(requester=9))
-    (outgoing,) = of(Outgoing, machine.handle(1.2, Fired(REPAIR)))
+    (outgoing,) = of(Leaving, machine.handle(1.2, Fired(REPAIR)))
     assert TO not in event_of(outgoing.head, b"").attributes
 
 
@@ -194,7 +194,7 @@ def test_of_a_large_group_few_answer_by_unicast() -> None:
         for node_id in range(100, 119):
             machine.handle(0.5, request(sequence=77, requester=node_id))
         at = timer(machine.handle(1.0, request()), "repair")
-        answers += len(of(Outgoing, machine.handle(at, Fired(REPAIR))))
+        answers += len(of(Leaving, machine.handle(at, Fired(REPAIR))))
     assert 0.5 * 2 / 20 < answers / 400 < 2 * 2 / 20
 
 
@@ -211,16 +211,16 @@ def publisher(params: TransportParams = FIXED) -> Recovery:
 
 
 def asked_of_publisher(round_: int = 0) -> Told:
-    return Told(request(round_=round_).message, Content(b"", b""), None, 5)
+    return Told(request(round_=round_).message, CarriedEvent(b"", b""), None, 5)
 
 
 def test_a_publisher_answers_for_its_own_events() -> None:
     machine, own = publisher(), ("repair", ("", PUBLISHER), 5)
     at = timer(machine.handle(1.0, asked_of_publisher()), "repair")
     assert 1.0 + 0.5 * D <= at <= 1.0 + 1.5 * D
-    (outgoing,) = of(Outgoing, machine.handle(at, Fired(own)))
+    (outgoing,) = of(Leaving, machine.handle(at, Fired(own)))
     message, payload = decode_control(outgoing.payload)
-    assert isinstance(message, Repair) and message.data == event(5, A)[0] and payload == b"p"
+    assert isinstance(message, LossRepair) and message.data == event(5, A)[0] and payload == b"p"
     assert outgoing.bits == event(5, A)[2]
 
 
@@ -229,30 +229,30 @@ def test_a_publisher_answers_every_second_round_to_the_requester_alone() -> None
     for round_, is_alone in ((0, False), (1, True), (2, False)):
         machine = publisher()
         at = timer(machine.handle(1.0, asked_of_publisher(round_)), "repair")
-        (outgoing,) = of(Outgoing, machine.handle(at, Fired(("repair", ("", PUBLISHER), 5))))
+        (outgoing,) = of(Leaving, machine.handle(at, Fired(("repair", ("", PUBLISHER), 5))))
         assert (TO in event_of(outgoing.head, b"").attributes) is is_alone
 
 
 def test_publishers_that_do_not_repair_keep_nothing_and_ask_for_nothing() -> None:
     for params in (params_with(publisher_repairs=False), TransportParams()):
         machine = publisher(params)
-        assert of(Ask, machine.start(0.0)) == []
+        assert of(Watch, machine.start(0.0)) == []
         assert machine.handle(1.0, asked_of_publisher()) == []
         assert machine.overview().streams[0].entries == 0
 
 
 def test_what_is_asked_for_follows_subscriptions_and_parameters() -> None:
     machine = Recovery(7, FIXED, Random(1))
-    (own,) = of(Ask, machine.start(0.0))
+    (own,) = of(Watch, machine.start(0.0))
     assert own.key == "own requests"
     (first,) = machine.handle(0.0, Listen(1, parse("a = 1"), is_reliable=True))
     assert machine.handle(0.0, Listen(2, parse("a = 1 AND b = 2"), is_reliable=True)) == []  # the first row includes it
     gone, *new = machine.handle(0.0, Listen(1, parse("c = 1"), is_reliable=True))
-    assert gone == Unask(first.key) and len(of(Ask, new)) == 2
-    assert [type(effect) for effect in machine.handle(0.0, Listen(2, parse("b = 2")))] == [Unask]
-    assert machine.handle(0.0, Configure(TransportParams())) == [Unask("own requests")]
+    assert gone == Unwatch(first.key) and len(of(Watch, new)) == 2
+    assert [type(effect) for effect in machine.handle(0.0, Listen(2, parse("b = 2")))] == [Unwatch]
+    assert machine.handle(0.0, Configure(TransportParams())) == [Unwatch("own requests")]
     renamed = machine.handle(0.0, Configure(params_with(domain="x")))
-    assert all("tidings_domain = 'x'" in ask.filter for ask in of(Ask, renamed)) and len(of(Ask, renamed)) == 2
+    assert all("tidings_domain = 'x'" in ask.filter for ask in of(Watch, renamed)) and len(of(Watch, renamed)) == 2
 
 
 # Repairs and the rest of the node.
@@ -263,7 +263,7 @@ def test_a_repair_changes_neither_rates_nor_distances_to_the_publisher() -> None
     machine = volunteer()
     before = machine.streams[STREAM].ring.heard, machine.distance(STREAM)
     header, head, _ = event(9, A)
-    told = Told(Repair(9, 0.0, 8, 0.4, 0.1, header), Content(head, b"p", subscriptions=(1,)), STREAM, 9, True)
+    told = Told(LossRepair(9, 0.0, 8, 0.4, 0.1, header), CarriedEvent(head, b"p", subscriptions=(1,)), STREAM, 9, True)
     effects = machine.handle(1.0, told)
     assert [type(effect) for effect in effects] == [
         Recovered
@@ -274,7 +274,7 @@ def test_a_repair_changes_neither_rates_nor_distances_to_the_publisher() -> None
 def test_what_was_recovered_can_be_repaired_for_others() -> None:
     machine = volunteer()
     header, head, _ = event(9, A)
-    told = Told(Repair(9, 0.0, 8, 0.4, 0.1, header), Content(head, b"p", subscriptions=(1,)), STREAM, 9, True)
+    told = Told(LossRepair(9, 0.0, 8, 0.4, 0.1, header), CarriedEvent(head, b"p", subscriptions=(1,)), STREAM, 9, True)
     machine.handle(1.0, told)
     assert decode_control(sent(machine, request(sequence=9), now=2.0).payload)[1] == b"p"
 
@@ -282,8 +282,8 @@ def test_what_was_recovered_can_be_repaired_for_others() -> None:
 def test_the_distance_to_a_repairer_is_found_from_what_it_brings_back() -> None:
     machine = volunteer()
     header, head, _ = event(9, A)
-    content = Content(head, b"p", subscriptions=(1,))
-    machine.handle(1.0, Told(Repair(9, 50.0, 7, 0.2, 0.5, header), content, STREAM, 9, True))
+    content = CarriedEvent(head, b"p", subscriptions=(1,))
+    machine.handle(1.0, Told(LossRepair(9, 50.0, 7, 0.2, 0.5, header), content, STREAM, 9, True))
     assert machine.distances.peers == {9: pytest.approx(0.15)}
     machine.check()
 
@@ -312,7 +312,7 @@ def test_not_more_repairs_than_are_allowed_wait(monkeypatch: pytest.MonkeyPatch)
     machine = publisher()
     effects = []
     for number in range(6):
-        effects += machine.handle(1.0, Told(request(number).message, Content(b"", b""), None, number))
+        effects += machine.handle(1.0, Told(request(number).message, CarriedEvent(b"", b""), None, number))
     assert [drop.reason for drop in of(Drop, effects)] == [repairer.TOO_MANY_PENDING] * 3
 
 

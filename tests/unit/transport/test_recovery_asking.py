@@ -21,18 +21,18 @@ from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
-from tidings.protocols.transport.formats import Repair, Request
+from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery import losses, recovery
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.recovery.requester import WAIT_MAX
 from tidings.protocols.transport.signals import (
-    Content,
+    CarriedEvent,
+    EventLost,
     GivenUp,
+    Leaving,
     Listen,
-    Lost,
-    Outgoing,
     Quality,
     Recovered,
     RoundTrip,
@@ -61,8 +61,8 @@ def receiver(params: TransportParams = FIXED, seed: int = 1, filter: str = "a = 
 
 def request(sequence: int = 5, requester: int = 8, round_: int = 0, distance: float = D, now: float = 0.0) -> Told:
     bits = event(sequence, A)[2]
-    message = Request(requester, PUBLISHER, sequence, now, 3 * distance, distance, bits, 16, round_)
-    return Told(message, Content(b"", b""), STREAM, sequence)
+    message = LossRequest(requester, PUBLISHER, sequence, now, 3 * distance, distance, bits, 16, round_)
+    return Told(message, CarriedEvent(b"", b""), STREAM, sequence)
 
 
 def repair(
@@ -72,8 +72,8 @@ def repair(
     attributes: dict[str, Value] = A,
 ) -> Told:
     header, head, _ = event(sequence, attributes)
-    content = Content(head, b"p", "somebody", 3, 0.0, subscriptions)
-    return Told(Repair(9, 0.5, 8, 0.4, 0.1, header), content, STREAM, sequence, is_new)
+    content = CarriedEvent(head, b"p", "somebody", 3, 0.0, subscriptions)
+    return Told(LossRepair(9, 0.5, 8, 0.4, 0.1, header), content, STREAM, sequence, is_new)
 
 
 @pytest.mark.spec("T-54")
@@ -94,9 +94,9 @@ def test_a_request_tells_the_number_the_row_and_how_long_its_sender_waits() -> N
     machine = receiver()
     machine.handle(1.0, lost(5, A))
     effects = machine.handle(1.3, Fired(REQUEST))
-    (outgoing,) = of(Outgoing, effects)
+    (outgoing,) = of(Leaving, effects)
     message, _ = decode_control(outgoing.payload)
-    assert isinstance(message, Request) and outgoing.kind is Kind.REQUEST
+    assert isinstance(message, LossRequest) and outgoing.kind is Kind.REQUEST
     assert (message.requester, message.publisher, message.sequence, message.round) == (7, PUBLISHER, 5, 0)
     assert message.request_wait == pytest.approx((2 + 2 / 2) * D) and message.distance == pytest.approx(D)
     assert message.bits == outgoing.bits == event(5, A)[2] and message.sent == pytest.approx(1.3)
@@ -169,7 +169,7 @@ def test_who_has_asked_counts_the_requests_of_others_and_waits_on() -> None:
 def test_hearing_the_repair_ends_the_asking_and_brings_the_event_once() -> None:
     machine = receiver()
     machine.handle(1.0, lost(5, A))
-    restored = Content(event(5, A)[1], b"p", "z", 0, 0.0, (1,))
+    restored = CarriedEvent(event(5, A)[1], b"p", "z", 0, 0.0, (1,))
     assert machine.handle(1.2, repair()) == [CancelTimer(REQUEST), Recovered(STREAM, 5, restored, "repaired")]
     assert of(Recovered, machine.handle(1.3, repair(is_new=False))) == []
     assert machine.overview().recovered == 1 and machine.overview().asked_for == 0
@@ -274,8 +274,8 @@ def test_after_a_crash_what_is_lost_is_asked_for_again() -> None:
 
 def test_an_unknown_row_is_asked_of_the_publisher() -> None:
     machine = receiver()
-    machine.handle(1.0, Lost(STREAM, 5, 0, 0.0, (1,)))
-    (outgoing,) = of(Outgoing, machine.handle(1.3, Fired(REQUEST)))
+    machine.handle(1.0, EventLost(STREAM, 5, 0, 0.0, (1,)))
+    (outgoing,) = of(Leaving, machine.handle(1.3, Fired(REQUEST)))
     assert set(event_of(outgoing.head, b"").attributes) == {"tidings_of", "tidings_transport"}
 
 
@@ -315,12 +315,12 @@ def test_where_most_of_what_seems_lost_is_not_for_us_the_publisher_alone_is_aske
     machine.handle(2.0, lost(50, A))
     heads = []
     for _ in range(3):
-        (outgoing,) = of(Outgoing, machine.handle(2.3, Fired(("request", STREAM, 50))))
+        (outgoing,) = of(Leaving, machine.handle(2.3, Fired(("request", STREAM, 50))))
         heads.append((len(event_of(outgoing.head, b"").attributes), messages([outgoing])[0].round))
     assert heads[:2] == [(2, 1), (2, 1)] and heads[2][0] > 2 and heads[2][1] == 2
     for sequence in range(60, 80):
         machine.handle(3.0, lost(sequence, A))
         machine.handle(3.1, repair(sequence))
     machine.handle(4.0, lost(90, A))
-    (outgoing,) = of(Outgoing, machine.handle(4.3, Fired(("request", STREAM, 90))))
+    (outgoing,) = of(Leaving, machine.handle(4.3, Fired(("request", STREAM, 90))))
     assert len(event_of(outgoing.head, b"").attributes) > 2

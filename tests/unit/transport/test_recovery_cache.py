@@ -8,15 +8,15 @@ from tests.unit.transport.recovery_world import PUBLISHER, STREAM, event, heard,
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.formats import Repair, Request
+from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
-from tidings.protocols.transport.recovery.cache import Budget, Ring, size_needed
+from tidings.protocols.transport.recovery.cache import CacheRoom, Ring, size_needed
 from tidings.protocols.transport.recovery.recovery import Recovery
-from tidings.protocols.transport.signals import Configure, Content, Listen, Told
+from tidings.protocols.transport.signals import CarriedEvent, Configure, Listen, Told
 
 A: dict[str, Value] = {"a": 1}
 PARAMS = RecoveryParams()
-LARGE = Budget(10**6, 10**9)
+LARGE = CacheRoom(10**6, 10**9)
 
 
 def ring_of(count: int, size: float) -> Ring:
@@ -28,7 +28,7 @@ def ring_of(count: int, size: float) -> Ring:
 
 def kept(number: int, payload: bytes = b"p"):  # type: ignore[no-untyped-def]
     header, head, bits = event(number, A)
-    return header, Content(head, payload), bits
+    return header, CarriedEvent(head, payload), bits
 
 
 @pytest.mark.spec("T-65")
@@ -122,7 +122,7 @@ def test_an_event_that_is_kept_already_is_not_kept_twice() -> None:
 
 
 def test_all_rings_together_keep_to_the_number_and_the_bytes_allowed() -> None:
-    budget = Budget(10, 1000)
+    budget = CacheRoom(10, 1000)
     rings = [Ring(budget, 8) for _ in range(3)]
     for number in range(8):
         for ring in rings:
@@ -163,8 +163,8 @@ def test_what_requesters_claim_cannot_make_a_cache_grow_beyond_its_bound() -> No
     machine = machine_with(params_with())
     for number in range(100):
         machine.handle(0.0, heard(number, A))
-        message = Request(8, PUBLISHER, number, 0.0, 3600.0, 3600.0, 0, 16)
-        machine.handle(0.0, Told(message, Content(b"", b""), STREAM, number))
+        message = LossRequest(8, PUBLISHER, number, 0.0, 3600.0, 3600.0, 0, 16)
+        machine.handle(0.0, Told(message, CarriedEvent(b"", b""), STREAM, number))
         machine.handle(0.0, Fired(("repair", STREAM, number)))
     for second in range(1, 5):
         machine.handle(float(second), Fired("review"))
@@ -176,9 +176,9 @@ def test_a_repair_of_others_tells_that_somebody_keeps_enough() -> None:
     machine = machine_with(params_with())
     for number in range(10):
         machine.handle(0.0, heard(number, A))
-    message = Request(8, PUBLISHER, 0, 0.0, 0.3, 0.1, 0, 16)
-    machine.handle(0.0, Told(message, Content(b"", b""), STREAM, 0))
+    message = LossRequest(8, PUBLISHER, 0, 0.0, 0.3, 0.1, 0, 16)
+    machine.handle(0.0, Told(message, CarriedEvent(b"", b""), STREAM, 0))
     header, head, _ = event(0, A)
-    machine.handle(0.1, Told(Repair(9, 0.0, 8, 0.0, 0.0, header), Content(head, b"p"), STREAM, 0))
+    machine.handle(0.1, Told(LossRepair(9, 0.0, 8, 0.0, 0.0, header), CarriedEvent(head, b"p"), STREAM, 0))
     machine.handle(1.0, Fired("review"))
     assert machine.overview().streams[1].cache_size == 5

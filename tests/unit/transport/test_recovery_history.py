@@ -16,7 +16,7 @@ from tidings.protocols.transport.recovery import losses
 from tidings.protocols.transport.recovery.losses import ANSWER_SECONDS
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.signals import (
-    Content,
+    CarriedEvent,
     Listen,
     Quality,
     Recall,
@@ -29,10 +29,10 @@ from tidings.pubsub.publications import encode_head
 A: dict[str, Value] = {"a": 1}
 
 
-def stored(sequence: int, number: int, attributes: dict[str, Value] = A, publisher: int = PUBLISHER) -> Content:
+def stored(sequence: int, number: int, attributes: dict[str, Value] = A, publisher: int = PUBLISHER) -> CarriedEvent:
     """As the history has it: mark and header included."""
     head = mark(encode_head(attributes), Kind.DATA)
-    return Content(head, encode_data(Data(publisher, sequence, 0.0)) + b"p", "z", number, 3.0)
+    return CarriedEvent(head, encode_data(Data(publisher, sequence, 0.0)) + b"p", "z", number, 3.0)
 
 
 def receiver() -> Recovery:
@@ -72,7 +72,7 @@ def test_the_history_brings_the_event_without_mark_and_header() -> None:
     fail(machine, 4)
     effects = machine.handle(2.0, Recalled(STREAM, 4, (stored(5, 105), stored(4, 104))))
     machine.check()
-    content = Content(encode_head(A), b"p", "z", 104, 3.0, (1,))
+    content = CarriedEvent(encode_head(A), b"p", "z", 104, 3.0, (1,))
     assert effects == [CancelTimer(("recall", STREAM)), Recovered(STREAM, 4, content, "history")]
     assert machine.overview().recovered == 1
 
@@ -129,14 +129,14 @@ def test_an_event_that_comes_while_the_history_is_read_is_not_brought_twice() ->
 @pytest.mark.parametrize(
     "content",
     [
-        Content(encode_head(A), b"p", "z", 104),
-        Content(mark(encode_head(A), Kind.DATA), b"no header", "z", 104),
-        Content(b"", b"", "z", 104),
+        CarriedEvent(encode_head(A), b"p", "z", 104),
+        CarriedEvent(mark(encode_head(A), Kind.DATA), b"no header", "z", 104),
+        CarriedEvent(b"", b"", "z", 104),
         stored(4, 104, publisher=1),
         stored(4, 104, {"a": 2}),
     ],
 )
-def test_what_is_not_the_event_is_not_taken_for_it(content: Content) -> None:
+def test_what_is_not_the_event_is_not_taken_for_it(content: CarriedEvent) -> None:
     machine = receiver()
     fail(machine, 4)
     effects = machine.handle(2.0, Recalled(STREAM, 4, (content,)))

@@ -19,11 +19,11 @@ from tidings.protocols.transport.round_trips import (
     RoundTrips,
 )
 from tidings.protocols.transport.signals import (
+    CarriedEvent,
     Configure,
-    Content,
     Heard,
+    Leaving,
     Listen,
-    Outgoing,
     RoundTrip,
     StopListening,
     StreamGone,
@@ -32,7 +32,7 @@ from tidings.protocols.transport.signals import (
 
 OURS, THEIRS = 1, 2
 STREAM = ("s", THEIRS)
-NOTHING = Content(b"\x80", b"", "s")
+NOTHING = CarriedEvent(b"\x80", b"", "s")
 
 
 def measuring(node_id: int = OURS, **params: object) -> RoundTrips:
@@ -50,7 +50,7 @@ def told(trips: list[Effect]) -> list[float]:
 
 
 def echo_in(effects: list[Effect]) -> EchoRequest:
-    (outgoing,) = [effect for effect in effects if isinstance(effect, Outgoing)]
+    (outgoing,) = [effect for effect in effects if isinstance(effect, Leaving)]
     message, _ = decode_control(outgoing.payload)
     assert isinstance(message, EchoRequest)
     return message
@@ -160,7 +160,7 @@ def test_no_more_echoes_are_answered_than_allowed() -> None:
     echo = EchoRequest(OURS, THEIRS, 1, 1.0)
     answers = [trips.handle(10.0, Told(echo, NOTHING))[0] for _ in range(int(ECHOES_PER_SECOND) + 5)]
     assert answers[-5:] == [Drop(echo, TOO_MANY)] * 5
-    assert isinstance(trips.handle(11.0, Told(echo, NOTHING))[0], Outgoing)
+    assert isinstance(trips.handle(11.0, Told(echo, NOTHING))[0], Leaving)
 
 
 def test_a_small_change_is_not_told() -> None:

@@ -8,6 +8,7 @@ from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.codec import decode_data, encode_control, encode_data
+from tidings.protocols.transport.followed import SAME_ID_MAX
 from tidings.protocols.transport.formats import (
     DIGEST,
     WRAP,
@@ -15,32 +16,31 @@ from tidings.protocols.transport.formats import (
     EchoReply,
     EchoRequest,
     Feedback,
-    Repair,
-    Request,
+    LossRepair,
+    LossRequest,
 )
 from tidings.protocols.transport.marking import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import OrderingParams, TransportParams
-from tidings.protocols.transport.publishers import SAME_ID_MAX
 from tidings.protocols.transport.shim import BAD_EVENT, BAD_HEADER, NOT_ASKED, OWN, REPEATED, TOO_MANY_STREAMS, Shim
 from tidings.protocols.transport.signals import (
     Admitted,
-    Ask,
+    CarriedEvent,
     Caught,
     Configure,
-    Content,
     Departed,
     DigestHeard,
     Emit,
     Handed,
     Heard,
+    Leaving,
     Listen,
-    Outgoing,
     PublishEvent,
     Recovered,
     StopListening,
     StreamGone,
     Told,
-    Unask,
+    Unwatch,
+    Watch,
 )
 from tidings.pubsub.publications import encode_head
 
@@ -61,13 +61,13 @@ def listening(**params: object) -> Shim:
 
 def leave(shim: Shim, now: float = 1.0, head: bytes = HEAD, payload: bytes = PAYLOAD) -> list[Effect]:
     (outgoing,) = shim.handle(now, PublishEvent(head, payload, "ticket"))
-    assert isinstance(outgoing, Outgoing)
+    assert isinstance(outgoing, Leaving)
     return shim.handle(now, Admitted(outgoing))
 
 
 def event(sequence: int, publisher: int = THEIRS, source: str = "s", subscriptions: tuple[int, ...] = (11,)) -> Caught:
     sent = encode_data(Data(publisher, sequence, 1.0)) + PAYLOAD
-    return Caught(Content(mark(HEAD, Kind.DATA), sent, source, 0, 0.0, subscriptions))
+    return Caught(CarriedEvent(mark(HEAD, Kind.DATA), sent, source, 0, 0.0, subscriptions))
 
 
 def heard_numbers(effects: list[Effect]) -> list[int]:
@@ -84,7 +84,7 @@ def test_what_was_published_is_what_is_heard_byte_for_byte() -> None:
     assert emitted.payload != PAYLOAD
     (heard,) = [
         effect
-        for effect in listening().handle(2.0, Caught(Content(emitted.head, emitted.payload, subscriptions=(11,))))
+        for effect in listening().handle(2.0, Caught(CarriedEvent(emitted.head, emitted.payload, subscriptions=(11,))))
         if isinstance(effect, Heard)
     ]
     assert (heard.content.head, heard.content.payload) == (HEAD, PAYLOAD)
@@ -94,7 +94,7 @@ def test_what_was_published_is_what_is_heard_byte_for_byte() -> None:
 def test_a_subscription_that_wants_no_order_gets_the_event_at_once_without_header() -> None:
     shim = listening()
     (effect,) = shim.handle(1.0, event(0, subscriptions=(12,)))
-    assert effect == Deliver(Handed(Content(HEAD, PAYLOAD, "s", subscriptions=(12,)), ("", 0), 0))
+    assert effect == Deliver(Handed(CarriedEvent(HEAD, PAYLOAD, "s", subscriptions=(12,)), ("", 0), 0))
     both = shim.handle(1.0, event(0, subscriptions=(11, 12)))
     assert [effect.item.content.subscriptions for effect in both if isinstance(effect, Deliver)] == [(12,)]
     assert [effect.content.subscriptions for effect in both if isinstance(effect, Heard)] == [(11,)]
@@ -109,7 +109,7 @@ def test_with_ordering_off_what_leaves_is_what_was_given() -> None:
 
 @pytest.mark.spec("T-17")
 def test_events_without_a_mark_pass_as_they_are() -> None:
-    content = Content(HEAD, PAYLOAD, "s", subscriptions=(11,))
+    content = CarriedEvent(HEAD, PAYLOAD, "s", subscriptions=(11,))
     assert listening().handle(1.0, Caught(content)) == [Deliver(Handed(content, ("", 0), 0))]
 
 
@@ -120,7 +120,7 @@ def test_numbers_are_given_when_events_leave_not_when_they_are_published() -> No
     (second,) = shim.handle(0.0, PublishEvent(HEAD, b"second"))
     numbers = []
     for outgoing in (second, first):
-        assert isinstance(outgoing, Outgoing)
+        assert isinstance(outgoing, Leaving)
         (emitted,) = shim.handle(1.0, Admitted(outgoing))
         header, payload = decode_data(emitted.payload)
         numbers.append((payload, header.sequence, header.departed))
@@ -132,7 +132,7 @@ def test_what_is_no_event_is_not_sent() -> None:
 
 
 def test_messages_of_the_other_parts_leave_as_they_are() -> None:
-    outgoing = Outgoing(Kind.FEEDBACK, b"head", b"payload")
+    outgoing = Leaving(Kind.FEEDBACK, b"head", b"payload")
     assert shim_of().handle(0.0, Admitted(outgoing)) == [Emit(b"head", b"payload", Kind.FEEDBACK)]
 
 
@@ -169,13 +169,13 @@ def test_what_was_recovered_is_not_heard_again() -> None:
     shim = listening()
     shim.handle(1.0, event(5))
     shim.handle(1.0, event(7))
-    shim.handle(1.0, Recovered(("s", THEIRS), 6, Content(HEAD, PAYLOAD), "repaired"))
+    shim.handle(1.0, Recovered(("s", THEIRS), 6, CarriedEvent(HEAD, PAYLOAD), "repaired"))
     assert drops(shim.handle(1.0, event(6))) == [REPEATED]
 
 
 def repair_of(sequence: int) -> Caught:
-    repair = Repair(OTHER, 1.0, 0, 0.0, 0.0, Data(THEIRS, sequence, 1.0))
-    return Caught(Content(mark(HEAD, Kind.REPAIR), encode_control(repair, PAYLOAD), "s2", 0, 0.0, (11,)))
+    repair = LossRepair(OTHER, 1.0, 0, 0.0, 0.0, Data(THEIRS, sequence, 1.0))
+    return Caught(CarriedEvent(mark(HEAD, Kind.REPAIR), encode_control(repair, PAYLOAD), "s2", 0, 0.0, (11,)))
 
 
 def test_a_repair_says_whether_its_event_is_new_here() -> None:
@@ -194,8 +194,8 @@ def test_a_request_for_our_own_event_has_its_whole_number() -> None:
     shim = shim_of()
     shim.publishing.next = WRAP + 5
     head = head_of({OF: OURS}, Kind.REQUEST)
-    request = Request(THEIRS, OURS, 2, 1.0, 0.1, 0.1, 1, 16)
-    (told,) = shim.handle(1.0, Caught(Content(head, encode_control(request))))
+    request = LossRequest(THEIRS, OURS, 2, 1.0, 0.1, 0.1, 1, 16)
+    (told,) = shim.handle(1.0, Caught(CarriedEvent(head, encode_control(request))))
     assert (told.stream, told.sequence) == (None, WRAP + 2)
 
 
@@ -204,7 +204,7 @@ def test_our_own_messages_are_dropped() -> None:
     feedback = encode_control(Feedback(OURS, THEIRS, 1.0, 0.1, (), 16))
     reply = encode_control(EchoReply(THEIRS, OURS, 1, 1.0, 0.0, 1.0))
     for kind, payload in ((Kind.FEEDBACK, feedback), (Kind.ECHO_REPLY, reply)):
-        assert drops(shim.handle(1.0, Caught(Content(head_of({TO: 9}, kind), payload)))) == [OWN]
+        assert drops(shim.handle(1.0, Caught(CarriedEvent(head_of({TO: 9}, kind), payload)))) == [OWN]
 
 
 @pytest.mark.spec("T-22")
@@ -213,14 +213,14 @@ def test_a_mark_that_does_not_fit_its_message_is_refused() -> None:
     data, digest = encode_data(Data(THEIRS, 1, 1.0)), encode_data(Data(THEIRS, 1, 1.0, kind=DIGEST))
     echo = encode_control(EchoRequest(THEIRS, OURS, 1, 1.0))
     for kind, payload in ((Kind.DATA, digest), (Kind.DIGEST, data), (Kind.FEEDBACK, echo), (Kind.DATA, echo)):
-        content = Content(mark(HEAD, kind), payload, subscriptions=(11,))
+        content = CarriedEvent(mark(HEAD, kind), payload, subscriptions=(11,))
         assert drops(shim.handle(1.0, Caught(content))) == [BAD_HEADER]
 
 
 def test_what_nobody_asked_for_is_dropped() -> None:
     shim = listening()
-    plain, digest = Content(HEAD, PAYLOAD), encode_data(Data(THEIRS, 1, 1.0, kind=DIGEST))
-    strange = Content(mark(HEAD, Kind.DIGEST), digest)
+    plain, digest = CarriedEvent(HEAD, PAYLOAD), encode_data(Data(THEIRS, 1, 1.0, kind=DIGEST))
+    strange = CarriedEvent(mark(HEAD, Kind.DIGEST), digest)
     for caught in (Caught(plain), event(0, subscriptions=()), Caught(strange)):
         assert drops(shim.handle(1.0, caught)) == [NOT_ASKED]
 
@@ -259,11 +259,11 @@ def test_digests_are_asked_for_while_a_subscription_is_reliable() -> None:
     shim = listening()
     shim.handle(1.0, event(0))
     key = ("digests", ("s", THEIRS))
-    asked = Ask(key, f"tidings_transport = 'digest' AND tidings_of = {THEIRS}")
+    asked = Watch(key, f"tidings_transport = 'digest' AND tidings_of = {THEIRS}")
     assert shim.handle(2.0, Listen(12, parse("price > 1"), is_reliable=True)) == [asked]
     effects = shim.handle(2.0, event(0, OTHER))
-    assert [effect.key for effect in effects if isinstance(effect, Ask)] == [("digests", ("s", OTHER))]
-    assert shim.handle(3.0, StopListening(12)) == [Unask(key), Unask(("digests", ("s", OTHER)))]
+    assert [effect.key for effect in effects if isinstance(effect, Watch)] == [("digests", ("s", OTHER))]
+    assert shim.handle(3.0, StopListening(12)) == [Unwatch(key), Unwatch(("digests", ("s", OTHER)))]
 
 
 def test_a_reliable_publisher_sends_digests_after_its_last_event_at_growing_distances() -> None:
@@ -283,7 +283,7 @@ def test_a_digest_reaches_those_who_follow_the_publisher() -> None:
     shim = listening()
     shim.handle(1.0, event(5))
     header = Data(THEIRS, 7, 1.0, kind=DIGEST)
-    caught = Caught(Content(head_of({OF: THEIRS}, Kind.DIGEST), encode_data(header), "s"))
+    caught = Caught(CarriedEvent(head_of({OF: THEIRS}, Kind.DIGEST), encode_data(header), "s"))
     assert shim.handle(2.0, caught) == [DigestHeard(("s", THEIRS), 7, header)]
 
 

@@ -57,9 +57,8 @@ from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.routing.drp.router import DestinationRouter
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
-    Ask,
+    CarriedEvent,
     Caught,
-    Content,
     Emit,
     Handed,
     Listen,
@@ -68,7 +67,8 @@ from tidings.protocols.transport.signals import (
     Recall,
     Recalled,
     StopListening,
-    Unask,
+    Unwatch,
+    Watch,
 )
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.bundles import Bundle, BundledEvent
@@ -203,8 +203,8 @@ class CarriedClient:
         self.asked_next = ASKED_FROM
         self.outward: dict[type, Callable[[float, Any], list[Effect]]] = {
             Emit: self.emit,
-            Ask: self.ask,
-            Unask: self.unask,
+            Watch: self.ask,
+            Unwatch: self.unask,
             Deliver: self.deliver,
             Recall: self.recall,
         }
@@ -228,7 +228,7 @@ class CarriedClient:
     def caught(self, brought: Brought) -> Caught:
         batch = brought.batch
         ours = tuple([number for number in brought.numbers if number < ASKED_FROM])
-        content = Content(batch.heads[0], batch.payloads[0], batch.publisher, 0, batch.accepted_at, ours)
+        content = CarriedEvent(batch.heads[0], batch.payloads[0], batch.publisher, 0, batch.accepted_at, ours)
         return Caught(content)
 
     def publication(self, now: float, event: Event) -> PublishEvent:
@@ -250,14 +250,14 @@ class CarriedClient:
         batch = Publications(self.node_id, self.node_id, now, 0, (0,), (emit.head,), (emit.payload,))
         return [Send(self.home, batch, DATAGRAM)]
 
-    def ask(self, now: float, ask: Ask) -> list[Effect]:
+    def ask(self, now: float, ask: Watch) -> list[Effect]:
         number = self.asked.get(ask.key)
         if number is None:
             number = self.asked[ask.key] = self.asked_next
             self.asked_next += 1
         return [Send(self.home, Subscribe(number, parse(ask.filter)), DATAGRAM)]
 
-    def unask(self, now: float, unask: Unask) -> list[Effect]:
+    def unask(self, now: float, unask: Unwatch) -> list[Effect]:
         number = self.asked.pop(unask.key, None)
         return [] if number is None else [Send(self.home, Unsubscribe(number), DATAGRAM)]
 

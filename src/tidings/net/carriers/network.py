@@ -38,7 +38,7 @@ def check_name(network: str) -> None:
         raise UsageError(f"network: {network!r} is no name; give 1 to 64 letters, digits, '-' or '_'")
 
 
-class BadFrame(ValueError):
+class BadPosted(ValueError):
     """Bytes that are no message of ours; something else uses the same network."""
 
 
@@ -49,5 +49,5 @@ def join(message: Posted) -> bytes:
 def split(data: bytes) -> Posted:
     end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES])
     if not LENGTH_BYTES < end <= min(len(data), LENGTH_BYTES + ATTRIBUTES_BYTES_MAX):
-        raise BadFrame(f"{len(data)} bytes that are no message")
+        raise BadPosted(f"{len(data)} bytes that are no message")
     return Posted(data[LENGTH_BYTES:end], data[end:])

@@ -16,7 +16,7 @@ from typing import Any
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.net.carriers.network import BadFrame, ForeignNetwork, join, split
+from tidings.net.carriers.network import BadPosted, ForeignNetwork, join, split
 from tidings.net.counts import Counts
 from tidings.net.logs import make_logger
 from tidings.net.stepping import Stepper
@@ -97,7 +97,7 @@ class Runner:
         self.counts.datagrams_received += 1
         try:
             message = split(data)
-        except BadFrame:
+        except BadPosted:
             self.stepper.count(NO_MESSAGE)
         else:
             self.stepper.take(Received(NETWORK, message, len(data)))

@@ -47,9 +47,9 @@ from tidings.protocols.transport.formats import (
     EchoRequest,
     Feedback,
     FlowMark,
-    Repair,
-    Report,
-    Request,
+    FlowReport,
+    LossRepair,
+    LossRequest,
     to_us,
 )
 
@@ -180,9 +180,9 @@ def read_flows(payload: bytes, place: int) -> tuple[int, tuple[FlowMark, ...]]:
 def encode_control(message: Control, payload: bytes = b"") -> bytes:
     """`payload` is that of the event which a repair brings."""
     match message:
-        case Request():
+        case LossRequest():
             return encode_request(message)
-        case Repair():
+        case LossRepair():
             return encode_repair(message, payload)
         case Feedback():
             return encode_feedback(message)
@@ -201,7 +201,7 @@ def span_us(seconds: float) -> int:
     return min(AGE_MAX_US, max(0, to_us(seconds)))
 
 
-def encode_request(request: Request) -> bytes:
+def encode_request(request: LossRequest) -> bytes:
     fixed = REQUEST_FIXED.pack(
         FIRST | REQUEST,
         0,
@@ -220,7 +220,7 @@ def encode_request(request: Request) -> bytes:
     return fixed + request.bits.to_bytes(request.row_bytes, "little")
 
 
-def encode_repair(repair: Repair, payload: bytes) -> bytes:
+def encode_repair(repair: LossRepair, payload: bytes) -> bytes:
     fixed = REPAIR_FIXED.pack(
         FIRST | REPAIR,
         CARRIES_HEAD if repair.head else 0,
@@ -269,13 +269,13 @@ def decode_control(payload: bytes) -> tuple[Control, bytes]:
         raise BadHeader(f"{len(payload)} bytes are too few for this message") from None
 
 
-def decode_request(payload: bytes) -> tuple[Request, bytes]:
+def decode_request(payload: bytes) -> tuple[LossRequest, bytes]:
     fixed = REQUEST_FIXED.unpack_from(payload)
     _, _, round_, row_bytes, requester, publisher, sequence, sent, wait, distance, repairer, repair_sent, held = fixed
     row = payload[REQUEST_FIXED.size :]
     if len(row) != row_bytes or not row_bytes:
         raise BadHeader(f"a Bloom row of {len(row)} bytes, {row_bytes} announced")
-    message = Request(
+    message = LossRequest(
         requester,
         publisher,
         sequence,
@@ -292,7 +292,7 @@ def decode_request(payload: bytes) -> tuple[Request, bytes]:
     return message, b""
 
 
-def decode_repair(payload: bytes) -> tuple[Repair, bytes]:
+def decode_repair(payload: bytes) -> tuple[LossRepair, bytes]:
     _, flags, repairer, sent, requester, request_sent, held = REPAIR_FIXED.unpack_from(payload)
     place, head = REPAIR_FIXED.size, b""
     if flags & CARRIES_HEAD:
@@ -306,7 +306,7 @@ def decode_repair(payload: bytes) -> tuple[Repair, bytes]:
     if data.kind != DATA:
         raise BadHeader("a repair of what is no event")
     times = time_of(request_sent), held / MICROSECONDS
-    return Repair(repairer, time_of(sent), requester, *times, data, head), rest
+    return LossRepair(repairer, time_of(sent), requester, *times, data, head), rest
 
 
 def decode_feedback(payload: bytes) -> tuple[Feedback, bytes]:
@@ -332,7 +332,7 @@ def decode_feedback(payload: bytes) -> tuple[Feedback, bytes]:
         place += length
         if len(text) != length or length > FILTER_BYTES_MAX:
             raise BadHeader("cut short in a filter, or too long")
-        reports.append(Report(flow, quota, int.from_bytes(row, "little"), text_of(text)))
+        reports.append(FlowReport(flow, quota, int.from_bytes(row, "little"), text_of(text)))
     if place != len(payload):
         raise BadHeader("something follows the last report")
     spans = time_of(sent), checked_span(round_trip)

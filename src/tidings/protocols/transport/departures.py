@@ -51,7 +51,7 @@ COMPRESSED_BYTES_MAX = 2**16 - 1
 """The length of a compressed record is two bytes."""
 
 
-class Records:
+class SentRecord:
     """The last events that left; times are microseconds."""
 
     __slots__ = ("entries", "is_compressed", "ones", "packed", "row_bytes", "rows", "times", "top")
@@ -121,13 +121,13 @@ RATE_SPAN = 1.0
 """Seconds over which our own rate of publishing is measured."""
 
 
-class Publishing:
+class Departures:
     """`publisher` is our id in the headers."""
 
     def __init__(self, publisher: int, params: TransportParams) -> None:
         self.publisher, self.params = publisher, params
         self.next = 0
-        self.records = Records(params)
+        self.records = SentRecord(params)
         self.known: dict[bytes, int] = {}
         self.began: float | None = None
         self.metered = self.metered_at = 0.0
@@ -135,7 +135,7 @@ class Publishing:
         """Events a second that left lately."""
 
     def configure(self, params: TransportParams) -> None:
-        earlier, self.records = self.records, Records(params)
+        earlier, self.records = self.records, SentRecord(params)
         # Rows of two kinds cannot stand in one record.
         if (params.profile, params.tells_ranges) == (self.params.profile, self.params.tells_ranges):
             for at, row in zip(reversed(earlier.times), reversed(earlier.rows), strict=True):

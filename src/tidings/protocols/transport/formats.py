@@ -52,7 +52,7 @@ class BadHeader(ValueError):
     """Bytes that are no message of the transport; the text says why."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class RecordEntry(msgspec.Struct, frozen=True):
     """One event that its publisher sent before: number, time of sending by the publisher's clock, Bloom row. A row of 0
     says nothing about the event: it had too many attributes for its size."""
 
@@ -104,9 +104,9 @@ def run_at(rows: Sequence[int], place: int, bits_max: float) -> tuple[int, int]:
     return min(len(rows), place + RUN_MAX), merged
 
 
-def expand(record: bytes, entries: int, row_bytes: int, departed_us: int, sequence: int) -> tuple[Entry, ...]:
+def expand(record: bytes, entries: int, row_bytes: int, departed_us: int, sequence: int) -> tuple[RecordEntry, ...]:
     """The entries of a compressed record of event `sequence`; those behind a mistake in it are not there."""
-    found: list[Entry] = []
+    found: list[RecordEntry] = []
     place, fill_max = 0, FILL_MAX * 8 * row_bytes
     try:
         while place + 1 + row_bytes + 4 <= len(record) and len(found) < entries:
@@ -122,7 +122,7 @@ def expand(record: bytes, entries: int, row_bytes: int, departed_us: int, sequen
                     difference, place = read_varint(record, place)
                     age += difference
                 sequence -= 1
-                found.append(Entry(sequence, (departed_us - age) / MICROSECONDS, bits))
+                found.append(RecordEntry(sequence, (departed_us - age) / MICROSECONDS, bits))
     except (IndexError, BadHeader):
         pass
     return tuple(found[:entries])
@@ -216,7 +216,7 @@ class Data(msgspec.Struct, frozen=True):
     kind: int = DATA
     """DATA, or DIGEST: a record that nothing follows."""
 
-    def read_record(self, sequence: int, most: int = RECORD_MAX) -> tuple[Entry, ...]:
+    def read_record(self, sequence: int, most: int = RECORD_MAX) -> tuple[RecordEntry, ...]:
         """The newest entries, `most` of them, newest first; `sequence` is the whole number of this event. A row fuller
         than `FILL_MAX` would make everybody believe that the event is theirs, and is read as saying nothing."""
         entries = min(self.entries, most)
@@ -229,11 +229,11 @@ class Data(msgspec.Struct, frozen=True):
             bits = int.from_bytes(row, "little")
             if bits.bit_count() > fill_max:
                 bits = 0
-            found.append(Entry(sequence, (departed_us - age) / MICROSECONDS, bits))
+            found.append(RecordEntry(sequence, (departed_us - age) / MICROSECONDS, bits))
         return tuple(found)
 
 
-class Request(msgspec.Struct, frozen=True):
+class LossRequest(msgspec.Struct, frozen=True):
     """Who has this event? `request_wait` is (C1 + C2 / 2) d, `distance` d, both of the requester to the publisher, in
     seconds. The echo fields tell the repairer that was heard last how far away the requester is."""
 
@@ -251,7 +251,7 @@ class Request(msgspec.Struct, frozen=True):
     repair_held: float = 0.0
 
 
-class Repair(msgspec.Struct, frozen=True):
+class LossRepair(msgspec.Struct, frozen=True):
     """An event again, with the header it had. `head` is set where the repair is for one requester: then the attributes
     travel inside."""
 
@@ -264,7 +264,7 @@ class Repair(msgspec.Struct, frozen=True):
     head: bytes = b""
 
 
-class Report(msgspec.Struct, frozen=True):
+class FlowReport(msgspec.Struct, frozen=True):
     """What a receiver can take of one flow, events a second. `filter` is its text where covering shall be exact."""
 
     flow: int
@@ -280,7 +280,7 @@ class Feedback(msgspec.Struct, frozen=True):
     publisher: int
     sent: float
     round_trip: float
-    reports: tuple[Report, ...]
+    reports: tuple[FlowReport, ...]
     row_bytes: int
     is_release: bool = False
 
@@ -314,7 +314,7 @@ class Acknowledgement(msgspec.Struct, frozen=True):
     sent: float = 0.0
 
 
-Control = Request | Repair | Feedback | EchoRequest | EchoReply | Acknowledgement
+Control = LossRequest | LossRepair | Feedback | EchoRequest | EchoReply | Acknowledgement
 
 
 # Numbers.

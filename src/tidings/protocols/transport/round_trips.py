@@ -31,8 +31,8 @@ from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Configure,
     Heard,
+    Leaving,
     Listen,
-    Outgoing,
     RoundTrip,
     StopListening,
     Stream,
@@ -77,7 +77,7 @@ class Trip:
 class RoundTrips(TransportPart):
     """Part of `TransportNode`. Measures while some subscription is reliable or paced."""
 
-    tells = (RoundTrip, Outgoing)
+    tells = (RoundTrip, Leaving)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
@@ -156,7 +156,7 @@ class RoundTrips(TransportPart):
         echo = EchoRequest(self.node_id, stream[1], trip.nonce, now)
         head = head_of({TO: stream[1]}, Kind.ECHO_REQUEST)
         return [
-            Outgoing(Kind.ECHO_REQUEST, head, encode_control(echo)),
+            Leaving(Kind.ECHO_REQUEST, head, encode_control(echo)),
             SetTimer(("echo", stream), now + wait),
         ]
 
@@ -186,7 +186,7 @@ class RoundTrips(TransportPart):
             return [Drop(echo, TOO_MANY)]
         reply = EchoReply(echo.subscriber, self.node_id, echo.nonce, echo.sent, 0.0, now)
         head = head_of({TO: echo.subscriber}, Kind.ECHO_REPLY)
-        return [Outgoing(Kind.ECHO_REPLY, head, encode_control(reply))]
+        return [Leaving(Kind.ECHO_REPLY, head, encode_control(reply))]
 
     def answered(self, now: float, source: str, reply: EchoReply) -> list[Effect]:
         stream = source, reply.publisher

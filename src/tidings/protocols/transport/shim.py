@@ -4,14 +4,14 @@ The problem. The network below knows nothing of a transport, and the application
 the transport needs to say (numbers, times, records) travels where the network does not look, and must be gone before
 anybody else sees the event.
 
-The idea. Going down, an event of the application is offered to congestion control (`Outgoing`); once it may leave
+The idea. Going down, an event of the application is offered to congestion control (`Leaving`); once it may leave
 (`Admitted`) it gets its number and header (`departures.py`), is marked (`marking.py`), and goes to the carrier. Coming
 up, a marked event is taken apart. One that we have seen already ends here; every other is told once to the other parts
 (`Heard`), as whole numbers, with what the carrier says of it. Subscriptions that want no order get it at once. Events
 without a mark come from publishers without a transport, and pass as they are.
 
 State. `publishing`: our numbers and record. `streams`: for each publisher which numbers we saw and when we last heard
-of it (`publishers.py`). `subscriptions`: what the application listens to.
+of it (`followed.py`). `subscriptions`: what the application listens to.
 
 Timers. "digest": a publisher whose events shall be recovered tells every `digest_period` what it sent, also when
 nothing more is sent: then at growing distances, `digests_after` times. "expiry": streams that were silent for
@@ -28,7 +28,8 @@ from typing import Any
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.protocols.transport.codec import decode_control, decode_data
-from tidings.protocols.transport.departures import Publishing
+from tidings.protocols.transport.departures import Departures
+from tidings.protocols.transport.followed import FollowedStreams
 from tidings.protocols.transport.formats import (
     DATA,
     DIGEST,
@@ -38,25 +39,23 @@ from tidings.protocols.transport.formats import (
     EchoReply,
     EchoRequest,
     Feedback,
-    Repair,
-    Request,
+    LossRepair,
+    LossRequest,
 )
 from tidings.protocols.transport.marking import MARK, OF, TO, Kind, head_of, mark, unmark
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.publishers import Streams
 from tidings.protocols.transport.signals import (
     Admitted,
-    Ask,
+    CarriedEvent,
     Caught,
     Configure,
-    Content,
     Departed,
     DigestHeard,
     Emit,
     Handed,
     Heard,
+    Leaving,
     Listen,
-    Outgoing,
     PublishEvent,
     Recovered,
     StopListening,
@@ -64,7 +63,8 @@ from tidings.protocols.transport.signals import (
     StreamGone,
     Told,
     TransportPart,
-    Unask,
+    Unwatch,
+    Watch,
 )
 from tidings.pubsub.publications import BadPublication
 
@@ -78,8 +78,8 @@ OWN = "our own message came back"
 TYPES: dict[Kind, object] = {
     Kind.DATA: DATA,
     Kind.DIGEST: DIGEST,
-    Kind.REPAIR: Repair,
-    Kind.REQUEST: Request,
+    Kind.REPAIR: LossRepair,
+    Kind.REQUEST: LossRequest,
     Kind.FEEDBACK: Feedback,
     Kind.ECHO_REQUEST: EchoRequest,
     Kind.ECHO_REPLY: EchoReply,
@@ -95,12 +95,12 @@ DIGEST_GROWTH = 1.5
 class Shim(TransportPart):
     """Part of `TransportNode`; `node_id` is our number in headers."""
 
-    tells = (Heard, DigestHeard, Told, Outgoing, Departed, StreamGone, Emit, Ask, Unask)
+    tells = (Heard, DigestHeard, Told, Leaving, Departed, StreamGone, Emit, Watch, Unwatch)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params = node_id, params
-        self.publishing = Publishing(node_id, params)
-        self.streams = Streams(params)
+        self.publishing = Departures(node_id, params)
+        self.streams = FollowedStreams(params)
         self.subscriptions: dict[int, Listen] = {}
         self.digests_left = 0
         self.digest_wait = 0.0
@@ -120,7 +120,7 @@ class Shim(TransportPart):
 
     def start(self, now: float) -> list[Effect]:
         inbox = f"{MARK} != '{Kind.DATA.value}' AND {TO} = {self.node_id}"
-        effects: list[Effect] = [Ask("inbox", inbox)]
+        effects: list[Effect] = [Watch("inbox", inbox)]
         self.is_digesting = self.is_expiring = False
         return effects + self.digest_soon(now) + self.expire_later(now)
 
@@ -132,13 +132,13 @@ class Shim(TransportPart):
         leaving = self.outgoing(request)
         return [Drop(request, BAD_EVENT)] if leaving is None else [leaving]
 
-    def outgoing(self, request: PublishEvent) -> Outgoing | None:
+    def outgoing(self, request: PublishEvent) -> Leaving | None:
         """As it asks for leave; None for what needs none, or is no event."""
         try:
             bits = self.publishing.bits_of(request.head)
         except BadPublication:
             return None
-        return Outgoing(Kind.DATA, request.head, request.payload, bits, request.ticket)
+        return Leaving(Kind.DATA, request.head, request.payload, bits, request.ticket)
 
     def admitted(self, now: float, admitted: Admitted) -> list[Effect]:
         leaving = admitted.outgoing
@@ -198,11 +198,11 @@ class Shim(TransportPart):
             return [Drop(content, BAD_HEADER)]
         if type(message) is not TYPES[kind]:
             return [Drop(content, BAD_HEADER)]
-        if isinstance(message, Repair) and message.head:
+        if isinstance(message, LossRepair) and message.head:
             head = message.head
         return self.told(message, content.bare(head, payload))
 
-    def event(self, now: float, header: Data, content: Content) -> list[Effect]:
+    def event(self, now: float, header: Data, content: CarriedEvent) -> list[Effect]:
         wanted = content.subscriptions
         if not wanted:
             return [Drop(content, NOT_ASKED)]
@@ -239,23 +239,23 @@ class Shim(TransportPart):
     def wants_digests(self) -> bool:
         return any(listen.is_reliable for listen in self.subscriptions.values())
 
-    def ask_for_digests(self, stream: Stream) -> Ask:
-        return Ask(("digests", stream), f"{MARK} = '{Kind.DIGEST.value}' AND {OF} = {stream[1]}")
+    def ask_for_digests(self, stream: Stream) -> Watch:
+        return Watch(("digests", stream), f"{MARK} = '{Kind.DIGEST.value}' AND {OF} = {stream[1]}")
 
-    def digest(self, now: float, header: Data, content: Content) -> list[Effect]:
+    def digest(self, now: float, header: Data, content: CarriedEvent) -> list[Effect]:
         stream = content.source, header.publisher
         following = self.streams.all.get(stream)
         if following is None:
             return [Drop(content, NOT_ASKED)]
         return [DigestHeard(stream, following.whole(header.sequence), header)]
 
-    def told(self, message: Any, content: Content) -> list[Effect]:
+    def told(self, message: Any, content: CarriedEvent) -> list[Effect]:
         if sender_of(message) == self.node_id:
             return [Drop(content, OWN)]
-        if isinstance(message, Repair):
+        if isinstance(message, LossRepair):
             stream, sequence, is_new = self.streams.find(message.data.publisher, message.data.sequence)
             return [Told(message, content, stream, sequence, is_new)]
-        if isinstance(message, Request):
+        if isinstance(message, LossRequest):
             if message.publisher == self.node_id:
                 return [Told(message, content, None, self.publishing.whole(message.sequence))]
             stream, sequence, _ = self.streams.find(message.publisher, message.sequence, is_lacking=False)
@@ -288,7 +288,7 @@ class Shim(TransportPart):
         if had_digests == self.wants_digests:
             return []
         if had_digests:
-            return [Unask(("digests", stream)) for stream in self.streams.all]
+            return [Unwatch(("digests", stream)) for stream in self.streams.all]
         return [self.ask_for_digests(stream) for stream in self.streams.all]
 
     def configure(self, now: float, request: Configure) -> list[Effect]:
@@ -307,7 +307,7 @@ class Shim(TransportPart):
         self.streams.all.pop(stream, None)
         self.streams.forget_id(stream)
         told: list[Effect] = [StreamGone(stream)]
-        return [Unask(("digests", stream)), *told] if self.wants_digests else told
+        return [Unwatch(("digests", stream)), *told] if self.wants_digests else told
 
     def expire_later(self, now: float) -> list[Effect]:
         if self.is_expiring or not self.streams.all:
@@ -348,9 +348,9 @@ class Shim(TransportPart):
 def sender_of(message: Any) -> int:
     """The transport that sent a message of its own."""
     match message:
-        case Request(requester):
+        case LossRequest(requester):
             return requester
-        case Repair(repairer):
+        case LossRepair(repairer):
             return repairer
         case EchoReply(_, publisher):
             return publisher

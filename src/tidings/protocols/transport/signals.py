@@ -1,16 +1,16 @@
 """What the parts of the transport tell each other, and what goes in and out of it.
 
     above       the application (or the client library around it)       Listen, Publish, ... / Handed, Quality
-    parts       shim, ordering, recovery, round trips, receiver, sender  Heard, Gap, Lost, Recovered, Admitted, ...
-    below       a best-effort network that publishes and subscribes     Emit, Ask, Unask, Recall / Caught, Recalled
+    parts       shim, ordering, recovery, round trips, receiver, sender  Heard, GapSeen, EventLost, Recovered, ...
+    below       a best-effort network that publishes and subscribes     Emit, Watch, Unwatch, Recall / Caught, Recalled
 
 The network below is a black box (`carrier` in these pages): our brokers, B-DRP, an MQTT server. What it must do is
-carry what `Emit` says to those whose `Ask` matches, perhaps late, twice, in another order or never.
+carry what `Emit` says to those whose `Watch` matches, perhaps late, twice, in another order or never.
 
 The parts never see each other. The shim reads what comes from below and tells `Heard` for each event that is new, once,
-and `Told` for messages of the transport itself. Ordering answers with `Gap` (numbers are missing) and `Lost` (one that
-we want is given up as late); recovery with `Recovered`. What leaves goes through `Outgoing`: congestion control lets it
-through as `Admitted`, when it is on; else the shim takes it as it is.
+and `Told` for messages of the transport itself. Ordering answers with `GapSeen` (numbers are missing) and `EventLost`
+(one that we want is given up as late); recovery with `Recovered`. What leaves goes through `Leaving`: congestion
+control lets it through as `Admitted`, when it is on; else the shim takes it as it is.
 """
 
 from collections.abc import Callable, Hashable
@@ -35,7 +35,7 @@ Way = Literal["direct", "late", "repaired", "history"]
 Ticket = Hashable
 
 
-class Content(msgspec.Struct, frozen=True):
+class CarriedEvent(msgspec.Struct, frozen=True):
     """An event as the application knows it, with what the carrier says of it. `subscriptions` are those of the
     application that it came for."""
 
@@ -46,13 +46,13 @@ class Content(msgspec.Struct, frozen=True):
     accepted_at: float = 0.0
     subscriptions: tuple[int, ...] = ()
 
-    def to(self, subscriptions: tuple[int, ...]) -> "Content":
+    def to(self, subscriptions: tuple[int, ...]) -> "CarriedEvent":
         """The same event for these."""
-        return Content(self.head, self.payload, self.source, self.number, self.accepted_at, subscriptions)
+        return CarriedEvent(self.head, self.payload, self.source, self.number, self.accepted_at, subscriptions)
 
-    def bare(self, head: bytes, payload: bytes) -> "Content":
+    def bare(self, head: bytes, payload: bytes) -> "CarriedEvent":
         """The same event without its mark and header."""
-        return Content(head, payload, self.source, self.number, self.accepted_at, self.subscriptions)
+        return CarriedEvent(head, payload, self.source, self.number, self.accepted_at, self.subscriptions)
 
 
 # From above.
@@ -94,7 +94,7 @@ class Configure(Request, frozen=True):
 class Handed(msgspec.Struct, frozen=True):
     """An event for the application. `latch` is how long it was to be held back, `held` how long it was."""
 
-    content: Content
+    content: CarriedEvent
     stream: Stream
     sequence: int
     way: Way = "direct"
@@ -125,14 +125,14 @@ class Emit(Signal, frozen=True):
     ticket: Ticket | None = None
 
 
-class Ask(Signal, frozen=True):
+class Watch(Signal, frozen=True):
     """The transport itself wants what matches; the same key again replaces the filter."""
 
     key: Hashable
     filter: str
 
 
-class Unask(Signal, frozen=True):
+class Unwatch(Signal, frozen=True):
     key: Hashable
 
 
@@ -151,7 +151,7 @@ class Caught(Signal, frozen=True):
     """The carrier brought this for the application's subscriptions `content.subscriptions` (or for what the transport
     asked); head and payload as they came, mark and header included."""
 
-    content: Content
+    content: CarriedEvent
 
 
 class Recalled(Signal, frozen=True):
@@ -159,7 +159,7 @@ class Recalled(Signal, frozen=True):
 
     stream: Stream
     sequence: int
-    contents: tuple[Content, ...] = ()
+    contents: tuple[CarriedEvent, ...] = ()
     problem: str = ""
 
 
@@ -172,7 +172,7 @@ class Heard(Signal, frozen=True):
     stream: Stream
     sequence: int
     header: Data
-    content: Content
+    content: CarriedEvent
 
 
 class DigestHeard(Signal, frozen=True):
@@ -188,7 +188,7 @@ class Told(Signal, frozen=True):
     those of ours that caught it, if any."""
 
     message: Control
-    content: Content
+    content: CarriedEvent
     stream: Stream | None = None
     """Of a repair or a request: the stream of the event, found by the publisher's id among those that we follow; None
     where we follow none of this id (it may be our own: `message.publisher == node_id`)."""
@@ -198,7 +198,7 @@ class Told(Signal, frozen=True):
     """Of a repair: whether we have not seen that event yet."""
 
 
-class Gap(Signal, frozen=True):
+class GapSeen(Signal, frozen=True):
     """Event `sequence` came, and `missing` numbers just before it did not. No record tells what `uncovered` of them
     were; `relevant` of the others are for us."""
 
@@ -209,7 +209,7 @@ class Gap(Signal, frozen=True):
     relevant: int
 
 
-class Lost(Signal, frozen=True):
+class EventLost(Signal, frozen=True):
     """An event that is for us, by its Bloom row, has not come in time."""
 
     stream: Stream
@@ -221,23 +221,23 @@ class Lost(Signal, frozen=True):
 
 
 class Recovered(Signal, frozen=True):
-    """An event that was `Lost` is here after all. From recovery (repaired, history): ordering delivers it. From
+    """An event that was `EventLost` is here after all. From recovery (repaired, history): ordering delivers it. From
     ordering (late): recovery stops asking."""
 
     stream: Stream
     sequence: int
-    content: Content
+    content: CarriedEvent
     way: Way
 
 
-class Found(Signal, frozen=True):
+class FoundLosses(Signal, frozen=True):
     """The carrier itself found that these were lost, and has them."""
 
     recovered: tuple[Recovered, ...]
 
 
 class GivenUp(Signal, frozen=True):
-    """An event that was `Lost` will not come any more: nobody had it."""
+    """An event that was `EventLost` will not come any more: nobody had it."""
 
     stream: Stream
     sequence: int
@@ -250,7 +250,7 @@ class RoundTrip(Signal, frozen=True):
     seconds: float
 
 
-class Outgoing(Signal, frozen=True):
+class Leaving(Signal, frozen=True):
     """Something wants to leave. Events of the application come from the shim, with their bits; requests and repairs
     with those of the event that they are about (T-99). Feedback, echoes and the like pass at once."""
 
@@ -265,7 +265,7 @@ class Outgoing(Signal, frozen=True):
 class Admitted(Signal, frozen=True):
     """It may leave now. `flows` are those that the event belongs to, for its header."""
 
-    outgoing: Outgoing
+    outgoing: Leaving
     flows: tuple[FlowMark, ...] = ()
 
 
@@ -290,7 +290,7 @@ def publisher_text(stream: Stream) -> str:
     return stream[0] or str(stream[1])
 
 
-def event_key(stream: Stream, sequence: int, content: Content | None = None) -> str:
+def event_key(stream: Stream, sequence: int, content: CarriedEvent | None = None) -> str:
     """As the carrier calls it, where it has names and numbers for events; else as its header does."""
     if content is not None and content.source and content.number:
         return f"{content.source} {content.number}"

@@ -1,10 +1,10 @@
 """Tally: what was lost and what became of it, by publisher and by subscription, for whoever looks.
 
-Ordering says what is `Lost`, and for which subscriptions; `Recovered` says that it came after all, and how; `GivenUp`
-that nobody looks for it any more. What is neither yet is `missing`; nothing else is remembered of an event.
+Ordering says what is `EventLost`, and for which subscriptions; `Recovered` says that it came after all, and how;
+`GivenUp` that nobody looks for it any more. What is neither yet is `missing`; nothing else is remembered of an event.
 
-Where the carrier itself found losses, and has them (`Found`), those that nobody knew of are losses from then on, and
-all are told as recovered.
+Where the carrier itself found losses, and has them (`FoundLosses`), those that nobody knew of are losses from then on,
+and all are told as recovered.
 """
 
 from collections import Counter
@@ -13,9 +13,9 @@ from random import Random
 from tidings.machine.effects import Deliver, Effect
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
-    Found,
+    EventLost,
+    FoundLosses,
     GivenUp,
-    Lost,
     Quality,
     Recovered,
     Stream,
@@ -27,7 +27,7 @@ MISSING_MAX = 10_000
 """Lost events of which it is remembered whom they were for; beyond it the oldest is forgotten."""
 
 
-class Counts:
+class LossCounts:
     """Of one publisher."""
 
     __slots__ = ("given_up", "lost", "ways")
@@ -38,28 +38,28 @@ class Counts:
         """Lost events that came after all, by the way they came."""
 
 
-class Tally(TransportPart):
+class LossTally(TransportPart):
     """Part of `TransportNode`."""
 
     tells = (Recovered,)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
-        self.streams: dict[Stream, Counts] = {}
+        self.streams: dict[Stream, LossCounts] = {}
         self.missing: dict[tuple[Stream, int], tuple[int, ...]] = {}
         self.handlers = {
-            Lost: self.lost,
+            EventLost: self.lost,
             Recovered: self.recovered,
-            Found: self.found,
+            FoundLosses: self.found,
             GivenUp: self.given_up,
             StreamGone: self.gone,
         }
 
-    def counts(self, stream: Stream) -> Counts:
-        return self.streams.get(stream) or Counts()
+    def counts(self, stream: Stream) -> LossCounts:
+        return self.streams.get(stream) or LossCounts()
 
-    def lost(self, now: float, lost: Lost) -> list[Effect]:
+    def lost(self, now: float, lost: EventLost) -> list[Effect]:
         if lost.stream not in self.streams:
-            self.streams[lost.stream] = Counts()
+            self.streams[lost.stream] = LossCounts()
         self.streams[lost.stream].lost += 1
         self.missing[lost.stream, lost.sequence] = lost.subscriptions
         if len(self.missing) > MISSING_MAX:
@@ -73,12 +73,12 @@ class Tally(TransportPart):
         self.missing.pop((recovered.stream, recovered.sequence), None)
         return []
 
-    def found(self, now: float, found: Found) -> list[Effect]:
+    def found(self, now: float, found: FoundLosses) -> list[Effect]:
         effects: list[Effect] = []
         for recovered in found.recovered:
             stream, sequence, wanted = recovered.stream, recovered.sequence, recovered.content.subscriptions
             if (stream, sequence) not in self.missing:
-                self.lost(now, Lost(stream, sequence, 0, 0.0, wanted))
+                self.lost(now, EventLost(stream, sequence, 0, 0.0, wanted))
                 effects.append(Deliver(Quality("lost", stream, sequence, 0.0, wanted)))
             self.recovered(now, recovered)
             effects.append(recovered)

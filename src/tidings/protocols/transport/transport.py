@@ -15,8 +15,8 @@ wants is said by `Listen`, what this node does as a publisher by `TransportParam
 node without any of it has no transport, and its bytes are those of the plain network.
 
 What comes from above are the inputs `PublishEvent`, `Listen`, `StopListening`, `Configure`; from below `Caught` and
-`Recalled`. What goes up is in `Deliver` effects: `Handed`, `Quality`; what goes down are the effects `Emit`, `Ask`,
-`Unask`, `Recall`, which whoever embeds the transport carries out. Timers are those of any machine.
+`Recalled`. What goes up is in `Deliver` effects: `Handed`, `Quality`; what goes down are the effects `Emit`, `Watch`,
+`Unwatch`, `Recall`, which whoever embeds the transport carries out. Timers are those of any machine.
 """
 
 from random import Random
@@ -32,16 +32,16 @@ from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.round_trips import RoundTrips
 from tidings.protocols.transport.shim import Shim
 from tidings.protocols.transport.signals import (
-    Ask,
     Caught,
     Emit,
     Heard,
     PublishEvent,
     Recall,
     Stream,
-    Unask,
+    Unwatch,
+    Watch,
 )
-from tidings.protocols.transport.tally import Tally
+from tidings.protocols.transport.tally import LossTally
 
 
 class TransportNode(Node):
@@ -56,7 +56,7 @@ class TransportNode(Node):
         self.recovery = Recovery(node_id, params, rng)
         self.receiver = Receiver(node_id, params, rng)
         self.sender = Sender(node_id, params, rng)
-        self.tally = Tally(node_id, params, rng)
+        self.tally = LossTally(node_id, params, rng)
         super().__init__(
             {
                 "shim": self.shim,
@@ -67,7 +67,7 @@ class TransportNode(Node):
                 "sender": self.sender,
                 "tally": self.tally,
             },
-            tells=(Emit, Ask, Unask, Recall),
+            tells=(Emit, Watch, Unwatch, Recall),
         )
         self.listeners = (
             ("round_trips", self.round_trips.heard),

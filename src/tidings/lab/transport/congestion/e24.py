@@ -21,10 +21,10 @@ from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import Stream, random_stream
 from tidings.matching.bloom import BloomProfile
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.congestion.flows import Claim as Said
 from tidings.protocols.transport.congestion.flows import FlowTable
-from tidings.protocols.transport.congestion.interests import Interest, interests_of
-from tidings.protocols.transport.formats import Report
+from tidings.protocols.transport.congestion.flows import ReceiverClaim as Said
+from tidings.protocols.transport.congestion.interests import FlowInterest, interests_of
+from tidings.protocols.transport.formats import FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.trace.gathering import Writer
 
@@ -44,13 +44,13 @@ def table_of(bits: int) -> FlowTable:
     return FlowTable(TransportParams(is_paced=True, profile=profile, congestion=CongestionParams(flows_max=4096)))
 
 
-def draw_flow(rng: Stream, profile: BloomProfile) -> Interest:
+def draw_flow(rng: Stream, profile: BloomProfile) -> FlowInterest:
     return interests_of(parse(text_of(draw_interest(rng))), profile)[0]
 
 
-def tell(table: FlowTable, at: float, subscriber: int, flow: Interest, rate: float) -> None:
+def tell(table: FlowTable, at: float, subscriber: int, flow: FlowInterest, rate: float) -> None:
     said = Said(subscriber, subscriber, 0.0, ROUND_TRIP)
-    table.report(at, said, Report(flow.flow, rate, flow.bits, flow.text), rate)
+    table.report(at, said, FlowReport(flow.flow, rate, flow.bits, flow.text), rate)
 
 
 def rows_for(subscribers: int, seed: int) -> int:
@@ -79,7 +79,7 @@ def bytes_of_rows(seed: int) -> int:
     for subscriber, flow in enumerate(flows, 1):
         # Bits of the report are the row's own, as when they were read from a message.
         copied = int.from_bytes(flow.bits.to_bytes(32, "big"), "big")
-        report = Report(flow.flow, 10.0, copied, "")
+        report = FlowReport(flow.flow, 10.0, copied, "")
         table.report(0.0, Said(subscriber, subscriber, 0.0, ROUND_TRIP), report, 10.0 + subscriber)
     taken = tracemalloc.get_traced_memory()[0] - before
     if not was_tracing:

@@ -33,10 +33,10 @@ from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.effects import Effect
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.departures import Publishing
+from tidings.protocols.transport.departures import Departures
 from tidings.protocols.transport.formats import ENTRY_AGE, Data
 from tidings.protocols.transport.ordering.ordering import Ordering
-from tidings.protocols.transport.signals import Content, Heard, Listen, Lost, StreamGone
+from tidings.protocols.transport.signals import CarriedEvent, EventLost, Heard, Listen, StreamGone
 from tidings.pubsub.publications import encode_head
 from tidings.trace.gathering import Writer
 
@@ -98,7 +98,7 @@ class Trials:
         self.record, self.row_bytes = record, params.profile.size_bytes
         self.ordering = Ordering(2, params, Random(0))
         self.ordering.handle(0.0, Listen(SUBSCRIPTION, parse("wanted = 1")))
-        rows = [Publishing(1, params).bits_of(encode_head({"wanted": value})) for value in (0, 1)]
+        rows = [Departures(1, params).bits_of(encode_head({"wanted": value})) for value in (0, 1)]
         self.rows = [ENTRY_AGE.pack(0) + row.to_bytes(self.row_bytes, "little") for row in rows]
         self.made = 0
 
@@ -112,7 +112,7 @@ class Trials:
         last = len(wanted) if received is None else received
         told = self.hear(stream, last, [*wanted, True])
         self.ordering.handle(float(last), StreamGone(stream))
-        return any(type(effect) is Lost and effect.sequence == 1 for effect in told)
+        return any(type(effect) is EventLost and effect.sequence == 1 for effect in told)
 
     def hear(self, stream: tuple[str, int], number: int, wanted: Sequence[bool]) -> list[Effect]:
         before = [self.rows[is_wanted] for is_wanted in reversed(wanted[max(0, number - self.record) : number])]
@@ -120,7 +120,7 @@ class Trials:
         header = Data(
             stream[1], number, float(number), entries=len(before), row_bytes=row_bytes, record=b"".join(before)
         )
-        content = Content(b"", b"", stream[0], number, 0.0, (SUBSCRIPTION,))
+        content = CarriedEvent(b"", b"", stream[0], number, 0.0, (SUBSCRIPTION,))
         return self.ordering.handle(float(number), Heard(stream, number, header, content))
 
 

@@ -28,11 +28,11 @@ from tidings.machine.effects import Deliver, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.transport.departures import Publishing
+from tidings.protocols.transport.departures import Departures
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.params import OrderingParams, TransportParams
-from tidings.protocols.transport.signals import Content, Handed, Heard, Listen, StreamGone
+from tidings.protocols.transport.signals import CarriedEvent, Handed, Heard, Listen, StreamGone
 from tidings.pubsub.notes import Latched
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.requests import Publish
@@ -154,7 +154,7 @@ class Delivered(msgspec.Struct, frozen=True):
 
 def headers_of(params: TransportParams, published: Sequence[Published]) -> list[Data]:
     """What stands before each event of one publisher."""
-    publishing = Publishing(1, params)
+    publishing = Departures(1, params)
     return [publishing.depart(one.at, publishing.bits_of(one.head), ())[1] for one in published]
 
 
@@ -176,7 +176,7 @@ class Replay:
         self.latched.clear()
         for now, number in arrived:
             yield from self.fire_until(now)
-            content = Content(b"", b"", publisher, number, now, (SUBSCRIPTION,))
+            content = CarriedEvent(b"", b"", publisher, number, now, (SUBSCRIPTION,))
             yield from self.settle(now, self.ordering.handle(now, Heard(stream, number, headers[number], content)))
         yield from self.fire_until(None)
         yield from self.settle(now, self.ordering.handle(now, StreamGone(stream)))

@@ -8,7 +8,7 @@ such losses and repairs them, and lets receivers slow down publishers, end to en
     application       OpenSubscription, PublishBatch, Took, ...      Arrived, Carried, Confirmed, Quality, ...
                       |                                              ^
     transport         Listen, PublishEvent                           Handed
-                      Emit, Ask, Recall                              Caught, Recalled
+                      Emit, Watch, Recall                            Caught, Recalled
                       |                                              ^
     carrier           PublishBatch, OpenSubscription, ReadHistory    Arrived, HistoryRead        (`carrier.py`)
 
@@ -35,27 +35,27 @@ from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Note, Se
 from tidings.machine.inputs import Fired, Input, Request, TimerKey
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.adapter.batches import BACKLOG_FULL, Sendings
-from tidings.protocols.transport.adapter.deliveries import BROUGHT, Intake, Ledger, Packing
+from tidings.protocols.transport.adapter.deliveries import BROUGHT, Intake, Packing, WindowLedger
 from tidings.protocols.transport.adapter.own import OwnNeeds
-from tidings.protocols.transport.adapter.stored import HoleKey, Stored
+from tidings.protocols.transport.adapter.stored import HoleKey, StoredEvents
 from tidings.protocols.transport.carrier import Carrier, Modes, OpenCarried, Order, Own, RoomMade, SetModes, Subscribed
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.shim import BAD_EVENT
 from tidings.protocols.transport.signals import (
-    Ask,
     Configure,
     Emit,
-    Found,
+    FoundLosses,
     Handed,
+    Leaving,
     Listen,
-    Outgoing,
     PublishEvent,
     Quality,
     Recall,
     Recalled,
     StopListening,
-    Unask,
+    Unwatch,
+    Watch,
 )
 from tidings.protocols.transport.transport import TransportNode
 from tidings.protocols.transport.views import TransportState, state_of
@@ -89,14 +89,14 @@ class Adapter:
         self.carrier, self.transport, self.params = carrier, transport, transport.params
         self.window = Sendings(carrier.window, self.params)
         self.is_publishing = False
-        self.ledger, self.own = Ledger(), OwnNeeds()
+        self.ledger, self.own = WindowLedger(), OwnNeeds()
         self.intake = Intake(transport, self.ledger, self.own.keys, carrier.repeats)
         self.opening: dict[Any, OpenCarried] = {}
         """Subscriptions that are not confirmed yet, by ticket."""
         self.numbers: dict[Any, int] = {}
         """Their numbers."""
         self.subscriptions: dict[int, Subscribed] = {}
-        self.stored = Stored(carrier, transport, self.subscriptions)
+        self.stored = StoredEvents(carrier, transport, self.subscriptions)
         self.requests: dict[type, Callable[[float, Any], list[Effect]]] = {
             Fired: self.fired,
             OpenSubscription: lambda now, request: self.open(now, OpenCarried(request, modes_of(self.params))),
@@ -120,11 +120,11 @@ class Adapter:
             PeerUp: self.served,
         }
         self.orders: dict[type, Callable[[float, Any], list[Effect]]] = {
-            Ask: lambda now, order: self.perform(now, self.own.ask(order)),
-            Unask: lambda now, order: self.perform(now, self.own.unask(order.key)),
+            Watch: lambda now, order: self.perform(now, self.own.ask(order)),
+            Unwatch: lambda now, order: self.perform(now, self.own.unask(order.key)),
             Recall: lambda now, order: self.perform(now, self.stored.recall(order)),
             Recalled: self.tell,
-            Found: self.tell,
+            FoundLosses: self.tell,
             ReadHistory: self.ask,
             ReadMarks: self.ask,
             OpenSubscription: self.ask,
@@ -331,7 +331,7 @@ class Adapter:
         if type(item) is PublishEvent and drop.reason == BAD_EVENT:
             # No event to us; the broker says so, with its number.
             return self.perform(now, [Emit(item.head, item.payload, Kind.DATA, item.ticket)])
-        if type(item) is Outgoing and item.kind is Kind.DATA:
+        if type(item) is Leaving and item.kind is Kind.DATA:
             return [drop, *self.window.lost(cast(int, item.ticket))]
         return [drop]
 

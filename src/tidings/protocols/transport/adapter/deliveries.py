@@ -25,7 +25,7 @@ from tidings.protocols.transport.carrier import Carried
 from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.marking import is_event
 from tidings.protocols.transport.ordering.stream import REPEATED, TOO_OLD
-from tidings.protocols.transport.signals import Caught, Content, Handed, Stream, Way
+from tidings.protocols.transport.signals import CarriedEvent, Caught, Handed, Stream, Way
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.client import Arrived, Took
 
@@ -39,7 +39,7 @@ CAME_BEFORE = (REPEATED, TOO_OLD)
 """Why the transport drops what the carrier has not delivered to this subscription before."""
 
 
-class Ledger:
+class WindowLedger:
     """What the carrier takes for held by the application and is not, and the reverse."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class Intake:
     """`own` are the subscriptions of the transport itself; `repeats` says the same as of the carrier. Whatever came for
     the application and does not go on to it is taken by us."""
 
-    def __init__(self, transport: TransportNode, ledger: Ledger, own: Container[int], repeats: bool) -> None:
+    def __init__(self, transport: TransportNode, ledger: WindowLedger, own: Container[int], repeats: bool) -> None:
         self.transport, self.ledger, self.own, self.repeats = transport, ledger, own, repeats
 
     def catch(self, now: float, items: Sequence[Arrived]) -> list[Effect]:
@@ -107,7 +107,7 @@ class Intake:
             effects += caught
         return effects
 
-    def settle(self, content: Content, effects: list[Effect]) -> list[Effect]:
+    def settle(self, content: CarriedEvent, effects: list[Effect]) -> list[Effect]:
         wanted = content.subscriptions
         if not wanted:
             return effects
@@ -117,7 +117,7 @@ class Intake:
             return effects
         settled: list[Effect] = []
         for effect in effects:
-            if type(effect) is Drop and type(effect.item) is Content:
+            if type(effect) is Drop and type(effect.item) is CarriedEvent:
                 if effect.reason in CAME_BEFORE and not self.repeats:
                     settled += self.again(content, effect.item)
                     continue
@@ -125,7 +125,7 @@ class Intake:
             settled.append(effect)
         return settled
 
-    def again(self, content: Content, inner: Content) -> list[Effect]:
+    def again(self, content: CarriedEvent, inner: CarriedEvent) -> list[Effect]:
         """The transport had it before; but these subscriptions had not, unless as a repair."""
         header, _ = decode_data(content.payload)
         stream = content.source, header.publisher
@@ -140,13 +140,13 @@ class Intake:
         return effects
 
 
-def contents_of(items: Sequence[Arrived], own: Container[int]) -> list[Content]:
+def contents_of(items: Sequence[Arrived], own: Container[int]) -> list[CarriedEvent]:
     """The publications of one delivery, each once; `own` are the subscriptions of the transport itself."""
     first = items[0]
     same = repeat(first.publisher), repeat(first.accepted_at)
     if all(item.numbers == first.numbers for item in items):
         wanted = tuple([item.subscription for item in items if item.subscription not in own])
-        return list(map(Content, first.heads, first.payloads, same[0], first.numbers, same[1], repeat(wanted)))
+        return list(map(CarriedEvent, first.heads, first.payloads, same[0], first.numbers, same[1], repeat(wanted)))
     bytes_of: dict[int, tuple[bytes, bytes]] = {}
     wanted_by: dict[int, list[int]] = {}
     for item in items:
@@ -156,7 +156,7 @@ def contents_of(items: Sequence[Arrived], own: Container[int]) -> list[Content]:
             if item.subscription not in own:
                 subscriptions.append(item.subscription)
     return [
-        Content(*bytes_of[number], first.publisher, number, first.accepted_at, tuple(wanted_by[number]))
+        CarriedEvent(*bytes_of[number], first.publisher, number, first.accepted_at, tuple(wanted_by[number]))
         for number in sorted(bytes_of)
     ]
 

@@ -1,8 +1,8 @@
 """What the transport itself wants of its carrier: subscriptions, and an advertisement for its own messages.
 
-Subscriptions are those of `Ask`: with no guarantee, since the network is best effort to the transport, and with a queue
-whose oldest entries go first. The application sees neither them nor their tickets. A subscription that is refused is
-noted and left out; the transport works with what it hears.
+Subscriptions are those of `Watch`: with no guarantee, since the network is best effort to the transport, and with a
+queue whose oldest entries go first. The application sees neither them nor their tickets. A subscription that is refused
+is noted and left out; the transport works with what it hears.
 
 The transport's messages are published under an advertisement of their own, `tidings_transport != 'data'`, made when the
 first is to be sent; up to `WAITING_MAX` wait until the network knows it. A client may be bound to publish less than
@@ -17,7 +17,7 @@ from tidings.machine.effects import Drop
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.carrier import Order, Own
 from tidings.protocols.transport.marking import MARK, Kind
-from tidings.protocols.transport.signals import Ask, Emit
+from tidings.protocols.transport.signals import Emit, Watch
 from tidings.pubsub.client import (
     CloseAdvertisement,
     CloseSubscription,
@@ -54,7 +54,7 @@ class OwnNeeds:
 
     # Subscriptions.
 
-    def ask(self, ask: Ask) -> list[Order]:
+    def ask(self, ask: Watch) -> list[Order]:
         known = self.wanted.get(ask.key)
         if known is not None and known[1] == ask.filter:
             return []

@@ -31,7 +31,7 @@ from tidings.protocols.transport.carrier import Carrier, Order, Own, Subscribed
 from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.formats import BadHeader
 from tidings.protocols.transport.marking import Kind, unmark
-from tidings.protocols.transport.signals import Content, Found, Recall, Recalled, Recovered
+from tidings.protocols.transport.signals import CarriedEvent, FoundLosses, Recall, Recalled, Recovered
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.client import PUBLISHERS_MAX, Fetched, Marks, Missed, ReadHistory, ReadMarks
 
@@ -58,7 +58,7 @@ HoleKey = tuple[int, str]
 class RecallReading(msgspec.Struct):
     filter: str
     through: int
-    contents: list[Content]
+    contents: list[CarriedEvent]
     pages: int = 0
     is_begun: bool = False
 
@@ -135,9 +135,9 @@ class Hole(msgspec.Struct):
     tries: int = 0
 
 
-class Stored:
+class StoredEvents:
     """`subscriptions` are those of the application that are confirmed. What is answered here is for the carrier
-    (`ReadHistory`, `ReadMarks`), for the transport (`Recalled`, `Found`), or a timer."""
+    (`ReadHistory`, `ReadMarks`), for the transport (`Recalled`, `FoundLosses`), or a timer."""
 
     def __init__(self, carrier: Carrier, transport: TransportNode, subscriptions: Mapping[int, Subscribed]) -> None:
         self.carrier, self.transport, self.subscriptions = carrier, transport, subscriptions
@@ -167,7 +167,7 @@ class Stored:
         hole, filter = self.holes.get(key), self.filter_of(key[0])
         if hole is None or filter is None:
             return []
-        found: list[Order] = [Found(tuple(self.lacking(key, hole, page)))]
+        found: list[Order] = [FoundLosses(tuple(self.lacking(key, hole, page)))]
         if page.has_more and page.through < hole.through:
             hole.after = page.through
             return [*found, self.read_through(key, hole, filter, hole.through)]
@@ -266,7 +266,7 @@ def read_history(ticket: Own, filter: str, publisher: str, after: int, through: 
     )
 
 
-def contents_of_page(page: Fetched, publisher: str, subscriptions: tuple[int, ...]) -> Iterator[Content]:
+def contents_of_page(page: Fetched, publisher: str, subscriptions: tuple[int, ...]) -> Iterator[CarriedEvent]:
     columns = page.heads, page.payloads, page.numbers, page.accepted_at
     for head, payload, number, accepted_at in zip(*columns, strict=True):
-        yield Content(head, payload, publisher, number, accepted_at, subscriptions)
+        yield CarriedEvent(head, payload, publisher, number, accepted_at, subscriptions)

@@ -13,9 +13,9 @@ TCP would have with those losses. It never raises it: the receiver may know of r
 
 from typing import Protocol
 
-from tidings.protocols.transport.congestion.flows import Key, Row
+from tidings.protocols.transport.congestion.flows import Key, LimitedFlow
 from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_rate, loss_rate_at
-from tidings.protocols.transport.congestion.window import Ledger
+from tidings.protocols.transport.congestion.window import FlowLedger
 from tidings.protocols.transport.formats import Acknowledgement
 from tidings.protocols.transport.params import CongestionParams
 
@@ -30,23 +30,23 @@ WAIT_MIN = 1e-4
 
 
 class Controller(Protocol):
-    def added(self, row: Row, now: float) -> None: ...
+    def added(self, row: LimitedFlow, now: float) -> None: ...
 
-    def reported(self, row: Row, now: float) -> None:
+    def reported(self, row: LimitedFlow, now: float) -> None:
         """Its quota, or its limiting receiver, is another."""
 
-    def removed(self, row: Row) -> None: ...
+    def removed(self, row: LimitedFlow) -> None: ...
 
-    def is_ready(self, row: Row, now: float) -> bool: ...
+    def is_ready(self, row: LimitedFlow, now: float) -> bool: ...
 
-    def ready_at(self, row: Row, now: float) -> float:
+    def ready_at(self, row: LimitedFlow, now: float) -> float:
         """When to ask again; infinity if only an acknowledgement helps."""
 
-    def take(self, row: Row, now: float) -> None: ...
+    def take(self, row: LimitedFlow, now: float) -> None: ...
 
-    def departed(self, row: Row, sequence: int, now: float) -> None: ...
+    def departed(self, row: LimitedFlow, sequence: int, now: float) -> None: ...
 
-    def acknowledged(self, row: Row, message: Acknowledgement, now: float) -> int:
+    def acknowledged(self, row: LimitedFlow, message: Acknowledgement, now: float) -> int:
         """How many were lost."""
 
     def deadline(self) -> float | None:
@@ -55,44 +55,44 @@ class Controller(Protocol):
     def check_deadlines(self, now: float) -> list[Key]:
         """Rows whose events were given up, so that others may leave."""
 
-    def rate_of(self, row: Row) -> float: ...
+    def rate_of(self, row: LimitedFlow) -> float: ...
 
 
 class TokenBuckets:
     def __init__(self, params: CongestionParams) -> None:
         self.params = params
-        self.watched: dict[Key, tuple[Ledger, LossIntervals]] = {}
+        self.watched: dict[Key, tuple[FlowLedger, LossIntervals]] = {}
         """Flows whose losses are known exactly."""
 
-    def added(self, row: Row, now: float) -> None:
+    def added(self, row: LimitedFlow, now: float) -> None:
         row.tokens, row.filled_at = BUCKET_MIN, now
 
-    def reported(self, row: Row, now: float) -> None:
+    def reported(self, row: LimitedFlow, now: float) -> None:
         self.fill(row, now)
 
-    def removed(self, row: Row) -> None:
+    def removed(self, row: LimitedFlow) -> None:
         self.watched.pop(row.key, None)
 
-    def fill(self, row: Row, now: float) -> None:
+    def fill(self, row: LimitedFlow, now: float) -> None:
         rate = self.rate_of(row) if self.watched else row.quota
         depth = max(BUCKET_MIN, rate * row.round_trip)
         row.tokens = min(depth, row.tokens + (now - row.filled_at) * rate)
         row.filled_at = now
 
-    def is_ready(self, row: Row, now: float) -> bool:
+    def is_ready(self, row: LimitedFlow, now: float) -> bool:
         if now > row.filled_at:
             self.fill(row, now)
         return row.tokens >= 1.0 - EARLY
 
-    def ready_at(self, row: Row, now: float) -> float:
+    def ready_at(self, row: LimitedFlow, now: float) -> float:
         if self.is_ready(row, now):
             return now
         return max(now + WAIT_MIN, row.filled_at + (1.0 - row.tokens) / self.rate_of(row))
 
-    def take(self, row: Row, now: float) -> None:
+    def take(self, row: LimitedFlow, now: float) -> None:
         row.tokens -= 1.0
 
-    def rate_of(self, row: Row) -> float:
+    def rate_of(self, row: LimitedFlow) -> float:
         watched = self.watched.get(row.key) if self.watched else None
         if watched is None or not row.round_trip:
             return row.quota
@@ -100,14 +100,14 @@ class TokenBuckets:
 
     # Acknowledgements.
 
-    def departed(self, row: Row, sequence: int, now: float) -> None:
+    def departed(self, row: LimitedFlow, sequence: int, now: float) -> None:
         if not self.params.acknowledgements:
             return
         if row.key not in self.watched:
-            self.watched[row.key] = Ledger(), LossIntervals(self.params)
+            self.watched[row.key] = FlowLedger(), LossIntervals(self.params)
         self.watched[row.key][0].departed(sequence, now)
 
-    def acknowledged(self, row: Row, message: Acknowledgement, now: float) -> int:
+    def acknowledged(self, row: LimitedFlow, message: Acknowledgement, now: float) -> int:
         watched = self.watched.get(row.key)
         if watched is None:
             return 0

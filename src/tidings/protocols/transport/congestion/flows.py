@@ -32,11 +32,11 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.congestion.guarding import Valve
-from tidings.protocols.transport.formats import FlowMark, Report
+from tidings.protocols.transport.formats import FlowMark, FlowReport
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import kept
-from tidings.protocols.transport.signals import Departed, Outgoing
+from tidings.protocols.transport.signals import Departed, Leaving
 from tidings.pubsub.publications import BadPublication, event_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ Key = int | str
 """Of a row: its bits, or the text of its filter where filters are compared."""
 
 
-class Row:
+class LimitedFlow:
     __slots__ = (
         "bits",
         "feedback_at",
@@ -86,7 +86,7 @@ class Row:
         return FlowMark(self.flow, self.limiting, self.travel)
 
 
-class Claim(msgspec.Struct, frozen=True):
+class ReceiverClaim(msgspec.Struct, frozen=True):
     """What a receiver says of itself in a feedback, checked."""
 
     subscriber: int
@@ -97,27 +97,27 @@ class Claim(msgspec.Struct, frozen=True):
 
 class Change(msgspec.Struct, frozen=True):
     what: Literal["add", "update", "switch", "remove"]
-    row: Row
+    row: LimitedFlow
 
 
 class FlowTable:
     def __init__(self, params: TransportParams) -> None:
         self.profile, self.topic_attribute = params.profile, params.topic_attribute
         self.params = params.congestion
-        self.rows: dict[Key, Row] = {}
-        self.remembered: dict[int, tuple[Row, ...]] = {}
-        self.by_flow: dict[int, Row] | None = None
+        self.rows: dict[Key, LimitedFlow] = {}
+        self.remembered: dict[int, tuple[LimitedFlow, ...]] = {}
+        self.by_flow: dict[int, LimitedFlow] | None = None
 
     @property
     def is_exact(self) -> bool:
         return self.params.covering == "exact"
 
-    def covers(self, wide: Row, narrow: Row) -> bool:
+    def covers(self, wide: LimitedFlow, narrow: LimitedFlow) -> bool:
         if wide.filter is not None and narrow.filter is not None:
             return wide.filter.covers(narrow.filter)
         return wide.bits & narrow.bits == wide.bits
 
-    def matching(self, leaving: Outgoing | Departed) -> tuple[Row, ...]:
+    def matching(self, leaving: Leaving | Departed) -> tuple[LimitedFlow, ...]:
         """The rows of an event; the one with the lowest quota first. Requests and repairs belong to the flows of the
         event that they are about, as far as its bits tell."""
         bits = leaving.bits
@@ -142,14 +142,14 @@ class FlowTable:
             return 0
         return bits_of_tags(kept(tags_of_event(event), self.topic_attribute), self.profile)
 
-    def read(self, rows: tuple[Row, ...], head: bytes) -> tuple[Row, ...]:
+    def read(self, rows: tuple[LimitedFlow, ...], head: bytes) -> tuple[LimitedFlow, ...]:
         try:
             event = event_of(head, b"")
         except BadPublication:
             return rows
         return tuple(row for row in rows if row.filter is None or row.filter.matches(event))
 
-    def of_flow(self, flow: int) -> Row | None:
+    def of_flow(self, flow: int) -> LimitedFlow | None:
         if self.by_flow is None:
             self.by_flow = {row.flow: row for row in self.rows.values()}
         return self.by_flow.get(flow)
@@ -160,14 +160,14 @@ class FlowTable:
 
     # Reports.
 
-    def key_of(self, report: Report) -> tuple[Key, Filter | None]:
+    def key_of(self, report: FlowReport) -> tuple[Key, Filter | None]:
         """UsageError for a filter that cannot be read."""
         if not self.is_exact or not report.filter:
             return report.bits, None
         filter = parse(report.filter)
         return filter.text(), filter
 
-    def report(self, now: float, claim: Claim, report: Report, quota: float) -> list[Change] | str:
+    def report(self, now: float, claim: ReceiverClaim, report: FlowReport, quota: float) -> list[Change] | str:
         """What changes in the table; a text where the report is refused. `quota` is the report's, or the floor."""
         try:
             key, filter = self.key_of(report)
@@ -178,7 +178,7 @@ class FlowTable:
             return self.update(now, row, claim, report, quota)
         if row is not None and row.quota <= quota:
             return []
-        probe = row or Row(key, report.bits, filter, now)
+        probe = row or LimitedFlow(key, report.bits, filter, now)
         for other in self.rows.values():
             if other is not row and other.quota <= quota and self.covers(other, probe):
                 return []
@@ -196,7 +196,9 @@ class FlowTable:
         self.structure_changed()
         return changes + self.prune(probe)
 
-    def update(self, now: float, row: Row, claim: Claim, report: Report, quota: float) -> list[Change]:
+    def update(
+        self, now: float, row: LimitedFlow, claim: ReceiverClaim, report: FlowReport, quota: float
+    ) -> list[Change]:
         before = row.quota
         self.renew(now, row, claim, report, quota)
         changes = [Change("update", row)]
@@ -208,14 +210,14 @@ class FlowTable:
                     return [*changes, self.remove(row)]
         return changes
 
-    def renew(self, now: float, row: Row, claim: Claim, report: Report, quota: float) -> None:
+    def renew(self, now: float, row: LimitedFlow, claim: ReceiverClaim, report: FlowReport, quota: float) -> None:
         if row.flow != report.flow:
             self.by_flow = None
         row.flow, row.limiting, row.who = report.flow, claim.subscriber, claim.who
         row.quota, row.travel, row.round_trip, row.feedback_at = quota, claim.travel, claim.round_trip, now
         row.marks = ()
 
-    def prune(self, row: Row) -> list[Change]:
+    def prune(self, row: LimitedFlow) -> list[Change]:
         """Rows that this one makes superfluous."""
         covered = [
             other
@@ -224,12 +226,12 @@ class FlowTable:
         ]
         return [self.remove(other) for other in covered]
 
-    def remove(self, row: Row) -> Change:
+    def remove(self, row: LimitedFlow) -> Change:
         del self.rows[row.key]
         self.structure_changed()
         return Change("remove", row)
 
-    def make_room(self, claim: Claim) -> list[Change] | None:
+    def make_room(self, claim: ReceiverClaim) -> list[Change] | None:
         """Where the table is full, whoever has most rows loses the oldest; nobody loses one to somebody with more."""
         if len(self.rows) < self.params.flows_max:
             return []
@@ -240,7 +242,7 @@ class FlowTable:
         oldest = min((row for row in self.rows.values() if row.who == who), key=lambda row: row.feedback_at)
         return [self.remove(oldest)]
 
-    def release(self, claim: Claim, report: Report) -> list[Change]:
+    def release(self, claim: ReceiverClaim, report: FlowReport) -> list[Change]:
         """Its limiting receiver does not want this flow any more (G-27)."""
         try:
             key, _ = self.key_of(report)
@@ -251,7 +253,7 @@ class FlowTable:
 
     # Time.
 
-    def timeout_of(self, row: Row) -> float:
+    def timeout_of(self, row: LimitedFlow) -> float:
         return max(self.params.flow_timeout, 10.0 * row.round_trip)
 
     def expire(self, now: float) -> list[Change]:
@@ -262,6 +264,6 @@ class FlowTable:
         return min((row.feedback_at + self.timeout_of(row) for row in self.rows.values()), default=None)
 
 
-def is_of(row: Row, claim: Claim) -> bool:
+def is_of(row: LimitedFlow, claim: ReceiverClaim) -> bool:
     """Is this the receiver that limits the row? Where the carrier names senders, the name must be the same too."""
     return row.limiting == claim.subscriber and row.who == claim.who

@@ -56,7 +56,7 @@ class Valve:
             self.credit = min(CREDIT_MAX, self.credit + SHARE_MIN)
 
 
-class Budget:
+class FeedbackBudget:
     """Feedback that is read, `per_second` at most."""
 
     def __init__(self, per_second: float) -> None:

@@ -5,8 +5,8 @@ bits. So each conjunction of a filter is a flow of its own; conjunctions with eq
 very many conjunctions is one flow whose row has the bits that all of them share, and is then wider than the filter.
 
 For an event we know the subscriptions that it came for, and need the flows. Where every filter has one conjunction that
-is a table (`Interests.of`, remembered for each combination of subscriptions); where one has several, the attributes of
-the event are read.
+is a table (`FlowInterests.of`, remembered for each combination of subscriptions); where one has several, the attributes
+of the event are read.
 """
 
 import msgspec
@@ -31,7 +31,7 @@ WEIGHT_MIN, WEIGHT_MAX = 1e-3, 1e3
 """Priorities further apart would leave one side nothing."""
 
 
-class Interest(msgspec.Struct, frozen=True):
+class FlowInterest(msgspec.Struct, frozen=True):
     """A flow that we want. `text` is its filter, where flows are compared by filters and not by bits."""
 
     flow: int
@@ -47,7 +47,7 @@ def flow_of(bits: int, text: str, size_bytes: int) -> int:
 
 def interests_of(
     filter: Filter, profile: BloomProfile, priority: float = 1.0, is_exact: bool = False, topic_attribute: str = ""
-) -> tuple[Interest, ...]:
+) -> tuple[FlowInterest, ...]:
     """In the order of the conjunctions. Filters that match nothing have none."""
     parts: list[tuple[int, Filter]]
     rows = [bits_of_tags(kept(tags, topic_attribute), profile) for tags in tags_of_filter(filter)]
@@ -64,19 +64,19 @@ def interests_of(
         text = part.text() if is_exact else ""
         if len(text.encode()) > FILTER_BYTES_MAX:
             text = ""
-        found.append(Interest(flow_of(bits, text, profile.size_bytes), bits, text, priority))
+        found.append(FlowInterest(flow_of(bits, text, profile.size_bytes), bits, text, priority))
     return tuple(found)
 
 
-class Interests:
+class FlowInterests:
     """Of the paced subscriptions of this node."""
 
     def __init__(self) -> None:
-        self.subscriptions: dict[int, tuple[Filter, tuple[Interest, ...]]] = {}
-        self.remembered: dict[tuple[int, ...], tuple[Interest, ...] | None] = {}
+        self.subscriptions: dict[int, tuple[Filter, tuple[FlowInterest, ...]]] = {}
+        self.remembered: dict[tuple[int, ...], tuple[FlowInterest, ...] | None] = {}
         """None: it depends on the event."""
 
-    def put(self, subscription: int, filter: Filter, interests: tuple[Interest, ...]) -> None:
+    def put(self, subscription: int, filter: Filter, interests: tuple[FlowInterest, ...]) -> None:
         self.subscriptions[subscription] = filter, interests
         self.remembered.clear()
 
@@ -84,9 +84,9 @@ class Interests:
         self.subscriptions.pop(subscription, None)
         self.remembered.clear()
 
-    def flows(self) -> dict[int, Interest]:
+    def flows(self) -> dict[int, FlowInterest]:
         """All that are wanted; where several subscriptions want the same, with the highest priority."""
-        found: dict[int, Interest] = {}
+        found: dict[int, FlowInterest] = {}
         for _, interests in self.subscriptions.values():
             for interest in interests:
                 known = found.get(interest.flow)
@@ -98,7 +98,7 @@ class Interests:
         """Is it for a paced subscription? Without subscriptions nobody knows, and it is taken for one."""
         return not subscriptions or any(number in self.subscriptions for number in subscriptions)
 
-    def of(self, subscriptions: tuple[int, ...], head: bytes) -> tuple[Interest, ...]:
+    def of(self, subscriptions: tuple[int, ...], head: bytes) -> tuple[FlowInterest, ...]:
         """The flows of an event that came for these, each once."""
         if subscriptions not in self.remembered:
             if len(self.remembered) >= REMEMBERED_MAX:
@@ -107,8 +107,8 @@ class Interests:
         known = self.remembered[subscriptions]
         return self.read(subscriptions, head) if known is None else known
 
-    def find(self, subscriptions: tuple[int, ...]) -> tuple[Interest, ...] | None:
-        found: dict[int, Interest] = {}
+    def find(self, subscriptions: tuple[int, ...]) -> tuple[FlowInterest, ...] | None:
+        found: dict[int, FlowInterest] = {}
         for number in subscriptions:
             if number in self.subscriptions:
                 _, interests = self.subscriptions[number]
@@ -117,12 +117,12 @@ class Interests:
                 found.update((interest.flow, interest) for interest in interests)
         return tuple(found.values())
 
-    def read(self, subscriptions: tuple[int, ...], head: bytes) -> tuple[Interest, ...]:
+    def read(self, subscriptions: tuple[int, ...], head: bytes) -> tuple[FlowInterest, ...]:
         try:
             attributes = decode_head(head)
         except BadPublication:
             return ()
-        found: dict[int, Interest] = {}
+        found: dict[int, FlowInterest] = {}
         for number in subscriptions:
             filter, interests = self.subscriptions.get(number, (None, ()))
             if filter is None:

@@ -20,9 +20,9 @@ from tidings.matching.bloom import filter_bits_cover
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.congestion.interests import Interest
+from tidings.protocols.transport.congestion.interests import FlowInterest
 from tidings.protocols.transport.congestion.rates import LossIntervals, Meter, allowed_rate, loss_rate_at, share_max_min
-from tidings.protocols.transport.formats import Data, Report
+from tidings.protocols.transport.formats import Data, FlowReport
 from tidings.protocols.transport.params import CongestionParams
 from tidings.protocols.transport.signals import Stream
 
@@ -48,12 +48,12 @@ def quota_floor(round_trip: float) -> float:
     return max(QUOTA_MIN, 1.0 / round_trip) if round_trip > 0.0 else QUOTA_MIN
 
 
-class SessionRow:
+class PacedFlow:
     """One of our flows, from one publisher."""
 
     __slots__ = ("interest", "is_limiting", "meter", "quota", "refrained", "refreshed")
 
-    def __init__(self, interest: Interest, now: float) -> None:
+    def __init__(self, interest: FlowInterest, now: float) -> None:
         self.interest = interest
         self.meter = Meter(now)
         self.is_limiting = False
@@ -65,12 +65,12 @@ class SessionRow:
         """Reports in a row that we left to others (F-4)."""
 
 
-class Session:
+class PacedStream:
     def __init__(self, stream: Stream, now: float, params: CongestionParams) -> None:
         self.stream, self.params = stream, params
-        self.rows: dict[int, SessionRow] = {}
+        self.rows: dict[int, PacedFlow] = {}
         """By flow."""
-        self.routes: dict[tuple[int, ...], tuple[SessionRow, ...]] = {}
+        self.routes: dict[tuple[int, ...], tuple[PacedFlow, ...]] = {}
         """The rows of events that came for these subscriptions, where no event needs to be read for it."""
         self.meter = Meter(now)
         """Of all that is paced, each event once."""
@@ -132,7 +132,7 @@ class Session:
             self.intervals.take_back(sequence)
             self.is_first_open = self.is_first_open or not self.intervals.closed
 
-    def hear_marks(self, rows: tuple[SessionRow, ...], header: Data, node_id: int) -> None:
+    def hear_marks(self, rows: tuple[PacedFlow, ...], header: Data, node_id: int) -> None:
         """Do we limit the flows of this event? Those that its header does not list, we do not (G-20)."""
         named = {mark.flow: mark for mark in header.flows}
         for row in rows:
@@ -186,7 +186,7 @@ class Session:
             self.grow(rows, allowed, total)
         return allowed, total
 
-    def grow(self, rows: list[SessionRow], allowed: float, total: float) -> None:
+    def grow(self, rows: list[PacedFlow], allowed: float, total: float) -> None:
         is_starting = self.is_starting
         growth = START_GROWTH if is_starting else self.params.alpha
         growing = [row for row in rows if row.is_limiting or is_starting]
@@ -199,7 +199,7 @@ class Session:
     def is_starting(self) -> bool:
         return self.params.slow_start and not self.intervals.closed
 
-    def reported(self) -> list[SessionRow]:
+    def reported(self) -> list[PacedFlow]:
         """Rows that the publisher must hear of: that we limit, or that come faster than we can take; none that
         another one of them covers with no higher quota (T-98b)."""
         is_starting = self.is_starting
@@ -217,12 +217,12 @@ class Session:
             if not any(is_included(row, other, other_place < place, floor) for other_place, other in enumerate(rows))
         ]
 
-    def report_of(self, row: SessionRow) -> Report:
+    def report_of(self, row: PacedFlow) -> FlowReport:
         interest, floor = row.interest, quota_floor(self.period)
-        return Report(interest.flow, max(floor, row.quota), interest.bits, interest.text)
+        return FlowReport(interest.flow, max(floor, row.quota), interest.bits, interest.text)
 
 
-def is_included(row: SessionRow, other: SessionRow, is_earlier: bool, floor: float) -> bool:
+def is_included(row: PacedFlow, other: PacedFlow, is_earlier: bool, floor: float) -> bool:
     """Does `other` cover `row`, with no higher quota? Of two equal ones the earlier stays."""
     if other is row or not covers(other.interest, row.interest):
         return False
@@ -232,7 +232,7 @@ def is_included(row: SessionRow, other: SessionRow, is_earlier: bool, floor: flo
     return other_quota < quota
 
 
-def covers(wide: Interest, narrow: Interest) -> bool:
+def covers(wide: FlowInterest, narrow: FlowInterest) -> bool:
     if wide.text and narrow.text:
         wide_filter, narrow_filter = parsed(wide.text), parsed(narrow.text)
         if wide_filter is not None and narrow_filter is not None:

@@ -15,10 +15,10 @@ from collections import deque
 from heapq import heapify, heappop, heappush
 
 from tidings.protocols.transport.congestion.control import Controller
-from tidings.protocols.transport.congestion.flows import FlowTable, Row
+from tidings.protocols.transport.congestion.flows import FlowTable, LimitedFlow
 from tidings.protocols.transport.congestion.guarding import Valve
 from tidings.protocols.transport.marking import Kind
-from tidings.protocols.transport.signals import Outgoing
+from tidings.protocols.transport.signals import Leaving
 
 STALE_MAX = 256
 """Entries of the heap beyond three for each waiting event, after which it is built anew."""
@@ -27,7 +27,7 @@ STALE_MAX = 256
 class Waiting:
     __slots__ = ("is_gone", "order", "outgoing", "rows")
 
-    def __init__(self, order: int, outgoing: Outgoing, rows: list[Row]) -> None:
+    def __init__(self, order: int, outgoing: Leaving, rows: list[LimitedFlow]) -> None:
         self.order, self.outgoing, self.rows = order, outgoing, rows
         self.is_gone = False
 
@@ -47,7 +47,7 @@ class Queueing:
 
     # Leaving.
 
-    def offer(self, now: float, rows: tuple[Row, ...]) -> None:
+    def offer(self, now: float, rows: tuple[LimitedFlow, ...]) -> None:
         """The application sends an event of these flows: valves count it."""
         timeout = self.table.params.flow_timeout
         self.valve.offer(now, timeout)
@@ -55,13 +55,13 @@ class Queueing:
             if row.valve is not None:
                 row.valve.offer(now, timeout)
 
-    def may_leave(self, now: float, rows: tuple[Row, ...] | list[Row]) -> bool:
+    def may_leave(self, now: float, rows: tuple[LimitedFlow, ...] | list[LimitedFlow]) -> bool:
         if self.valve.credit >= 1.0:
             return True
         controller = self.controller
         return all(controller.is_ready(row, now) or (row.valve is not None and row.valve.credit >= 1.0) for row in rows)
 
-    def leave(self, now: float, rows: tuple[Row, ...] | list[Row]) -> None:
+    def leave(self, now: float, rows: tuple[LimitedFlow, ...] | list[LimitedFlow]) -> None:
         """Take what each flow gives: its token, or the credit of its valve, or that of the table's."""
         is_regular = True
         for row in rows:
@@ -78,16 +78,16 @@ class Queueing:
         if is_regular:
             self.valve.passed += 1
 
-    def is_free(self, rows: tuple[Row, ...]) -> bool:
+    def is_free(self, rows: tuple[LimitedFlow, ...]) -> bool:
         """Does nothing wait in these flows?"""
         return not self.waiting or not any(row.queue for row in rows)
 
     # Waiting.
 
-    def put(self, now: float, outgoing: Outgoing, rows: tuple[Row, ...]) -> list[Outgoing]:
+    def put(self, now: float, outgoing: Leaving, rows: tuple[LimitedFlow, ...]) -> list[Leaving]:
         """It waits; returns what is withheld instead."""
         params = self.table.params
-        withheld: list[Outgoing] = []
+        withheld: list[Leaving] = []
         for row in rows:
             if row.queue is not None and len(row.queue) >= params.queue_max:
                 if params.overflow == "drop_newest" and outgoing.kind is Kind.DATA:
@@ -100,14 +100,14 @@ class Queueing:
         self.schedule(now, item)
         return withheld
 
-    def enter(self, now: float, row: Row, item: Waiting) -> None:
+    def enter(self, now: float, row: LimitedFlow, item: Waiting) -> None:
         if row.queue is None:
             row.queue = deque()
         if row.valve is None:
             row.valve = Valve(now)
         row.queue.append(item)
 
-    def give_up(self, now: float, row: Row) -> Outgoing:
+    def give_up(self, now: float, row: LimitedFlow) -> Leaving:
         """The oldest event of the flow; a request or repair only if there is nothing else."""
         queue = row.queue
         assert queue
@@ -165,13 +165,13 @@ class Queueing:
             self.schedule(now, item)
         return gone
 
-    def wake(self, now: float, rows: list[Row] | tuple[Row, ...]) -> None:
+    def wake(self, now: float, rows: list[LimitedFlow] | tuple[LimitedFlow, ...]) -> None:
         """These flows may be ready earlier than was thought."""
         for row in rows:
             if row.queue:
                 self.schedule(now, row.queue[0])
 
-    def press(self, now: float, rows: tuple[Row, ...]) -> None:
+    def press(self, now: float, rows: tuple[LimitedFlow, ...]) -> None:
         """An open valve may let go what waits longest in these flows."""
         for row in rows:
             if row.queue and row.queue[0].is_front() and self.may_leave(now, row.queue[0].rows):
@@ -182,14 +182,14 @@ class Queueing:
 
     # The table changes.
 
-    def row_added(self, now: float, row: Row) -> None:
+    def row_added(self, now: float, row: LimitedFlow) -> None:
         """What waits already and belongs to the new flow waits in it too, in its order."""
         for item in self.waiting.values():
             if row in self.table.matching(item.outgoing):
                 item.rows.append(row)
                 self.enter(now, row, item)
 
-    def row_removed(self, now: float, row: Row) -> None:
+    def row_removed(self, now: float, row: LimitedFlow) -> None:
         """Its events wait in their other flows; those that have none leave."""
         items, row.queue = row.queue or (), None
         for item in items:

@@ -13,11 +13,11 @@ get more than they can take. In an uncongested network nobody reports anything.
 State, for each publisher, in `paced.py`: the round trip, the loss intervals (`rates.py`), and a row for
 each flow with its rate and quota. Which flows an event belongs to: `interests.py`.
 
-Signals heard: `Heard` counts; the gap before an event is judged when ordering has told what is in it (`Gap`), losses
-when ordering has given up waiting (`Lost`); `RoundTrip`; `StreamGone`. Messages sent: `Feedback`, at most one in a
-round trip (or as many as its flows need), and where asked for, `Acknowledgement` for each event of a limited flow.
-Timers: ("tick", stream), each round trip, at longer distances while nothing comes; ("report", stream), a report that
-waits to see whether somebody else makes it superfluous (F-4).
+Signals heard: `Heard` counts; the gap before an event is judged when ordering has told what is in it (`GapSeen`),
+losses when ordering has given up waiting (`EventLost`); `RoundTrip`; `StreamGone`. Messages sent: `Feedback`, at most
+one in a round trip (or as many as its flows need), and where asked for, `Acknowledgement` for each event of a limited
+flow. Timers: ("tick", stream), each round trip, at longer distances while nothing comes; ("report", stream), a report
+that waits to see whether somebody else makes it superfluous (F-4).
 
 Guaranteed: no report says more than TCP would take, apart from the floor of one event in a round trip; a subscription
 that ends releases its flows. Not guaranteed: that the publisher obeys; it may not use congestion control at all.
@@ -31,18 +31,18 @@ from typing import cast
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.protocols.transport.codec import encode_control
-from tidings.protocols.transport.congestion.interests import Interests, interests_of
-from tidings.protocols.transport.congestion.paced import SEEN_BITS, Session, SessionRow
+from tidings.protocols.transport.congestion.interests import FlowInterests, interests_of
+from tidings.protocols.transport.congestion.paced import SEEN_BITS, PacedFlow, PacedStream
 from tidings.protocols.transport.formats import FLOWS_MAX, WRAP, Acknowledgement, Feedback
 from tidings.protocols.transport.marking import TO, Kind, head_of
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Configure,
-    Gap,
+    EventLost,
+    GapSeen,
     Heard,
+    Leaving,
     Listen,
-    Lost,
-    Outgoing,
     RoundTrip,
     StopListening,
     Stream,
@@ -70,19 +70,19 @@ NOTHING: list[Effect] = []
 class Receiver(TransportPart):
     """`node_id` is the number by which publishers know us."""
 
-    tells = (Outgoing,)
+    tells = (Leaving,)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
-        self.interests = Interests()
-        self.sessions: dict[Stream, Session] = {}
+        self.interests = FlowInterests()
+        self.sessions: dict[Stream, PacedStream] = {}
         self.round_trips: dict[Stream, float] = {}
         """Of streams without a session so far."""
         self.acknowledges = acknowledges(params)
         self.handlers = {
             Heard: self.heard,
-            Gap: self.saw_gap,
-            Lost: self.lost,
+            GapSeen: self.saw_gap,
+            EventLost: self.lost,
             RoundTrip: self.measured,
             Fired: self.fired,
             Listen: self.listen,
@@ -130,7 +130,7 @@ class Receiver(TransportPart):
                 effects += self.end(session)
         return effects
 
-    def end(self, session: Session) -> list[Effect]:
+    def end(self, session: PacedStream) -> list[Effect]:
         del self.sessions[session.stream]
         return [CancelTimer(("tick", session.stream)), CancelTimer(("report", session.stream))]
 
@@ -172,12 +172,12 @@ class Receiver(TransportPart):
             effects = effects + self.wake(now, session)
         return effects
 
-    def begin(self, now: float, signal: Heard) -> tuple[Session, list[Effect]]:
+    def begin(self, now: float, signal: Heard) -> tuple[PacedStream, list[Effect]]:
         effects: list[Effect] = []
         if len(self.sessions) >= self.params.streams_max:
             oldest = next(iter(self.sessions.values()))
             effects = [Drop(oldest.stream, TOO_MANY_STREAMS), *self.end(oldest)]
-        session = self.sessions[signal.stream] = Session(signal.stream, now, self.params.congestion)
+        session = self.sessions[signal.stream] = PacedStream(signal.stream, now, self.params.congestion)
         session.last = session.joined = signal.sequence - 1
         seconds = self.round_trips.pop(signal.stream, 0.0)
         if seconds:
@@ -185,31 +185,31 @@ class Receiver(TransportPart):
             effects.append(SetTimer(("tick", session.stream), now + session.period))
         return session, effects
 
-    def route(self, now: float, session: Session, signal: Heard) -> tuple[SessionRow, ...]:
+    def route(self, now: float, session: PacedStream, signal: Heard) -> tuple[PacedFlow, ...]:
         content = signal.content
         interests = self.interests.of(content.subscriptions, content.head)
         for interest in interests:
             if interest.flow not in session.rows:
-                session.rows[interest.flow] = SessionRow(interest, now)
+                session.rows[interest.flow] = PacedFlow(interest, now)
         rows = tuple(session.rows[interest.flow] for interest in interests)
         if self.interests.remembered.get(content.subscriptions) is not None:
             session.routes[content.subscriptions] = rows
         return rows
 
-    def saw_gap(self, now: float, signal: Gap) -> list[Effect]:
+    def saw_gap(self, now: float, signal: GapSeen) -> list[Effect]:
         session = self.sessions.get(signal.stream)
         if session is None or not session.is_last_paced or signal.sequence != session.last:
             return []
         is_loss = session.intervals.arrived_behind(signal.uncovered, signal.relevant, session.rho())
         return self.lose(now, session) if is_loss else NOTHING
 
-    def lost(self, now: float, signal: Lost) -> list[Effect]:
+    def lost(self, now: float, signal: EventLost) -> list[Effect]:
         session = self.sessions.get(signal.stream)
         if session is None or not self.interests.is_paced(signal.subscriptions):
             return []
         return self.lose(now, session, signal.sequence)
 
-    def lose(self, now: float, session: Session, sequence: int = -1) -> list[Effect]:
+    def lose(self, now: float, session: PacedStream, sequence: int = -1) -> list[Effect]:
         interval = session.intervals.open
         if not session.lose(now, sequence):
             return []
@@ -241,7 +241,7 @@ class Receiver(TransportPart):
             return []
         return self.tick(now, session) if what == "tick" else self.report_late(now, session)
 
-    def tick(self, now: float, session: Session) -> list[Effect]:
+    def tick(self, now: float, session: PacedStream) -> list[Effect]:
         is_idle = session.meter.count == session.count_at_tick
         session.count_at_tick = session.meter.count
         session.ticks_idle = session.ticks_idle + 1 if is_idle else 0
@@ -259,12 +259,12 @@ class Receiver(TransportPart):
             return effects + self.wait_to_report(now, session, rows)
         return effects + self.report(now, session, rows)
 
-    def wake(self, now: float, session: Session) -> list[Effect]:
+    def wake(self, now: float, session: PacedStream) -> list[Effect]:
         """Events come again: back to one tick in a round trip."""
         session.ticks_idle = 0
         return [SetTimer(("tick", session.stream), now + session.period)]
 
-    def report(self, now: float, session: Session, rows: list[SessionRow], is_release: bool = False) -> list[Effect]:
+    def report(self, now: float, session: PacedStream, rows: list[PacedFlow], is_release: bool = False) -> list[Effect]:
         publisher = session.stream[1]
         session.reported_at = now
         head = head_of({TO: publisher}, Kind.FEEDBACK)
@@ -273,12 +273,12 @@ class Receiver(TransportPart):
         for first in range(0, len(rows), FLOWS_MAX):
             reports = tuple(session.report_of(row) for row in rows[first : first + FLOWS_MAX])
             message = Feedback(self.node_id, publisher, now, session.round_trip, reports, size_bytes, is_release)
-            effects.append(Outgoing(Kind.FEEDBACK, head, encode_control(message)))
+            effects.append(Leaving(Kind.FEEDBACK, head, encode_control(message)))
         return [*effects, FeedbackSent(publisher_text(session.stream), len(rows), is_release)]
 
     # Reports that others may make superfluous (F-4).
 
-    def wait_to_report(self, now: float, session: Session, rows: list[SessionRow]) -> list[Effect]:
+    def wait_to_report(self, now: float, session: PacedStream, rows: list[PacedFlow]) -> list[Effect]:
         """Those who limit a flow do not wait; of the others those who can take least, against what they get, speak
         first. A report that has just been made is enough for a round trip."""
         if any(row.is_limiting for row in rows):
@@ -290,7 +290,7 @@ class Receiver(TransportPart):
         at = max(now, session.reported_at + session.period)
         return [SetTimer(("report", session.stream), at + session.period * share * self.rng.random())]
 
-    def report_late(self, now: float, session: Session) -> list[Effect]:
+    def report_late(self, now: float, session: PacedStream) -> list[Effect]:
         """Unless somebody else has reported the same flow since, or has done so too often for it to help us."""
         rows = []
         for row in session.reported():
@@ -307,7 +307,7 @@ class Receiver(TransportPart):
 
     # Acknowledgements (F-3a, F-6).
 
-    def acknowledge(self, now: float, session: Session, rows: tuple[SessionRow, ...]) -> list[Effect]:
+    def acknowledge(self, now: float, session: PacedStream, rows: tuple[PacedFlow, ...]) -> list[Effect]:
         publisher = session.stream[1]
         head = head_of({TO: publisher}, Kind.ACKNOWLEDGEMENT)
         missing = ~(session.seen >> 1) & (1 << SEEN_BITS) - 1
@@ -316,7 +316,7 @@ class Receiver(TransportPart):
             if row.is_limiting:
                 numbers = session.last % WRAP, row.meter.count % WRAP
                 message = Acknowledgement(self.node_id, publisher, row.interest.flow, *numbers, missing, now)
-                effects.append(Outgoing(Kind.ACKNOWLEDGEMENT, head, encode_control(message)))
+                effects.append(Leaving(Kind.ACKNOWLEDGEMENT, head, encode_control(message)))
         return effects
 
     # What can be seen.

@@ -17,7 +17,7 @@ State: the table; what waits; the controller (`control.py`, `window.py`); the bu
 tells what a lying receiver can do); a bucket for requests and repairs. Those take tokens like events, and besides may
 not be more than a small share of what this node receives and sends (T-99); what is too much waits.
 
-Signals heard: `Outgoing`, answered by `Admitted`; `Told` with feedback and acknowledgements; `Departed` for their
+Signals heard: `Leaving`, answered by `Admitted`; `Told` with feedback and acknowledgements; `Departed` for their
 numbers; `Heard` is counted. Timers: "due", when something that waits may leave; "expire",
 when a flow that nobody confirmed ends; "deadline", when acknowledgements are overdue; "control", when the next request
 or repair may leave; "start" during slow start.
@@ -38,14 +38,14 @@ from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.matching.bloom import FILL_MAX
 from tidings.protocols.transport.congestion.control import EARLY, Controller, TokenBuckets
-from tidings.protocols.transport.congestion.flows import Change, Claim, FlowTable, Row
-from tidings.protocols.transport.congestion.guarding import Budget
+from tidings.protocols.transport.congestion.flows import Change, FlowTable, LimitedFlow, ReceiverClaim
+from tidings.protocols.transport.congestion.guarding import FeedbackBudget
 from tidings.protocols.transport.congestion.interests import flow_of
 from tidings.protocols.transport.congestion.paced import quota_floor
 from tidings.protocols.transport.congestion.queueing import Queueing
 from tidings.protocols.transport.congestion.rates import Meter
 from tidings.protocols.transport.congestion.window import Windows
-from tidings.protocols.transport.formats import Acknowledgement, Feedback, FlowMark, Report
+from tidings.protocols.transport.formats import Acknowledgement, Feedback, FlowMark, FlowReport
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
@@ -53,8 +53,8 @@ from tidings.protocols.transport.signals import (
     Configure,
     Departed,
     Heard,
+    Leaving,
     Listen,
-    Outgoing,
     Quality,
     StopListening,
     Told,
@@ -102,7 +102,7 @@ class Sender(TransportPart):
         """Events that were not sent."""
         self.paced: dict[int, None] = {}
         """Subscriptions of this node under congestion control."""
-        self.control_queue: deque[Outgoing] = deque()
+        self.control_queue: deque[Leaving] = deque()
         self.control_tokens, self.control_at = params.congestion.control_min, 0.0
         self.meter = Meter(0.0)
         """What this node receives and sends."""
@@ -110,7 +110,7 @@ class Sender(TransportPart):
         """When each timer is set for."""
         self.reset(0.0)
         self.handlers = {
-            Outgoing: self.outgoing,
+            Leaving: self.outgoing,
             Heard: self.heard,
             Told: self.told,
             Departed: self.departed,
@@ -125,7 +125,7 @@ class Sender(TransportPart):
         """Whether receivers limit any of our flows."""
         return bool(self.table.rows)
 
-    def has_room(self, leaving: Outgoing) -> bool:
+    def has_room(self, leaving: Leaving) -> bool:
         """Whether it would leave, or have a place in the queue of each of its flows."""
         queue_max = self.params.congestion.queue_max
         return all(row.queue is None or len(row.queue) < queue_max for row in self.table.matching(leaving))
@@ -137,8 +137,8 @@ class Sender(TransportPart):
             Windows(congestion) if congestion.control == "window" else TokenBuckets(congestion)
         )
         self.queueing = Queueing(self.table, self.controller, now)
-        self.budget = Budget(congestion.sources_per_second)
-        self.starting: Row | None = None
+        self.budget = FeedbackBudget(congestion.sources_per_second)
+        self.starting: LimitedFlow | None = None
         self.count_at_start = 0
 
     def start(self, now: float) -> list[Effect]:
@@ -148,7 +148,7 @@ class Sender(TransportPart):
 
     # Everything that leaves.
 
-    def outgoing(self, now: float, signal: Outgoing) -> list[Effect]:
+    def outgoing(self, now: float, signal: Leaving) -> list[Effect]:
         if signal.kind is Kind.DATA:
             self.meter.count += 1
             if not self.table.rows:
@@ -158,7 +158,7 @@ class Sender(TransportPart):
             return [Admitted(signal)]
         return self.control(now, signal)
 
-    def admit(self, now: float, signal: Outgoing) -> list[Effect]:
+    def admit(self, now: float, signal: Leaving) -> list[Effect]:
         rows = self.table.matching(signal)
         if not rows:
             return [Admitted(signal)]
@@ -173,7 +173,7 @@ class Sender(TransportPart):
         effects: list[Effect] = [effect for item in withheld for effect in self.withhold(item)]
         return effects + self.drain(now)
 
-    def let_go(self, signal: Outgoing, rows: tuple[Row, ...] | list[Row]) -> list[Effect]:
+    def let_go(self, signal: Leaving, rows: tuple[LimitedFlow, ...] | list[LimitedFlow]) -> list[Effect]:
         if signal.kind is not Kind.DATA:
             return [Admitted(signal)]
         marks = self.marks_of(rows)
@@ -181,7 +181,7 @@ class Sender(TransportPart):
             return [Admitted(signal)]
         return [Admitted(signal, marks), Transmitted(marks[0].flow)]
 
-    def marks_of(self, rows: tuple[Row, ...] | list[Row]) -> tuple[FlowMark, ...]:
+    def marks_of(self, rows: tuple[LimitedFlow, ...] | list[LimitedFlow]) -> tuple[FlowMark, ...]:
         """For the header: the flow with the lowest quota first. Nobody limits the flow of slow start."""
         if self.starting is not None:
             rows = [row for row in rows if row is not self.starting]
@@ -195,7 +195,7 @@ class Sender(TransportPart):
         marks = tuple(row.mark() for row in sorted(rows, key=lambda row: row.quota))
         return marks[:1] if self.params.congestion.limiting_header == "single" else marks
 
-    def withhold(self, item: Outgoing) -> list[Effect]:
+    def withhold(self, item: Leaving) -> list[Effect]:
         if item.kind is not Kind.DATA:
             return [Drop(item, CONTROL_WITHHELD)]
         self.withheld += 1
@@ -220,7 +220,7 @@ class Sender(TransportPart):
 
     # Requests and repairs.
 
-    def control(self, now: float, signal: Outgoing) -> list[Effect]:
+    def control(self, now: float, signal: Leaving) -> list[Effect]:
         if len(self.control_queue) >= CONTROL_MAX:
             return [Drop(signal, CONTROL_WITHHELD)]
         self.control_queue.append(signal)
@@ -262,7 +262,7 @@ class Sender(TransportPart):
         if not self.budget.admits(now, who, comparisons, self.is_known(message, who)):
             return [Drop(message, TOO_MUCH_FEEDBACK)]
         round_trip = min(ROUND_TRIP_MAX, max(self.params.congestion.tick_min, message.round_trip))
-        claim = Claim(message.subscriber, who, now - message.sent, round_trip)
+        claim = ReceiverClaim(message.subscriber, who, now - message.sent, round_trip)
         effects: list[Effect] = []
         for report in message.reports:
             effects += self.report(now, claim, report, message.is_release)
@@ -280,7 +280,7 @@ class Sender(TransportPart):
         row = self.table.of_flow(message.reports[0].flow) if message.reports else None
         return row is not None and row.limiting == message.subscriber and row.who == who
 
-    def report(self, now: float, claim: Claim, report: Report, is_release: bool) -> list[Effect]:
+    def report(self, now: float, claim: ReceiverClaim, report: FlowReport, is_release: bool) -> list[Effect]:
         profile = self.params.profile
         if report.bits >> profile.bits or report.bits.bit_count() > FILL_MAX * profile.bits:
             return [Drop(report, OTHER_PROFILE)]
@@ -396,7 +396,7 @@ class Sender(TransportPart):
         if not (self.params.is_paced and self.params.congestion.slow_start):
             return []
         self.count_at_start = self.meter.count
-        row = self.starting = Row("", 0, None, now)
+        row = self.starting = LimitedFlow("", 0, None, now)
         row.quota, row.feedback_at, row.round_trip = START_RATE, math.inf, START_PERIOD
         self.table.rows[row.key] = row
         self.table.structure_changed()

@@ -17,7 +17,7 @@ it has the numbers of all events of the flow that it sent. So the limiting recei
 for each event of the flow the highest number it has, which of the 32 before that it has not (of whatever flow: the
 publisher knows which are of this one), and how many of the flow it has got altogether.
 
-`Ledger` is the publisher's book of one flow. An event is lost when three later ones of its flow have come (they may
+`FlowLedger` is the publisher's book of one flow. An event is lost when three later ones of its flow have come (they may
 overtake each other) or when the time for an answer is over. What is too far back for the 32 bits, because many
 acknowledgements were lost, is told by the number of those that came: as many as it says have come, the oldest first.
 
@@ -27,7 +27,7 @@ Source: the transport specification, F-3a, F-6, after PGMCC.
 import math
 from collections import deque
 
-from tidings.protocols.transport.congestion.flows import Key, Row
+from tidings.protocols.transport.congestion.flows import Key, LimitedFlow
 from tidings.protocols.transport.formats import WRAP, Acknowledgement, unwrap
 from tidings.protocols.transport.params import CongestionParams
 
@@ -40,7 +40,7 @@ SENT_MAX = 4096
 MISSING_BITS = 32
 
 
-class Ledger:
+class FlowLedger:
     __slots__ = ("arrived", "asked_at", "received_base", "sent")
 
     def __init__(self) -> None:
@@ -124,14 +124,14 @@ TIMEOUT_MIN = 0.2
 TIMEOUT_MAX = 10.0
 
 
-class Window:
+class FlowWindow:
     __slots__ = ("deadline", "deviation", "in_flight", "ledger", "limit", "recovers_at", "round_trip", "size", "waits")
 
     def __init__(self, size: float, round_trip: float) -> None:
         self.size = self.limit = size
         """How many may be on their way; below `limit` it doubles in a round trip."""
         self.in_flight = 0
-        self.ledger = Ledger()
+        self.ledger = FlowLedger()
         self.round_trip, self.deviation = round_trip, round_trip / 2.0
         self.recovers_at = -1
         """Losses up to this number belong to the last halving."""
@@ -167,40 +167,40 @@ class Window:
 class Windows:
     def __init__(self, params: CongestionParams) -> None:
         self.params = params
-        self.windows: dict[Key, Window] = {}
+        self.windows: dict[Key, FlowWindow] = {}
 
-    def added(self, row: Row, now: float) -> None:
+    def added(self, row: LimitedFlow, now: float) -> None:
         size = max(WINDOW_FIRST_MIN, min(WINDOW_MAX, row.quota * row.round_trip))
-        self.windows[row.key] = Window(size, row.round_trip)
+        self.windows[row.key] = FlowWindow(size, row.round_trip)
 
-    def reported(self, row: Row, now: float) -> None:
+    def reported(self, row: LimitedFlow, now: float) -> None:
         pass
 
-    def removed(self, row: Row) -> None:
+    def removed(self, row: LimitedFlow) -> None:
         self.windows.pop(row.key, None)
 
-    def is_ready(self, row: Row, now: float) -> bool:
+    def is_ready(self, row: LimitedFlow, now: float) -> bool:
         window = self.windows[row.key]
         return window.in_flight + 1 <= window.size
 
-    def ready_at(self, row: Row, now: float) -> float:
+    def ready_at(self, row: LimitedFlow, now: float) -> float:
         return now if self.is_ready(row, now) else math.inf
 
-    def take(self, row: Row, now: float) -> None:
+    def take(self, row: LimitedFlow, now: float) -> None:
         window = self.windows[row.key]
         window.in_flight += 1
         if window.deadline == math.inf:
             window.deadline = now + window.timeout
 
-    def rate_of(self, row: Row) -> float:
+    def rate_of(self, row: LimitedFlow) -> float:
         window = self.windows[row.key]
         return window.size / max(window.round_trip, self.params.tick_min)
 
-    def departed(self, row: Row, sequence: int, now: float) -> None:
+    def departed(self, row: LimitedFlow, sequence: int, now: float) -> None:
         window = self.windows[row.key]
         window.in_flight -= window.ledger.departed(sequence, now)
 
-    def acknowledged(self, row: Row, message: Acknowledgement, now: float) -> int:
+    def acknowledged(self, row: LimitedFlow, message: Acknowledgement, now: float) -> int:
         window = self.windows[row.key]
         newest = next(reversed(window.ledger.sent), -1)
         arrived, lost = window.ledger.acknowledge(message)

@@ -9,8 +9,8 @@ and then nobody looks.
 """
 
 
-class Numbers:
-    """`Numbers(first, window)`: `first` was received, and what was before it is not waited for."""
+class NumberStates:
+    """`NumberStates(first, window)`: `first` was received, and what was before it is not waited for."""
 
     __slots__ = ("high", "origin", "received", "settled", "window")
 

@@ -7,20 +7,20 @@ its filters let only a part of each stream through.
 The idea. Every event carries a number, the time when it was sent, and a record of the few events before it: the time
 and the Bloom row of each. From the record a receiver reads which of the missing numbers are for it; if none is, there
 is nothing to wait for. Else it holds the event back, for as long as the missing one may reasonably take: that follows
-from how much delays have differed lately (`delays.py`). What has not come by then is lost, and said so (`Lost`), which
-starts recovery and is what congestion control counts. Nothing is ever held back longer than `latch_max`, and nothing
-waits for a repair, unless `patience` says so: then events stay behind a lost one until it is repaired or given up, and
-order is strict.
+from how much delays have differed lately (`delays.py`). What has not come by then is lost, and said so (`EventLost`),
+which starts recovery and is what congestion control counts. Nothing is ever held back longer than `latch_max`, and
+nothing waits for a repair, unless `patience` says so: then events stay behind a lost one until it is repaired or given
+up, and order is strict.
 
 Three modes. *Enhanced* is that. *Basic* has no record: every missing number is waited for, and nothing is ever called
 lost. *Static* is the baseline: every event behind a gap is held for the same time.
 
-State. For each publisher `Receiving` (`stream.py`); the filters of this node as Bloom rows (`wanted.py`). Timer
+State. For each publisher `OrderedStream` (`stream.py`); the filters of this node as Bloom rows (`wanted.py`). Timer
 ("latch", stream): the next event that is held goes out, or the next missing one of a digest is given up.
 
-Signals. Hears `Heard`, `DigestHeard`, `Recovered` (repaired, history), `StreamGone`. Tells `Gap` for each event that
-comes with numbers missing just before it, `Lost` once for each event that is given up, `Recovered` for one that comes
-after all. Traces: a `latch` note for each event that is held, `loss_detected` for each loss.
+Signals. Hears `Heard`, `DigestHeard`, `Recovered` (repaired, history), `StreamGone`. Tells `GapSeen` for each event
+that comes with numbers missing just before it, `EventLost` once for each event that is given up, `Recovered` for one
+that comes after all. Traces: a `latch` note for each event that is held, `loss_detected` for each loss.
 
 Guaranteed: every event that is heard is delivered once, or dropped with a reason, `latch_max` after those before it at
 the latest; but for late and repaired ones, which are flagged, events leave in the order of their numbers; a loss is
@@ -39,18 +39,18 @@ from typing import cast
 from tidings.machine.effects import CancelTimer, Deliver, Effect
 from tidings.machine.inputs import Fired
 from tidings.protocols.transport.ordering.shelf import Rules
-from tidings.protocols.transport.ordering.stream import Receiving
-from tidings.protocols.transport.ordering.wanted import Interests
+from tidings.protocols.transport.ordering.stream import OrderedStream
+from tidings.protocols.transport.ordering.wanted import WantedRows
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Configure,
     DigestHeard,
-    Gap,
+    EventLost,
+    GapSeen,
     GivenUp,
     Handed,
     Heard,
     Listen,
-    Lost,
     Quality,
     Recovered,
     StopListening,
@@ -64,13 +64,13 @@ from tidings.protocols.transport.views import OrderView
 class Ordering(TransportPart):
     """Part of `TransportNode`."""
 
-    tells = (Gap, Lost, Recovered)
+    tells = (GapSeen, EventLost, Recovered)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.params = params
-        self.interests = Interests(params.profile, params.topic_attribute, params.tells_ranges)
+        self.interests = WantedRows(params.profile, params.topic_attribute, params.tells_ranges)
         self.rules = Rules(params.ordering, self.interests)
-        self.streams: dict[Stream, Receiving] = {}
+        self.streams: dict[Stream, OrderedStream] = {}
         self.handlers = {
             Heard: self.hear,
             Fired: self.fire,
@@ -86,7 +86,7 @@ class Ordering(TransportPart):
     def hear(self, now: float, heard: Heard) -> list[Effect]:
         receiving = self.streams.get(heard.stream)
         if receiving is None:
-            receiving = self.streams[heard.stream] = Receiving(now, heard, self.rules)
+            receiving = self.streams[heard.stream] = OrderedStream(now, heard, self.rules)
             return receiving.begin(now, heard.header, heard.content)
         return receiving.hear(now, heard)
 

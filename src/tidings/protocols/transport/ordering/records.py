@@ -17,7 +17,7 @@ JOIN_MARGIN = 1.0
 """Seconds that a subscription may take to be known everywhere, and an event to come here."""
 
 
-class Records:
+class RecordReader:
     """For one stream; `shelf` is told what is found."""
 
     __slots__ = ("has_reached_back", "rules", "shelf", "since")

@@ -17,17 +17,26 @@ import msgspec
 from tidings.machine.effects import Deliver, Effect, SetTimer
 from tidings.protocols.transport.formats import RECORD_MAX
 from tidings.protocols.transport.ordering.delays import model_of
-from tidings.protocols.transport.ordering.numbers import Numbers
-from tidings.protocols.transport.ordering.wanted import Interests
+from tidings.protocols.transport.ordering.numbers import NumberStates
+from tidings.protocols.transport.ordering.wanted import WantedRows
 from tidings.protocols.transport.params import OrderingParams
-from tidings.protocols.transport.signals import Content, Handed, Lost, Quality, Stream, Way, event_key, publisher_text
+from tidings.protocols.transport.signals import (
+    CarriedEvent,
+    EventLost,
+    Handed,
+    Quality,
+    Stream,
+    Way,
+    event_key,
+    publisher_text,
+)
 from tidings.pubsub.notes import LossDetected
 
 
 class Rules:
     __slots__ = ("interests", "is_enhanced", "is_static", "model", "params", "window")
 
-    def __init__(self, params: OrderingParams, interests: Interests) -> None:
+    def __init__(self, params: OrderingParams, interests: WantedRows) -> None:
         self.params, self.interests = params, interests
         self.model = model_of(params)
         self.is_enhanced, self.is_static = params.mode == "enhanced", params.mode == "static"
@@ -42,7 +51,7 @@ class Held(msgspec.Struct, frozen=True):
     """An event that came before one that may still come; it goes out at `deadline` at the latest, unless one with a
     lower number is held too."""
 
-    content: Content
+    content: CarriedEvent
     arrived: float
     latch: float
     deadline: float
@@ -59,7 +68,7 @@ class Missing(msgspec.Struct, frozen=True):
     deadline: float = math.inf
 
 
-class Pending:
+class HeldEvents:
     """Events that are held back, by number."""
 
     __slots__ = ("heap",)
@@ -156,10 +165,10 @@ class Shelf:
 
     def __init__(self, stream: Stream, first: int, rules: Rules) -> None:
         self.stream, self.rules = stream, rules
-        self.numbers = Numbers(first, rules.window)
+        self.numbers = NumberStates(first, rules.window)
         self.handed = first
         """The highest number that went out in order."""
-        self.pending, self.awaited = Pending(), Awaited()
+        self.pending, self.awaited = HeldEvents(), Awaited()
         self.lost: dict[int, None] = {}
         """Given up, and not here yet."""
         self.asked: dict[int, None] = {}
@@ -240,7 +249,7 @@ class Shelf:
             del self.lost[oldest]
             self.end_asking(oldest)
         return [
-            Lost(self.stream, number, missing.bits, missing.departed, wanted),
+            EventLost(self.stream, number, missing.bits, missing.departed, wanted),
             LossDetected(event_key(self.stream, number), publisher_text(self.stream), number),
             Deliver(Quality("lost", self.stream, number)),
         ]

@@ -24,12 +24,12 @@ import math
 from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.ordering.delays import DelayDifferences, probability
-from tidings.protocols.transport.ordering.records import Records
+from tidings.protocols.transport.ordering.records import RecordReader
 from tidings.protocols.transport.ordering.shelf import Awaited, Held, Rules, Shelf
 from tidings.protocols.transport.signals import (
-    Content,
+    CarriedEvent,
     DigestHeard,
-    Gap,
+    GapSeen,
     Handed,
     Heard,
     Quality,
@@ -45,7 +45,7 @@ REPEATED = "received already"
 TOO_OLD = "so far below the highest number that it may be a repetition"
 
 
-class Receiving:
+class OrderedStream:
     """State for one stream, from its first event on."""
 
     __slots__ = (
@@ -73,14 +73,14 @@ class Receiving:
         self.shelf = Shelf(heard.stream, sequence, rules)
         self.folded = sequence
         """The shelf knows of all numbers up to here."""
-        self.records = Records(self.shelf, rules)
+        self.records = RecordReader(self.shelf, rules)
         self.joined: tuple[int, ...] = ()
         self.is_calm = True
         """Nothing is held or awaited, and nothing is known of numbers above `base`."""
         self.late = 0
         self.join(heard.content.subscriptions, sequence)
 
-    def begin(self, now: float, header: Data, content: Content) -> list[Effect]:
+    def begin(self, now: float, header: Data, content: CarriedEvent) -> list[Effect]:
         """The first event goes out at once; unless what its record proves to be ours is missed too, and is not here."""
         if self.rules.params.joins == "listening" and self.rules.is_enhanced:
             effects: list[Effect] = []
@@ -143,7 +143,7 @@ class Receiving:
                 self.records.since.setdefault(subscription, sequence)
         self.joined = subscriptions
 
-    def sort_in_ahead(self, now: float, sequence: int, header: Data, content: Content) -> list[Effect]:
+    def sort_in_ahead(self, now: float, sequence: int, header: Data, content: CarriedEvent) -> list[Effect]:
         base, shelf = self.base, self.shelf
         effects = self.end_loss(sequence, content)
         sent = self.read_record(header, sequence, base, effects)
@@ -161,7 +161,7 @@ class Receiving:
             return effects
         return effects + self.hold(now, sequence, content, latch, header.departed - sent)
 
-    def sort_in_behind(self, now: float, sequence: int, header: Data, content: Content) -> list[Effect]:
+    def sort_in_behind(self, now: float, sequence: int, header: Data, content: CarriedEvent) -> list[Effect]:
         effects = self.end_loss(sequence, content)
         handed = self.shelf.handed
         sent = self.read_record(header, sequence, handed, effects)
@@ -177,7 +177,7 @@ class Receiving:
             effects.append(Deliver(Handed(content, self.stream, sequence, "late")))
         return effects + self.shelf.settle(now)
 
-    def end_loss(self, sequence: int, content: Content) -> list[Effect]:
+    def end_loss(self, sequence: int, content: CarriedEvent) -> list[Effect]:
         """An event comes after it was given up: recovery need not ask for it any more."""
         if self.shelf.lost.pop(sequence, 0) is not None:
             return []
@@ -187,7 +187,7 @@ class Receiving:
             effects.append(Deliver(Quality("recovered", self.stream, sequence)))
         return effects
 
-    def hold(self, now: float, sequence: int, content: Content, latch: float, delta: float) -> list[Effect]:
+    def hold(self, now: float, sequence: int, content: CarriedEvent, latch: float, delta: float) -> list[Effect]:
         """For nothing, perhaps; but those before it come first."""
         effects: list[Effect] = [self.latch_note(sequence, content, latch, delta)] if latch > 0.0 else []
         self.shelf.hold(sequence, Held(content, now, latch, now + latch))
@@ -208,17 +208,17 @@ class Receiving:
             return rules.params.static_latch
         return rules.bounded(rules.model(self.delays) - (header.departed - sent))
 
-    def gap(self, base: int, sequence: int) -> Gap:
+    def gap(self, base: int, sequence: int) -> GapSeen:
         missing = sequence - base - 1
         if not self.rules.is_enhanced:
-            return Gap(self.stream, sequence, missing, missing, 0)
+            return GapSeen(self.stream, sequence, missing, missing, 0)
         shelf = self.shelf
         relevant = sum([base < number < sequence for number in shelf.awaited.missing])
         told = shelf.numbers.count_settled(base, sequence) + relevant
         given_up = sum([base < number < sequence for number in shelf.lost]) if shelf.lost else 0
-        return Gap(self.stream, sequence, missing, missing - told, relevant + given_up)
+        return GapSeen(self.stream, sequence, missing, missing - told, relevant + given_up)
 
-    def latch_note(self, sequence: int, content: Content, latch: float, delta: float) -> Latched:
+    def latch_note(self, sequence: int, content: CarriedEvent, latch: float, delta: float) -> Latched:
         beta = self.delays.scale
         return Latched(
             key=event_key(self.stream, sequence, content),

@@ -25,7 +25,7 @@ MEANINGS_MAX = 4096
 Subscriptions = tuple[int, ...]
 
 
-class Interests:
+class WantedRows:
     """The filters of this node that want order."""
 
     def __init__(self, profile: BloomProfile, topic_attribute: str = "", tells_ranges: bool = False) -> None:

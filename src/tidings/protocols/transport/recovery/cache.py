@@ -17,7 +17,7 @@ everybody keeps little nobody would ever begin: so a receiver also takes the par
 something that it had overwritten, and nobody was heard to answer.
 
 Bounds. K lies between cache_min and cache_max. All rings of a node together hold at most `cache_total` events of
-`cache_bytes` bytes (`Budget`): beyond it rings give up their oldest event in turn.
+`cache_bytes` bytes (`CacheRoom`): beyond it rings give up their oldest event in turn.
 
 Source: the transport specification, 3.5.8, X-7, G-13, G-14.
 """
@@ -27,7 +27,7 @@ from collections import deque
 
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.params import RecoveryParams
-from tidings.protocols.transport.signals import Content
+from tidings.protocols.transport.signals import CarriedEvent
 
 GROWTH, SHRINKAGE = 1.1, 0.9
 REPAIRER_SECONDS = 10.0
@@ -45,7 +45,7 @@ WAIT_CLAIMED_MAX = 30.0
 
 ROUNDS_CLAIMED_MAX = 8
 
-Kept = tuple[Data, Content, int]
+Kept = tuple[Data, CarriedEvent, int]
 """Header, event, Bloom row (0 where it is not known)."""
 
 
@@ -53,7 +53,7 @@ def size_needed(request_wait: float, distance: float, peer_distance: float, rate
     return (request_wait + distance + peer_distance) * rate + 1.0
 
 
-class Budget:
+class CacheRoom:
     """What all rings of a node hold together."""
 
     def __init__(self, count_max: int, bytes_max: int) -> None:
@@ -78,7 +78,7 @@ class Budget:
 class Ring:
     """The last events of one publisher, and what was asked of them."""
 
-    def __init__(self, budget: Budget, size: float) -> None:
+    def __init__(self, budget: CacheRoom, size: float) -> None:
         self.budget, self.size = budget, size
         self.capacity = math.ceil(size)
         self.entries: dict[int, Kept] = {}

@@ -23,9 +23,9 @@ from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.formats import BadHeader, Data, unwrap
 from tidings.protocols.transport.marking import Kind, unmark
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.recovery.requester import Asking, Key, Loss
-from tidings.protocols.transport.recovery.streams import StreamState
-from tidings.protocols.transport.signals import Content, GivenUp, Lost, Quality, Recall, Recalled, Stream
+from tidings.protocols.transport.recovery.requester import Key, LostEvent, Requester
+from tidings.protocols.transport.recovery.streams import RecoveryStream
+from tidings.protocols.transport.signals import CarriedEvent, EventLost, GivenUp, Quality, Recall, Recalled, Stream
 
 ANSWER_SECONDS = 10.0
 SPAN_MAX = 1000
@@ -35,17 +35,17 @@ WAITING_MAX = 10_000
 """Losses that wait for the history."""
 
 
-class Reading(msgspec.Struct):
+class HistoryReading(msgspec.Struct):
     """A recall under way, and the losses that it is for."""
 
     recall: Recall
-    losses: dict[int, Loss]
+    losses: dict[int, LostEvent]
 
 
-class History:
+class HistoryReadings:
     def __init__(self) -> None:
-        self.readings: dict[Stream, Reading] = {}
-        self.waiting: dict[Stream, dict[int, Loss]] = {}
+        self.readings: dict[Stream, HistoryReading] = {}
+        self.waiting: dict[Stream, dict[int, LostEvent]] = {}
         self.count = 0
         """Losses in both."""
 
@@ -58,7 +58,7 @@ class History:
         reading = self.readings.get(stream)
         return (reading is not None and sequence in reading.losses) or sequence in self.waiting.get(stream, ())
 
-    def add(self, now: float, stream: Stream, sequence: int, loss: Loss) -> list[Effect]:
+    def add(self, now: float, stream: Stream, sequence: int, loss: LostEvent) -> list[Effect]:
         self.waiting.setdefault(stream, {})[sequence] = loss
         self.count += 1
         return [] if stream in self.readings else self.read(now, stream)
@@ -79,10 +79,10 @@ class History:
                 after, before = wider
                 joined[sequence] = waiting.pop(sequence)
         recall = Recall(stream, first, joined[first].subscriptions[0], after, before)
-        self.readings[stream] = Reading(recall, joined)
+        self.readings[stream] = HistoryReading(recall, joined)
         return [recall, SetTimer(("recall", stream), now + ANSWER_SECONDS)]
 
-    def answered(self, stream: Stream, sequence: int | None) -> dict[int, Loss] | None:
+    def answered(self, stream: Stream, sequence: int | None) -> dict[int, LostEvent] | None:
         """The losses that the recall was for; None if it is not the one under way. Without a number: whichever is."""
         reading = self.readings.get(stream)
         if reading is None or (sequence is not None and sequence != reading.recall.sequence):
@@ -97,11 +97,11 @@ class History:
             if losses.pop(sequence, None) is not None:
                 self.count -= 1
 
-    def losses_read(self, stream: Stream) -> dict[int, Loss]:
+    def losses_read(self, stream: Stream) -> dict[int, LostEvent]:
         reading = self.readings.get(stream)
         return {} if reading is None else reading.losses
 
-    def forget(self, stream: Stream) -> tuple[dict[int, Loss], list[Effect]]:
+    def forget(self, stream: Stream) -> tuple[dict[int, LostEvent], list[Effect]]:
         """The losses that are given up."""
         losses = {**self.losses_read(stream), **self.waiting.get(stream, {})}
         self.count -= len(losses)
@@ -114,7 +114,7 @@ class History:
         assert self.count == held + sum(map(len, self.waiting.values())) <= WAITING_MAX, "losses are counted wrongly"
 
 
-def events_in(recalled: Recalled) -> Iterator[tuple[int, Data, Content]]:
+def events_in(recalled: Recalled) -> Iterator[tuple[int, Data, CarriedEvent]]:
     """Number, header and event, without mark and header, of all that can be read and are of this publisher."""
     for content in recalled.contents:
         head, kind = unmark(content.head)
@@ -125,11 +125,11 @@ def events_in(recalled: Recalled) -> Iterator[tuple[int, Data, Content]]:
         except BadHeader:
             continue
         if header.publisher == recalled.stream[1]:
-            event = Content(head, payload, content.source, content.number, content.accepted_at)
+            event = CarriedEvent(head, payload, content.source, content.number, content.accepted_at)
             yield unwrap(header.sequence, recalled.sequence), header, event
 
 
-def joint_span(after: int, before: int, loss: Loss) -> tuple[int, int] | None:
+def joint_span(after: int, before: int, loss: LostEvent) -> tuple[int, int] | None:
     """What includes both, where that is not too much."""
     if (after, before) == (loss.after, loss.before):
         return after, before
@@ -145,14 +145,14 @@ NOT_IN_HISTORY = "the carrier's history does not have it"
 STREAM_GONE = "its publisher has been silent for too long"
 NOT_WANTED_ANY_MORE = "lost for subscriptions that are not there any more"
 
-Brought = tuple[int, Data, Content]
+Brought = tuple[int, Data, CarriedEvent]
 
 
 class Losses:
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.params = params
-        self.asking = Asking(node_id, params, rng)
-        self.history = History()
+        self.asking = Requester(node_id, params, rng)
+        self.history = HistoryReadings()
         self.given_up = 0
 
     def __contains__(self, key: Key) -> bool:
@@ -163,16 +163,16 @@ class Losses:
         self.asking.configure(params)
 
     def add(
-        self, now: float, state: StreamState, lost: Lost, subscriptions: tuple[int, ...], distance: float
+        self, now: float, state: RecoveryStream, lost: EventLost, subscriptions: tuple[int, ...], distance: float
     ) -> list[Effect]:
         if (lost.stream, lost.sequence) in self:
             return []
-        loss = Loss(now, lost.bits, subscriptions, *state.numbers_around(lost.sequence))
+        loss = LostEvent(now, lost.bits, subscriptions, *state.numbers_around(lost.sequence))
         if self.asking.is_full:
             return self.last_resort(now, lost.stream, lost.sequence, loss, TOO_MANY_LOSSES)
         return self.asking.lost(now, state, lost.sequence, loss, distance)
 
-    def due(self, now: float, state: StreamState, sequence: int, distance: float) -> list[Effect]:
+    def due(self, now: float, state: RecoveryStream, sequence: int, distance: float) -> list[Effect]:
         loss = self.asking.losses.get((state.stream, sequence))
         if loss is None:
             return []
@@ -182,18 +182,18 @@ class Losses:
         self.asking.end(state, sequence, distance)
         return self.last_resort(now, state.stream, sequence, loss, NOBODY_HAS_IT)
 
-    def last_resort(self, now: float, stream: Stream, sequence: int, loss: Loss, reason: str) -> list[Effect]:
+    def last_resort(self, now: float, stream: Stream, sequence: int, loss: LostEvent, reason: str) -> list[Effect]:
         """Nobody can be asked any more: the history is left, where there is one."""
         if self.params.recovery.uses_history and not self.history.is_full:
             return self.history.add(now, stream, sequence, loss)
         return self.give_up(stream, sequence, loss, reason)
 
-    def give_up(self, stream: Stream, sequence: int, loss: Loss, reason: str) -> list[Effect]:
+    def give_up(self, stream: Stream, sequence: int, loss: LostEvent, reason: str) -> list[Effect]:
         self.given_up += 1
         quality = Quality("given_up", stream, sequence, subscriptions=loss.subscriptions)
         return [Drop(quality, reason), Deliver(quality), GivenUp(stream, sequence)]
 
-    def end(self, state: StreamState, sequence: int, distance: float) -> list[Effect]:
+    def end(self, state: RecoveryStream, sequence: int, distance: float) -> list[Effect]:
         """It is here, or nobody wants it any more."""
         if (state.stream, sequence) in self.asking.losses:
             return self.asking.end(state, sequence, distance)
@@ -213,13 +213,13 @@ class Losses:
         losses = self.history.answered(stream, None)
         return [] if losses is None else self.next_reading(now, stream, losses)
 
-    def next_reading(self, now: float, stream: Stream, losses: dict[int, Loss]) -> list[Effect]:
+    def next_reading(self, now: float, stream: Stream, losses: dict[int, LostEvent]) -> list[Effect]:
         effects = list[Effect]()
         for sequence, loss in losses.items():
             effects += self.give_up(stream, sequence, loss, NOT_IN_HISTORY)
         return effects + self.history.read(now, stream)
 
-    def forget(self, state: StreamState, distance: float) -> list[Effect]:
+    def forget(self, state: RecoveryStream, distance: float) -> list[Effect]:
         stream, effects = state.stream, list[Effect]()
         for key, loss in [item for item in self.asking.losses.items() if item[0][0] == stream]:
             effects += self.asking.end(state, key[1], distance)

@@ -8,14 +8,14 @@ The idea is that of scalable reliable multicast (SRM). Whoever misses an event w
 who may have it; whoever has it waits a random time and repairs; each refrains when it hears another do the same. Who
 "everybody" is nobody needs to know: a request is an event too, and the network routes it by content (`requests.py`).
 
-    Lost       ordering misses an event  ->  losses.py, requester.py: timers, rounds, suppression
+    EventLost  ordering misses an event  ->  losses.py, requester.py: timers, rounds, suppression
     request    another misses an event   ->  repairer.py: timers, hold-down, republish or unicast
     repair     an event comes again      ->  `Recovered`, at once, flagged; ordering delivers it
     Heard      an event comes            ->  cache.py: kept for others, a number that adapts
     Departed   an event of ours left     ->  kept as well: publishers answer for their own events
     history    nobody had it             ->  losses.py: read from the carrier's history, or given up
 
-State. For each stream a `StreamState`; losses that are asked for; repairs that wait, and those in hold-down; losses
+State. For each stream a `RecoveryStream`; losses that are asked for; repairs that wait, and those in hold-down; losses
 that wait for the history; distances. Timers ("request", stream, sequence), ("repair", stream, sequence), ("recall",
 stream), "review" (cache sizes, once in `cache_period` while there is a stream).
 
@@ -37,24 +37,23 @@ from random import Random
 
 from tidings.machine.effects import Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.protocols.transport.formats import Data, Repair, Request
+from tidings.protocols.transport.formats import Data, LossRepair, LossRequest
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.recovery.cache import Budget
+from tidings.protocols.transport.recovery.cache import CacheRoom
 from tidings.protocols.transport.recovery.losses import NOT_WANTED_ANY_MORE, Losses
-from tidings.protocols.transport.recovery.repairer import ASKS_TOO_OFTEN, Answering
+from tidings.protocols.transport.recovery.repairer import ASKS_TOO_OFTEN, Repairer
 from tidings.protocols.transport.recovery.requester import fact_key
 from tidings.protocols.transport.recovery.requests import Volunteering
-from tidings.protocols.transport.recovery.streams import Distances, LastRepair, StreamState, clamped
+from tidings.protocols.transport.recovery.streams import Distances, LastRepair, RecoveryStream, clamped
 from tidings.protocols.transport.signals import (
-    Ask,
+    CarriedEvent,
     Configure,
-    Content,
     Departed,
+    EventLost,
     GivenUp,
     Heard,
+    Leaving,
     Listen,
-    Lost,
-    Outgoing,
     Quality,
     Recall,
     Recalled,
@@ -65,7 +64,8 @@ from tidings.protocols.transport.signals import (
     StreamGone,
     Told,
     TransportPart,
-    Unask,
+    Unwatch,
+    Watch,
     Way,
 )
 from tidings.protocols.transport.views import CacheView, RecoveryOverview
@@ -78,16 +78,16 @@ NOT_FOLLOWED = "a repair of an event from before we followed its publisher"
 class Recovery(TransportPart):
     """Part of `TransportNode`; `node_id` is our number as requester, repairer and publisher."""
 
-    tells = (Outgoing, Recovered, GivenUp, Ask, Unask, Recall)
+    tells = (Leaving, Recovered, GivenUp, Watch, Unwatch, Recall)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
-        self.budget = Budget(params.recovery.cache_total, params.recovery.cache_bytes)
-        self.own = StreamState(("", node_id), params.recovery, self.budget, params.recovery.own_cache)
-        self.streams: dict[Stream, StreamState] = {self.own.stream: self.own}
+        self.budget = CacheRoom(params.recovery.cache_total, params.recovery.cache_bytes)
+        self.own = RecoveryStream(("", node_id), params.recovery, self.budget, params.recovery.own_cache)
+        self.streams: dict[Stream, RecoveryStream] = {self.own.stream: self.own}
         self.distances = Distances()
         self.losses = Losses(node_id, params, rng)
-        self.answering = Answering(node_id, params, rng)
+        self.answering = Repairer(node_id, params, rng)
         self.volunteering = Volunteering(node_id)
         self.reliable = self.volunteering.reliable
         self.is_reviewing = False
@@ -95,7 +95,7 @@ class Recovery(TransportPart):
         self.handlers = {
             Heard: self.heard,
             Told: self.told,
-            Lost: self.lost,
+            EventLost: self.lost,
             Recovered: self.recovered,
             RoundTrip: self.round_trip,
             Departed: self.departed,
@@ -121,11 +121,11 @@ class Recovery(TransportPart):
         known = self.distances.publishers.get(stream)
         return clamped(self.params.recovery.distance_first) if known is None else known
 
-    def state_of(self, now: float, stream: Stream) -> tuple[StreamState, list[Effect]]:
+    def state_of(self, now: float, stream: Stream) -> tuple[RecoveryStream, list[Effect]]:
         state = self.streams.get(stream)
         if state is not None:
             return state, []
-        state = StreamState(stream, self.params.recovery, self.budget, self.params.recovery.cache_min)
+        state = RecoveryStream(stream, self.params.recovery, self.budget, self.params.recovery.cache_min)
         self.streams[stream] = state
         return state, self.review_later(now)
 
@@ -156,11 +156,11 @@ class Recovery(TransportPart):
 
     def departed(self, now: float, departed: Departed) -> list[Effect]:
         if self.volunteering.is_publisher:
-            content = Content(departed.head, departed.payload)
+            content = CarriedEvent(departed.head, departed.payload)
             self.own.ring.put(departed.sequence, (departed.header, content, departed.bits))
         return []
 
-    def lost(self, now: float, lost: Lost) -> list[Effect]:
+    def lost(self, now: float, lost: EventLost) -> list[Effect]:
         subscriptions = tuple(number for number in lost.subscriptions if number in self.reliable)
         if not subscriptions:
             return []
@@ -181,13 +181,13 @@ class Recovery(TransportPart):
     # Requests and repairs of others.
 
     def told(self, now: float, told: Told) -> list[Effect]:
-        if type(told.message) is Request:
+        if type(told.message) is LossRequest:
             return self.requested(now, told, told.message)
-        if type(told.message) is Repair:
+        if type(told.message) is LossRepair:
             return self.repaired(now, told, told.message)
         return []
 
-    def requested(self, now: float, told: Told, request: Request) -> list[Effect]:
+    def requested(self, now: float, told: Told, request: LossRequest) -> list[Effect]:
         self.requests_heard += 1
         if not self.answering.admits(now, request):
             return [Drop(request, ASKS_TOO_OFTEN)]
@@ -206,7 +206,7 @@ class Recovery(TransportPart):
             self.losses.asking.overhear(now, (stream, told.sequence))
         return []
 
-    def look_up(self, now: float, state: StreamState, sequence: int, request: Request) -> list[Effect]:
+    def look_up(self, now: float, state: RecoveryStream, sequence: int, request: LossRequest) -> list[Effect]:
         """Something that we had."""
         claimed = clamped(request.distance)
         near = claimed if state is self.own else self.distance(state.stream)
@@ -220,7 +220,7 @@ class Recovery(TransportPart):
         state.hits += 1
         return [note, *self.answering.asked(now, state, sequence, kept, request, distance)]
 
-    def repaired(self, now: float, told: Told, repair: Repair) -> list[Effect]:
+    def repaired(self, now: float, told: Told, repair: LossRepair) -> list[Effect]:
         self.repairs_heard += 1
         stream = self.own.stream if repair.data.publisher == self.node_id else told.stream
         state = None if stream is None else self.streams.get(stream)
@@ -238,7 +238,7 @@ class Recovery(TransportPart):
             return []
         return self.take_repair(told, state, repair.data)
 
-    def take_repair(self, told: Told, state: StreamState, header: Data) -> list[Effect]:
+    def take_repair(self, told: Told, state: RecoveryStream, header: Data) -> list[Effect]:
         """An event that we may lack."""
         if (state.stream, told.sequence) not in self.losses:
             if not told.is_new:
@@ -247,12 +247,16 @@ class Recovery(TransportPart):
                 return [Drop(told.message, NOT_FOLLOWED)]
         return self.bring(state, told.sequence, header, told.content, "repaired")
 
-    def bring(self, state: StreamState, sequence: int, header: Data, content: Content, way: Way) -> list[Effect]:
+    def bring(
+        self, state: RecoveryStream, sequence: int, header: Data, content: CarriedEvent, way: Way
+    ) -> list[Effect]:
         """An event that was lost is here; it is for those whose filter matches it exactly (G-35)."""
         effects = self.losses.end(state, sequence, self.distance(state.stream))
         subscriptions = self.volunteering.wanted_by(content)
         number = content.number if way == "history" else 0
-        restored = Content(content.head, content.payload, state.stream[0], number, content.accepted_at, subscriptions)
+        restored = CarriedEvent(
+            content.head, content.payload, state.stream[0], number, content.accepted_at, subscriptions
+        )
         state.repaired(is_for_us=bool(subscriptions))
         if not subscriptions:
             self.mistaken += 1

@@ -37,13 +37,13 @@ import msgspec
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.protocols.transport.buckets import Bucket, Buckets
 from tidings.protocols.transport.codec import encode_control
-from tidings.protocols.transport.formats import Repair, Request
+from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.marking import TO, Kind, head_of, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import Kept
 from tidings.protocols.transport.recovery.requester import Key, fact_key
-from tidings.protocols.transport.recovery.streams import FARTHER, StreamState
-from tidings.protocols.transport.signals import Outgoing, Stream
+from tidings.protocols.transport.recovery.streams import FARTHER, RecoveryStream
+from tidings.protocols.transport.signals import Leaving, Stream
 from tidings.pubsub.notes import RepairSent, Suppressed
 
 HOLD_DOWN = 3.0
@@ -72,11 +72,11 @@ TOO_MANY_REPAIRS = "more repairs are asked for than repairs_per_second"
 TOO_MANY_PENDING = "as many repairs as are allowed wait to be sent"
 
 
-class Pending(msgspec.Struct):
+class PendingRepair(msgspec.Struct):
     """A repair that waits."""
 
     kept: Kept
-    request: Request
+    request: LossRequest
     heard_at: float
     distance: float
     is_shared: bool = False
@@ -95,10 +95,10 @@ class Hold(msgspec.Struct):
     """How long anybody took, in distances, where we would have answered."""
 
 
-class Answering:
+class Repairer:
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
-        self.pending: dict[Key, Pending] = {}
+        self.pending: dict[Key, PendingRepair] = {}
         self.held: dict[Key, Hold] = {}
         self.configure(params)
         self.sent = self.suppressed = self.refused = 0
@@ -109,11 +109,11 @@ class Answering:
         self.requesters = Buckets(limits.requests_per_second, limits.requests_per_second, REQUESTERS_MAX)
         self.repairs: Bucket | None = None
 
-    def admits(self, now: float, request: Request) -> bool:
+    def admits(self, now: float, request: LossRequest) -> bool:
         return self.requesters.take(now, request.requester)
 
     def asked(
-        self, now: float, state: StreamState, sequence: int, kept: Kept, request: Request, distance: float
+        self, now: float, state: RecoveryStream, sequence: int, kept: Kept, request: LossRequest, distance: float
     ) -> list[Effect]:
         """`distance` is ours to the requester, or what comes nearest to it."""
         key = state.stream, sequence
@@ -131,10 +131,10 @@ class Answering:
             self.refused += 1
             return [Drop(request, TOO_MANY_PENDING)]
         state.adapt_repairs()
-        self.pending[key] = Pending(kept, request, now, distance)
+        self.pending[key] = PendingRepair(kept, request, now, distance)
         return [SetTimer(("repair", *key), now + state.repairs.draw(self.rng, distance))]
 
-    def due(self, now: float, state: StreamState, sequence: int) -> list[Effect]:
+    def due(self, now: float, state: RecoveryStream, sequence: int) -> list[Effect]:
         key = state.stream, sequence
         pending = self.pending.get(key)
         if pending is None:
@@ -167,7 +167,7 @@ class Answering:
             self.repairs = Bucket(now, rate, rate * BURST)
         return self.repairs.book(now, DELAY_MAX)
 
-    def way_of(self, pending: Pending, is_publisher: bool) -> Literal["republish", "unicast"]:
+    def way_of(self, pending: PendingRepair, is_publisher: bool) -> Literal["republish", "unicast"]:
         mode, round_ = self.params.recovery.repair_mode, pending.request.round
         if mode == "republish":
             is_alone = is_publisher and round_ % 2 == 1
@@ -177,20 +177,22 @@ class Answering:
             is_alone = round_ < UNREACHED_ROUND
         return "unicast" if is_alone else "republish"
 
-    def is_chosen(self, state: StreamState) -> bool:
+    def is_chosen(self, state: RecoveryStream) -> bool:
         if state.stream[1] == self.node_id or state.group_size <= UNICAST_ANSWERS:
             return True
         return self.rng.random() < UNICAST_ANSWERS / state.group_size
 
-    def repair(self, now: float, pending: Pending, way: str) -> Outgoing:
+    def repair(self, now: float, pending: PendingRepair, way: str) -> Leaving:
         header, content, bits = pending.kept
         request = pending.request
         inside = content.head if way == "unicast" else b""
-        message = Repair(self.node_id, now, request.requester, request.sent, now - pending.heard_at, header, inside)
+        message = LossRepair(self.node_id, now, request.requester, request.sent, now - pending.heard_at, header, inside)
         head = head_of({TO: request.requester}, Kind.REPAIR) if inside else mark(content.head, Kind.REPAIR)
-        return Outgoing(Kind.REPAIR, head, encode_control(message, content.payload), bits or request.bits)
+        return Leaving(Kind.REPAIR, head, encode_control(message, content.payload), bits or request.bits)
 
-    def heard(self, now: float, state: StreamState, sequence: int, repair: Repair, distance: float) -> list[Effect]:
+    def heard(
+        self, now: float, state: RecoveryStream, sequence: int, repair: LossRepair, distance: float
+    ) -> list[Effect]:
         """Another has repaired something that we keep, or would have."""
         key = state.stream, sequence
         pending = self.pending.pop(key, None)
@@ -208,24 +210,24 @@ class Answering:
             state.repairs.outran()
         return []
 
-    def hold(self, now: float, state: StreamState, key: Key, pending: Pending, is_ours: bool) -> None:
+    def hold(self, now: float, state: RecoveryStream, key: Key, pending: PendingRepair, is_ours: bool) -> None:
         elapsed = now - pending.heard_at
         hold = Hold(now + HOLD_DOWN * pending.distance, 1, elapsed if is_ours else None, elapsed / pending.distance)
         self.keep_hold(key, hold, state)
 
-    def keep_hold(self, key: Key, hold: Hold, state: StreamState) -> None:
+    def keep_hold(self, key: Key, hold: Hold, state: RecoveryStream) -> None:
         self.end_hold(key, state)
         self.held[key] = hold
         if len(self.held) > HELD_MAX:
             del self.held[next(iter(self.held))]
 
-    def end_hold(self, key: Key, state: StreamState) -> None:
+    def end_hold(self, key: Key, state: RecoveryStream) -> None:
         """What is known now is how many repaired it."""
         hold = self.held.pop(key, None)
         if hold is not None and hold.delay is not None:
             state.repairs.ended(hold.seen - 1, hold.delay)
 
-    def review(self, now: float, states: dict[Stream, StreamState]) -> None:
+    def review(self, now: float, states: dict[Stream, RecoveryStream]) -> None:
         for key in [key for key, hold in self.held.items() if hold.until <= now]:
             self.end_hold(key, states[key[0]])
 

@@ -29,12 +29,12 @@ import msgspec
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.protocols.transport.buckets import Bucket
 from tidings.protocols.transport.codec import encode_control
-from tidings.protocols.transport.formats import WRAP, Request
+from tidings.protocols.transport.formats import WRAP, LossRequest
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.requests import request_head
-from tidings.protocols.transport.recovery.streams import FARTHER, StreamState, clamped
-from tidings.protocols.transport.signals import Outgoing, Stream, event_key
+from tidings.protocols.transport.recovery.streams import FARTHER, RecoveryStream, clamped
+from tidings.protocols.transport.signals import Leaving, Stream, event_key
 from tidings.pubsub.notes import RepairRequested, Suppressed
 
 WAIT_MAX = 4.0
@@ -59,7 +59,7 @@ OVERHEARD_SECONDS = 2.0
 Key = tuple[Stream, int]
 
 
-class Loss(msgspec.Struct):
+class LostEvent(msgspec.Struct):
     lost_at: float
     bits: int
     subscriptions: tuple[int, ...]
@@ -78,10 +78,10 @@ class Loss(msgspec.Struct):
     """First requests for it, ours included."""
 
 
-class Asking:
+class Requester:
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
-        self.losses: dict[Key, Loss] = {}
+        self.losses: dict[Key, LostEvent] = {}
         self.overheard: dict[Key, float] = {}
         self.sent = 0
         self.bucket: Bucket | None = None
@@ -93,7 +93,7 @@ class Asking:
     def configure(self, params: TransportParams) -> None:
         self.params, self.bucket = params, None
 
-    def lost(self, now: float, state: StreamState, sequence: int, loss: Loss, distance: float) -> list[Effect]:
+    def lost(self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent, distance: float) -> list[Effect]:
         key = state.stream, sequence
         self.losses[key] = loss
         state.adapt_requests()
@@ -103,12 +103,14 @@ class Asking:
         loss.seen, loss.first_at = 1, now
         return self.back_off(now, state, sequence, loss, distance)
 
-    def interval(self, state: StreamState, loss: Loss, distance: float) -> float:
+    def interval(self, state: RecoveryStream, loss: LostEvent, distance: float) -> float:
         doublings = min(self.params.recovery.rounds_max, loss.round + loss.backoffs)
         once = state.requests.draw(self.rng, distance)
         return max(once, min(WAIT_MAX, self.params.recovery.backoff**doublings * once))
 
-    def back_off(self, now: float, state: StreamState, sequence: int, loss: Loss, distance: float) -> list[Effect]:
+    def back_off(
+        self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent, distance: float
+    ) -> list[Effect]:
         loss.backoffs += 1
         wait = self.interval(state, loss, distance)
         loss.quiet_until = now + wait / 2
@@ -117,7 +119,9 @@ class Asking:
             Suppressed(fact_key(state.stream, sequence)),
         ]
 
-    def heard(self, now: float, state: StreamState, sequence: int, request: Request, distance: float) -> list[Effect]:
+    def heard(
+        self, now: float, state: RecoveryStream, sequence: int, request: LossRequest, distance: float
+    ) -> list[Effect]:
         """Another asks for what we lost as well."""
         loss = self.losses[state.stream, sequence]
         loss.first_at = now if loss.first_at is None else loss.first_at
@@ -136,7 +140,7 @@ class Asking:
         if len(self.overheard) > OVERHEARD_MAX:
             del self.overheard[next(iter(self.overheard))]
 
-    def due(self, now: float, state: StreamState, sequence: int, distance: float) -> list[Effect] | None:
+    def due(self, now: float, state: RecoveryStream, sequence: int, distance: float) -> list[Effect] | None:
         """Ask; None when that was done often enough."""
         loss = self.losses[state.stream, sequence]
         if loss.round >= self.params.recovery.rounds_max:
@@ -165,11 +169,13 @@ class Asking:
             self.bucket = Bucket(now, rate, rate * BURST)
         return self.bucket.book(now, TURN_MAX)
 
-    def request(self, now: float, state: StreamState, sequence: int, loss: Loss, distance: float) -> list[Effect]:
+    def request(
+        self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent, distance: float
+    ) -> list[Effect]:
         self.sent += 1
         publisher, is_alone = state.stream[1], state.is_doubtful and loss.round < ALONE_ROUNDS
         row_bytes = max(self.params.profile.size_bytes, (loss.bits.bit_length() + 7) // 8)
-        message = Request(
+        message = LossRequest(
             self.node_id,
             publisher,
             sequence % WRAP,
@@ -183,11 +189,11 @@ class Asking:
         )
         head = request_head(publisher, 0 if is_alone else loss.bits, self.params.recovery.domain)
         return [
-            Outgoing(Kind.REQUEST, head, encode_control(message), loss.bits),
+            Leaving(Kind.REQUEST, head, encode_control(message), loss.bits),
             RepairRequested(fact_key(state.stream, sequence), loss.round),
         ]
 
-    def end(self, state: StreamState, sequence: int, distance: float) -> list[Effect]:
+    def end(self, state: RecoveryStream, sequence: int, distance: float) -> list[Effect]:
         """It came, or will not."""
         loss = self.losses.pop((state.stream, sequence))
         if loss.first_at is not None:

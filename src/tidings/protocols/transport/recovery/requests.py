@@ -40,7 +40,7 @@ from tidings.model.values import Value
 from tidings.protocols.transport.marking import BIT, DOMAIN, MARK, OF, Kind, head_of
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import rows_of_filter
-from tidings.protocols.transport.signals import Ask, Content, Listen, Unask
+from tidings.protocols.transport.signals import CarriedEvent, Listen, Unwatch, Watch
 from tidings.pubsub.publications import BadPublication, event_of
 
 REQUEST_BITS_MAX = 120
@@ -123,7 +123,7 @@ class Volunteering:
         self.reliable.discard(subscription)
         return self.changed(params)
 
-    def wanted_by(self, content: Content) -> tuple[int, ...]:
+    def wanted_by(self, content: CarriedEvent) -> tuple[int, ...]:
         """The reliable subscriptions that an event is for: those that it came for, else those that match it."""
         caught = tuple(number for number in content.subscriptions if number in self.reliable)
         if caught:
@@ -146,7 +146,7 @@ class Volunteering:
         self.is_publisher = params.is_reliable and params.recovery.publisher_repairs
         if self.is_publisher:
             wanted["own requests"] = publisher_filter(self.node_id, domain)
-        effects: list[Effect] = [Unask(key) for key in self.asked if key not in wanted]
-        effects += [Ask(key, text) for key, text in wanted.items() if self.asked.get(key) != text]
+        effects: list[Effect] = [Unwatch(key) for key in self.asked if key not in wanted]
+        effects += [Watch(key, text) for key, text in wanted.items() if self.asked.get(key) != text]
         self.asked = wanted
         return effects

@@ -33,7 +33,7 @@ from random import Random
 import msgspec
 
 from tidings.protocols.transport.params import RecoveryParams
-from tidings.protocols.transport.recovery.cache import Budget, Ring
+from tidings.protocols.transport.recovery.cache import CacheRoom, Ring
 from tidings.protocols.transport.signals import Stream
 
 DISTANCE_MIN, DISTANCE_MAX = 0.001, 5.0
@@ -165,8 +165,8 @@ class LastRepair(msgspec.Struct, frozen=True):
     heard_at: float = 0.0
 
 
-class StreamState:
-    def __init__(self, stream: Stream, params: RecoveryParams, budget: Budget, size: int) -> None:
+class RecoveryStream:
+    def __init__(self, stream: Stream, params: RecoveryParams, budget: CacheRoom, size: int) -> None:
         self.stream = stream
         self.ring = Ring(budget, size)
         self.requests = Tuner(params.c1, params.c2, not params.tuning)

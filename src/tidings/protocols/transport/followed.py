@@ -34,7 +34,7 @@ class Following:
         return sequence, self.seen.add(sequence)
 
 
-class Streams:
+class FollowedStreams:
     def __init__(self, params: TransportParams) -> None:
         self.params = params
         self.all: dict[Stream, Following] = {}
