@@ -247,7 +247,7 @@ class Host:
 
     def inject(self, input: Input) -> None:
         """A request of the application, such as `Publish(event)`. Call it on the loop's thread."""
-        if not self.is_running:
+        if not self.stepper.is_running:
             raise UsageError(f"inject: host {self.node_id} is not running; use it inside 'async with', or start() it")
         self.step(input)
 

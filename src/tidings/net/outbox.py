@@ -51,24 +51,24 @@ class Outbox:
     def flush(self) -> None:
         self.is_scheduled = False
         while self.frames and not self.is_paused and self.transport is not None:
-            self.transport.write(self.take_piece())
+            if self.size_bytes <= self.piece_bytes:
+                piece = b"".join(self.frames)
+                self.frames.clear()
+            else:
+                piece = self.first_piece()
+            self.size_bytes -= len(piece)
+            self.transport.write(piece)
             self.has_written = True
 
-    def take_piece(self) -> bytes:
-        """All that waits, or as much as one write should have."""
-        if self.size_bytes <= self.piece_bytes:
-            piece = b"".join(self.frames)
-            self.frames.clear()
-        else:
-            taken: list[bytes] = []
-            room = self.piece_bytes
-            while self.frames and (not taken or len(self.frames[0]) <= room):
-                frame = self.frames.popleft()
-                room -= len(frame)
-                taken.append(frame)
-            piece = b"".join(taken)
-        self.size_bytes -= len(piece)
-        return piece
+    def first_piece(self) -> bytes:
+        """As much as one write should have."""
+        taken: list[bytes] = []
+        room = self.piece_bytes
+        while self.frames and (not taken or len(self.frames[0]) <= room):
+            frame = self.frames.popleft()
+            room -= len(frame)
+            taken.append(frame)
+        return b"".join(taken)
 
     def take_all(self) -> list[bytes]:
         """Give up what waits: nobody will send it any more."""

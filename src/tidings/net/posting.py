@@ -43,23 +43,20 @@ class Posting:
         if to == BROADCAST:
             self.world.lost(to, message, reasons.NO_BROADCAST)
             return
-        if message is not self.latest_message and not self.encode(to, message):
-            return
+        if message is not self.latest_message:
+            try:
+                self.latest_frame = frame(encode(message))
+            except UsageError as problem:
+                self.latest_message = None
+                self.world.log.error("message without bytes", message=type(message).__name__, problem=str(problem))
+                self.world.lost(to, message, reasons.NO_BYTES)
+                return
+            self.latest_message = message
         stream = self.up.get(to)
         if stream is not None:
             self.put(stream, self.latest_frame)
         else:
             self.send_without_stream(to, message, self.latest_frame)
-
-    def encode(self, to: NodeId, message: Any) -> bool:
-        try:
-            framed = frame(encode(message))
-        except UsageError as problem:
-            self.world.log.error("message without bytes", message=type(message).__name__, problem=str(problem))
-            self.world.lost(to, message, reasons.NO_BYTES)
-            return False
-        self.latest_message, self.latest_frame = message, framed
-        return True
 
     def put(self, stream: Connection, framed: bytes) -> None:
         if len(framed) > stream.frame_bytes_max + HEAD_BYTES:

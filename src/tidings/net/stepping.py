@@ -60,13 +60,13 @@ class Stepper:
 
     def start(self) -> None:
         self.is_running = True
-        self.work(self.begin, None)
+        self.work(None)
 
     def take(self, input: Input) -> None:
         if self.is_stepping:
             self.pending.append(input)
         elif self.is_running:
-            self.work(self.handle, input)
+            self.work(input)
 
     def take_soon(self, input: Input) -> None:
         asyncio.get_running_loop().call_soon(self.take, input)
@@ -75,20 +75,17 @@ class Stepper:
         self.is_running = False
         self.pending.clear()
 
-    def work(self, step: Callable[[Any], list[Effect]], input: Input | None) -> None:
-        """A step, and those that arise from it."""
+    def work(self, input: Input | None) -> None:
+        """A step, and those that arise from it; None is the start of the machine."""
         self.is_stepping = True
         try:
-            self.perform(step(input))
+            self.perform(self.machine.start(self.now()) if input is None else self.handle(input))
             while self.pending and self.is_running:
                 self.perform(self.handle(self.pending.popleft()))
         except Exception as error:
             self.failed(error)
         finally:
             self.is_stepping = False
-
-    def begin(self, nothing: None) -> list[Effect]:
-        return self.machine.start(self.now())
 
     def handle(self, input: Input) -> list[Effect]:
         began = self.now()

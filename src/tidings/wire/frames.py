@@ -53,35 +53,35 @@ class FrameReader:
         if self.problem is not None:
             raise BadFrame(self.problem)
         frames: list[bytes] = []
+        place, end = 0, len(data)
         try:
-            self.cut(data, frames)
+            if self.body is not None or self.head:
+                place = self.go_on(data, frames)
+            while end - place >= HEAD_BYTES:
+                (size_bytes,) = HEAD.unpack_from(data, place)
+                place += HEAD_BYTES
+                if place + size_bytes <= end and 0 < size_bytes <= self.bytes_max:
+                    frames.append(bytes(data[place : place + size_bytes]))
+                    self.bytes_max = self.frame_bytes_max
+                    place += size_bytes
+                else:
+                    self.begin(size_bytes)
+                    place += self.fill(data[place:], frames)
+            self.head += bytes(data[place:])
         except BadFrame as bad:
             self.problem = bad.reason
         return frames
 
-    def cut(self, data: bytes, frames: list[bytes]) -> None:
-        place = 0
+    def go_on(self, data: bytes, frames: list[bytes]) -> int:
+        """With what an earlier piece began; how many bytes belong to it."""
         if self.body is not None:
-            place = self.fill(data, frames)
-        elif self.head:
-            place = HEAD_BYTES - len(self.head)
-            self.head += bytes(data[:place])
-            if len(self.head) < HEAD_BYTES:
-                return
-            self.begin(HEAD.unpack(self.head)[0])
-            place += self.fill(data[place:], frames)
-        end = len(data)
-        while end - place >= HEAD_BYTES:
-            (size_bytes,) = HEAD.unpack_from(data, place)
-            place += HEAD_BYTES
-            if place + size_bytes <= end and 0 < size_bytes <= self.bytes_max:
-                frames.append(bytes(data[place : place + size_bytes]))
-                self.bytes_max = self.frame_bytes_max
-                place += size_bytes
-            else:
-                self.begin(size_bytes)
-                place += self.fill(data[place:], frames)
-        self.head += bytes(data[place:])
+            return self.fill(data, frames)
+        place = min(HEAD_BYTES - len(self.head), len(data))
+        self.head += bytes(data[:place])
+        if len(self.head) < HEAD_BYTES:
+            return place
+        self.begin(HEAD.unpack(self.head)[0])
+        return place + self.fill(data[place:], frames)
 
     def begin(self, size_bytes: int) -> None:
         """A frame of this length follows, in this piece and others."""

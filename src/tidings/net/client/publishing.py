@@ -13,6 +13,7 @@ other reasons (`may_leave`): the receivers of its flow can take no more.
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 
 import msgspec
 
@@ -62,7 +63,8 @@ class Heads:
 
     def make(self, written: bytes, attributes: dict[str, Value]) -> tuple[bytes, int]:
         event = Event(attributes)
-        self.check(attributes)
+        if len(attributes) > self.attributes_max or any(map(str.startswith, attributes, repeat(RESERVED))):
+            self.refuse(attributes)
         made = encode_head(attributes), self.advertisement_of(event)
         if written and len(written) <= HEAD_BYTES_MAX:
             if len(self.known) >= HEADS_MAX:
@@ -70,15 +72,14 @@ class Heads:
             self.known[written] = made
         return made
 
-    def check(self, attributes: dict[str, Value]) -> None:
+    def refuse(self, attributes: dict[str, Value]) -> None:
         reserved = [name for name in attributes if name.startswith(RESERVED)]
         if reserved:
             raise UsageError(f"{reserved[0]}: names with {RESERVED} are those of the transport; choose another")
-        if len(attributes) > self.attributes_max:
-            raise UsageError(
-                f"event with {len(attributes)} attributes, at most {self.attributes_max} can be published through a "
-                "transport, which adds one; put some of them into the payload"
-            )
+        raise UsageError(
+            f"event with {len(attributes)} attributes, at most {self.attributes_max} can be published through a "
+            "transport, which adds one; put some of them into the payload"
+        )
 
     def forget(self) -> None:
         self.known.clear()

@@ -10,6 +10,7 @@ are kept. A single publication always has room when nothing else is kept, howeve
 
 from collections import Counter, deque
 from collections.abc import Collection, Sequence
+from operator import add
 
 import msgspec
 
@@ -48,14 +49,15 @@ class Publishing:
         return self.next - 1 - self.through
 
     def has_room(self, count: int, size_bytes: int) -> bool:
-        fits = self.count + count <= self.publications_max and self.size_bytes + size_bytes <= self.bytes_max
-        return fits or not (self.count or count > 1)
+        kept = self.next - 1 - self.through
+        fits = kept + count <= self.publications_max and self.size_bytes + size_bytes <= self.bytes_max
+        return fits or not (kept or count > 1)
 
     def add(
         self, advertisement: int, heads: tuple[bytes, ...], payloads: tuple[bytes, ...], ticket: Ticket | None
     ) -> list[Sent]:
         """Number them, and cut them into as few messages as the bounds allow."""
-        sizes = [len(head) + len(payload) for head, payload in zip(heads, payloads, strict=True)]
+        sizes = list(map(add, map(len, heads), map(len, payloads)))
         made = []
         for piece in pieces(sizes):
             message = Publish(advertisement, self.next, ticket is not None, heads[piece], payloads[piece])

@@ -324,7 +324,7 @@ class Session:
         receiving = self.receiving.get(number)
         if receiving is None:
             return [Drop(message, UNKNOWN_SUBSCRIPTION)]
-        batch = picked(message, chosen)
+        batch = (message.numbers, message.heads, message.payloads) if chosen is None else picked(message, chosen)
         numbers, heads, payloads = batch
         if not receiving.is_asked:
             return [Drop(message, UNKNOWN_SUBSCRIPTION)]
@@ -368,9 +368,7 @@ class Session:
             assert self.broker is not None or not receiving.is_asked, "asked nobody"
 
 
-def picked(message: Delivery, chosen: list[int] | None) -> tuple[Any, Any, Any]:
+def picked(message: Delivery, chosen: list[int]) -> tuple[Any, Any, Any]:
     columns = message.numbers, message.heads, message.payloads
-    if chosen is None:
-        return columns
     numbers, heads, payloads = (tuple([column[place] for place in chosen]) for column in columns)
     return numbers, heads, payloads
