@@ -18,6 +18,7 @@ from tidings.model.language.parser import parse
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     AdvertisementRemoved,
+    Counted,
     Installed,
     NotInstalled,
     NotReached,
@@ -156,6 +157,7 @@ def random_message(rng: Random) -> Message:
             NotInstalled(number, "no"),
             Reached(number),
             NotReached(number, "no"),
+            Counted(advertisement, number, 2 * number),
             TablesTold(),
             publications,
             replace(publications, numbers=tuple(sorted(numbers))),
@@ -169,7 +171,7 @@ def test_no_message_of_a_neighbour_breaks_a_router(seed: int) -> None:
     rng = Random(seed)
     strategy: StrategyName = rng.choice(STRATEGIES)
     reduction: ReductionName = rng.choice(REDUCTIONS)
-    router = Router("me", RoutingParams(strategy, reduction, engine="plain"))
+    router = Router("me", RoutingParams(strategy, reduction, engine="plain", census=rng.random() < 0.5))
     for neighbour in "ab":
         router.handle(0.0, NeighbourUp(neighbour, 1))
         router.handle(0.0, Received(neighbour, TablesBegun(1, router.lives)))

@@ -446,6 +446,17 @@ def test_a_neighbour_that_began_anew_unnoticed_is_told_everything_again() -> Non
     assert router(world, "a").why_unsettled() == "" and router(world, "b").why_unsettled() == ""
 
 
+def test_whatever_lives_a_neighbour_names_nothing_is_left_of_the_earlier_ones() -> None:
+    a = Router("a", RoutingParams("subscription", engine="plain"))
+    a.handle(0.0, Want(("c", 1), parse(LARGE)))
+    a.handle(0.0, NeighbourUp("b", 1))
+    for life in (1, 0, 2, 0):
+        a.handle(0.0, Received("b", TablesBegun(life, a.lives)))
+        a.check()
+    a.handle(0.0, NeighbourDown("b", 1))
+    assert not a.state.covers.filters
+
+
 def test_a_link_down_of_an_earlier_stream_is_ignored() -> None:
     a = Router("a", RoutingParams(engine="plain"))
     a.handle(0.0, NeighbourUp("b", 2))

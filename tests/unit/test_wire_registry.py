@@ -48,6 +48,7 @@ CODES = {
     0x0307: "Reached",
     0x0308: "NotReached",
     0x0309: "TablesBegun",
+    0x030A: "Counted",
     0x0310: "LinkState",
     0x0311: "Predicates",
     0x0312: "Directed",
@@ -117,6 +118,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (routing.Reached(5), "03079105"),
     (routing.NotReached(5, "late"), "03089205a46c617465"),
     (routing.TablesBegun(2, 1), "0309920201"),
+    (routing.Counted("p/1", 3, 5), "030a93a3702f310305"),
     (drp.LinkState("a", 1, ("b", "c")), "031093a1610192a162a163"),
     (drp.Predicates("a", 1, 8, 2, 0, b"\x81"), "031196a16101080200c40181"),
     (

@@ -44,6 +44,7 @@ REGISTRY.add(0x0306, routing.NotInstalled)
 REGISTRY.add(0x0307, routing.Reached)
 REGISTRY.add(0x0308, routing.NotReached)
 REGISTRY.add(0x0309, routing.TablesBegun)
+REGISTRY.add(0x030A, routing.Counted)
 
 REGISTRY.add(0x0310, drp.LinkState)
 REGISTRY.add(0x0311, drp.Predicates)

@@ -117,6 +117,8 @@ class Advertisements:
             effects.append(Forgotten(advertisement))
         elif self.ways[advertisement] != way_before:
             effects.append(Known(advertisement, after[1].publisher, after[1].filter, after[0]))
+        if self.state.census is not None:
+            effects += self.state.census.offers_changed(now, advertisement)
         return numbers
 
     def tell(self, now: float, link: Link, advertisement: AdvertisementId, effects: list[Effect]) -> list[int]:

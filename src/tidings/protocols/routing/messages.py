@@ -64,6 +64,15 @@ class NotInstalled(Message, frozen=True):
     reason: Text
 
 
+class Counted(Message, frozen=True):
+    """On the sender's side so many subscriptions overlap the advertisement, and their brokers are so many hops from
+    you, added up (`census.py`)."""
+
+    advertisement: Name
+    count: Count
+    hop_sum: Count
+
+
 class Reached(Message, frozen=True):
     """The brokers of all who want the publications of that receipt have them."""
 

@@ -39,6 +39,13 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Numbers of each publisher by which it is told, of what comes around a failure, whether it passed already. 0 where
     nothing does: then `Stranded` is not told and `Rescued` not heard."""
 
+    census: bool = False
+    """Whether brokers count the subscriptions behind each neighbour for each advertisement, see `census.py`. The same
+    in the whole network."""
+
+    census_after: float = 0.1
+    """Seconds in which changes of these counts are gathered into one message on a link."""
+
     acknowledges: bool = True
     """Whether changes are answered when everybody concerned has carried them out. Without it a change costs one message
     on a link instead of two, nobody learns when something is installed everywhere, and no guarantee can be given."""
@@ -80,8 +87,9 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Engine of the index; None is the best that is installed."""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.ack_timeout) and self.ack_timeout > 0):
-            raise UsageError(f"ack_timeout: {self.ack_timeout} is no span of time; give seconds above 0")
+        for name in ("ack_timeout", "census_after"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
         if not 0.0 <= self.merge_share_max <= 1.0:
             raise UsageError(f"merge_share_max: {self.merge_share_max} is no share; give 0 to 1")
         if self.merge_share_max and self.reduction != "merging":

@@ -29,9 +29,11 @@ the last that passed. So an event that comes round a ring while the tree changes
 for each publisher. The order of a publisher's events is kept. Where somebody brings publications around a failure
 (`Rescued`), a window of numbers takes the place of the one (`carriage/passage.py`), and the order is theirs.
 
+Counting, where it is wanted: how many subscriptions there are behind each neighbour (`census.py`).
+
 Messages. `TablesBegun`, `SubscriptionAdded`, `SubscriptionRemoved`, `AdvertisementAdded`, `AdvertisementRemoved`,
-`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `Reached`, `NotReached`; those of the repair and of the
-carriage, which alone may come from nodes that are no neighbours. Timers: "unanswered", and those of these two.
+`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `Reached`, `NotReached`; `Counted`; those of the repair and
+of the carriage, which alone may come from nodes that are no neighbours. Timers: "unanswered", "census", and theirs.
 
 Guaranteed, on a tree with links that keep order: at rest every table is as if computed by one who sees everything; an
 event that is published when nothing is under way reaches everybody who wants it once, in the order of its publisher; an
@@ -52,9 +54,11 @@ from tidings.model.identity import NodeId
 from tidings.protocols.routing.advertisements import Advertisements
 from tidings.protocols.routing.announcing import Link
 from tidings.protocols.routing.carriage.carriage import MakeCarriage
+from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     AdvertisementRemoved,
+    Counted,
     Installed,
     NotInstalled,
     NotReached,
@@ -113,6 +117,7 @@ class Router:
         NotInstalled,
         Reached,
         NotReached,
+        Counted,
     )
     hears: tuple[type, ...] = (
         *(Forward, Want, Unwant, Offer, Unoffer),
@@ -130,7 +135,7 @@ class Router:
         self.node_id, self.params = node_id, params or RoutingParams()
         self.state = State(node_id, self.params, make_carriage)
         self.tables, self.ledger, self.links = self.state.tables, self.state.ledger, self.state.links
-        self.carrier = self.state.carrier
+        self.carrier, self.census = self.state.carrier, self.state.census
         self.subscriptions = Subscriptions(self.state)
         self.advertisements = Advertisements(self.state, self.subscriptions)
         self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
@@ -153,9 +158,6 @@ class Router:
             NeighbourDown: self.neighbour_down,
             NeighbourReplaced: self.repair.replaced,
         }
-        if self.params.rescue_window:
-            self.hears, self.tells = (*Router.hears, Rescued), (*Router.tells, Stranded)
-            self.on_input[Rescued] = self.carrier.rescue
         self.on_message: dict[type, OnMessage] = {
             Publications: self.carrier.receive,
             SubscriptionAdded: self.subscriptions.added,
@@ -168,6 +170,11 @@ class Router:
             Reached: self.answered,
             NotReached: self.answered,
         }
+        if self.census is not None:
+            self.on_message[Counted] = self.census.counted
+        if self.params.rescue_window:
+            self.hears, self.tells = (*Router.hears, Rescued), (*Router.tells, Stranded)
+            self.on_input[Rescued] = self.carrier.rescue
 
     # What others may look at.
 
@@ -220,6 +227,8 @@ class Router:
             effects += self.neighbour_down(now, NeighbourDown(link.neighbour, link.epoch))
         for ghost in list(self.tables.ghosts):
             self.subscriptions.release(now, ghost, effects)
+        if self.census is not None:
+            self.census.start()
         return effects
 
     def handle(self, now: float, input: Input) -> list[Effect]:
@@ -231,6 +240,8 @@ class Router:
         if type(input) is Fired:
             if input.key == TIMER:
                 return self.ledger.expire(now)
+            if self.census is not None and input.key == CENSUS_TIMER:
+                return self.census.tell()
             return self.repair.fired(now, input.key) + self.carrier.carriage.fired(now, input.key)
         return []
 
@@ -285,13 +296,15 @@ class Router:
         effects = self.ledger.lose(link.neighbour)
         self.repair.lost(now, Ghost(link.neighbour, reconfiguration or f"life {link.life}"), effects)
         self.advertisements.withdraw(now, link.neighbour, effects)
+        if self.census is not None:
+            effects += self.census.lost(now, link.neighbour)
         self.state.tables_changed()
         return effects
 
     def tables_begun(self, now: float, link: Link, begun: TablesBegun) -> list[Effect]:
         effects: list[Effect] = []
         if begun.life != link.life_heard:
-            if link.life_heard:
+            if link.reduction is not None:
                 effects += self.lose(now, link, "")
             link.open(begun.life, self.state.make_reduction())
             self.state.tables_changed()

@@ -10,6 +10,7 @@ from tidings.model.language.parser import FILTER_CHARS_KEPT_MAX, FILTERS_KEPT, p
 from tidings.protocols.routing.announcing import Link
 from tidings.protocols.routing.carriage.carriage import MakeCarriage
 from tidings.protocols.routing.carriage.carrier import Carrier
+from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.reductions import Reduction, make_reduction, tellable
@@ -36,6 +37,7 @@ class State:
         self.carrier = Carrier(params, self.tables, self.ledger, self.strategy, make_carriage)
         self.covers = Covers()
         self.links: dict[NodeId, Link] = {}
+        self.census = Census(params, self.tables, self.links) if params.census else None
 
     def tables_changed(self) -> None:
         self.carrier.tables_changed(link.neighbour for link in self.links.values() if link.reduction is not None)
@@ -66,5 +68,7 @@ class State:
         self.ledger.check()
         self.covers.check()
         self.carrier.check()
+        if self.census is not None:
+            self.census.check()
         for link in self.links.values():
             link.check()

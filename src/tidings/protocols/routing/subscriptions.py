@@ -33,15 +33,23 @@ class Subscriptions:
             return request.answer(TABLE_FULL)
         text, filter = tellable(want.filter)
         before = tables.local.get(want.key)
+        effects = self.count(now, before, -1)
         tables.add_local(want.key, want.filter, text, filter)
+        effects += self.count(now, text, 1)
         self.state.tables_changed()
-        effects: list[Effect] = []
         self.reconcile(now, (text,) if before is None or before == text else (text, before), effects)
         return self.await_filter(now, None, text, filter, request, effects)
 
     def unwant(self, now: float, unwant: Unwant) -> list[Effect]:
+        effects = self.count(now, self.tables.local.get(unwant.key), -1)
         text = self.tables.remove_local(unwant.key)
-        return self.unwanted(now, text, self.state.request(None, unwant.ticket))
+        return effects + self.unwanted(now, text, self.state.request(None, unwant.ticket))
+
+    def count(self, now: float, text: str | None, change: int) -> list[Effect]:
+        """For the census, while the filter is in the tables."""
+        if self.state.census is None or text is None:
+            return []
+        return self.state.census.local_changed(now, text, self.tables.filters[text], change)
 
     def added(self, now: float, link: Link, message: SubscriptionAdded) -> list[Effect]:
         request = self.state.request(link, message.number)
