@@ -467,3 +467,13 @@ def test_a_client_with_a_transport_is_served_as_well() -> None:
     assert isinstance(run.simulator.nodes["n4"].machine, TransportClient)
     arrived = [item for _, item in run.simulator.delivered("n4") if isinstance(item, Bundle)]
     assert sum(len(list(each.publications())) for each in arrived) == 1
+
+
+def test_dispatchers_in_a_row_are_linked_and_deliver() -> None:
+    text = EXAMPLE.read_text().replace("[[subscribe]]", '[[subscribe]]\nguarantee = "none"\npolicy = "drop oldest"')
+    roles = text[text.index("[[role]]") : text.index("[[advertise]]")]
+    text = text.replace(roles, '[[role]]\nprotocol = "dispatcher"\n\n')
+    run = Run(define_file(text, "example.toml").scenario({}), 1, check="every")
+    assert run.perform() == []
+    arrived = [item for _, item in run.simulator.delivered("n4") if isinstance(item, Arrived)]
+    assert [event_of(head, b"").attributes["price"] for each in arrived for head in each.heads] == [120]

@@ -4,8 +4,10 @@
     broker               as `tidings broker` starts it; its links are those to the brokers it is linked with
     client               an application's end; the brokers that it is linked with serve it, unless it names others
     transport-client     the same, with order, recovery and congestion control
+    dispatcher           overlay and routing with the application in the same node, linked with other dispatchers
 
-A broker's parameters say which overlay and which routing it is made of, by their `kind` (`nodes/choices.py`).
+The parameters of a broker or a dispatcher say which overlay and which routing it is made of, by their `kind`
+(`nodes/choices.py`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +22,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.client import ClientNode
+from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
@@ -38,7 +41,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     brokers: tuple[NodeId, ...]
     """Those of its neighbours that are brokers."""
     links: tuple[NodeId, ...]
-    """Those of them to which it is for this node to ask for a link: one end of each edge does."""
+    """Neighbours of its own kind to which it is for this node to ask for a link: one end of each edge does."""
 
 
 class ClientRole(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,6 +73,11 @@ def make_broker(around: Surroundings, params: BrokerParams, draws: Draws) -> Mac
     return BrokerNode(around.node, replace(params, access=replace(params.access, links=tuple(links))), draws("access"))
 
 
+def make_dispatcher(around: Surroundings, params: DispatcherParams, draws: Draws) -> Machine:
+    links = dict.fromkeys((*params.links.links, *around.links))
+    return Dispatcher(around.node, replace(params, links=replace(params.links, links=tuple(links))), draws("links"))
+
+
 def make_client(around: Surroundings, params: ClientRole, draws: Draws) -> Machine:
     return ClientNode(around.node, params.access(around), params.delivery, draws("access"))
 
@@ -87,10 +95,13 @@ KINDS: dict[str, NodeKind] = {
     "broker": NodeKind(BrokerParams, make_broker),
     "client": NodeKind(ClientRole, make_client),
     "transport-client": NodeKind(TransportClientRole, make_transport_client),
+    "dispatcher": NodeKind(DispatcherParams, make_dispatcher),
 }
 """By the name under which a scenario asks for them."""
 
 CLIENTS = ("client", "transport-client")
+APPLICATIONS = (*CLIENTS, "dispatcher")
+"""Those to which an application says what it advertises, subscribes and publishes."""
 
 Roles = Mapping[NodeId, tuple[str, Any]]
 """For each node its kind, and the parameters of it."""
@@ -103,7 +114,7 @@ def cast(name: str, params: Any, topology: Topology, nodes: Iterable[NodeId] | N
 
 def cast_all(roles: Roles, topology: Topology) -> dict[NodeId, Make]:
     around, asked = topology.neighbours(), [(edge.a, edge.b) for edge in topology.edges]
-    brokers = {node for node, (name, _) in roles.items() if name == "broker"}
+    kind_of = {node: name for node, (name, _) in roles.items()}
     made: dict[NodeId, Make] = {}
     for node, (name, params) in roles.items():
         if name not in KINDS:
@@ -111,8 +122,8 @@ def cast_all(roles: Roles, topology: Topology) -> dict[NodeId, Make]:
         surroundings = Surroundings(
             node,
             tuple(around[node]),
-            tuple(each for each in around[node] if each in brokers),
-            tuple(b for a, b in asked if a == node and b in brokers) if node in brokers else (),
+            tuple(each for each in around[node] if kind_of.get(each) == "broker"),
+            tuple(b for a, b in asked if a == node and kind_of.get(b) == name),
         )
         if name in CLIENTS:
             # Said now, and not in the middle of the run.

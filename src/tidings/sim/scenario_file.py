@@ -46,7 +46,7 @@ from tidings.model.language.parser import parse
 from tidings.pubsub.client import Guarantee, OpenAdvertisement, OpenSubscription, Policy, PublishBatch
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.requests import Publish
-from tidings.sim.cast import CLIENTS, KINDS, Roles, cast_all
+from tidings.sim.cast import APPLICATIONS, KINDS, Roles, cast_all
 from tidings.sim.checkers import CHECKERS
 from tidings.sim.definition import Definition, Setting, Settings
 from tidings.sim.fault_mix import FaultMix, draw_faults
@@ -162,7 +162,7 @@ def make_scenario(table: Table, name: str) -> Scenario:
         roles = read_roles(whole.role)
 
         def inputs(made: Topology, seed: int) -> list[TimedInput]:
-            clients = {node for node, (kind, _) in roles(made).items() if kind in CLIENTS}
+            clients = {node for node, (kind, _) in roles(made).items() if kind in APPLICATIONS}
             given = [*asked, *publications(publish, clients)]
             return sorted([*given, *workload.inputs(made.nodes, seed)], key=lambda each: each.at)
 
