@@ -17,6 +17,7 @@ from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
 from tidings.protocols.delivery.local import LocalDelivery, LocalParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.params import RoutingParams
+from tidings.pubsub.client import PublishBatch, Window
 from tidings.pubsub.signals import Forgotten, Known, LinkFailed
 
 
@@ -43,6 +44,20 @@ class Dispatcher(Node):
         }
         # Nothing is stored here, so nobody asks who publishes what; and a link that fails is tried again anyway.
         super().__init__(parts, tells=(Known, Forgotten, LinkFailed))
+
+    # As the carrier of a transport (`protocols/transport/carrier.py`).
+
+    repeats = True
+
+    @property
+    def window(self) -> Window:
+        return self.local.window
+
+    def takes(self, request: PublishBatch) -> bool:
+        return self.local.takes(request)
+
+    def position(self, subscription: int, publisher: str) -> int | None:
+        return None
 
     def why_not_ready(self) -> str:
         """Empty when it knows its place in the overlay, and its neighbours told what routing has to know."""

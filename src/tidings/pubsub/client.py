@@ -71,6 +71,30 @@ class Window(Protocol):
     def has_room(self, count: int, size_bytes: int) -> bool: ...
 
 
+class OpenWindow:
+    """That of a network which takes everything at once."""
+
+    publications_max = 2**31
+    bytes_max = 2**63
+    count = 0
+
+    def __init__(self) -> None:
+        self.next = 1
+
+    @property
+    def through(self) -> int:
+        return self.next - 1
+
+    def has_room(self, count: int, size_bytes: int) -> bool:
+        return True
+
+    def take(self, count: int) -> int:
+        """So many are published; the number of the first."""
+        first = self.next
+        self.next += count
+        return first
+
+
 # Requests.
 
 

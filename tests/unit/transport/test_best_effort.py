@@ -7,6 +7,10 @@ from tidings.machine.effects import BROADCAST, Deliver, Drop, Send, Transport
 from tidings.machine.inputs import Received
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
+from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
+from tidings.protocols.access.open_door import OpenDoorParams
+from tidings.protocols.overlay.all_peers import AllPeersParams
+from tidings.protocols.routing.drp.params import DestinationParams
 from tidings.protocols.transport.adapter.adapter import Adapter
 from tidings.protocols.transport.best_effort import NO_EVENT, NO_HISTORY, BestEffort, Broadcast, Posted
 from tidings.protocols.transport.carrier import Carried
@@ -18,6 +22,7 @@ from tidings.pubsub.client import (
     CloseSubscription,
     Confirmed,
     Failed,
+    OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
     ReadHistory,
@@ -40,6 +45,34 @@ def make(node_id: NodeId, draws: Draws) -> Adapter:
 
 def values(items: list[Any], subscription: int) -> list[int]:
     return [int(payload) for item in items if item.subscription == subscription for payload in item.payloads]
+
+
+def over_dispatcher(node_id: NodeId, links: tuple[NodeId, ...], draws: Draws) -> Adapter:
+    params = DispatcherParams(
+        links=OpenDoorParams(links=links),
+        overlay=AllPeersParams(is_tree=True),
+        routing=DestinationParams(transport=Transport.DATAGRAM, engine="plain"),
+    )
+    number = draws("transport id").below(2**32)
+    return Adapter(Dispatcher(node_id, params, draws("links")), TransportNode(number, RELIABLE, draws("transport")))
+
+
+def test_over_dispatchers_that_lose_and_repeat_events_all_of_them_arrive_once() -> None:
+    simulator = Simulator(5, Duplication(Loss(Constant(0.01), 0.05), 0.05), checking=True)
+    for name, links in {"ann": (), "ben": ("ann",), "cat": ("ben",)}.items():
+        simulator.add(name, partial(over_dispatcher, name, links))
+    simulator.inject(5.0, "ann", OpenAdvertisement("a", "TRUE"))
+    for name in ("ben", "cat"):
+        simulator.inject(5.0, name, OpenSubscription("all", "x >= 0"))
+    for x in range(COUNT):
+        simulator.inject(10.0 + x / 100, "ann", PublishBatch(1, (encode_head({"x": x}),), (b"%d" % x,)))
+    simulator.run(until=60.0)
+    for name in ("ben", "cat"):
+        arrived = [each.item for each in simulator.delivered(name) if isinstance(each.item, Arrived)]
+        got = [int(payload) for item in arrived for payload in item.payloads]
+        assert sorted(got) == list(range(min(got), COUNT)) and min(got) < 5
+        assert {item.publisher for item in arrived} == {"ann"}
+        assert "repaired" in {item.way for item in arrived if isinstance(item, Carried)}
 
 
 def test_what_a_network_loses_and_repeats_arrives_once_at_everybody_who_wants_it() -> None:

@@ -32,6 +32,7 @@ from tidings.pubsub.client import (
     Kind,
     OpenAdvertisement,
     OpenSubscription,
+    OpenWindow,
     PublishBatch,
     ReadHistory,
     ReadMarks,
@@ -68,7 +69,7 @@ class LocalDelivery:
         self.advertisements: dict[int, str] = {}
         self.given = {"subscribe": 0, "advertise": 0}
         """Numbers that were given so far."""
-        self.published = 0
+        self.window = OpenWindow()
         self.waiting: dict[int, tuple[Any, Kind, int, str]] = {}
         """By our ticket: the application's, what it asked, its number, its filter."""
         self.tickets = 0
@@ -152,19 +153,21 @@ class LocalDelivery:
     # Publications.
 
     def publish(self, now: float, request: PublishBatch) -> list[Effect]:
-        if request.advertisement not in self.advertisements:
+        if not self.takes(request):
             return [Drop(request, NO_ADVERTISEMENT)]
         batch = self.batch(now, request.advertisement, request.heads, request.payloads)
         begun: list[Effect] = [] if request.ticket is None else [Deliver(Begun(request.ticket, batch.numbers[0]))]
         ours = self.wait(request.ticket, "publish", batch.numbers[0], "")
-        return [*begun, Deliver(Accepted(self.published)), Forward(batch, ours)]
+        return [*begun, Deliver(Accepted(self.window.through)), Forward(batch, ours)]
+
+    def takes(self, request: PublishBatch) -> bool:
+        return request.advertisement in self.advertisements
 
     def batch(
         self, now: float, advertisement: int, heads: tuple[bytes, ...], payloads: tuple[bytes, ...]
     ) -> Publications:
-        first = self.published + 1
-        self.published += len(heads)
-        numbers = tuple(range(first, self.published + 1))
+        first = self.window.take(len(heads))
+        numbers = tuple(range(first, self.window.next))
         return Publications(self.node_id, self.id_of(advertisement), now, 0, numbers, heads, payloads)
 
     def arrived(self, batch: Publications, wants: Wants) -> list[Effect]:

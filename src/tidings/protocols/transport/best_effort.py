@@ -29,6 +29,7 @@ from tidings.pubsub.client import (
     Failed,
     OpenAdvertisement,
     OpenSubscription,
+    OpenWindow,
     PublishBatch,
     ReadHistory,
     ReadMarks,
@@ -54,31 +55,13 @@ class Medium(Protocol):
         """Whatever else happens: `Arrived` for each subscription that a message is for."""
 
 
-class Unlimited:
-    """The window of a network that takes everything at once."""
-
-    publications_max = 2**31
-    bytes_max = 2**63
-    count = 0
-
-    def __init__(self) -> None:
-        self.next = 1
-
-    @property
-    def through(self) -> int:
-        return self.next - 1
-
-    def has_room(self, count: int, size_bytes: int) -> bool:
-        return True
-
-
 class BestEffort:
     """`BestEffort(medium)`: a carrier of a transport."""
 
     repeats = True
 
     def __init__(self, medium: Medium) -> None:
-        self.medium, self.window = medium, Unlimited()
+        self.medium, self.window = medium, OpenWindow()
         self.subscriptions = self.advertisements = 0
         """Numbers that were given so far."""
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
@@ -113,8 +96,7 @@ class BestEffort:
         return [Deliver(Begun(request.ticket, self.advertisements)), *done(request)]
 
     def publish(self, now: float, request: PublishBatch) -> list[Effect]:
-        first = self.window.next
-        self.window.next += len(request.heads)
+        first = self.window.take(len(request.heads))
         told = [] if request.ticket is None else [Deliver(Begun(request.ticket, first)), *done(request)]
         return [*self.medium.publish(now, first, request.heads, request.payloads), *told]
 
