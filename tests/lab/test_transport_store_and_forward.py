@@ -17,7 +17,7 @@ from tidings.machine.effects import Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
-from tidings.protocols.routing.drp.messages import Directed, LinkState
+from tidings.protocols.routing.destinations.messages import Directed, LinkState
 from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.requests import Publish

@@ -11,9 +11,9 @@ from tidings.lab.transport.network.rising_load import HUBS, STREAMS, clients, in
 from tidings.lab.transport.substrate import Substrate, SubstrateParams, named
 from tidings.machine.effects import Send, Transport
 from tidings.machine.streams import random_stream
-from tidings.protocols.routing.drp.messages import Directed
-from tidings.protocols.routing.drp.params import DestinationParams
-from tidings.protocols.routing.drp.queues import Queues
+from tidings.protocols.routing.destinations.messages import Directed
+from tidings.protocols.routing.destinations.params import DestinationParams
+from tidings.protocols.routing.destinations.queues import Queues
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.record import Record

@@ -21,7 +21,7 @@ from tidings.net.addresses import address_text
 from tidings.net.broker.service import BrokerService
 from tidings.net.errors import Refused
 from tidings.net.inspector import Inspector
-from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.pubsub.rows import DestinationRow
 
 KINDS = {"overlay": {"kind": "all-peers"}, "routing": {"kind": "destinations", "engine": "plain"}}

@@ -13,7 +13,7 @@ from tidings.net.broker.service import BrokerService
 from tidings.net.params import InboxPolicy
 from tidings.protocols.overlay.all_peers import AllPeersParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
-from tidings.protocols.routing.drp.params import DestinationParams
+from tidings.protocols.routing.destinations.params import DestinationParams
 
 
 def origins(config: Config) -> dict[str, tuple[object, str]]:

@@ -17,7 +17,7 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish
 from tidings.protocols.overlay.all_peers import AllPeersParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
-from tidings.protocols.routing.drp.params import DestinationParams
+from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import Receipt
 from tidings.pubsub.rows import AdvertisementRow, EventRow, PublisherRow, QueueRow, SubscriptionRow

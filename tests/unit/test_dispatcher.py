@@ -14,7 +14,7 @@ from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.access.open_door import OpenDoorParams
 from tidings.protocols.delivery.local import NO_ADVERTISEMENT, NO_HISTORY, LocalParams
 from tidings.protocols.overlay.all_peers import AllPeersParams
-from tidings.protocols.routing.drp.params import DestinationParams
+from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import (
     Accepted,

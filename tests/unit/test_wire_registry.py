@@ -17,7 +17,7 @@ from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.routing import messages as routing
-from tidings.protocols.routing.drp import messages as drp
+from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.teaching.gossip import Digest, Repair, Request
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.protocols.transport import best_effort
@@ -119,10 +119,10 @@ EXAMPLES: list[tuple[Message, str]] = [
     (routing.NotReached(5, "late"), "03089205a46c617465"),
     (routing.TablesBegun(2, 1), "0309920201"),
     (routing.Counted("p/1", 3, 5), "030a93a3702f310305"),
-    (drp.LinkState("a", 1, ("b", "c")), "031093a1610192a162a163"),
-    (drp.Predicates("a", 1, 8, 2, 0, b"\x81"), "031196a16101080200c40181"),
+    (destinations.LinkState("a", 1, ("b", "c")), "031093a1610192a162a163"),
+    (destinations.Predicates("a", 1, 8, 2, 0, b"\x81"), "031196a16101080200c40181"),
     (
-        drp.Directed(("a",), 9, Publications("p", "p/1", 0.5, 0, (7,), (b"\x80",), (b"one",))),
+        destinations.Directed(("a",), 9, Publications("p", "p/1", 0.5, 0, (7,), (b"\x80",), (b"one",))),
         "03129391a1610997a170a3702f31cb3fe000000000000000910791c4018091c4036f6e65",
     ),
     (

@@ -20,8 +20,8 @@ from tidings.protocols.overlay.all_peers import AllPeers, AllPeersParams
 from tidings.protocols.overlay.overlay import Overlay
 from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
-from tidings.protocols.routing.drp.params import DestinationParams
-from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.protocols.routing.destinations.params import DestinationParams
+from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.rows import Gauge, View

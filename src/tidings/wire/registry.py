@@ -10,7 +10,7 @@ from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.routing import messages as routing
-from tidings.protocols.routing.drp import messages as drp
+from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.teaching import gossip, ping
 from tidings.protocols.transport import best_effort
 from tidings.pubsub import client
@@ -46,9 +46,9 @@ REGISTRY.add(0x0308, routing.NotReached)
 REGISTRY.add(0x0309, routing.TablesBegun)
 REGISTRY.add(0x030A, routing.Counted)
 
-REGISTRY.add(0x0310, drp.LinkState)
-REGISTRY.add(0x0311, drp.Predicates)
-REGISTRY.add(0x0312, drp.Directed)
+REGISTRY.add(0x0310, destinations.LinkState)
+REGISTRY.add(0x0311, destinations.Predicates)
+REGISTRY.add(0x0312, destinations.Directed)
 
 REGISTRY.add(0x0400, delivery.Subscribe)
 REGISTRY.add(0x0401, delivery.Unsubscribe)

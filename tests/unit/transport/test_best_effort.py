@@ -10,7 +10,7 @@ from tidings.model.identity import NodeId
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.access.open_door import OpenDoorParams
 from tidings.protocols.overlay.all_peers import AllPeersParams
-from tidings.protocols.routing.drp.params import DestinationParams
+from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.transport.adapter.adapter import Adapter
 from tidings.protocols.transport.best_effort import NO_EVENT, NO_HISTORY, BestEffort, Broadcast, Posted
 from tidings.protocols.transport.carrier import Carried

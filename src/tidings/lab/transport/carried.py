@@ -53,8 +53,8 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.drp.params import DestinationParams
-from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.protocols.routing.destinations.params import DestinationParams
+from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     CarriedEvent,

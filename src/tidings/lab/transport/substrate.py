@@ -51,9 +51,9 @@ from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.routing.drp.messages import Directed
-from tidings.protocols.routing.drp.params import DestinationParams
-from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.protocols.routing.destinations.messages import Directed
+from tidings.protocols.routing.destinations.params import DestinationParams
+from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.requests import Publish

@@ -30,9 +30,9 @@ from tidings.machine.node import Node
 from tidings.machine.streams import Stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.drp.messages import HOPS_MAX, Directed, LinkState, Predicates
-from tidings.protocols.routing.drp.params import DestinationParams
-from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.protocols.routing.destinations.messages import HOPS_MAX, Directed, LinkState, Predicates
+from tidings.protocols.routing.destinations.params import DestinationParams
+from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.requests import Publish

@@ -10,8 +10,8 @@ import msgspec
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.drp.messages import Directed
-from tidings.protocols.routing.drp.params import DestinationParams
+from tidings.protocols.routing.destinations.messages import Directed
+from tidings.protocols.routing.destinations.params import DestinationParams
 
 QUEUE_FULL = "the queue to this neighbour is full"
 NEIGHBOUR_GONE = "the neighbour it waited for is gone"

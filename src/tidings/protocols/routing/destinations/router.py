@@ -39,8 +39,8 @@ from tidings.matching.bloom import bits_of_event
 from tidings.matching.index import Index
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.drp.knowledge import Knowledge
-from tidings.protocols.routing.drp.messages import (
+from tidings.protocols.routing.destinations.knowledge import Knowledge
+from tidings.protocols.routing.destinations.messages import (
     DESTINATIONS_MAX,
     HOPS_MAX,
     NEIGHBOURS_MAX,
@@ -48,8 +48,8 @@ from tidings.protocols.routing.drp.messages import (
     LinkState,
     Predicates,
 )
-from tidings.protocols.routing.drp.params import DestinationParams
-from tidings.protocols.routing.drp.queues import Queues
+from tidings.protocols.routing.destinations.params import DestinationParams
+from tidings.protocols.routing.destinations.queues import Queues
 from tidings.pubsub.publications import BadPublication, Publications, event_of, pick
 from tidings.pubsub.rows import DestinationRow, Gauge, View
 from tidings.pubsub.signals import (

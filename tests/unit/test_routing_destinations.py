@@ -15,13 +15,19 @@ from tidings.protocols.access.access import Access
 from tidings.protocols.access.judging import open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.overlay.all_peers import AllPeers
-from tidings.protocols.routing.drp import knowledge as drp_knowledge
-from tidings.protocols.routing.drp import queues as drp_queues
-from tidings.protocols.routing.drp import router as drp
-from tidings.protocols.routing.drp.messages import DESTINATIONS_MAX, NEIGHBOURS_MAX, Directed, LinkState, Predicates
-from tidings.protocols.routing.drp.params import DestinationParams
-from tidings.protocols.routing.drp.predicates import EVERYTHING, rows_of
-from tidings.protocols.routing.drp.router import DestinationRouter
+from tidings.protocols.routing.destinations import knowledge as drp_knowledge
+from tidings.protocols.routing.destinations import queues as drp_queues
+from tidings.protocols.routing.destinations import router as destinations
+from tidings.protocols.routing.destinations.messages import (
+    DESTINATIONS_MAX,
+    NEIGHBOURS_MAX,
+    Directed,
+    LinkState,
+    Predicates,
+)
+from tidings.protocols.routing.destinations.params import DestinationParams
+from tidings.protocols.routing.destinations.predicates import EVERYTHING, rows_of
+from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import (
     ClientDown,
@@ -108,7 +114,7 @@ def test_requests_are_settled_at_once_by_this_broker_alone() -> None:
 
 
 def test_who_asks_whether_its_publications_arrived_is_told_that_nobody_can_say() -> None:
-    assert run(router(), Forward(batch(1), ticket=5)) == [Settled(5, problem=drp.NO_RECEIPTS)]
+    assert run(router(), Forward(batch(1), ticket=5)) == [Settled(5, problem=destinations.NO_RECEIPTS)]
 
 
 @pytest.mark.spec("T-12")
@@ -181,9 +187,9 @@ def test_what_waits_for_a_neighbour_that_goes_is_dropped() -> None:
 def test_a_destination_that_cannot_be_reached_and_a_way_that_is_too_long_are_dropped() -> None:
     machine = star("b")
     (lost,) = run(machine, Received("b", Directed(("nowhere",), 3, batch(1))))
-    assert lost.reason == drp.NO_ROUTE
+    assert lost.reason == destinations.NO_ROUTE
     (tired,) = run(machine, Received("b", Directed(("b",), 0, batch(1))))
-    assert tired.reason == drp.TOO_MANY_HOPS
+    assert tired.reason == destinations.TOO_MANY_HOPS
 
 
 def test_a_link_counts_when_both_ends_tell_of_it() -> None:
@@ -237,18 +243,18 @@ def test_rows_that_cannot_be_used_are_dropped_with_a_reason(message: Predicates,
 
 def test_strangers_are_not_heard() -> None:
     message = LinkState("x", 1, ())
-    assert run(router("b"), Received("s", message)) == [Drop(message, drp.NOT_A_NEIGHBOUR)]
+    assert run(router("b"), Received("s", message)) == [Drop(message, destinations.NOT_A_NEIGHBOUR)]
 
 
 def test_a_head_that_cannot_be_read_is_dropped_and_the_others_go_on() -> None:
     broken = Publications("p", "p/1", 0.0, 0, (1, 2), (b"\xc1", encode_head({"a": 1})), (b"", b""))
     drop, sent = run(star("b"), Forward(broken))
-    assert drop.reason == drp.BAD_HEAD
+    assert drop.reason == destinations.BAD_HEAD
     assert sent.message.batch.numbers == (2,)
     machine = star("b")
     run(machine, Want(("x", 1), A1))
     (drop,) = run(machine, Received("b", Directed(("m",), 1, broken)))
-    assert drop.reason == drp.BAD_HEAD
+    assert drop.reason == destinations.BAD_HEAD
 
 
 def test_when_too_many_brokers_are_known_one_that_cannot_be_reached_makes_room() -> None:
@@ -267,7 +273,7 @@ def test_when_too_many_brokers_are_known_one_that_cannot_be_reached_makes_room()
 
 def test_more_neighbours_than_can_be_told_of_are_refused() -> None:
     machine = router(*(f"n{number}" for number in range(NEIGHBOURS_MAX)))
-    assert run(machine, NeighbourUp("more", 1)) == [Drop("more", drp.TOO_MANY_NEIGHBOURS)]
+    assert run(machine, NeighbourUp("more", 1)) == [Drop("more", destinations.TOO_MANY_NEIGHBOURS)]
 
 
 def test_the_memo_of_destinations_is_bounded() -> None:

@@ -13,10 +13,10 @@ from tidings.matching.bloom import message_bits_match_filter_bits
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.drp.messages import VERSION_MAX, LinkState, Predicates
-from tidings.protocols.routing.drp.params import DestinationParams
-from tidings.protocols.routing.drp.predicates import Rows, rows_from_bytes, rows_of, rows_to_bytes
-from tidings.protocols.routing.drp.topology import Topology
+from tidings.protocols.routing.destinations.messages import VERSION_MAX, LinkState, Predicates
+from tidings.protocols.routing.destinations.params import DestinationParams
+from tidings.protocols.routing.destinations.predicates import Rows, rows_from_bytes, rows_of, rows_to_bytes
+from tidings.protocols.routing.destinations.topology import Topology
 
 OTHER_PROFILE = "its Bloom rows are of another profile than ours; all brokers need the same"
 BAD_ROWS = "its Bloom rows are none of its profile"

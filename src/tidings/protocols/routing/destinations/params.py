@@ -8,7 +8,7 @@ import msgspec
 from tidings.machine.effects import Transport
 from tidings.matching.bloom import BloomProfile
 from tidings.model.errors import UsageError
-from tidings.protocols.routing.drp.messages import ROWS_BYTES_MAX
+from tidings.protocols.routing.destinations.messages import ROWS_BYTES_MAX
 
 
 class DestinationParams(msgspec.Struct, frozen=True, tag_field="kind", tag="destinations"):
