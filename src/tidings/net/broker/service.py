@@ -96,8 +96,13 @@ class BrokerService:
         self.registry.register(BrokerCollector(self.node, config, self.why_not_ready))
         self.health: HealthServer | None = None
         if config.http is not None:
-            watched = self.why_not_healthy, self.why_not_ready
-            self.health = HealthServer(config.http, self.registry, *watched, insecure=settings.insecure)
+            self.health = HealthServer(
+                config.http,
+                self.registry,
+                why_not_healthy=self.why_not_healthy,
+                why_not_ready=self.why_not_ready,
+                insecure=settings.insecure,
+            )
 
     # Beginning and end.
 

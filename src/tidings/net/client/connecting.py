@@ -19,6 +19,8 @@ from random import SystemRandom
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tidings.model.bounds import INTEGER_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId, at
@@ -98,9 +100,40 @@ def connect(
             "connect: numbers_from= gives numbers to what the application publishes, and a transport publishes "
             "messages of its own among them; leave out ordered=, reliable=, paced= and transport="
         )
-    transport = read_transport(ordered, reliable, paced, transport) if carried else None
-    how = params or SessionParams(), trace, log, numbers_from, transport
-    return Connecting(url, name, token, key, tls, insecure, timeout, *how)
+    options = ConnectOptions(
+        name=name,
+        tls=tls,
+        insecure=insecure,
+        timeout=timeout,
+        params=params or SessionParams(),
+        trace=trace,
+        log=log,
+        numbers_from=numbers_from,
+        transport=read_transport(ordered, reliable, paced, transport) if carried else None,
+    )
+    credentials, principal = read_credentials(token)
+    return Connecting(url, options, credentials, principal, read_signer(key))
+
+
+class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to connect, as `connect` was told."""
+
+    name: str | None
+    tls: Tls | None
+    insecure: bool
+    timeout: float
+    params: SessionParams
+    trace: Writer | None
+    log: Any
+    numbers_from: int | None
+    transport: TransportParams | None
+
+    def __post_init__(self) -> None:
+        if self.numbers_from is not None:
+            if self.name is None:
+                raise UsageError("connect: numbers_from= continues what a client of the same name began; give name=")
+            if not 1 <= self.numbers_from <= INTEGER_MAX:
+                raise UsageError(f"connect: numbers_from={self.numbers_from}; events are numbered from 1 on")
 
 
 class Connecting:
@@ -109,34 +142,16 @@ class Connecting:
     def __init__(
         self,
         url: str,
-        name: str | None,
-        token: str | bytes | os.PathLike[str] | None,
-        key: str | os.PathLike[str] | None,
-        tls: Tls | None,
-        insecure: bool,
-        timeout: float,
-        params: SessionParams,
-        trace: Writer | None,
-        log: Any,
-        numbers_from: int | None = None,
-        transport: TransportParams | None = None,
+        options: ConnectOptions,
+        credentials: bytes,
+        principal: str,
+        sign: Callable[[bytes], bytes] | None,
     ) -> None:
-        self.transport = transport
-        if numbers_from is not None:
-            if name is None:
-                raise UsageError("connect: numbers_from= continues what a client of the same name began; give name=")
-            if not 1 <= numbers_from <= INTEGER_MAX:
-                raise UsageError(f"connect: numbers_from={numbers_from}; events are numbered from 1 on")
-        self.numbers_from = numbers_from
-        self.url, self.tls, self.insecure, self.timeout = url, tls, insecure, timeout
-        self.params, self.trace, self.log = params, trace, log
-        self.credentials, principal = read_credentials(token)
-        self.sign = read_signer(key)
-        if tls is not None and name is None and not principal:
+        if options.tls is not None and options.name is None and not principal:
             raise UsageError("connect: over TLS a client is called as its certificate says; give name=")
-        self.is_named = name is not None
-        self.name = name or f"{principal or 'client'}+{secrets.token_hex(6)}"
-        self.brokers = {} if url.startswith(MEMORY) else parse_brokers(url, tls)
+        self.url, self.options, self.credentials, self.sign = url, options, credentials, sign
+        self.name = options.name or f"{principal or 'client'}+{secrets.token_hex(6)}"
+        self.brokers = {} if url.startswith(MEMORY) else parse_brokers(url, options.tls)
         self.client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -152,7 +167,7 @@ class Connecting:
             self.brokers, give_back = {at(*embedded.address): embedded.address}, embedded.give_back
         try:
             self.client = self.make(give_back)
-            await self.client.begin(self.timeout)
+            await self.client.begin(self.options.timeout)
         except BaseException:
             if give_back is not None:
                 await asyncio.to_thread(give_back)
@@ -160,12 +175,12 @@ class Connecting:
         return self.client
 
     def make(self, left: Callable[[], None] | None) -> Client:
-        rng = SystemRandom()
+        rng, options = SystemRandom(), self.options
         access = GuestParams(brokers=tuple(self.brokers), credentials=self.credentials)
         # A later process of the same name has to continue above the numbers that were used before.
-        first = time.time_ns() // 1000 if self.is_named else 1
-        if self.numbers_from is not None:
-            first = self.numbers_from
+        first = time.time_ns() // 1000 if options.name is not None else 1
+        if options.numbers_from is not None:
+            first = options.numbers_from
         machine = self.make_machine(rng, access, first)
         items = Items()
         host = Host(
@@ -174,12 +189,12 @@ class Connecting:
             listen=None,
             peers=self.brokers,
             params=HostParams(backoff_first=FIRST_WAIT, backoff_max=LONGEST_WAIT, queue_bytes_max=QUEUE_BYTES_MAX),
-            tls=self.tls,
-            insecure=self.insecure,
+            tls=options.tls,
+            insecure=options.insecure,
             rng=rng,
             inbox=items,
-            trace=self.trace,
-            log=self.log or make_logger(self.name, "error"),
+            trace=options.trace,
+            log=options.log or make_logger(self.name, "error"),
         )
         where = ", ".join(map(address_text, self.brokers.values()))
         client = Client(host, items, machine, where, left)
@@ -191,13 +206,29 @@ class Connecting:
         return client
 
     def make_machine(self, rng: SystemRandom, access: GuestParams, first: int) -> "ClientNode | TransportClient":
-        if self.transport is None:
+        options = self.options
+        if options.transport is None:
             return ClientNode(
-                self.name, access, self.params, rng, self.sign, first, is_repeating=self.numbers_from is not None
+                self.name,
+                access,
+                options.params,
+                rng,
+                sign=self.sign,
+                first_publication=first,
+                is_repeating=options.numbers_from is not None,
             )
         from tidings.nodes.transport_client import TransportClient
 
-        return TransportClient(self.name, access, self.params, rng, self.transport, rng, self.sign, first)
+        return TransportClient(
+            self.name,
+            access,
+            options.params,
+            rng,
+            params=options.transport,
+            transport_rng=rng,
+            sign=self.sign,
+            first_publication=first,
+        )
 
     async def __aenter__(self) -> Client:
         return await self.open()
