@@ -1,5 +1,6 @@
 """Links on demand: who wants which, how they come and are let go; input by input, against a model, and in a network."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from tidings.protocols.access import access as at_the_door
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.judging import open_judge
 from tidings.protocols.access.messages import Attach, Attached, LetGo, Rejected
+from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
 from tidings.protocols.access.params import AccessParams
 from tidings.pubsub.signals import ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
 from tidings.sim.network.latency import Constant
@@ -188,9 +190,10 @@ def test_addresses_are_hosts_and_ports() -> None:
 
 # In a network, against a model: a link is up when either end wants it, and at no other time.
 
-NAMES = ("a", "b", "c", "d")
+NAMES = ("a", "b", "c")
 USERS = ("overlay", "gossip")
-STEP = 0.05
+STEP = 0.015
+"""Less than a message takes, so that minds are changed at every stage of a link."""
 PATIENCE = 30.0
 """Far more than links need to come back."""
 
@@ -221,6 +224,11 @@ class Bystander:
         pass
 
 
+def make_open(name: NodeId, links: tuple[NodeId, ...], draws: Draws) -> Node:
+    door = OpenDoor(name, OpenDoorParams(links=links), draws("access"))
+    return Node({"access": door, "others": Bystander()})
+
+
 def make(name: NodeId, links: tuple[NodeId, ...], draws: Draws) -> Node:
     access = Access(name, AccessParams(links=links), open_judge, draws("access"), address=lambda: f"{name}:1")
     return Node({"access": access, "others": Bystander()}, tells=(ClientUp, ClientDown))
@@ -230,7 +238,7 @@ happenings = st.tuples(
     st.integers(0, 6),
     st.sampled_from(NAMES),
     st.sampled_from(NAMES),
-    st.sampled_from(["want", "want", "unwant", "cut", "crash"]),
+    st.sampled_from(["want", "unwant", "change", "change", "cut", "crash"]),
     st.sampled_from(USERS),
 ).filter(lambda it: it[1] != it[2])
 
@@ -239,14 +247,18 @@ happenings = st.tuples(
     st.lists(happenings, max_size=40),
     st.sets(st.sampled_from([(one, other) for one in NAMES for other in NAMES if one < other]), max_size=3),
     st.integers(0, 2**32),
+    st.sampled_from([make, make_open]),
 )
 def test_once_all_is_quiet_a_link_is_up_exactly_where_one_of_its_ends_wants_it(
-    script: list[tuple[int, str, str, str, str]], configured: set[tuple[str, str]], seed: int
+    script: list[tuple[int, str, str, str, str]],
+    configured: set[tuple[str, str]],
+    seed: int,
+    make_node: Callable[[NodeId, tuple[NodeId, ...], Draws], Node],
 ) -> None:
     simulator = Simulator(seed, Constant(0.02), checking=True)
     for name in NAMES:
         links = tuple(sorted(other for one, other in configured if one == name))
-        simulator.add(name, partial(make, name, links))
+        simulator.add(name, partial(make_node, name, links))
     wanted = {(one, other, "configuration") for one, other in configured}
     at = 0.0
     for pause, one, other, what, user in script:
@@ -255,6 +267,12 @@ def test_once_all_is_quiet_a_link_is_up_exactly_where_one_of_its_ends_wants_it(
             case "want":
                 wanted.add((one, other, user))
                 simulator.inject(at, one, LinkWanted(Contact(other), user))
+            case "change":
+                # Wanted, and then not any more.
+                simulator.inject(at, one, LinkWanted(Contact(other), user))
+                at += STEP * (pause + 1)
+                wanted.discard((one, other, user))
+                simulator.inject(at, one, LinkUnwanted(other, user))
             case "unwant":
                 wanted.discard((one, other, user))
                 simulator.inject(at, one, LinkUnwanted(other, user))
@@ -271,7 +289,8 @@ def test_once_all_is_quiet_a_link_is_up_exactly_where_one_of_its_ends_wants_it(
         machine = simulator.nodes[name].machine
         assert isinstance(machine, Node)
         access, others = machine.parts["access"], machine.parts["others"]
-        assert isinstance(access, Access) and isinstance(others, Bystander)
-        linked_with = {other: f"{other}:1" for other in NAMES if frozenset((name, other)) in expected}
-        assert others.up == linked_with
-        assert access.entrants.keys() == linked_with.keys(), "a link that is no peer's"
+        assert isinstance(access, Access | OpenDoor) and isinstance(others, Bystander)
+        linked_with = {other for other in NAMES if frozenset((name, other)) in expected}
+        assert others.up == {other: f"{other}:1" if make_node is make else "" for other in linked_with}
+        kept = access.entrants if isinstance(access, Access) else access.peers
+        assert kept.keys() == linked_with, "a link that is no peer's"
