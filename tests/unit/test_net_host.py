@@ -27,6 +27,7 @@ from tests.scenarios.sockets import (
 )
 from tidings.machine.effects import (
     CancelTimer,
+    CancelTransfer,
     Compute,
     Connect,
     Deliver,
@@ -38,9 +39,21 @@ from tidings.machine.effects import (
     Save,
     Send,
     SetTimer,
+    Transfer,
     Transport,
 )
-from tidings.machine.inputs import Computed, Fired, Input, LinkDown, LinkUp, Loaded, Received, Saved, Signal
+from tidings.machine.inputs import (
+    Computed,
+    Fired,
+    Input,
+    LinkDown,
+    LinkUp,
+    Loaded,
+    Received,
+    Saved,
+    Signal,
+    Transferred,
+)
 from tidings.machine.message import Message
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
@@ -48,6 +61,7 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.net import Host, HostError, InboxPolicy, run
 from tidings.net.directory import Directory
+from tidings.net.host import NO_TRANSFERS
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams, Probe
 from tidings.pubsub.notes import HistoryUnreadable
@@ -152,6 +166,15 @@ def test_a_node_reaches_itself_by_message() -> None:
             order(a, Send("a", Probe(1)), Send("a", Probe(2), Transport.DATAGRAM))
             assert (await heard(a, Received)).message == Probe(1)
             assert await heard(a, Received) == Received("a", Probe(2), len(encode(Probe(2))))
+
+    play(scenario())
+
+
+def test_a_bulk_transfer_is_refused_in_words_to_the_machine_that_asked() -> None:
+    async def scenario() -> None:
+        async with puppet_host("a") as a:
+            order(a, Transfer("film", "b", Probe(1), 1000), CancelTransfer("film"))
+            assert await heard(a, Transferred) == Transferred("film", NO_TRANSFERS)
 
     play(scenario())
 

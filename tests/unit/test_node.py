@@ -2,6 +2,7 @@ import pytest
 
 from tidings.machine.effects import (
     CancelTimer,
+    CancelTransfer,
     Compute,
     Connect,
     Deliver,
@@ -12,8 +13,9 @@ from tidings.machine.effects import (
     Save,
     Send,
     SetTimer,
+    Transfer,
 )
-from tidings.machine.inputs import Computed, Fired, Input, LinkUp, Loaded, Received, Request, Saved, Signal
+from tidings.machine.inputs import Computed, Fired, Input, LinkUp, Loaded, Received, Request, Saved, Signal, Transferred
 from tidings.machine.message import Message
 from tidings.machine.node import NO_RECEIVER, SIGNALS_MAX, Node, Part
 from tidings.model.errors import UsageError
@@ -97,6 +99,8 @@ def test_the_name_of_the_part_goes_into_every_key_and_comes_off_again() -> None:
         SetTimer("round", 2.0),
         CancelTimer(("nack", 7)),
         Compute("sum", job),
+        Transfer("film", "b", Apple(), 10),
+        CancelTransfer("film"),
         Save("table", b"x"),
         Load("tab"),
         Send("b", Apple()),
@@ -109,6 +113,8 @@ def test_the_name_of_the_part_goes_into_every_key_and_comes_off_again() -> None:
         SetTimer(("one", "round"), 2.0),
         CancelTimer(("one", ("nack", 7))),
         Compute(("one", "sum"), job),
+        Transfer(("one", "film"), "b", Apple(), 10),
+        CancelTransfer(("one", "film")),
         Save("one/table", b"x"),
         Load("one/tab"),
         Send("b", Apple()),
@@ -119,6 +125,7 @@ def test_the_name_of_the_part_goes_into_every_key_and_comes_off_again() -> None:
         Fired(("one", "round")),
         Computed(("one", "sum"), 2),
         Computed(("one", "sum"), error="too slow"),
+        Transferred(("one", "film"), "gone"),
         Saved("one/table", error="disk full"),
         Loaded("one/tab", (("one/table", b"x"), ("one/tab/le", b"y"))),
     ]
@@ -129,6 +136,7 @@ def test_the_name_of_the_part_goes_into_every_key_and_comes_off_again() -> None:
         Fired("round"),
         Computed("sum", 2),
         Computed("sum", error="too slow"),
+        Transferred("film", "gone"),
         Saved("table", error="disk full"),
         Loaded("tab", (("table", b"x"), ("tab/le", b"y"))),
     ]

@@ -1,8 +1,8 @@
 """What a machine asks of the world.
 
 An effect is an order, named as one. `handle` returns the complete list; the world carries it out in order, after the
-machine has settled its state. Whatever an effect brings back comes as a later input: `Compute` as `Computed`, `Save` as
-`Saved`, `Connect` as `LinkUp` or `LinkDown`.
+machine has settled its state. Whatever an effect brings back comes as a later input: `Compute` as `Computed`,
+`Transfer` as `Transferred`, `Save` as `Saved`, `Connect` as `LinkUp` or `LinkDown`.
 """
 
 import re
@@ -89,6 +89,22 @@ class Compute(msgspec.Struct, frozen=True):
     job: Job
 
 
+class Transfer(msgspec.Struct, frozen=True):
+    """Bring `size_bytes` to a node in bulk, as long transfers share the links between them. The other end receives
+    `message`, which says what it is, when all of it is there; here it comes back as `Transferred(key, ...)`."""
+
+    key: TimerKey
+    to: NodeId
+    message: Message
+    size_bytes: int
+
+
+class CancelTransfer(msgspec.Struct, frozen=True):
+    """Give it up. Nothing comes back of it, nor if it is over already."""
+
+    key: TimerKey
+
+
 class Save(msgspec.Struct, frozen=True):
     """Store `data` under `name` so that it survives a crash; None removes it. Comes back as `Saved(name)`."""
 
@@ -119,7 +135,21 @@ def note_name(kind: type[Note]) -> str:
 
 
 Effect = (
-    Send | SetTimer | CancelTimer | Deliver | Connect | Disconnect | Know | Compute | Save | Load | Drop | Note | Signal
+    Send
+    | SetTimer
+    | CancelTimer
+    | Deliver
+    | Connect
+    | Disconnect
+    | Know
+    | Compute
+    | Transfer
+    | CancelTransfer
+    | Save
+    | Load
+    | Drop
+    | Note
+    | Signal
 )
 """All there is. A `Signal` (`inputs.py`) is for the other protocols of the node; that of a protocol that runs alone
 reaches the world, which has nobody to tell: it does nothing with it."""

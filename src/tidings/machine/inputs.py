@@ -57,6 +57,13 @@ class Computed(msgspec.Struct, frozen=True):
     error: str | None = None
 
 
+class Transferred(msgspec.Struct, frozen=True):
+    """All of a `Transfer` is there, or it is given up: then `error` says why."""
+
+    key: TimerKey
+    error: str | None = None
+
+
 class Saved(msgspec.Struct, frozen=True):
     """A `Save` is on disk, or is not: then `error` says why."""
 
@@ -80,5 +87,5 @@ class Signal(msgspec.Struct, frozen=True):
     """Base of what one protocol tells the others in the same node: an effect of the one, an input of the rest."""
 
 
-Input = Received | Fired | LinkUp | LinkDown | Computed | Saved | Loaded | Request | Signal
+Input = Received | Fired | LinkUp | LinkDown | Computed | Transferred | Saved | Loaded | Request | Signal
 """All there is; a machine ignores what it does not know."""

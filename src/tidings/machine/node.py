@@ -21,8 +21,30 @@ from collections.abc import Callable, Mapping
 from itertools import repeat
 from typing import Any, Protocol, cast
 
-from tidings.machine.effects import CancelTimer, Compute, Drop, Effect, Load, Save, Send, SetTimer
-from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Request, Saved, Signal, TimerKey
+from tidings.machine.effects import (
+    CancelTimer,
+    CancelTransfer,
+    Compute,
+    Drop,
+    Effect,
+    Load,
+    Save,
+    Send,
+    SetTimer,
+    Transfer,
+)
+from tidings.machine.inputs import (
+    Computed,
+    Fired,
+    Input,
+    Loaded,
+    Received,
+    Request,
+    Saved,
+    Signal,
+    TimerKey,
+    Transferred,
+)
 from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
 
@@ -158,6 +180,8 @@ class Node:
 ADDRESSES: dict[type, Callable[[str, Any], Effect]] = {
     CancelTimer: lambda name, effect: CancelTimer((name, effect.key)),
     Compute: lambda name, effect: Compute((name, effect.key), effect.job),
+    Transfer: lambda name, effect: Transfer((name, effect.key), effect.to, effect.message, effect.size_bytes),
+    CancelTransfer: lambda name, effect: CancelTransfer((name, effect.key)),
     Save: lambda name, effect: Save(f"{name}/{effect.name}", effect.data),
     Load: lambda name, effect: Load(f"{name}/{effect.prefix}"),
 }
@@ -167,6 +191,11 @@ ADDRESSES: dict[type, Callable[[str, Any], Effect]] = {
 def returned_computed(input: Computed) -> tuple[str, Input]:
     name, key = cast(tuple[str, TimerKey], input.key)
     return name, Computed(key, input.result, input.error)
+
+
+def returned_transferred(input: Transferred) -> tuple[str, Input]:
+    name, key = cast(tuple[str, TimerKey], input.key)
+    return name, Transferred(key, input.error)
 
 
 def returned_saved(input: Saved) -> tuple[str, Input]:
@@ -182,6 +211,7 @@ def returned_loaded(input: Loaded) -> tuple[str, Input]:
 
 RETURNS: dict[type, Callable[[Any], tuple[str, Input]]] = {
     Computed: returned_computed,
+    Transferred: returned_transferred,
     Saved: returned_saved,
     Loaded: returned_loaded,
 }

@@ -13,7 +13,7 @@ loop that never blocks, messages first, expired timers when no message waits.
 A message to a peer goes over a stream (`links.py`) or as a datagram (`datagrams.py`), as its `Send` says. What cannot
 be sent is dropped with a reason, counted, and written to the trace; the machine is not asked. `Save` and `Load` go to
 SQLite (`storage.py`), `Compute` to threads (`computing.py`), `Deliver` to `host.items` (`inbox.py`). A signal has
-nobody to hear it here.
+nobody to hear it here. Bulk transfers (`Transfer`) are not built: the machine is told so.
 
 A machine that raises has broken an invariant. The host then stops where it is, without goodbyes, and the error comes
 out wherever the application waits: in `items`, in `wait()`, and at the end of `async with`.
@@ -34,6 +34,7 @@ from typing import Any, Self
 from tidings.machine.effects import (
     BROADCAST,
     CancelTimer,
+    CancelTransfer,
     Compute,
     Connect,
     Deliver,
@@ -44,9 +45,10 @@ from tidings.machine.effects import (
     Save,
     Send,
     SetTimer,
+    Transfer,
     Transport,
 )
-from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, TimerKey
+from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, TimerKey, Transferred
 from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
@@ -71,6 +73,10 @@ from tidings.wire.registry import decode, encode
 
 ANY_PORT: Address = ("127.0.0.1", 0)
 NOWHERE: Address = ("", 0)
+
+
+NO_TRANSFERS = "bulk transfers are possible in the simulator only; send it in messages"
+"""What a machine that asks for one is told."""
 
 
 class Host:
@@ -129,6 +135,8 @@ class Host:
             Disconnect: lambda effect: self.links.disconnect(effect.neighbour, effect.reason),
             Know: lambda effect: self.directory.know(effect),
             Compute: self.compute,
+            Transfer: lambda effect: self.step_soon(Transferred(effect.key, NO_TRANSFERS)),
+            CancelTransfer: lambda effect: None,
             Save: self.save,
             Load: self.load,
         }

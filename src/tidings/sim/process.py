@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tidings.machine.effects import (
     BROADCAST,
     CancelTimer,
+    CancelTransfer,
     Compute,
     Connect,
     Deliver,
@@ -29,6 +30,7 @@ from tidings.machine.effects import (
     Save,
     Send,
     SetTimer,
+    Transfer,
     Transport,
 )
 from tidings.machine.inputs import Computed, Fired, Input, Received, Signal, TimerKey
@@ -321,6 +323,13 @@ class Process:
             computed = Computed(compute.key, error=f"{type(problem).__name__}: {problem}")
         self.push(now + compute.job.seconds, self.take, computed)
 
+    def transfer(self, now: float, transfer: Transfer) -> None:
+        self.sent += 1
+        self.world.transfers.start(now, self, transfer)
+
+    def cancel_transfer(self, now: float, cancel: CancelTransfer) -> None:
+        self.world.transfers.cancel(now, self, cancel.key)
+
     def save(self, now: float, save: Save) -> None:
         self.push(self.disk.request(now), self.complete_save, save)
 
@@ -356,6 +365,7 @@ class Process:
             action, argument = self.held.popleft()
             if isinstance(argument, Received):
                 action(now, argument)
+        self.world.transfers.abandon(now, self)
         for stream in self.streams.values():
             stream.broken = stream.broken or LINK_BROKEN
         # The collector is off during a run; without these cycles the process goes when the last message to it does.
@@ -369,6 +379,8 @@ PERFORM: dict[type, Callable[[Any, float, Any], None]] = {
     Connect: Process.connect,
     Disconnect: Process.disconnect,
     Compute: Process.compute,
+    Transfer: Process.transfer,
+    CancelTransfer: Process.cancel_transfer,
     Save: Process.save,
     Load: Process.load,
     Drop: Process.drop,

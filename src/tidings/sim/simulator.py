@@ -46,6 +46,7 @@ from tidings.sim.observers import Hooks, Invariants, Observer, WholeTrace, check
 from tidings.sim.process import NO_SUCH_NODE, Process
 from tidings.sim.queue import Action, Entry, LadderQueue, Queue
 from tidings.sim.streams import HANDSHAKE_BYTES, Links, Stream, pair_of
+from tidings.sim.transfers import BulkTransfers
 from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
 
@@ -119,6 +120,7 @@ class Simulator:
         self.arrivals: dict[NodeId, Action] = {}
         """What is called when a message arrives at a node that is sent to it now."""
         self.links = Links(self)
+        self.transfers = BulkTransfers(self)
         self.lost: dict[str, int] = {}
         self.given_up: dict[str, int] = {}
         self.duplicated = self.refused = 0

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from tidings.machine.effects import Deliver, Drop, Effect, Note, Send, note_name
+from tidings.machine.effects import Deliver, Drop, Effect, Note, Send, Transfer, note_name
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
@@ -99,7 +99,7 @@ def is_recorded(kind: type) -> bool:
     return kind in ROW_MAKERS
 
 
-def send_row(now: float, node: NodeId, effect: Send) -> Row:
+def send_row(now: float, node: NodeId, effect: Send | Transfer) -> Row:
     name, key, detail = describe(effect.message)
     return now, node, "send", effect.to, name, key, None, None, detail
 
@@ -160,6 +160,7 @@ def finished_row(now: float, node: NodeId, record: Record) -> Row:
 
 ROW_MAKERS: dict[type, RowMaker] = {
     Send: send_row,
+    Transfer: send_row,
     Received: receive_row,
     Fired: timer_row,
     Deliver: deliver_row,

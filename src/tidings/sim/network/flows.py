@@ -12,15 +12,18 @@ when something changes, whatever its size.
     flows.start(0.0, "t1", ("up", "down"), size_bytes=1_000_000)
     flows.next_end()                       # (1.6, "t1")
 
-`Transfers` lets them run in a simulator.
+`Transfers` lets them run in a simulator. `Shared` is the rule by which a network has them: what machines send in bulk
+(`Transfer`) then takes the links that `path` names, while messages are carried as by the rule inside.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tidings.machine.effects import Transport
 from tidings.model.errors import UsageError
-from tidings.sim.network.rule import check_positive
+from tidings.model.identity import NodeId
+from tidings.sim.network.rule import Fates, Rule, Wrapper, check_positive
 
 if TYPE_CHECKING:
     from tidings.sim.simulator import Simulator
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 LinkName = Any
 FlowName = Any
 """Anything that can be the key of a dict."""
+
+Path = Callable[[NodeId, NodeId], Sequence[LinkName]]
+"""The links from one node to another."""
 
 ALMOST_FULL = 1e-12
 """Rounding: a link with less than this share of its capacity left is full."""
@@ -177,3 +183,21 @@ class Transfers:
             done = self.done.pop(name)
             self.plan()
             done(now)
+
+
+class Bulk:
+    """Capacities, and which of them a transfer between two nodes uses."""
+
+    def __init__(self, capacities_bps: Mapping[LinkName, float], path: Path) -> None:
+        self.flows, self.path = Flows(capacities_bps), path
+
+
+class Shared(Wrapper):
+    """A network whose links are shared by bulk transfers."""
+
+    def __init__(self, inner: Rule, capacities_bps: Mapping[LinkName, float], path: Path) -> None:
+        super().__init__(inner)
+        self.bulk = Bulk(capacities_bps, path)
+
+    def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
+        return self.inner.fate(now, sender, to, size_bytes, transport)

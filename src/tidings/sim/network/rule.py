@@ -16,13 +16,16 @@ Each sender has draws of its own, so that one more node in the network does not 
 """
 
 import math
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from xxhash import xxh3_64_intdigest
 
 from tidings.machine.effects import Transport
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
+
+if TYPE_CHECKING:
+    from tidings.sim.network.flows import Bulk
 
 Fates = tuple[float, ...]
 """Delays after which a packet, and each duplicate of it, arrives."""
@@ -101,6 +104,9 @@ class Rule:
     needs_sizes = False
     """Whether the answer depends on the size of the packet. If no rule needs it, messages need not be measured."""
 
+    bulk: "Bulk | None" = None
+    """How bulk transfers share links (`flows.py`), where the network says so."""
+
     senders: Senders
 
     def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
@@ -127,6 +133,7 @@ class Wrapper(Rule):
     def __init__(self, inner: Rule) -> None:
         self.inner = inner
         self.needs_sizes = self.needs_sizes or inner.needs_sizes
+        self.bulk = inner.bulk
 
     def begin(self, seed: int, place: tuple[str, ...] = ("network",)) -> None:
         super().begin(seed, place)
