@@ -15,13 +15,13 @@ fail() {
 }
 
 command -v "$python" >/dev/null 2>&1 ||
-    fail "no '$python' found; install Python 3.11, 3.12 or 3.13, or name one: make setup PYTHON=/path/to/python"
+    fail "no '$python' found; install Python 3.11 or later, or name one: make setup PYTHON=/path/to/python"
 # Written so that Python 2 can read it too.
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) ||
-    fail "'$python' does not run; name a working Python 3.11, 3.12 or 3.13: make setup PYTHON=/path/to/python"
+    fail "'$python' does not run; name a working Python 3.11 or later: make setup PYTHON=/path/to/python"
 case $version in
-    3.11 | 3.12 | 3.13) ;;
-    *) fail "'$python' is Python $version, but 3.11, 3.12 or 3.13 is needed; name one: make setup PYTHON=python3.12" ;;
+    [0-2].* | 3.[0-9] | 3.10)
+        fail "'$python' is Python $version, but 3.11 or later is needed; name one: make setup PYTHON=python3.12" ;;
 esac
 
 if [ "$("$venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" != "$version" ]; then

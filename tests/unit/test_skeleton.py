@@ -82,6 +82,14 @@ def test_constraints_hold_exact_versions_and_nothing_else(root: Path) -> None:
     ] == []
 
 
+def test_no_python_to_come_is_shut_out(root: Path, project: dict[str, Any]) -> None:
+    assert project["project"]["requires-python"] == ">=3.11"
+    marked = [line.split(" ; ") for line in (root / "constraints.txt").read_text().splitlines() if " ; " in line]
+    for package in {pin.split("==")[0] for pin, _ in marked}:
+        marks = {mark for pin, mark in marked if pin.split("==")[0] == package}
+        assert marks == {'python_version < "3.15"', 'python_version >= "3.15"'}, package
+
+
 def test_every_dependency_has_a_pinned_version(root: Path, project: dict[str, Any]) -> None:
     pinned = {line.split("==")[0] for line in (root / "constraints.txt").read_text().splitlines()}
     optional = project["project"]["optional-dependencies"].values()
@@ -96,16 +104,25 @@ def run_setup(root: Path, python: str, folder: Path) -> subprocess.CompletedProc
     return subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("version", ["2.7", "3.9", "3.10", "3.14"])
+@pytest.mark.parametrize("version", ["2.7", "3.9", "3.10"])
 def test_setup_with_an_unsupported_python_says_so_in_one_sentence(root: Path, tmp_path: Path, version: str) -> None:
     python = tmp_path / "python3"
     python.write_text(f"#!/bin/sh\necho {version}\n")
     python.chmod(0o755)
     done = run_setup(root, "python3", tmp_path)
     assert done.returncode != 0
-    assert done.stderr.startswith(f"tidings: 'python3' is Python {version}, but 3.11, 3.12 or 3.13 is needed")
+    assert done.stderr.startswith(f"tidings: 'python3' is Python {version}, but 3.11 or later is needed")
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     assert not (tmp_path / ".venv").exists()
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.14", "3.20"])
+def test_setup_refuses_no_later_python(root: Path, tmp_path: Path, version: str) -> None:
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\necho {version}\n")
+    python.chmod(0o755)
+    done = run_setup(root, "python3", tmp_path)
+    assert done.stdout.splitlines()[0] == f"making {tmp_path / '.venv'} with Python {version}"
 
 
 def test_setup_without_python_says_so_in_one_sentence(root: Path, tmp_path: Path) -> None:
