@@ -92,15 +92,16 @@ class WholeTrace(Observer):
 
     def __init__(self, trace: Writer) -> None:
         self.trace, self.things = trace, trace.things
+        self.add = trace.things.extend
 
     def on_input(self, now: float, node: "SimulatedNode", input: Input) -> None:
         if type(input) is Received:
-            self.things.extend((now, node.id, RECEIVE, input.sender, input.message, input.size_bytes or None))
+            self.add((now, node.id, RECEIVE, input.sender, input.message, input.size_bytes or None))
         else:
             self.trace.record(now, node.id, input)
 
     def on_effects(self, now: float, node: "SimulatedNode", effects: list[Effect]) -> None:
-        id, add = node.id, self.things.extend
+        id, add = node.id, self.add
         for effect in effects:
             if type(effect) is Send:
                 add((now, id, SEND, effect.to, effect.message, None))
