@@ -11,8 +11,8 @@ from tests.unit.transport.carried import Other
 from tidings import connect
 from tidings.model.errors import UsageError
 from tidings.net.client.carrying import changed_params, make_params
-from tidings.net.client.client import without_transport
 from tidings.net.client.connecting import Connecting
+from tidings.net.client.items import without_transport
 from tidings.net.client.publishing import Heads
 from tidings.net.client.subscription import changed_modes
 from tidings.nodes.client import ClientNode

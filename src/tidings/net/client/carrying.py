@@ -26,6 +26,7 @@ import msgspec
 
 from tidings.model.bounds import ATTRIBUTES_MAX
 from tidings.model.errors import UsageError
+from tidings.net.client.items import Items
 from tidings.net.client.publishing import Batch
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.transport.adapter.batches import overhead_of
@@ -89,10 +90,10 @@ def changed_params(
 
 
 class Carrying:
-    """`client` is the one whose machine has the transport."""
+    """`client` is the one whose machine has the transport, `items` what that delivers."""
 
-    def __init__(self, client: "Client", machine: TransportClient) -> None:
-        self.client, self.machine = client, machine
+    def __init__(self, client: "Client", items: Items, machine: TransportClient) -> None:
+        self.client, self.items, self.machine = client, items, machine
         self.listeners: list[Callable[[Quality], None]] = []
         client.outgoing.overhead_bytes = overhead_of(machine.params)
         client.advertisements.heads.attributes_max = ATTRIBUTES_MAX - 1
@@ -100,9 +101,9 @@ class Carrying:
     @property
     def handlers(self) -> Mapping[type, Callable[[Any], None]]:
         return {
-            Carried: self.client.arrived,
+            Carried: self.items.arrived,
             Quality: self.told,
-            RoomMade: lambda item: self.client.outgoing.accepted(),
+            RoomMade: self.client.outgoing.accepted,
         }
 
     def modes(self, ordered: bool | None, reliable: bool | None, paced: bool | None, priority: float = 1.0) -> Modes:

@@ -22,8 +22,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
-import msgspec
-
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
@@ -35,33 +33,20 @@ from tidings.net.client.publishing import Batch, Outgoing, make_request
 from tidings.net.client.reading import PAGE_PUBLICATIONS, Marks, Reader, Stored
 from tidings.net.client.subscription import Subscription
 from tidings.net.client.tickets import Tickets, error_of
-from tidings.net.errors import ClientError, Closed, NotConfirmed, NotPermitted, NotReachable, TooSlow
+from tidings.net.errors import ClientError, Closed, NotConfirmed, NotReachable
 from tidings.net.host import Host
 from tidings.nodes.client import ClientNode
-from tidings.protocols.delivery.session.session import TOO_SLOW
-from tidings.protocols.transport.marking import has_marks, take_off
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Quality
 from tidings.protocols.transport.views import TransportState
 from tidings.pubsub.client import (
-    Accepted,
-    Arrived,
-    Begun,
     CloseSubscription,
-    Confirmed,
-    Declined,
-    Ended,
-    Failed,
     Guarantee,
-    HistoryRead,
-    MarksRead,
-    Missed,
     OpenSubscription,
     Policy,
     Receipt,
     Took,
 )
-from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
 if TYPE_CHECKING:
     from tidings.net.client.carrying import Carrying, Ordered
@@ -104,22 +89,7 @@ class Client:
         self.outgoing = Outgoing(machine.window, asyncio.get_running_loop(), self.hand_over)
         self.advertisements = Advertisements(self.ask, self.outgoing.leave)
         self.reader = Reader(self.tickets, self.inject, self.check_open)
-        items.stopped = self.host_stopped
-        items.handlers = {
-            Arrived: self.arrived,
-            Begun: self.tickets.begun,
-            Confirmed: self.tickets.confirmed,
-            Failed: self.tickets.failed,
-            MarksRead: self.tickets.read,
-            HistoryRead: self.tickets.read,
-            Accepted: lambda item: self.outgoing.accepted(),
-            Declined: lambda item: self.outgoing.refused(item),
-            Missed: self.missed,
-            Ended: self.ended,
-            PeerUp: self.served,
-            PeerDown: self.left_alone,
-            TurnedAway: self.turned_away,
-        }
+        items.serve(self)
 
     # The transport.
 
@@ -444,54 +414,6 @@ class Client:
         else:
             await self.leave()
 
-    # What the machine tells us.
-
-    def arrived(self, item: Arrived) -> None:
-        subscription = self.subscriptions.get(item.subscription)
-        if subscription is None:
-            return
-        if self.carrying is None and has_marks(item.heads):
-            bare = without_transport(item)
-            if len(bare.numbers) < len(item.numbers):
-                subscription.counts.foreign += len(item.numbers) - len(bare.numbers)
-                self.took(subscription, len(item.numbers) - len(bare.numbers))
-            if not bare.numbers:
-                return
-            item = bare
-        subscription.arrived(item)
-
-    def missed(self, item: Missed) -> None:
-        subscription = self.subscriptions.get(item.subscription)
-        if subscription is not None:
-            subscription.missed(item)
-
-    def ended(self, item: Ended) -> None:
-        if item.kind == "advertise":
-            self.advertisements.forget(item.number)
-            return
-        subscription = self.subscriptions.pop(item.number, None)
-        if subscription is not None:
-            slow = item.reason.startswith(TOO_SLOW)
-            subscription.end(TooSlow(item.reason) if slow else error_of("subscription", item.reason))
-
-    def served(self, item: PeerUp) -> None:
-        self.broker, self.reason, self.advertisements.bound = item.broker, "", item.publish_bound
-        self.is_served.set()
-
-    def left_alone(self, item: PeerDown) -> None:
-        self.broker, self.reason = None, item.reason
-        self.is_served.clear()
-
-    def turned_away(self, item: TurnedAway) -> None:
-        if not self.machine.guest.welcoming:
-            self.fail(NotPermitted(f"{item.broker} does not let us in: {item.reason}"))
-
-    def host_stopped(self, failure: BaseException | None) -> None:
-        if isinstance(failure, Exception):
-            self.fail(failure)
-        self.is_closing = True
-        self.let_go(Closed("this client was closed meanwhile; connect() again"))
-
     def fail(self, error: Exception) -> None:
         """It is of no use any more: whoever waits for anything hears why."""
         self.error = self.error or error
@@ -503,10 +425,3 @@ class Client:
         self.outgoing.fail(error)
         for subscription in self.subscriptions.values():
             subscription.end(self.error)
-
-
-def without_transport(item: Arrived) -> Arrived:
-    """What of it is for an application, as it was published."""
-    places, heads, payloads = take_off(item.heads, item.payloads)
-    numbers = tuple([item.numbers[place] for place in places])
-    return msgspec.structs.replace(item, numbers=numbers, heads=tuple(heads), payloads=tuple(payloads))

@@ -201,7 +201,7 @@ class Connecting:
         if not isinstance(machine, ClientNode):
             from tidings.net.client.carrying import Carrying
 
-            client.carrying = Carrying(client, machine)
+            client.carrying = Carrying(client, items, machine)
             items.handlers |= client.carrying.handlers
         return client
 

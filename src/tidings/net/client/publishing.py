@@ -22,8 +22,9 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.errors import ClientError, Refused
+from tidings.protocols.transport.carrier import RoomMade
 from tidings.protocols.transport.marking import RESERVED
-from tidings.pubsub.client import Declined, PublishBatch, Receipt, Window
+from tidings.pubsub.client import Accepted, Declined, PublishBatch, Receipt, Window
 from tidings.pubsub.publications import PUBLICATION_BYTES_MAX, encode_head
 
 BATCH_PUBLICATIONS = 256
@@ -204,7 +205,8 @@ class Outgoing:
 
     # What the session tells us.
 
-    def accepted(self) -> None:
+    def accepted(self, item: Accepted | RoomMade) -> None:
+        """The broker has taken some of it, or what waited in a transport has left."""
         while self.flushing and self.flushing[0][0] <= self.publishing.through:
             wake(self.flushing.popleft()[1])
         room = self.publishing.publications_max - self.publishing.count
