@@ -110,3 +110,11 @@ def event_list(events: Events) -> Sequence[Event]:
 
         return events_of(events)
     return events
+
+
+def event_in(events: Events, row: int) -> Event:
+    if is_columnar(events):
+        from tidings.matching.index.columns import event_at
+
+        return event_at(events, row)
+    return events[row]

@@ -26,6 +26,7 @@ from tidings.matching.index.answers import (
     Key,
     Link,
     Matches,
+    event_in,
     found_in,
     is_columnar,
 )
@@ -61,7 +62,6 @@ FEW_EVENTS = 8
 
 SHARED = 0
 """The partition of all filters whose link has none of its own."""
-
 
 FIRST_ONLY: Any = np.zeros(1, np.int64)
 
@@ -448,11 +448,3 @@ def places_of(found: Any, offsets: Any) -> dict[int, list[int]]:
     bounds = [*begins.tolist(), len(rows)]
     spans = zip(numbers[begins].tolist(), bounds, bounds[1:], strict=False)
     return {number: rows[begin:end] for number, begin, end in spans}
-
-
-def event_in(events: Events, row: int) -> Event:
-    if is_columnar(events):
-        from tidings.matching.index.columns import event_at
-
-        return event_at(events, row)
-    return events[row]
