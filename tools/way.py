@@ -29,7 +29,7 @@ from tidings.net.broker.service import BrokerService
 PACKAGE = str(Path(tidings.__file__).parent) + "/"
 QUIET = structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
 
-READINGS = {"event_of": "event decoded", "decode_event": "event decoded", "parse": "filter parsed"}
+READINGS = {"event_of": "event decoded", "decode_event": "event decoded", "parse_anew": "filter parsed"}
 """Functions in which content is read, and what a call of them means."""
 
 

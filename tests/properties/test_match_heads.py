@@ -21,7 +21,7 @@ from tidings.matching import Index
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.values import Value
-from tidings.pubsub.publications import decode_head, encode_head
+from tidings.pubsub.publications import decode_head, encode_head, read_head
 
 TEXTS = (*STRINGS, "grün", "日本", "a" * 300, "\U0001f600", "TRUE", "+5", ".5", "-0", "1e400")
 MORE_NAMES = (*NAMES, "id", "source", "time", "type", "longer_than_eight_bytes", "Z", "7x", "x.y")
@@ -120,8 +120,8 @@ def event_or_none(head: bytes) -> Event | None:
 class HeadsAgainstEvents(RuleBasedStateMachine):
     @initialize(size=st.sampled_from(sorted(TINY)))
     def build(self, size: str) -> None:
-        self.plain = Index("plain", TINY[size], decode_head)
-        self.fast = Index("fast", TINY[size], decode_head)
+        self.plain = Index("plain", TINY[size], read_head)
+        self.fast = Index("fast", TINY[size], read_head)
 
     @rule(entries=st.lists(st.tuples(keys, filters, links), max_size=5))
     def add(self, entries: list[tuple[int | str, Filter, str | None]]) -> None:
@@ -156,7 +156,7 @@ class TestHeadsAgainstEvents(HeadsAgainstEvents.TestCase):  # type: ignore[misc,
 
 @given(batch=batches)
 def test_the_scan_takes_no_head_that_is_not_valid(batch: list[bytes]) -> None:
-    index = Index("fast", decode=decode_head)
+    index = Index("fast", decode=read_head)
     valid = [event_or_none(head) is not None for head in batch]
     assert [found is not None for found in index.match_heads(batch)] == valid
     assert [found is not None for found in index.match_heads_links(batch)] == valid

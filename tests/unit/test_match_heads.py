@@ -7,9 +7,10 @@ import pytest
 
 from tidings.matching import Index, IndexParams
 from tidings.model.errors import UsageError
+from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.pubsub.publications import decode_head, encode_head
+from tidings.pubsub.publications import encode_head, event_of, read_head
 
 ENGINES = ("fast", "plain")
 
@@ -20,9 +21,9 @@ class Decoder:
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self, head: bytes) -> dict[str, Value]:
+    def __call__(self, head: bytes) -> Event:
         self.calls += 1
-        return decode_head(head)
+        return event_of(head, b"")
 
 
 def make_index(engine: Any, **filters: str) -> tuple[Index, Decoder]:
@@ -129,7 +130,7 @@ def test_an_attribute_with_many_listed_values_is_learned_from_its_misses() -> No
 
 
 def test_what_strangers_send_does_not_make_the_lexicon_grow() -> None:
-    index = Index("fast", IndexParams(memo_strings=16), decode_head)
+    index = Index("fast", IndexParams(memo_strings=16), read_head)
     index.add("pattern", parse("word LIKE 'w1%'"))
     for begin in range(0, 3000, 100):
         heads = [encode_head({"word": f"w{n}", f"name{n}": 1}) for n in range(begin, begin + 100)]

@@ -19,7 +19,7 @@ def count():
 
 prepare()
 before = count()
-index = Index("fast", decode=msgspec.msgpack.decode)
+index = Index("fast", decode=lambda head: Event(msgspec.msgpack.decode(head)))
 index.add_many((key, parse(f"price > {key} AND symbol = 's{key % 7}'"), key % 5) for key in range(3000))
 for key in range(50):
     index.add(key, parse(f"name LIKE '%{key}%' AND NOT EXISTS halted"), "a")

@@ -15,6 +15,7 @@ numbers (`conjunction.covered_by_union`), otherwise part by part.
 """
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import msgspec
 import xxhash
@@ -33,8 +34,9 @@ from tidings.model.sets.conjunction import (
 from tidings.model.sets.witness import find_witness
 
 
-class Filter(msgspec.Struct, frozen=True):
-    """Build with `parse` or `attr`; both give the canonical form, so equal filters compare and hash equal."""
+class Filter(msgspec.Struct, frozen=True, dict=True):
+    """Build with `parse` or `attr`; both give the canonical form, so equal filters compare and hash equal. Its text and
+    hash are made once, when they are first asked for."""
 
     conjunctions: tuple[Conjunction, ...]
     residual: Expression | None = None
@@ -85,14 +87,22 @@ class Filter(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """The filter as text; `parse` gives it back."""
+        return self.canonical_text
+
+    @cached_property
+    def canonical_text(self) -> str:
         return filter_text(self)
 
     def digest(self) -> bytes:
         """16 bytes that are the same for equal filters in every process and on every platform."""
-        return xxhash.xxh3_128_digest(self.text().encode())
+        return xxhash.xxh3_128_digest(self.canonical_text.encode())
+
+    @cached_property
+    def hash_of_text(self) -> int:
+        return int.from_bytes(self.digest()[:8], "little") >> 4  # below the modulus of Python hashes
 
     def __hash__(self) -> int:
-        return int.from_bytes(self.digest()[:8], "little") >> 4  # below the modulus of Python hashes
+        return self.hash_of_text
 
     def __bool__(self) -> bool:
         raise TypeError("a filter is neither true nor false: combine filters with & | ~ and ask filter.matches(event)")

@@ -42,6 +42,9 @@ ATTRIBUTES_BYTES_MAX = 256 * 1024
 """The attributes of one event, encoded. They are what filters read and are unpacked at every hop; one wide character
 makes Python keep a string four times as large as its bytes. What is large belongs into the payload."""
 
+HEADS_KEPT, HEAD_KEPT_BYTES_MAX = 1024, 4096
+"""Heads that a process has read and remembers, and how long one may be; when there are more, all are forgotten."""
+
 PUBLICATIONS_MAX = 4096
 """Publications in one batch."""
 
@@ -108,6 +111,23 @@ def encode_head(attributes: dict[str, Value]) -> bytes:
             "put what is large into the payload"
         )
     return data
+
+
+known_heads: dict[bytes, Event] = {}
+
+
+def read_head(head: bytes) -> Event:
+    """The event of a head, without its payload, or BadPublication whatever the bytes are. The parts of a broker look at
+    a head one after the other; so the last ones are remembered, and a process decodes each once. For reading only: an
+    application, which might change what it gets, is given an event of its own (`event_of`)."""
+    event = known_heads.get(head)
+    if event is None:
+        event = event_of(head, b"")
+        if len(head) <= HEAD_KEPT_BYTES_MAX:
+            if len(known_heads) >= HEADS_KEPT:
+                known_heads.clear()
+            known_heads[head] = event
+    return event
 
 
 def decode_head(head: bytes) -> dict[str, Value]:

@@ -14,7 +14,7 @@ from tidings.machine.effects import Deliver
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.pubsub.bundles import Bundle, BundledEvent
-from tidings.pubsub.publications import BadPublication, event_of
+from tidings.pubsub.publications import BadPublication, read_head
 from tidings.trace.describing import describe_event, key_text
 from tidings.trace.record import Kind, Record
 
@@ -52,6 +52,6 @@ def row(now: float, node: NodeId, kind: Kind, bundled: BundledEvent) -> Record:
 
 def readable(head: bytes) -> Event | None:
     try:
-        return event_of(head, b"")
+        return read_head(head)
     except BadPublication:
         return None

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 from tidings.model.event import Event
-from tidings.model.values import Value
 
-Decode = Callable[[bytes], dict[str, Value]]
-"""The attributes of a head; ValueError if the bytes are none."""
+Decode = Callable[[bytes], Event]
+"""The event of a head; ValueError if the bytes are none."""
 
 
 class Heads(Sequence[Event]):
@@ -30,8 +29,8 @@ class Heads(Sequence[Event]):
     def __getitem__(self, index: slice) -> list[Event]: ...
     def __getitem__(self, index: int | slice) -> Event | list[Event]:
         if isinstance(index, slice):
-            return [Event(self.decode(head)) for head in self.heads[index]]
-        return Event(self.decode(self.heads[index]))
+            return [self.decode(head) for head in self.heads[index]]
+        return self.decode(self.heads[index])
 
     def event(self, row: int) -> Event | None:
         """The event, or None if the head is not valid."""

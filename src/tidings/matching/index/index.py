@@ -46,7 +46,7 @@ BULK_FILTERS = 1 << 16
 
 class Index:
     """Filters by key. `engine` is "fast" or "plain"; by default the fast one where numba is installed. `decode` is
-    needed for matching encoded events: the attributes of a head, or ValueError if it is not valid."""
+    needed for matching encoded events: the event of a head, or ValueError if it is not valid."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ def prepare(engine: str | None = None) -> None:
     """Compile what an index of this engine needs; nothing for the plain one."""
     if (engine or best_engine()) != "fast":
         return
-    index = Index("fast", TINY, decode=msgspec.msgpack.decode)
+    index = Index("fast", TINY, decode=lambda head: Event(msgspec.msgpack.decode(head)))
     filters = [parse(text.format(n=number)) for number in range(ROUNDS) for text in TEXTS]
     index.add_many((key, filter, f"link{key % 3}") for key, filter in enumerate(filters))
     events = [Event({"number": number, "truth": number % 2 == 0, "word": f"w{number}"}) for number in range(8)]

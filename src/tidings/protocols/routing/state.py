@@ -1,12 +1,11 @@
 """What the parts of a router share."""
 
 from collections.abc import Hashable
-from functools import lru_cache
 
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.model.language.parser import FILTER_CHARS_KEPT_MAX, FILTERS_KEPT, parse
+from tidings.model.language.parser import parse
 from tidings.protocols.routing.announcing import Link
 from tidings.protocols.routing.carriage.carriage import MakeCarriage
 from tidings.protocols.routing.carriage.carrier import Carrier
@@ -21,11 +20,6 @@ from tidings.protocols.routing.tables import Tables
 BAD_FILTER = "its filter cannot be read"
 NO_NEIGHBOUR = "the sender is no neighbour"
 TABLE_FULL = "more than a table may hold"
-
-
-@lru_cache(FILTERS_KEPT)
-def read_once(text: str) -> tuple[str, Filter]:
-    return tellable(parse(text))
 
 
 class State:
@@ -55,13 +49,14 @@ class State:
 
     def read(self, text: str) -> tuple[str, Filter] | None:
         """The filter of a neighbour's text under its canonical text; None if it is none."""
-        filter = self.tables.filters.get(text)
-        if filter is not None:
-            return text, filter
+        known = self.tables.find_filter(text)
+        if known is not None:
+            return text, known
         try:
-            return read_once(text) if len(text) <= FILTER_CHARS_KEPT_MAX else tellable(parse(text))
+            filter = parse(text)
         except UsageError:
             return None
+        return (text, filter) if filter.text() == text else tellable(filter)
 
     def check(self) -> None:
         self.tables.check()

@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from tidings.matching import Index, IndexParams
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.pubsub.publications import decode_head
+from tidings.pubsub.publications import read_head
 from tidings.pubsub.signals import AdvertisementId, ReconfigurationId, SubscriptionKey
 
 
@@ -63,8 +63,8 @@ class Offered(NamedTuple):
 
 class Tables:
     def __init__(self, engine: Literal["fast", "plain"] | None = None, finds_ghosts: bool = False) -> None:
-        self.link_index, self.local_index = (Index(engine, SMALL_CHUNKS, decode_head) for _ in range(2))
-        self.ghost_index = Index("plain", decode=decode_head) if finds_ghosts else None
+        self.link_index, self.local_index = (Index(engine, SMALL_CHUNKS, read_head) for _ in range(2))
+        self.ghost_index = Index("plain", decode=read_head) if finds_ghosts else None
         """Which lost neighbours would want an event, where somebody may bring it to them."""
         self.filters: dict[str, Filter] = {}
         self.hops: dict[str, dict[Hop, None]] = {}
@@ -153,6 +153,13 @@ class Tables:
         del hops[hop]
         if not hops:
             del self.hops[text], self.filters[text]
+
+    def find_filter(self, text: str) -> Filter | None:
+        """The filter of this canonical text, if somebody wants or offers it."""
+        if text in self.filters:
+            return self.filters[text]
+        offers = next((offered[text] for offered in self.offered.values() if text in offered), {})
+        return next(iter(offers.values()), None)
 
     def wants_beside(self, text: str, neighbour: NodeId) -> bool:
         """Does anybody but this neighbour want it, so that it has to be told? Ghosts want nothing new."""

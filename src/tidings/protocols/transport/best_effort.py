@@ -35,7 +35,7 @@ from tidings.pubsub.client import (
     ReadMarks,
     Took,
 )
-from tidings.pubsub.publications import BadPublication, Head, Payload, event_of
+from tidings.pubsub.publications import BadPublication, Head, Payload, read_head
 
 NO_HISTORY = "this network stores nothing"
 NO_EVENT = "no event"
@@ -145,7 +145,7 @@ class Broadcast:
             return []
         head, payload = input.message.head, input.message.payload
         try:
-            event = event_of(head, b"")
+            event = read_head(head)
         except BadPublication:
             return [Drop(input.message, NO_EVENT)]
         wanted = [number for number, filter in self.filters.items() if filter.matches(event)]

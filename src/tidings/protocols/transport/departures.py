@@ -43,7 +43,7 @@ from tidings.protocols.transport.formats import (
 from tidings.protocols.transport.marking import DATA_TAIL, MAP_16, SHORT_MAP, SHORT_MAP_LAST
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import row_of_event
-from tidings.pubsub.publications import ATTRIBUTES_BYTES_MAX, BadPublication, event_of
+from tidings.pubsub.publications import ATTRIBUTES_BYTES_MAX, BadPublication, read_head
 
 AGE_BYTES = ENTRY_AGE.size
 
@@ -148,7 +148,7 @@ class Departures:
         known = self.known.get(head)
         if known is not None:
             return known
-        event = event_of(head, b"")
+        event = read_head(head)
         if len(event.attributes) >= ATTRIBUTES_MAX or len(head) + len(DATA_TAIL) + 2 > ATTRIBUTES_BYTES_MAX:
             raise BadPublication("no room for the mark of the transport among its attributes")
         if not (SHORT_MAP <= head[0] <= SHORT_MAP_LAST or head[0] == MAP_16):

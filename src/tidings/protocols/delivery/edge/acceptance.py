@@ -38,9 +38,9 @@ from tidings.pubsub.publications import (
     BadPublication,
     Publications,
     cut,
-    event_of,
     pick,
     pieces,
+    read_head,
 )
 from tidings.pubsub.signals import Forward, Offer
 
@@ -234,7 +234,7 @@ class Acceptance:
 
     def verdict(self, advertised: Advertised, head: bytes) -> str:
         try:
-            if advertised.filter.matches(event_of(head, b"")):
+            if advertised.filter.matches(read_head(head)):
                 return ""
         except BadPublication as problem:
             return MALFORMED.format(problem=problem)[:TEXT_CHARS_MAX]

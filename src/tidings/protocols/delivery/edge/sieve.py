@@ -10,7 +10,7 @@ from typing import Literal
 
 from tidings.matching import Index, IndexParams
 from tidings.model.filter import Filter
-from tidings.pubsub.publications import BadPublication, decode_head, event_of
+from tidings.pubsub.publications import BadPublication, read_head
 
 Engine = Literal["fast", "plain"]
 
@@ -32,7 +32,7 @@ class Sieve:
         if not self.is_indexed or (self.index is None and len(heads) <= FEW_HEADS):
             return self.places_one_by_one(heads)
         if self.index is None:
-            self.index = Index("fast", IndexParams(direct_records=4), decode_head)
+            self.index = Index("fast", IndexParams(direct_records=4), read_head)
             self.index.add(None, self.filter)
         return self.index.find_heads(heads).places.get(None, [])
 
@@ -66,6 +66,6 @@ class Sieves:
 
 def is_match(filter: Filter, head: bytes) -> bool:
     try:
-        return filter.matches(event_of(head, b""))
+        return filter.matches(read_head(head))
     except BadPublication:
         return False

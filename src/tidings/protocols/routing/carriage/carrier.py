@@ -30,7 +30,7 @@ from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, Request, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import LiveHop, Tables
-from tidings.pubsub.publications import BadPublication, Numbers, Publications, cut, decode_head, pick
+from tidings.pubsub.publications import BadPublication, Numbers, Publications, cut, pick, read_head
 from tidings.pubsub.signals import Matched, Rescued, Stranded, Ticket, Wants
 
 BAD_HEAD = "its attributes do not decode"
@@ -219,7 +219,7 @@ class Carrier:
     def remember(self, batch: Publications) -> None:
         """Keep one event of the batch for the sample by which imperfect merging is judged."""
         try:
-            self.sample.append(Event(decode_head(batch.heads[0])))
+            self.sample.append(read_head(batch.heads[0]))
         except BadPublication:
             return
 

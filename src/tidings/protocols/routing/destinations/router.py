@@ -50,7 +50,7 @@ from tidings.protocols.routing.destinations.messages import (
 )
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.queues import Queues
-from tidings.pubsub.publications import BadPublication, Publications, event_of, pick
+from tidings.pubsub.publications import BadPublication, Publications, pick, read_head
 from tidings.pubsub.rows import DestinationRow, Gauge, View
 from tidings.pubsub.signals import (
     AdvertisementId,
@@ -233,14 +233,14 @@ class DestinationRouter:
 
     def find_destinations(self, head: bytes) -> tuple[NodeId, ...] | None:
         try:
-            return self.knowledge.may_want(bits_of_event(event_of(head, b""), self.params.profile))
+            return self.knowledge.may_want(bits_of_event(read_head(head), self.params.profile))
         except BadPublication:
             return None
 
     def deliver(self, batch: Publications) -> list[Effect]:
         """Exact matching for our own clients."""
         try:
-            events = [event_of(head, b"") for head in batch.heads]
+            events = [read_head(head) for head in batch.heads]
         except BadPublication:
             return [Drop(batch, BAD_HEAD)]
         wanted = [tuple(keys) for keys in self.index.match_batch(events)] if len(self.index) else []

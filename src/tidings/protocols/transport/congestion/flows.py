@@ -37,7 +37,7 @@ from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import kept
 from tidings.protocols.transport.signals import Departed, Leaving
-from tidings.pubsub.publications import BadPublication, event_of
+from tidings.pubsub.publications import BadPublication, read_head
 
 if TYPE_CHECKING:
     from tidings.protocols.transport.congestion.queueing import Waiting
@@ -137,14 +137,14 @@ class FlowTable:
     def whole_row(self, head: bytes) -> int:
         """However full it is: an event with many attributes is no less limited."""
         try:
-            event = event_of(head, b"")
+            event = read_head(head)
         except BadPublication:
             return 0
         return bits_of_tags(kept(tags_of_event(event), self.topic_attribute), self.profile)
 
     def read(self, rows: tuple[LimitedFlow, ...], head: bytes) -> tuple[LimitedFlow, ...]:
         try:
-            event = event_of(head, b"")
+            event = read_head(head)
         except BadPublication:
             return rows
         return tuple(row for row in rows if row.filter is None or row.filter.matches(event))

@@ -19,7 +19,7 @@ from tidings.model.sets.conjunction import Conjunction
 from tidings.model.values import Value
 from tidings.protocols.transport.formats import FILTER_BYTES_MAX
 from tidings.protocols.transport.rows import kept
-from tidings.pubsub.publications import BadPublication, decode_head
+from tidings.pubsub.publications import BadPublication, read_head
 
 CONJUNCTIONS_MAX = 16
 """Flows of one filter; beyond it there is one for all."""
@@ -119,7 +119,7 @@ class FlowInterests:
 
     def read(self, subscriptions: tuple[int, ...], head: bytes) -> tuple[FlowInterest, ...]:
         try:
-            attributes = decode_head(head)
+            attributes = read_head(head).attributes
         except BadPublication:
             return ()
         found: dict[int, FlowInterest] = {}

@@ -41,7 +41,7 @@ from tidings.protocols.transport.marking import BIT, DOMAIN, MARK, OF, Kind, hea
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import rows_of_filter
 from tidings.protocols.transport.signals import CarriedEvent, Listen, Unwatch, Watch
-from tidings.pubsub.publications import BadPublication, event_of
+from tidings.pubsub.publications import BadPublication, read_head
 
 REQUEST_BITS_MAX = 120
 """Bits of a request: with the other attributes they are an event's 128."""
@@ -129,7 +129,7 @@ class Volunteering:
         if caught:
             return caught
         try:
-            event = event_of(content.head, b"")
+            event = read_head(content.head)
         except BadPublication:
             return ()
         return tuple(number for number, filter in self.filters.items() if filter.matches(event))
