@@ -42,10 +42,6 @@ class Merged(msgspec.Struct, frozen=True):
     sample_size: int
     perfect: bool
 
-    @property
-    def false_positive_share(self) -> float:
-        return self.false_positives / self.sample_size if self.sample_size else 0.0
-
 
 def merge(filters: Iterable[Filter], sample: Sequence[Event] = (), share_max: float = 0.0) -> Merged:
     """Fewer filters for the same events; at most `share_max` of the `sample` is matched in excess."""

@@ -138,4 +138,3 @@ def between(low: Number, high: Number) -> NumberSet:
 
 
 EVERY_NUMBER = number_set([(-math.inf, math.inf)])
-NO_NUMBER = NumberSet(())

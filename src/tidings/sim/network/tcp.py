@@ -123,7 +123,3 @@ class TcpFlow:
             self.recovered_from = self.next_number
             self.shrinkings += 1
         self.fill(now)
-
-    def throughput_bps(self, span: float) -> float:
-        """Of what was acknowledged over so many seconds."""
-        return self.acknowledged * self.params.packet_bytes * 8 / span

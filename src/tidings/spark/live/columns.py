@@ -65,10 +65,6 @@ class Column(msgspec.Struct, frozen=True):
     name: str
     kind: type | None
 
-    @property
-    def is_attribute(self) -> bool:
-        return self.kind is not None
-
 
 def columns_of(schema: StructType) -> tuple[Column, ...]:
     """The columns of a schema that can be read; UsageError says which cannot."""

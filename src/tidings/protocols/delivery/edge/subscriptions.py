@@ -209,19 +209,6 @@ class Subscriptions:
             assert self.of_client[key[0]][key[1]] is subscription
 
 
-def places_by_key(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[SubscriptionKey, list[int]]:
-    """Where in a batch stands what each subscription wants. Those that want the same have the same list."""
-    places_of_keys: dict[tuple[SubscriptionKey, ...], list[int]] = {}
-    for place, keys in enumerate(wanted):
-        places_of_keys.setdefault(keys, []).append(place)
-    places_of: dict[SubscriptionKey, list[int]] = {}
-    for keys, places in places_of_keys.items():
-        for key in keys:
-            earlier = places_of.get(key)
-            places_of[key] = places if earlier is None else sorted(earlier + places)
-    return places_of
-
-
 def places_of(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[SubscriptionKey, list[int] | None]:
     """For each subscription the places of what it wants. Those that want the same get the same list."""
     places_of_keys: dict[tuple[SubscriptionKey, ...], list[int]] = {}
