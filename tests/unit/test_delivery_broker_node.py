@@ -16,6 +16,7 @@ from tidings.protocols.delivery.edge.edge import Close
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, Publish
 from tidings.protocols.overlay.all_peers import AllPeersParams
+from tidings.protocols.overlay.scripted import ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.params import RoutingParams
@@ -106,6 +107,7 @@ def test_a_broker_that_shuts_down_is_not_ready() -> None:
         (AllPeersParams(is_tree=True), RoutingParams()),
         (AllPeersParams(), DestinationParams()),
         (SpanningTreeParams(), DestinationParams()),
+        (ScriptedParams(), RoutingParams(acknowledges=False, census=True)),
     ],
 )
 def test_a_broker_is_made_of_the_overlay_and_routing_that_are_chosen(overlay: Any, routing: Any) -> None:
