@@ -120,7 +120,8 @@ def test_a_field_that_no_note_has_is_refused() -> None:
     with pytest.raises(UsageError, match="no field numbr"):
         fields_of(notes.Promised, only="numbr")
     with pytest.raises(UsageError, match="two types"):
-        fields_of(notes.Promised, {"number": "STRING"})
+        fields_of(notes.Promised, {"number": "DOUBLE"})
+    assert fields_of(notes.Twin, DELIVERED, only="subscription") == "`subscription` STRING", "digits are text too"
 
 
 # The page that lists them.

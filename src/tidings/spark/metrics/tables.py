@@ -42,7 +42,7 @@ Fields = Mapping[str, str]
 DELIVERED: Fields = {
     "publisher": "STRING",
     "number": "BIGINT",
-    "subscription": "BIGINT",
+    "subscription": "STRING",
     "accepted_at": "DOUBLE",
     "hops": "BIGINT",
     "via": "STRING",
@@ -75,9 +75,11 @@ def fields_of(*sources: type[Note] | Fields, only: str = "") -> str:
     columns = []
     for name in names:
         types = {fields[name] for fields in known if name in fields}
-        if len(types) != 1:
+        # A number is as good as its digits.
+        chosen = {"STRING"} if types == {"STRING", "BIGINT"} else types
+        if len(chosen) != 1:
             raise UsageError(f"fields_of: no field {name}, or one of two types; tidings.pubsub.notes defines them")
-        columns.append(f"`{name}` {types.pop()}")
+        columns.append(f"`{name}` {chosen.pop()}")
     return ", ".join(columns)
 
 

@@ -13,6 +13,7 @@ from tidings.spark.metrics.references.values import (
     ratio,
     rounded,
     seconds,
+    text,
     time_us,
     whole,
 )
@@ -50,7 +51,7 @@ def delivery_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -
     if not pairs and not publications and not expected:
         return []
     hit, extra = expected & pairs.keys(), pairs.keys() - expected
-    copies = Counter((pair, whole(record, "subscription")) for pair in pairs for record in pairs[pair])
+    copies = Counter((pair, text(record, "subscription")) for pair in pairs for record in pairs[pair])
     repaired = [pair for pair, records in pairs.items() if all(flag(record, "repaired") for record in records)]
     recovery = [delays[pair] for pair in repaired if pair in delays]
     hops = [

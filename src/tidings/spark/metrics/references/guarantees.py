@@ -82,9 +82,9 @@ def premature_rows(records: list[Record], expected: Expected) -> list[dict[str, 
     ]
 
 
-def subscription(row: Record) -> tuple[str, int] | None:
-    number = whole(row, "subscription")
-    return None if number is None else (row.node, number)
+def subscription(row: Record) -> tuple[str, str] | None:
+    name = text(row, "subscription")
+    return None if name is None else (row.node, name)
 
 
 def is_premature(row: Record, promises: list[Record]) -> bool:

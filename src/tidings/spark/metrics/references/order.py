@@ -24,7 +24,7 @@ from tidings.trace.record import Record
 def order_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -> list[dict[str, Any]]:
     rows = events(records, "deliver")
     known = [each for each in rows if text(each, "publisher") is not None and whole(each, "number") is not None]
-    pairs = grouped(((text(each, "publisher"), each.node, whole(each, "subscription")), each) for each in known)
+    pairs = grouped(((text(each, "publisher"), each.node, text(each, "subscription")), each) for each in known)
     if not pairs:
         return []
     violations = [violations_of(pair, time_us) for pair in pairs.values()]
