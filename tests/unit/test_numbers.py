@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from tidings.model.sets.numbers import (
     EVERY_NUMBER,
-    NO_NUMBER,
     NumberSet,
     above,
     at_least,
@@ -17,6 +16,8 @@ from tidings.model.sets.numbers import (
     equal_to,
     number_set,
 )
+
+NO_NUMBER = number_set([])
 
 small = st.integers(-4, 4).map(lambda half: half / 2)
 sets = st.lists(st.tuples(small, small), max_size=4).map(number_set)
