@@ -141,7 +141,7 @@ def make_both(name: NodeId, draws: Draws) -> Machine:
         {
             "ping": Ping(others_of(name, names), PingParams(period=0.02, misses=50), draws("ping")),
             "gossip": Gossip(others_of(name, names), GossipParams(period=0.02), draws("gossip")),
-        }
+        },
         tells=Ping.tells,
     )
 
