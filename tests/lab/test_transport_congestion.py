@@ -1,17 +1,34 @@
 """E18 to E25: the world of the congestion experiments, tiny; and what is measured of it."""
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tidings.lab.transport.congestion import e18, e19, e20, e21, e22, e23, e24, e25
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, between, paced, plain, play
-from tidings.lab.transport.congestion.spans import COUNTED, all_series, over_time, series, spans
-from tidings.lab.transport.samples import Columns
+from tidings.lab.transport.congestion.bottleneck import (
+    CONTROL,
+    PLAIN,
+    RECORD,
+    Flow,
+    Mode,
+    Plan,
+    between,
+    paced,
+    plain,
+    play,
+)
+from tidings.lab.transport.congestion.series import in_spans, owed_to_pairs
 from tidings.lab.transport.substrate import WARM_UP
+from tidings.machine.effects import note_name
 from tidings.machine.streams import random_stream
+from tidings.protocols.transport.congestion.sender import WITHHELD
+from tidings.pubsub.notes import LossEvent, RateAssessed
+from tidings.spark.metrics.congestion import fairness, feedback_rate
+from tidings.spark.metrics.delivery import false_negatives
+from tidings.spark.metrics.recovery import recovery_traffic
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer, open_writer
 
@@ -23,71 +40,103 @@ numpy = pytest.importorskip("numpy", reason="figures need numpy; install tidings
 EVERYTHING = 1_000_000
 NARROW = Plan(flows=(Flow(1, ((0.0, 800.0),), 0.5),), capacity=((0.0, 500e3),), seconds=8.0)
 
-
-def tally_of(plan: Plan, is_paced: bool) -> dict[str, float]:
-    tally = play(plan, paced() if is_paced else plain(), 1, RingBuffer(EVERYTHING, "run", 1))
-    return {name: tally.total(name) for name in COUNTED}
+Owed = list[tuple[str, str, str]]
+"""Run, key and node."""
 
 
-def columns_of(records: list[Record], variant: str = "", **parameters: Any) -> Columns:
-    """What `spans` selects from a trace."""
-    rows = []
-    for record in records:
-        if record.kind == "note" and record.message == "span":
-            said = json.loads(record.detail or "")
-            rows.append((record.node, said["mode"], said["place"], *(float(said.get(name, 0)) for name in COUNTED)))
-    columns = dict(zip(("node", "mode", "place", *COUNTED), map(numpy.array, zip(*rows, strict=True)), strict=True))
-    return {**columns, "variant": numpy.array([variant]), "parameters": numpy.array([json.dumps(parameters)])}
-
-
-def values(columns: Columns, module: Any) -> dict[tuple[str, str], float]:
-    return {(name, group): value for name, group, value in module.measure(columns)}
-
-
-def run(module: Any, variant: str = "", **parameters: Any) -> dict[tuple[str, str], float]:
+def records_of(perform: Callable[[RingBuffer], Any]) -> list[Record]:
     trace = RingBuffer(EVERYTHING, "run", 1)
-    module.run(variant, parameters, 1, trace)
-    return values(columns_of(trace.records(), variant, **parameters), module)
+    perform(trace)
+    return trace.records()
+
+
+def played(plan: Plan, mode: Mode) -> list[Record]:
+    return records_of(lambda trace: play(plan, mode, 1, trace))
+
+
+def ran(module: Any, variant: str, **parameters: Any) -> list[Record]:
+    """A variant of an experiment, with other parameters than those of its scales."""
+    [chosen] = [each for each in module.EXPERIMENT.variants if each.name == variant]
+    return records_of(lambda trace: module.run(variant, {**chosen.parameters, **parameters}, 1, trace))
+
+
+def of_kind(records: Iterable[Record], kind: str) -> list[Record]:
+    return [record for record in records if record.kind == kind and record.message == "Event"]
+
+
+def withheld(records: list[Record]) -> set[str | None]:
+    return {record.key for record in of_kind(records, "drop") if record.reason == WITHHELD}
+
+
+def owed(records: list[Record], wants: Callable[[str, dict[str, Any]], Iterable[str]]) -> Owed:
+    """To whom each event goes that was not withheld; `wants` gets its publisher and what it says."""
+    not_sent = withheld(records)
+    return [
+        ("run", record.key or "", node)
+        for record in of_kind(records, "publish")
+        if record.key not in not_sent
+        for node in wants(record.node, json.loads(record.detail or ""))
+    ]
+
+
+def to_pairs(publisher: str, said: dict[str, Any]) -> Iterable[str]:
+    return [f"s{said['pair']}"] if said["wanted"] else []
+
+
+def missed(records: list[Record], owed: Owed) -> int:
+    [row] = false_negatives.reference(records, owed)
+    return int(row["false_negatives"])
+
+
+def travel(records: list[Record]) -> float:
+    spans = [
+        record.time - float(json.loads(record.detail or "")["accepted_at"]) for record in of_kind(records, "deliver")
+    ]
+    return sum(spans) / len(spans)
 
 
 @pytest.fixture(scope="module")
-def uncontrolled() -> dict[str, float]:
-    return tally_of(NARROW, is_paced=False)
+def uncontrolled() -> list[Record]:
+    return played(NARROW, plain())
 
 
 @pytest.fixture(scope="module")
-def controlled() -> dict[str, float]:
-    return tally_of(NARROW, is_paced=True)
+def controlled() -> list[Record]:
+    return played(NARROW, paced())
 
 
-def test_without_control_the_link_carries_what_it_can_and_drops_the_rest(uncontrolled: dict[str, float]) -> None:
-    assert uncontrolled["delivered"] == pytest.approx(8 * 219 + 50, rel=0.02)
-    assert uncontrolled["withheld"] == 0
-    assert uncontrolled["wanted"] - uncontrolled["reached"] > 1000
+def test_without_control_the_link_carries_what_it_can_and_drops_the_rest(uncontrolled: list[Record]) -> None:
+    assert len(of_kind(uncontrolled, "deliver")) == pytest.approx(8 * 219 + 50, rel=0.02)
+    assert not withheld(uncontrolled)
+    assert missed(uncontrolled, owed(uncontrolled, to_pairs)) > 1000
 
 
 def test_with_control_little_is_lost_and_the_rest_is_withheld(
-    controlled: dict[str, float], uncontrolled: dict[str, float]
+    controlled: list[Record], uncontrolled: list[Record]
 ) -> None:
-    assert controlled["wanted"] == uncontrolled["wanted"]
-    missed = controlled["wanted"] - controlled["reached"] - controlled["withheld"]
-    assert 0 <= missed < (uncontrolled["wanted"] - uncontrolled["reached"]) / 3
-    assert controlled["feedback"] > 10
-    assert controlled["travel"] / controlled["delivered"] < uncontrolled["travel"] / uncontrolled["delivered"]
+    assert [record.key for record in of_kind(controlled, "publish")] == [
+        record.key for record in of_kind(uncontrolled, "publish")
+    ]
+    assert len(withheld(controlled)) > 1000
+    lost, before = (missed(records, owed(records, to_pairs)) for records in (controlled, uncontrolled))
+    assert 0 <= lost < before / 3
+    [row] = feedback_rate.reference(controlled)
+    assert row["feedback"] > 10
+    assert travel(controlled) < travel(uncontrolled)
 
 
-def test_the_same_seed_gives_the_same_run(controlled: dict[str, float]) -> None:
-    assert tally_of(NARROW, is_paced=True) == controlled
+def test_the_same_seed_gives_the_same_run(controlled: list[Record]) -> None:
+    assert played(NARROW, paced()) == controlled
 
 
 def test_a_flow_beside_tcp_leaves_it_some_of_the_link() -> None:
     plan = Plan(flows=NARROW.flows, capacity=NARROW.capacity, seconds=12.0, tcp_from=2.0)
     shares = {}
-    for is_paced in (False, True):
-        tally = play(plan, paced() if is_paced else plain(), 1, RingBuffer(EVERYTHING, "run", 1))
-        tcp, content = tally.total("delivered", ["tcp"]), tally.total("delivered", ["s1"])
-        shares[is_paced] = tcp / (tcp + content)
-    assert shares[True] > shares[False] + 0.1
+    for mode in (plain(), paced()):
+        records = played(plan, mode)
+        tcp = sum(json.loads(record.detail or "")["amount"] for record in records if record.message == "carried")
+        shares[mode.label] = tcp / (tcp + len(of_kind(records, "deliver")))
+    assert shares[CONTROL] > shares[PLAIN] + 0.1
 
 
 def test_a_longer_record_leaves_the_link_as_many_events() -> None:
@@ -95,8 +144,9 @@ def test_a_longer_record_leaves_the_link_as_many_events() -> None:
     assert longer.event_bytes == 285 + 60
     assert longer.capacity[0][1] / longer.event_bytes == pytest.approx(500e3 / 285)
     few = Plan(flows=NARROW.flows, capacity=NARROW.capacity, seconds=4.0)
-    short = play(few, plain(), 1, RingBuffer(EVERYTHING, "run", 1)).total("delivered")
-    long = play(few.for_record(5), plain(record=5), 1, RingBuffer(EVERYTHING, "run", 1)).total("delivered")
+    short, long = (
+        len(of_kind(played(few.for_record(record), plain(record=record)), "deliver")) for record in (RECORD, 5)
+    )
     assert long == pytest.approx(short, rel=0.01)
 
 
@@ -105,43 +155,46 @@ def test_rates_go_in_straight_lines_from_point_to_point() -> None:
     assert [between(points, at) for at in (0.0, 5.0, 10.0, 15.0, 20.0, 99.0)] == [100, 100, 100, 150, 200, 200]
 
 
-def test_a_long_line_is_drawn_with_few_points() -> None:
-    made = over_time("x", numpy.arange(1000.0), 0.5)
-    assert len(made) == 125
-    assert made[0] == ("x", "2", 3.5)
-
-
 @pytest.mark.spec("T-114")
 def test_control_cuts_the_losses_of_a_varying_load_and_still_uses_the_link() -> None:
-    figures = run(e19, stretch=0.1, additions=False)
-    assert figures["reduced", CONTROL] >= 10
-    assert figures["received share", CONTROL] >= 0.93
+    without, control = (ran(e19, variant, stretch=0.1) for variant in (PLAIN, CONTROL))
+    assert missed(without, owed(without, to_pairs)) >= 10 * missed(control, owed(control, to_pairs))
+    assert len(of_kind(control, "deliver")) >= 0.93 * len(of_kind(without, "deliver"))
 
 
 @pytest.mark.spec("T-115")
 def test_a_rate_follows_the_capacity_up_and_down() -> None:
-    plan = Plan(flows=(Flow(1, ((0.0, 950.0),), 1.0),), capacity=e20.capacity(24.0, 8.0), seconds=24.0, span=e20.SPAN)
-    trace = RingBuffer(EVERYTHING, "run", 1)
-    play(plan, paced(), 1, trace)
-    counted = all_series(columns_of(trace.records()), CONTROL, ["s1"], int(24.0 / e20.SPAN))
+    plan = Plan(flows=(Flow(1, ((0.0, 950.0),), 1.0),), capacity=e20.capacity(24.0, 8.0), seconds=24.0)
+    records = played(plan, paced())
+    counted = dict(zip(("delivered", "missed"), spans_of(records, e20.SPAN, 24.0), strict=True))
     made = {(name, group): value for name, group, value in e20.reactions(counted, plan.capacity[1:], 8.0)}
     assert made["time to follow", "up"] <= 5.0
     assert made["time to follow", "down"] <= 2.0
+
+
+def spans_of(records: list[Record], span: float, seconds: float) -> tuple[Any, Any]:
+    """What `in_spans` has Spark count: deliveries, and what is missed, by when it was published."""
+    lacking = {(key, node) for _, key, node in owed(records, to_pairs)}
+    lacking -= {(record.key or "", record.node) for record in of_kind(records, "deliver")}
+    published = {record.key: record.time for record in of_kind(records, "publish")}
+    counts = []
+    for times in ([record.time for record in of_kind(records, "deliver")], [published[key] for key, _ in lacking]):
+        places = numpy.floor((numpy.array(times) - WARM_UP) / span).astype(int)
+        counts.append(numpy.bincount(places[places < seconds / span], minlength=int(seconds / span)).astype(float))
+    return counts[0], counts[1]
 
 
 @pytest.mark.spec("T-116")
 def test_three_flows_share_a_link_that_is_too_small_for_them() -> None:
     flows = tuple(Flow(pair, ((0.0, rate),), 1.0) for pair, rate in enumerate((400.0, 160.0, 140.0), 1))
     plan = Plan(flows=flows, capacity=((0.0, 1e6),), seconds=30.0)
-    fairness = {}
+    found = {}
     for mode in (plain(), paced()):
-        trace = RingBuffer(EVERYTHING, "run", 1)
-        play(plan, mode, 1, trace)
-        columns = columns_of(trace.records())
-        rates = [series(columns, mode.label, node, "delivered", 30)[8:].sum() for node in e21.SUBSCRIBERS]
-        fairness[mode.label] = e21.jain(rates)
-    assert fairness[CONTROL] >= 0.95
-    assert fairness[PLAIN] < 0.9
+        settled = [record for record in played(plan, mode) if WARM_UP + 8.0 <= record.time < WARM_UP + 30.0]
+        [row] = fairness.reference(settled)
+        found[mode.label] = row["fairness"]
+    assert found[CONTROL] >= 0.95
+    assert found[PLAIN] < 0.9
 
 
 def test_time_to_follow_a_change_is_found() -> None:
@@ -160,17 +213,26 @@ def test_time_to_follow_a_change_is_found() -> None:
     assert made["time to follow", "down"] == 1.0
 
 
-def test_jain_tells_equal_shares_from_unequal_ones() -> None:
-    assert e21.jain([73.0, 73.0, 73.0]) == pytest.approx(1.0)
-    assert e21.jain([1.0, 0.0, 0.0]) == pytest.approx(1 / 3)
-    assert e21.jain([220.0, 110.0, 110.0]) < 0.95
+def test_in_a_small_crowd_control_misses_less_and_publishers_remember_flows() -> None:
+    shares = {}
+    for variant in ("diameter 3, plain", "diameter 3"):
+        records = ran(e23, variant, seconds=7.0, clients=4, rate=700.0)
+        interests = {record.node: json.loads(record.detail or "") for record in records if record.message == "interest"}
 
+        def wants(publisher: str, said: dict[str, Any], interests: dict[str, Any] = interests) -> list[str]:
+            return [
+                name
+                for name, wanted in interests.items()
+                if wanted["is_beyond"]
+                and all(said[attribute] == value for attribute, value in wanted.items() if attribute != "is_beyond")
+            ]
 
-def test_a_small_crowd_is_measured() -> None:
-    figures = run(e23, "diameter 3", seconds=7.0, clients=4, rate=700.0, additions=False)
-    assert figures["missed share", "diameter 3, plain"] > 0.1
-    assert figures["used", "diameter 3"] <= 1.1
-    assert figures["deliveries", "diameter 3"] > 0
+        due = owed(records, wants)
+        shares[variant] = missed(records, due) / len(due)
+    assert shares["diameter 3, plain"] > 0.1
+    assert shares["diameter 3"] < shares["diameter 3, plain"]
+    [row] = feedback_rate.reference(records)
+    assert row["flow_table_max"] >= 1
 
 
 def test_brokers_of_the_crowd_are_as_far_apart_as_the_sources_say() -> None:
@@ -206,51 +268,95 @@ def test_the_flow_table_grows_less_than_the_subscribers_and_takes_little_memory(
 
 @pytest.mark.spec("T-119")
 def test_recovery_and_control_together_lose_nearly_nothing_and_a_repair_helps_several() -> None:
-    figures = run(e25, seconds=8.0, rate=60.0, narrow_bps=0.3e6, additions=False)
-    assert figures["missed share", "both"] <= 0.05
-    assert figures["recoveries for a repair", "both"] >= 1.5
+    def wants(publisher: str, said: dict[str, Any]) -> list[str]:
+        return [name for name, section in e25.WITHOUT.items() if f"section{section}" not in said]
+
+    lost = {}
+    for variant in (PLAIN, e25.BOTH):
+        records = ran(e25, variant, seconds=8.0, rate=60.0, narrow_bps=0.3e6)
+        lasting = [record for record in records if record.time >= WARM_UP + e25.SETTLES]
+        lost[variant] = missed(lasting, owed(lasting, wants))
+    assert lost[e25.BOTH] <= 0.05 * lost[PLAIN]
+    [row] = recovery_traffic.reference(lasting)
+    assert row["deliveries_per_repair"] >= 1.5
 
 
 def test_who_reads_less_of_a_record_believes_no_less_than_the_ideal() -> None:
-    trace = RingBuffer(EVERYTHING, "run", 1)
-    e18.run("", {"seconds": 12.0}, 1, trace)
+    records = ran(e18, "one flow", seconds=12.0)
     rows = [
-        (record.node.split(":")[1], record.message, record.time - WARM_UP, json.loads(record.detail or "")["allowed"])
-        for record in trace.records()
-        if record.message in ("tick", "loss_event")
+        (record.node, record.message, record.time - WARM_UP, json.loads(record.detail or "")["allowed"])
+        for record in records
+        if record.message in (note_name(RateAssessed), note_name(LossEvent))
     ]
-    names = ("node", "what", "at", "allowed")
-    columns = dict(zip(names, map(numpy.array, zip(*rows, strict=True)), strict=True))
-    columns["allowed"] = columns["allowed"].astype(float)
-    columns["parameters"] = numpy.array([json.dumps({"seconds": 12.0})])
+    seen = [node for node, what, _, _ in rows if what == note_name(LossEvent)]
+    losses = {name: float(seen.count(name)) for name in e18.NODES}
+    assert losses["s100"] > 0
+    assert losses["s2"] <= losses["s5"] <= 1.2 * losses["s100"]
+    columns = {
+        "node": numpy.array([node for node, _, _, _ in rows]),
+        "at": numpy.array([at for _, _, at, _ in rows]),
+        "allowed": numpy.array([e18.T_MAX if allowed is None else allowed for _, _, _, allowed in rows]),
+        "loss_events": numpy.array([losses[node] for node, _, _, _ in rows]),
+        "parameters": numpy.array([json.dumps({"seconds": 12.0})]),
+    }
     figures = {(name, group): value for name, group, value in e18.measure(columns)}
-    assert figures["loss events", "ideal"] > 0
-    assert 0 <= figures["loss events seen", "k = 2"] <= 1.2
+    assert figures["loss events", "ideal"] == losses["s100"]
+    assert figures["loss events seen", "k = 2"] == losses["s2"] / losses["s100"]
+    assert figures["apart, share", "k = 2"] > 0
 
 
 def test_shares_beside_tcp_are_measured_from_what_was_counted() -> None:
     length = 90
-    rows = [("s1", CONTROL, place, 300.0 if place < 60 else 200.0) for place in range(length)]
-    rows += [("tcp", CONTROL, place, 238.0) for place in range(60, length)]
-    node, mode, place, delivered = map(numpy.array, zip(*rows, strict=True))
-    nothing = {name: numpy.zeros(len(rows)) for name in COUNTED}
-    columns = {**nothing, "wanted": delivered, "node": node, "mode": mode, "place": place, "delivered": delivered}
+    rows = [("s1", WARM_UP + place, 300.0 if place < 60 else 200.0) for place in range(length)]
+    rows += [("tcp", WARM_UP + place, 238.0) for place in range(60, length)]
+    columns = dict(zip(("node", "second", "amount"), map(numpy.array, zip(*rows, strict=True)), strict=True))
+    columns["variant"] = numpy.array([f"{CONTROL}, cubic"])
     columns["parameters"] = numpy.array([json.dumps({"seconds": length, "tcp": "cubic"})])
-    figures = values(columns, e22)
+    figures = {(name, group): value for name, group, value in e22.measure(columns)}
     assert figures["share of tcp", f"{CONTROL}, cubic"] == pytest.approx(238 / 438)
     assert figures["content, largest lead", f"{CONTROL}, cubic"] < 0
 
 
 @pytest.mark.spark
-def test_spark_reads_the_spans_that_were_counted(spark: "SparkSession", tmp_path: Path) -> None:
-    path, records = str(tmp_path / "trace.parquet"), RingBuffer(EVERYTHING, "run", 1)
-    few = Plan(flows=NARROW.flows, capacity=NARROW.capacity, seconds=2.0)
-    play(few, paced(), 1, records)
+def test_spark_finds_what_is_owed_and_counts_it_in_spans(
+    spark: "SparkSession", tmp_path: Path, controlled: list[Record]
+) -> None:
+    path = str(tmp_path / "trace.parquet")
     with open_writer(path, "run", 1) as trace:
-        for record in records.records():
+        for record in controlled:
             trace.write(record)
-    columns = columns_of(records.records())
-    names = ("node", "mode", "place", *COUNTED)
-    counted = sorted(zip(*(columns[name].tolist() for name in names), strict=True))
-    rows = spans(spark.read.parquet(path)).select(*names).collect()
-    assert sorted(map(tuple, rows)) == counted
+    traces = spark.read.parquet(path)
+    due = owed_to_pairs(traces)
+    assert sorted(map(tuple, due.select("run", "key", "node").collect())) == sorted(owed(controlled, to_pairs))
+    delivered, lost = spans_of(controlled, 0.5, 8.0)
+    counted = {row.place: (row.delivered, row.missed) for row in in_spans(traces, due, 0.5).collect()}
+    assert [counted.get(place, (0, 0)) for place in range(16)] == list(zip(delivered, lost, strict=True))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("module", "parameters", "figure"),
+    [
+        (e19, {"stretch": 0.02}, "reduced"),
+        (e20, {"seconds": 6.0, "period": 2.0}, "time to follow"),
+        (e21, {"stretch": 0.02, "additions": False}, "fairness, 1 Mbit/s"),
+        (e23, {"seconds": 7.0, "clients": 3, "rate": 200.0}, "travel against plain"),
+        (e25, {"seconds": 5.0, "rate": 30.0, "narrow_bps": 0.1e6}, "recovered"),
+    ],
+    ids=["E19", "E20", "E21", "E23", "E25"],
+)
+def test_figures_come_out_of_the_traces(
+    spark: "SparkSession", tmp_path: Path, module: Any, parameters: dict[str, Any], figure: str
+) -> None:
+    rows = []
+    for place, variant in enumerate(module.EXPERIMENT.variants):
+        own = {**parameters, **variant.parameters}
+        with open_writer(str(tmp_path / f"{place}.parquet"), f"run{place}", 1) as trace:
+            module.run(variant.name, own, 1, trace)
+        rows.append((f"run{place}", variant.name, 1, json.dumps(own)))
+    results = spark.createDataFrame(rows, "run string, variant string, seed long, parameters string")
+    results = results.selectExpr("*", "cast(map() AS map<string, double>) AS measures")
+    found = {row.figure for row in module.figures(results, spark.read.parquet(str(tmp_path))).collect()}
+    judged = {claim.figure for claim in module.EXPERIMENT.claims if claim.band is not None}
+    assert figure in found
+    assert judged - found <= {"used after 5 s"}, "a claim is judged by a figure that is not there"

@@ -56,7 +56,7 @@ def between(owed: set[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 def delivered(records: Iterable[Record]) -> list[tuple[str, str]]:
-    return [(str(record.key), record.node) for record in records if record.kind == "deliver"]
+    return [(str(each.key), each.node) for each in records if (each.kind, each.message) == ("deliver", "Event")]
 
 
 @pytest.mark.parametrize(("brokers", "diameter", "clients"), [(12, 5, 60), (46, 11, 230)])

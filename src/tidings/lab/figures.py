@@ -74,6 +74,24 @@ def by_variant(results: "DataFrame", table: "DataFrame", figures: Mapping[str, s
     return over_seeds(runs, {name: F.col("measures")[column] for name, column in figures.items()})
 
 
+def against(
+    results: "DataFrame",
+    table: "DataFrame",
+    baseline: str,
+    figures: Mapping[str, Callable[["Column", "Column"], "Column"]],
+) -> "DataFrame":
+    """Each variant beside the baseline, seed by seed: {"reduced": lambda ours, plain: plain["missed"] / ours["missed"]}
+    where the measures are columns of a table by run. A group for each variant but the baseline."""
+    from pyspark.sql import functions as F
+
+    columns = [name for name in table.columns if name != "run"]
+    runs = measured(results, table, *columns)
+    plain = runs.where(F.col("variant") == baseline).select("seed", F.col("measures").alias("plain"))
+    others = runs.where(F.col("variant") != baseline).withColumn("group", F.col("variant"))
+    values = {name: of(F.col("measures"), F.col("plain")) for name, of in figures.items()}
+    return over_seeds(others.join(plain, on="seed", how="inner"), values)
+
+
 def union(tables: Sequence["DataFrame"]) -> "DataFrame":
     """One below the other; columns by their place."""
     first, *others = tables

@@ -160,7 +160,7 @@ class Process:
         """A message waits for a worker, and is handled when that one is done with it."""
         station = self.station
         assert station is not None
-        if station.exempt is not None and isinstance(received.message, station.exempt):
+        if station.takes is not None and not isinstance(received.message, station.takes):
             self.received += 1
             self.step(now, received)
             return

@@ -1,8 +1,9 @@
 """Publications that travel side by side, taken apart: in a trace each event has a row of its own.
 
-A bundle that an application publishes becomes one `publish` row for each event in it, and one that a client delivers
-one `deliver` row each; both have the key that the event itself has. An event without an id has none when it is
-published, and when it is delivered the one that its receiver sees: its publisher, and the number that this gave it.
+A bundle that an application publishes becomes one `publish` row for each event in it, one that a client delivers one
+`deliver` row each, and one that is given up one `drop` row each; all have the key that the event itself has. An event
+without an id has none when it is published, and when it is delivered the one that its receiver sees: its publisher, and
+the number that this gave it.
 """
 
 from collections.abc import Iterator
@@ -10,11 +11,12 @@ from typing import Any
 
 import msgspec
 
-from tidings.machine.effects import Deliver
+from tidings.machine.effects import Deliver, Drop
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.pubsub.bundles import Bundle, BundledEvent
 from tidings.pubsub.publications import BadPublication, read_head
+from tidings.pubsub.requests import PublishRequest
 from tidings.trace.describing import describe_event, key_text
 from tidings.trace.record import Kind, Record
 
@@ -27,14 +29,17 @@ def records_of(now: float, node: NodeId, thing: Any) -> Iterator[Record] | None:
     """One for each event of a bundle that is published or delivered; None for a thing that is one row, or none."""
     if type(thing) is Deliver:
         return rows_of(now, node, "deliver", thing.item) if isinstance(thing.item, Bundle) else None
-    return rows_of(now, node, "publish", thing) if isinstance(thing, Bundle) else None
+    if type(thing) is Drop:
+        return rows_of(now, node, "drop", thing.item, thing.reason) if isinstance(thing.item, Bundle) else None
+    is_published = isinstance(thing, Bundle) and isinstance(thing, PublishRequest)
+    return rows_of(now, node, "publish", thing) if is_published else None
 
 
-def rows_of(now: float, node: NodeId, kind: Kind, bundle: Bundle) -> Iterator[Record]:
-    return (row(now, node, kind, bundled) for bundled in bundle.publications())
+def rows_of(now: float, node: NodeId, kind: Kind, bundle: Bundle, reason: str | None = None) -> Iterator[Record]:
+    return (row(now, node, kind, bundled, reason) for bundled in bundle.publications())
 
 
-def row(now: float, node: NodeId, kind: Kind, bundled: BundledEvent) -> Record:
+def row(now: float, node: NodeId, kind: Kind, bundled: BundledEvent, reason: str | None) -> Record:
     event = readable(bundled.head)
     is_published = bundled.about is None
     _, key, attributes = describe_event(event, is_published) if event is not None else (None, None, None)
@@ -45,7 +50,7 @@ def row(now: float, node: NodeId, kind: Kind, bundled: BundledEvent) -> Record:
         message="Event",
         key=key or (bundled.key and key_text(bundled.key)),
         size_bytes=len(bundled.payload),
-        reason=UNREADABLE if event is None else None,
+        reason=UNREADABLE if event is None else reason,
         detail=attributes if is_published else encode(bundled.about).decode(),
     )
 

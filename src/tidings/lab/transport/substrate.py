@@ -36,7 +36,7 @@ scaled. (Transport specification, 4.0.)
 row also tells when the event was published (`accepted_at`); all clocks are one. What is lost on the way is a `drop`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -44,9 +44,9 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Effect, Send, Transport
 from tidings.machine.inputs import Input, Received, Signal
-from tidings.machine.message import Message
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
+from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
@@ -54,6 +54,7 @@ from tidings.model.values import Value
 from tidings.protocols.routing.destinations.messages import Directed
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import DestinationRouter
+from tidings.protocols.transport.params import TransportParams
 from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.requests import Publish
@@ -66,7 +67,7 @@ from tidings.sim.network.processing import Processing
 from tidings.sim.network.rule import Fates, Rule, Wrapper
 from tidings.sim.network.wandering import Wandering
 from tidings.sim.node import Draws, Make
-from tidings.sim.observers import EndsTrace
+from tidings.sim.observers import EndsTrace, Observer
 from tidings.sim.simulator import Simulator, SimulatorParams
 from tidings.sim.topologies.topology import Topology
 from tidings.trace.gathering import Writer
@@ -85,13 +86,12 @@ WIRE_BYTES = 285
 
 PAYLOAD = bytes(205)
 
+AS_PUBLISHED = TransportParams(profile=BloomProfile(bits=128), tells_ranges=False)
+"""The transport as its sources have it, where ours does more by default: Bloom rows of 128 bits that say nothing about
+ranges."""
+
 DATAGRAM = Transport.DATAGRAM
 AT_ONCE: Fates = (0.0,)
-
-
-class Local(Message, frozen=True):
-    """Base of what is said on one machine only, such as what a client wants of its broker. It has no form on the wire,
-    is never on a link and takes no worker: it is obeyed at once."""
 
 
 class SubstrateParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,10 +118,10 @@ class SubstrateParams(msgspec.Struct, frozen=True, kw_only=True):
     """Probability that it takes `DETOUR` longer than others, which overtake it."""
     counts_payload_only: bool = False
 
-    def processing(self, factor: float = 1.0) -> Processing:
-        """Of a broker that takes `factor` times as long as others."""
+    def processing(self, factor: float = 1.0, takes: type | None = None) -> Processing:
+        """Of a broker that takes `factor` times as long as others, over messages of this type."""
         mean = self.handling * self.slowdown * factor
-        return Processing(self.workers, mean, max(1, round(self.queue * self.workers / mean)), exempt=Local)
+        return Processing(self.workers, mean, max(1, round(self.queue * self.workers / mean)), takes)
 
     def links(self, topology: Topology, seed: int) -> Bandwidth:
         wire: Rule = Wandering(self.delays(topology, seed), self.wander, WANDER_PERIOD)
@@ -241,7 +241,7 @@ def publication_of(event: Event, now: float) -> Publications:
 
 
 def encoded_bytes(message: Any) -> int:
-    return 0 if isinstance(message, Local) else len(encode(message))
+    return len(encode(message))
 
 
 def payload_bytes(message: Any) -> int:
@@ -270,12 +270,13 @@ class Substrate:
         wants: Mapping[NodeId, str],
         factors: Mapping[NodeId, float] | None = None,
         rates_bps: Mapping[tuple[NodeId, NodeId], float] | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.topology, self.params = topology, params
         self.links = params.links(topology, seed)
         network = BetweenBrokers(self.links, topology.nodes)
-        observers = () if trace is None else (EndsTrace(trace),)
-        self.simulator = Simulator(seed, network, params=SimulatorParams(delivered_max=1), observers=observers)
+        watching = observers if trace is None else (EndsTrace(trace), *observers)
+        self.simulator = Simulator(seed, network, params=SimulatorParams(delivered_max=1), observers=watching)
         self.simulator.measure = payload_bytes if params.counts_payload_only else encoded_bytes
         for (one, other), rate_bps in (rates_bps or {}).items():
             self.set_rate(one, other, rate_bps)
@@ -284,17 +285,17 @@ class Substrate:
             self.simulator.add(broker, self.broker(broker), processing=processing)
         for client, home in clients.items():
             self.simulator.add(client, self.client(client, home))
-        for edge in topology.edges:
-            self.simulator.inject(0.0, edge.a, NeighbourUp(edge.b, 1))
-            self.simulator.inject(0.0, edge.b, NeighbourUp(edge.a, 1))
-        for client, text in wants.items():
-            self.subscribe(client, clients[client], text)
+        self.begin(clients, wants)
         self.simulator.run(WARM_UP)
         self.check()
 
-    def subscribe(self, client: NodeId, home: NodeId, text: str) -> None:
-        """Before the workload: each client has one subscription."""
-        self.simulator.inject(0.0, home, Want((client, 1), parse(text)))
+    def begin(self, clients: Mapping[NodeId, NodeId], wants: Mapping[NodeId, str]) -> None:
+        """Before the workload: each client that wants something has one subscription."""
+        for edge in self.topology.edges:
+            self.simulator.inject(0.0, edge.a, NeighbourUp(edge.b, 1))
+            self.simulator.inject(0.0, edge.b, NeighbourUp(edge.a, 1))
+        for client, text in wants.items():
+            self.simulator.inject(0.0, clients[client], Want((client, 1), parse(text)))
 
     def link(self, sender: NodeId, to: NodeId) -> DropTail:
         """The link in this direction, with its queue."""
@@ -319,12 +320,16 @@ class Substrate:
     def check(self) -> None:
         everybody = sorted(self.topology.nodes)
         for broker in everybody:
-            node = self.simulator.nodes[broker].machine
-            assert isinstance(node, Node)
-            router = node.parts["routing"]
-            assert isinstance(router, DestinationRouter)
+            router = self.router(broker)
             known = sorted([broker, *router.knowledge.topology.routes()]), sorted(router.knowledge.rows)
             assert known == (everybody, everybody), f"{broker} does not know all brokers after the warm-up"
+
+    def router(self, broker: NodeId) -> DestinationRouter:
+        node = self.simulator.nodes[broker].machine
+        assert isinstance(node, Node)
+        router = node.parts["routing"]
+        assert isinstance(router, DestinationRouter)
+        return router
 
     def publish(self, event: Event) -> None:
         self.simulator.nodes[str(event.attributes["source"])].inject(self.simulator.now, Publish(event))

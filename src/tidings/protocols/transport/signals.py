@@ -13,7 +13,7 @@ and `Told` for messages of the transport itself. Ordering answers with `GapSeen`
 control lets it through as `Admitted`, when it is on; else the shim takes it as it is.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -24,6 +24,7 @@ from tidings.model.filter import Filter
 from tidings.protocols.transport.formats import Control, Data, FlowMark
 from tidings.protocols.transport.marking import Kind
 from tidings.protocols.transport.params import TransportParams
+from tidings.pubsub.bundles import Bundle, BundledEvent
 from tidings.pubsub.requests import PublishRequest
 
 Stream = tuple[str, int]
@@ -250,7 +251,7 @@ class RoundTrip(Signal, frozen=True):
     seconds: float
 
 
-class Leaving(Signal, frozen=True):
+class Leaving(Signal, Bundle, frozen=True):
     """Something wants to leave. Events of the application come from the shim, with their bits; requests and repairs
     with those of the event that they are about (T-99). Feedback, echoes and the like pass at once."""
 
@@ -260,6 +261,9 @@ class Leaving(Signal, frozen=True):
     """Events of the application: theirs. Others: all of it, header included."""
     bits: int = 0
     ticket: Ticket | None = None
+
+    def publications(self) -> Iterator[BundledEvent]:
+        yield BundledEvent(self.head, self.payload)
 
 
 class Admitted(Signal, frozen=True):

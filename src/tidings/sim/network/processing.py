@@ -30,8 +30,8 @@ class Processing(msgspec.Struct, frozen=True):
     """Seconds that one message takes one worker, on average."""
     queue_max: int = 1000
     """Messages that may wait; one more is lost."""
-    exempt: type | None = None
-    """Messages of this type take no worker: they are handled at once."""
+    takes: type | None = None
+    """What takes a worker; messages of other types are handled at once. None is all."""
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -51,7 +51,7 @@ class Station:
     FULL = "processing queue is full"
 
     def __init__(self, processing: Processing, rng: Stream, jitter: float = 0.0) -> None:
-        self.mean, self.queue_max, self.exempt = processing.mean, processing.queue_max, processing.exempt
+        self.mean, self.queue_max, self.takes = processing.mean, processing.queue_max, processing.takes
         self.rng, self.jitter = rng, jitter
         self.free_at = [-math.inf] * processing.workers
         """When each worker will have done all that it was given; a heap."""

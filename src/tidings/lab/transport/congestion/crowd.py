@@ -1,28 +1,20 @@
 """Several brokers, many subscribers, few publishers: the world of the larger congestion experiments (E23, E25).
 
 Who wants what and where the narrow links are is said by a `Crowd`; the rest is as in `bottleneck.py`, its trace too.
-Beside the ends, each narrow link is counted: the bytes that it carried in each span, as `delivered` of "link 1",
-"link 2", ...
+Beside the ends, each narrow link ("link 1", "link 2", ...) has its notes "carried", in bytes.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 
-from tidings.lab.transport.congestion.bottleneck import (
-    ENTRY_BYTES,
-    RECORD,
-    SETTLE,
-    Drawn,
-    Mode,
-    Publishing,
-    SparingNetwork,
-    Tally,
-    watch,
-)
+from tidings.lab.transport.brokers import BrokerNetwork
+from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, RECORD, SETTLE, Content, Mode, Publisher, watch
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES, SubstrateParams
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.identity import NodeId
+from tidings.sim.network.bandwidth import DropTail
 from tidings.sim.topologies.topology import Topology
 from tidings.trace.gathering import Writer
 
@@ -35,7 +27,7 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     wants: Mapping[NodeId, str]
     rate: float
     """Events a second, of each publisher."""
-    draw: Callable[[NodeId, Stream], Drawn]
+    draw: Callable[[NodeId, Stream], Content]
     narrow: Mapping[tuple[NodeId, NodeId], float]
     """Links from, to, and the bits a second that they carry."""
     seconds: float
@@ -50,9 +42,8 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def play_crowd(
-    crowd: Crowd, mode: Mode, seed: int, trace: Writer, network_type: type[SparingNetwork] = SparingNetwork
-) -> Tally:
-    tally = Tally(trace, mode.label)
+    crowd: Crowd, mode: Mode, seed: int, trace: Writer, network_type: type[BrokerNetwork] = BrokerNetwork
+) -> BrokerNetwork:
     params = SubstrateParams(
         handling=0.00025,
         link_delay=crowd.link_delay,
@@ -62,7 +53,7 @@ def play_crowd(
     )
     network = network_type(
         seed,
-        tally,
+        trace,
         crowd.topology,
         params,
         {**crowd.publishers, **crowd.subscribers},
@@ -73,15 +64,13 @@ def play_crowd(
     )
     for publisher in crowd.publishers:
         rng = random_stream(seed, "publications", publisher)
-
-        def draw(rng: Stream, publisher: NodeId = publisher) -> Drawn:
-            return crowd.draw(publisher, rng)
-
-        Publishing(network, tally, publisher, ((0.0, crowd.rate),), draw, rng, crowd.seconds).begin()
+        Publisher(network, publisher, ((0.0, crowd.rate),), partial(crowd.draw, publisher), rng, crowd.seconds).begin()
     for place, (sender, to) in enumerate(crowd.narrow, 1):
-        link = network.link(sender, to)
-        watch(network, tally, f"link {place}", lambda link=link: link.accepted_bytes, crowd.seconds)  # type: ignore[misc]
+        watch(network, trace, f"link {place}", partial(carried_bytes, network.link(sender, to)), crowd.seconds)
     network.simulator.run(WARM_UP + crowd.seconds + SETTLE)
     network.simulator.check()
-    tally.write_down()
-    return tally
+    return network
+
+
+def carried_bytes(link: DropTail) -> float:
+    return link.accepted_bytes

@@ -22,27 +22,32 @@ import msgspec
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.carried import Brought, CarriedClient
-from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, FAR, NEAR, RECORD, Mode, SparingNetwork, paced
+from tidings.lab.transport.brokers import BrokerNetwork
+from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, FAR, NEAR, RECORD, paced
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
-from tidings.lab.transport.congestion.spans import draw_lines, over_time
+from tidings.lab.transport.congestion.series import draw_lines
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
-from tidings.machine.effects import Effect, note_name
+from tidings.machine.effects import Deliver, Effect
+from tidings.machine.inputs import Input
 from tidings.machine.machine import Machine
 from tidings.machine.streams import Stream
 from tidings.model.identity import NodeId
+from tidings.model.values import Value
+from tidings.nodes.client import ClientNode
+from tidings.protocols.access.params import GuestParams
+from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.transport.adapter.adapter import Adapter
 from tidings.protocols.transport.codec import decode_data, encode_data
 from tidings.protocols.transport.formats import BadHeader, entry_form
-from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.marking import MARK, Kind
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.signals import Caught, Emit
 from tidings.protocols.transport.transport import TransportNode
+from tidings.pubsub.client import Arrived, PublishBatch
 from tidings.pubsub.notes import LossEvent, RateAssessed
-from tidings.pubsub.publications import encode_head
+from tidings.pubsub.publications import event_of
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.shapes import chain
-from tidings.spark.metrics.tables import is_note
 from tidings.trace.gathering import Writer
 
 if TYPE_CHECKING:
@@ -61,28 +66,38 @@ T_MAX = 2000.0
 """Events a second: a T above it limits nothing here."""
 
 
-class Watcher(CarriedClient):
-    """Reads `most` entries of a record, and gives no feedback if that is not all."""
+class Watcher(ClientNode):
+    """Lets its transport see `most` entries of a record, and gives no feedback if that is not all."""
 
     most = IDEAL
 
-    def caught(self, brought: Brought) -> Caught:
-        caught = super().caught(brought)
-        content = caught.content
-        try:
-            header, payload = decode_data(content.payload)
-        except BadHeader:
-            return caught
-        entries = min(header.entries, self.most)
-        record = header.record[: entries * entry_form(header.row_bytes).size]
-        header = msgspec.structs.replace(header, entries=entries, record=record)
-        return Caught(msgspec.structs.replace(content, payload=encode_data(header) + payload))
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        if self.most < IDEAL and type(input) is PublishBatch and any(map(is_feedback, input.heads)):
+            return []
+        return [self.shortened(effect) for effect in super().handle(now, input)]
 
-    def emit(self, now: float, emit: Emit) -> list[Effect]:
-        return [] if emit.kind is Kind.FEEDBACK and self.most < IDEAL else super().emit(now, emit)
+    def shortened(self, effect: Effect) -> Effect:
+        if type(effect) is not Deliver or type(effect.item) is not Arrived:
+            return effect
+        payloads = tuple([shorten(payload, self.most) for payload in effect.item.payloads])
+        return Deliver(msgspec.structs.replace(effect.item, payloads=payloads))
 
 
-class WatchedNetwork(SparingNetwork):
+def is_feedback(head: bytes) -> bool:
+    return event_of(head, b"").attributes.get(MARK) == Kind.FEEDBACK.value
+
+
+def shorten(payload: bytes, most: int) -> bytes:
+    try:
+        header, content = decode_data(payload)
+    except BadHeader:
+        return payload
+    entries = min(header.entries, most)
+    record = header.record[: entries * entry_form(header.row_bytes).size]
+    return encode_data(msgspec.structs.replace(header, entries=entries, record=record)) + content
+
+
+class WatchedNetwork(BrokerNetwork):
     def client(self, node_id: NodeId, home: NodeId) -> Make:
         if not node_id.startswith("s"):
             return super().client(node_id, home)
@@ -90,10 +105,9 @@ class WatchedNetwork(SparingNetwork):
         assert isinstance(params, TransportParams)
 
         def make(draws: Draws) -> Machine:
-            transport_id = draws("transport id").below(2**32)
-            watcher = Watcher(node_id, home, TransportNode(transport_id, params, draws("transport")))
-            watcher.most = int(node_id[1:])
-            return watcher
+            watcher = Watcher(node_id, GuestParams(brokers=(home,)), SessionParams(), draws("access"))
+            watcher.most, rng = int(node_id[1:]), draws("transport")
+            return Adapter(watcher, TransportNode(rng.getrandbits(32), params, rng))
 
         return make
 
@@ -101,11 +115,9 @@ class WatchedNetwork(SparingNetwork):
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: seconds."""
     factor = (WIRE_BYTES + (IDEAL - RECORD) * ENTRY_BYTES) / WIRE_BYTES
-    heads = [encode_head({"wanted": wanted}) for wanted in (0, 1)]
-    readers = tuple(NODES)
 
-    def draw(publisher: NodeId, rng: Stream) -> tuple[bytes, tuple[NodeId, ...]]:
-        return (heads[1], readers) if rng.random() < SHARE else (heads[0], ())
+    def draw(publisher: NodeId, rng: Stream) -> dict[str, Value]:
+        return {"wanted": int(rng.random() < SHARE)}
 
     crowd = Crowd(
         topology=chain(2),
@@ -118,24 +130,29 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         seconds=parameters["seconds"],
         queue=round(50 * factor),
     )
-    mode: Mode = paced(record=IDEAL)
-    tally = play_crowd(crowd, mode, seed, trace, WatchedNetwork)
-    return {"delivered": tally.total("delivered", ("s100",))}
+    play_crowd(crowd, paced(record=IDEAL), seed, trace, WatchedNetwork)
+    return {}
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    return measured_by_run(results, beliefs(traces), measure)
+    from pyspark.sql import functions as F
+
+    from tidings.spark.metrics.congestion import loss_events
+
+    counted = loss_events(traces, by=["node"]).select("run", "node", F.col("loss_events").cast("double"))
+    return measured_by_run(results, beliefs(traces).join(counted, on=["run", "node"], how="inner"), measure)
 
 
 def beliefs(traces: "DataFrame") -> "DataFrame":
-    """Ticks and loss events: run, node, kind, at, allowed."""
+    """Ticks and loss events: run, node, at, allowed."""
     from pyspark.sql import functions as F
+
+    from tidings.spark.metrics.tables import is_note
 
     notes = traces.where(f"{is_note(RateAssessed)} OR {is_note(LossEvent)}")
     return notes.select(
         "run",
-        F.substring_index("node", ":", -1).alias("node"),
-        F.col("message").alias("what"),
+        "node",
         (F.col("time") - WARM_UP).alias("at"),
         F.get_json_object("detail", "$.allowed").cast("double").alias("allowed"),
     ).na.fill(T_MAX)
@@ -149,11 +166,13 @@ def measure(columns: Columns) -> list[Figure]:
     believed, events = {}, {}
     for node, label in NODES.items():
         of = columns["node"] == node
-        events[label] = int((of & (columns["what"] == note_name(LossEvent))).sum())
+        events[label] = float(columns["loss_events"][of][0]) if of.any() else 0.0
         believed[label] = at_times(columns["at"][of], columns["allowed"][of], times)
     made: list[Figure] = []
     for label, rates in believed.items():
-        made += over_time(f"believed over time, {label}", rates, STEP)
+        made += [
+            (f"believed over time, {label}", f"{at:g}", float(rate)) for at, rate in zip(times, rates, strict=True)
+        ]
         if label != "ideal":
             apart = np.abs(rates - believed["ideal"])
             made += [
@@ -163,7 +182,7 @@ def measure(columns: Columns) -> list[Figure]:
                 ("loss events seen", label, events[label] / max(1, events["ideal"])),
             ]
     ratio = np.abs(believed["k = 5"] - believed["ideal"]).mean() / np.abs(believed["k = 2"] - believed["ideal"]).mean()
-    return [*made, ("5 against 2", "", float(ratio)), ("loss events", "ideal", float(events["ideal"]))]
+    return [*made, ("5 against 2", "", float(ratio)), ("loss events", "ideal", events["ideal"])]
 
 
 def at_times(at: Any, values: Any, times: Any) -> Any:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Mode, Plan, Points, paced, plain, play
-from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, spans
-from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
+from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, Points, paced, plain, play
+from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, together, travel, within
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.protocols.transport.params import CongestionParams
 from tidings.trace.gathering import Writer
@@ -48,66 +47,67 @@ LOAD: Points = (
 PERSISTENT = 85.0, 140.0
 """When the load is at its height."""
 
-WINDOW, ACKNOWLEDGED, SLOWLY, LONGER = "window", "acknowledged", "slow start", "record of 5"
-COMPARED = (CONTROL, WINDOW, ACKNOWLEDGED, SLOWLY, LONGER)
-
-
-def modes() -> tuple[Mode, ...]:
-    return (
+MODES = {
+    mode.label: mode
+    for mode in (
         plain(),
         paced(),
-        paced(WINDOW, congestion=CongestionParams(control="window")),
-        paced(ACKNOWLEDGED, congestion=CongestionParams(acknowledgements=True)),
-        paced(SLOWLY, congestion=CongestionParams(slow_start=True)),
-        paced(LONGER, record=5),
+        paced("window", congestion=CongestionParams(control="window")),
+        paced("acknowledged", congestion=CongestionParams(acknowledgements=True)),
+        paced("slow start", congestion=CongestionParams(slow_start=True)),
+        paced("record of 5", record=5),
     )
+}
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    """Parameters: stretch, how many times as long everything takes; and whether additions run too."""
-    stretch = parameters["stretch"]
+    """Parameters: stretch, how many times as long everything takes."""
+    stretch, mode = parameters["stretch"], MODES[variant]
     plan = Plan(
         flows=(Flow(1, tuple((at * stretch, rate) for at, rate in LOAD), SHARE),),
         capacity=((0.0, CAPACITY_BPS),),
         seconds=LENGTH * stretch,
     )
-    for mode in modes() if parameters["additions"] else modes()[:2]:
-        play(plan.for_record(mode.params.record), mode, seed, trace)
+    play(plan.for_record(mode.params.record), mode, seed, trace)
     return {}
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    return measured_by_run(results, spans(traces), measure)
+    from pyspark.sql import functions as F
 
+    from tidings.lab.figures import against, by_variant, parameter, union
+    from tidings.spark.metrics.congestion import feedback_rate, goodput
+    from tidings.spark.metrics.delivery import DELIVERY, deliveries, delivery_ratio, false_negatives
+    from tidings.spark.metrics.traffic import rates
 
-def measure(columns: Columns) -> list[Figure]:
-    stretch = parameter_of(columns, "stretch")
-    length = int(LENGTH * stretch)
-    without = all_series(columns, PLAIN, ["s1"], length)
-    begin, end = (int(at * stretch) for at in PERSISTENT)
-    made: list[Figure] = [
-        ("missed", PLAIN, without["missed"].sum()),
-        ("received", PLAIN, without["delivered"].sum()),
-        *over_time("missed over time, plain", without["missed"], 1.0),
-        *over_time("wanted over time", without["wanted"], 1.0),
-    ]
-    for mode in COMPARED:
-        ours = all_series(columns, mode, ["s1"], length)
-        if not ours["wanted"].sum():
-            continue
-        delivered = ours["delivered"].sum()
-        made += [
-            ("reduced", mode, without["missed"].sum() / max(1.0, ours["missed"].sum())),
-            ("received share", mode, delivered / without["delivered"].sum()),
-            ("used", mode, ours["delivered"][begin:end].mean() * EVENT_BITS / CAPACITY_BPS),
-            ("missed", mode, ours["missed"].sum()),
-            ("received", mode, delivered),
-            ("travel", mode, ours["travel"].sum() / delivered),
-            ("feedback", mode, ours["feedback"].sum() / length),
-            *over_time(f"missed over time, {mode}", ours["missed"], 1.0),
-            *over_time(f"received over time, {mode}", ours["delivered"], 1.0),
+    owed, stretch = owed_to_pairs(traces), parameter("stretch", "double")
+    begin, end = (at * stretch for at in PERSISTENT)
+    used = F.col("goodput_events_per_second") * EVENT_BITS / CAPACITY_BPS
+    table = together(
+        deliveries(traces).select("run", F.col("delivered").alias("received")),
+        false_negatives(traces, owed).select("run", F.col("false_negatives").alias("missed")),
+        goodput(within(results, traces, begin, end)).select("run", used.alias("used")),
+        feedback_rate(traces).select("run", F.col("feedback_per_second").alias("feedback")),
+        travel(traces),
+    ).cache()
+    by_second = DELIVERY.table([delivery_ratio, false_negatives], traces, owed, ["second"])
+    return union(
+        [
+            by_variant(results, table, {name: name for name in ("missed", "received", "used", "travel", "feedback")}),
+            against(
+                results,
+                table,
+                PLAIN,
+                {
+                    "reduced": lambda ours, plain: plain["missed"] / F.greatest(ours["missed"], F.lit(1.0)),
+                    "received share": lambda ours, plain: ours["received"] / plain["received"],
+                },
+            ),
+            lines(results, by_second, {"missed over time, {variant}": "false_negatives"}),
+            lines(results.where(F.col("variant") == PLAIN), by_second, {"wanted over time": "expected"}),
+            lines(results, rates(traces), {"received over time, {variant}": "delivered"}),
         ]
-    return made
+    )
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
@@ -129,7 +129,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
-    variants=(Variant("side by side"),),
+    variants=tuple(map(Variant, MODES)),
     figures=figures,
     plot=plot,
 )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Mode, Plan, Points, paced, plain, play
-from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, spans
-from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
+from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, Points, paced, plain, play
+from tidings.lab.transport.congestion.series import draw_lines, in_spans, owed_to_pairs, together, within
+from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.trace.gathering import Writer
 
@@ -30,8 +30,7 @@ AFTER_MAX = 5.0
 FOLLOWED, LOST_MAX = 0.9, 0.05
 
 
-def modes() -> tuple[Mode, ...]:
-    return plain(), paced()
+MODES = {mode.label: mode for mode in (plain(), paced())}
 
 
 def capacity(seconds: float, period: float) -> Points:
@@ -42,39 +41,45 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     """Parameters: seconds, and the period of changes."""
     seconds = parameters["seconds"]
     plan = Plan(
-        flows=(Flow(1, ((0.0, RATE),), SHARE),),
-        capacity=capacity(seconds, parameters["period"]),
-        seconds=seconds,
-        span=SPAN,
+        flows=(Flow(1, ((0.0, RATE),), SHARE),), capacity=capacity(seconds, parameters["period"]), seconds=seconds
     )
-    for mode in modes():
-        play(plan, mode, seed, trace)
+    play(plan, MODES[variant], seed, trace)
     return {}
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    return measured_by_run(results, spans(traces), measure)
+    from pyspark.sql import functions as F
+
+    from tidings.lab.figures import by_variant, parameter
+    from tidings.spark.metrics.congestion import goodput
+    from tidings.spark.metrics.delivery import false_negatives
+
+    owed = owed_to_pairs(traces)
+    # As long at the one capacity as at the other.
+    used = F.col("goodput_events_per_second") * 8 * WIRE_BYTES / ((LOW_BPS + HIGH_BPS) / 2)
+    table = together(
+        false_negatives(traces, owed).select("run", F.col("false_negative_share").alias("missed")),
+        goodput(within(results, traces, F.lit(0.0), parameter("seconds", "double"))).select("run", used.alias("used")),
+    )
+    metrics = by_variant(results, table, {"used": "used", "missed": "missed"})
+    return metrics.unionByName(measured_by_run(results, in_spans(traces, owed, SPAN), measure))
 
 
 def measure(columns: Columns) -> list[Figure]:
     import numpy as np
 
-    seconds, period = parameter_of(columns, "seconds"), parameter_of(columns, "period")
-    length = int(seconds / SPAN)
-    made: list[Figure] = []
-    steps = capacity(seconds, period)
+    mode, period = variant_of(columns), parameter_of(columns, "period")
+    length = int(parameter_of(columns, "seconds") / SPAN)
+    steps = capacity(parameter_of(columns, "seconds"), period)
     events = np.array([steps[int(place * SPAN / period)][1] for place in range(length)]) / (8 * WIRE_BYTES)
-    made += over_time("capacity over time", events, SPAN)
-    for mode in (PLAIN, CONTROL):
-        counted = all_series(columns, mode, ["s1"], length)
-        used = counted["delivered"].sum() / (events.sum() * SPAN)
-        missed = counted["missed"].sum() / (counted["wanted"] - counted["withheld"]).sum()
-        made += [("used", mode, used), ("missed", mode, missed)]
-        made += over_time(f"received over time, {mode}", counted["delivered"] / SPAN, SPAN)
-        made += over_time(f"missed over time, {mode}", counted["missed"] / SPAN, SPAN)
-        if mode == CONTROL:
-            made += reactions(counted, steps[1:], period)
-    return made
+    counted = {name: np.zeros(length) for name in ("delivered", "missed")}
+    chosen = (columns["place"] >= 0) & (columns["place"] < length)
+    for name, values in counted.items():
+        values[columns["place"][chosen].astype(int)] = columns[name][chosen]
+    made: list[Figure] = []
+    for name, values in {"capacity": events, **{name: values / SPAN for name, values in counted.items()}}.items():
+        made += [(f"{name} over time, {mode}", f"{place * SPAN}", float(value)) for place, value in enumerate(values)]
+    return made + reactions(counted, steps[1:], period) if mode == CONTROL else made
 
 
 def reactions(counted: Mapping[str, Any], changes: Points, period: float) -> list[Figure]:
@@ -105,7 +110,10 @@ def time_of(followed: Any, period: float) -> float:
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     left, right = canvas.subplots(1, 2)
-    received = {"capacity over time": "capacity", f"received over time, {CONTROL}": "received, with control"}
+    received = {
+        f"capacity over time, {CONTROL}": "capacity",
+        f"delivered over time, {CONTROL}": "received, with control",
+    }
     draw_lines(left, measured, received)
     left.set_title("events a second")
     labels = {f"missed over time, {PLAIN}": "without control", f"missed over time, {CONTROL}": "with control"}
@@ -116,7 +124,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
-    variants=(Variant("side by side"),),
+    variants=tuple(map(Variant, MODES)),
     figures=figures,
     plot=plot,
 )

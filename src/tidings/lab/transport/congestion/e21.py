@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Mode, Plan, Points, paced, plain, play
-from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, series, spans
-from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
+from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, Points, paced, plain, play
+from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, within
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.protocols.transport.params import CongestionParams
 from tidings.trace.gathering import Writer
@@ -29,18 +28,16 @@ CAPACITY: Points = ((0.0, 2e6), (100.0, 1e6), (200.0, 500e3))
 PHASES = {"2 Mbit/s": (10.0, 100.0), "1 Mbit/s": (110.0, 200.0), "500 kbit/s": (210.0, 300.0)}
 SUBSCRIBERS = [f"s{pair}" for pair in (1, 2, 3)]
 
-WINDOW, ACKNOWLEDGED, SLOWLY = "window", "acknowledged", "slow start"
-COMPARED = (CONTROL, WINDOW, ACKNOWLEDGED, SLOWLY)
-
-
-def modes() -> tuple[Mode, ...]:
-    return (
+MODES = {
+    mode.label: mode
+    for mode in (
         plain(),
         paced(),
-        paced(WINDOW, congestion=CongestionParams(control="window")),
-        paced(ACKNOWLEDGED, congestion=CongestionParams(acknowledgements=True)),
-        paced(SLOWLY, congestion=CongestionParams(slow_start=True)),
+        paced("window", congestion=CongestionParams(control="window")),
+        paced("acknowledged", congestion=CongestionParams(acknowledgements=True)),
+        paced("slow start", congestion=CongestionParams(slow_start=True)),
     )
+}
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
@@ -51,40 +48,37 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         capacity=tuple((at * stretch, rate_bps) for at, rate_bps in CAPACITY),
         seconds=LENGTH * stretch,
     )
-    for mode in modes() if parameters["additions"] else modes()[:2]:
-        play(plan, mode, seed, trace)
+    if parameters["additions"] or variant in (PLAIN, CONTROL):
+        play(plan, MODES[variant], seed, trace)
     return {}
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    return measured_by_run(results, spans(traces), measure)
+    from pyspark.sql import functions as F
 
+    from tidings.lab.figures import by_variant, parameter, summarise, union
+    from tidings.spark.metrics.congestion import CONGESTION, fairness, goodput
+    from tidings.spark.metrics.delivery import false_negatives
+    from tidings.spark.metrics.traffic import rates
 
-def jain(values: Sequence[float]) -> float:
-    return sum(values) ** 2 / (len(values) * sum(value * value for value in values))
-
-
-def measure(columns: Columns) -> list[Figure]:
-    stretch = parameter_of(columns, "stretch")
-    length = int(LENGTH * stretch)
-    made: list[Figure] = []
-    for mode in (PLAIN, *COMPARED):
-        flows = [series(columns, mode, node, "delivered", length) for node in SUBSCRIBERS]
-        if not flows[0].sum():
-            continue
-        together = all_series(columns, mode, SUBSCRIBERS, length)
-        for (phase, (begin, end)), (_, capacity_bps) in zip(PHASES.items(), CAPACITY, strict=True):
-            first, last = int(begin * stretch), int(end * stretch)
-            rates = [float(flow[first:last].mean()) for flow in flows]
-            made += [(f"rate, {mode}, {phase}", node, rate) for node, rate in zip(SUBSCRIBERS, rates, strict=True)]
-            if phase != "2 Mbit/s":
-                used = sum(rates) * 8 * WIRE_BYTES / capacity_bps
-                made += [(f"fairness, {phase}", mode, jain(rates)), (f"used, {phase}", mode, used)]
-        sent = (together["wanted"] - together["withheld"]).sum()
-        made.append(("missed", mode, together["missed"].sum() / sent))
-        for node, flow in zip(SUBSCRIBERS, flows, strict=True):
-            made += over_time(f"received over time, {mode}, {node}", flow, 1.0)
-    return made
+    missed = false_negatives(traces, owed_to_pairs(traces)).select("run", "false_negative_share")
+    tables, stretch = [by_variant(results, missed, {"missed": "false_negative_share"})], parameter("stretch", "double")
+    variant, goodputs = results.select("run", "variant"), F.col("goodput_events_per_second")
+    for (phase, (begin, end)), (_, capacity_bps) in zip(PHASES.items(), CAPACITY, strict=True):
+        rows = within(results, traces, begin * stretch, end * stretch)
+        each = goodput(rows, by=["node"]).where("node IS NOT NULL").join(variant, on="run", how="inner")
+        name = F.concat(F.lit("rate, "), "variant", F.lit(f", {phase}")).alias("figure")
+        tables.append(summarise(each.select(name, F.col("node").alias("group"), goodputs.alias("value"))))
+        if phase != "2 Mbit/s":
+            both = CONGESTION.table([fairness, goodput], rows, None, [])
+            used = (goodputs * 8 * WIRE_BYTES / capacity_bps).alias("used")
+            chosen = {f"fairness, {phase}": "fairness", f"used, {phase}": "used"}
+            tables.append(by_variant(results, both.select("run", "fairness", used), chosen))
+    at_node = rates(traces, by=["node"])
+    for node in SUBSCRIBERS:
+        figure = {f"received over time, {{variant}}, {node}": "delivered"}
+        tables.append(lines(results, at_node.where(F.col("node") == node), figure))
+    return union(tables)
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
@@ -101,7 +95,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
-    variants=(Variant("side by side"),),
+    variants=tuple(map(Variant, MODES)),
     figures=figures,
     plot=plot,
 )

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Mode, Plan, paced, plain, play
-from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, series, spans
-from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
-from tidings.lab.transport.substrate import WIRE_BYTES
+from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, paced, plain, play
+from tidings.lab.transport.congestion.series import carried, draw_lines, owed_to_pairs
+from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
+from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
 from tidings.protocols.transport.params import CongestionParams
 from tidings.trace.gathering import Writer
 
@@ -31,22 +31,17 @@ BEGINS = 60.0
 SETTLES = 10
 """Seconds after the beginning that do not count."""
 AVERAGED = 20
-LONGER, WINDOW, ACKNOWLEDGED = "record of 5", "window", "acknowledged"
-COMPARED = (CONTROL, LONGER, WINDOW, ACKNOWLEDGED)
-
-
-def modes() -> tuple[Mode, ...]:
-    return (
-        plain(),
-        paced(),
-        paced(LONGER, record=5),
-        paced(WINDOW, congestion=CongestionParams(control="window")),
-        paced(ACKNOWLEDGED, congestion=CongestionParams(acknowledgements=True)),
-    )
+LONGER = "record of 5"
+ADDITIONS = (
+    paced("window", congestion=CongestionParams(control="window")),
+    paced("acknowledged", congestion=CongestionParams(acknowledgements=True)),
+)
+MODES = {mode.label: mode for mode in (plain(), paced(), paced(LONGER, record=5), *ADDITIONS)}
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    """Parameters: seconds, the variant of TCP, and whether additions run too."""
+    """Parameters: seconds, the mode, the variant of TCP, and whether additions run too."""
+    mode = MODES[parameters["mode"]]
     plan = Plan(
         flows=(Flow(1, ((0.0, RATE),), SHARE),),
         capacity=((0.0, CAPACITY_BPS),),
@@ -54,44 +49,58 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         tcp_from=BEGINS,
         tcp=parameters["tcp"],
     )
-    for mode in modes() if parameters["additions"] else modes()[:3]:
+    if parameters["additions"] or mode not in ADDITIONS:
         play(plan.for_record(mode.params.record), mode, seed, trace)
     return {}
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    return measured_by_run(results, spans(traces), measure)
+    from pyspark.sql import functions as F
+
+    from tidings.lab.figures import by_variant
+    from tidings.spark.metrics.delivery import false_negatives
+    from tidings.spark.metrics.traffic import rates
+
+    missed = false_negatives(traces, owed_to_pairs(traces)).select("run", "false_negative_share")
+    content = rates(traces).select("run", "second", F.lit("s1").alias("node"), F.col("delivered").alias("amount"))
+    both = content.unionByName(carried(traces))
+    return by_variant(results, missed, {"missed": "false_negative_share"}).unionByName(
+        measured_by_run(results, both, measure)
+    )
 
 
 def measure(columns: Columns) -> list[Figure]:
     import numpy as np
 
-    length, tcp_name = int(parameter_of(columns, "seconds")), str(parameter_of(columns, "tcp"))
+    label, length = variant_of(columns), int(parameter_of(columns, "seconds"))
     first = int(BEGINS) + SETTLES
     capacity = CAPACITY_BPS / (8 * WIRE_BYTES)
-    made: list[Figure] = []
-    for mode in (PLAIN, *COMPARED):
-        counted = all_series(columns, mode, ["s1"], length)
-        content, tcp = counted["delivered"], series(columns, mode, "tcp", "delivered", length)
-        if not content.sum():
-            continue
-        label = f"{mode}, {tcp_name}"
-        share = tcp[first:].sum() / (tcp[first:].sum() + content[first:].sum())
-        spans_of = np.ones(AVERAGED) / AVERAGED
-        ahead = np.convolve(content[first:], spans_of, "valid") - np.convolve(tcp[first:], spans_of, "valid")
-        made += [
-            ("share of tcp", label, share),
-            ("content, largest lead", label, float(ahead.max() / capacity)),
-            ("content alone", label, content[SETTLES : int(BEGINS)].mean() / capacity),
-            ("content beside tcp", label, content[first:].mean() / capacity),
-            ("used", label, (content[first:] + tcp[first:]).mean() / capacity),
-            ("missed", label, counted["missed"].sum() / (counted["wanted"] - counted["withheld"]).sum()),
-            ("time to give way", label, time_to_give_way(content[int(BEGINS) :], capacity)),
-        ]
-        if tcp_name == "cubic":
-            made += over_time(f"content over time, {mode}", content * 8 * WIRE_BYTES / 1000, 1.0)
-            made += over_time(f"tcp over time, {mode}", tcp * 8 * WIRE_BYTES / 1000, 1.0)
+    content, tcp = (amounts(columns, node, length) for node in ("s1", "tcp"))
+    share = tcp[first:].sum() / (tcp[first:].sum() + content[first:].sum())
+    spans_of = np.ones(AVERAGED) / AVERAGED
+    ahead = np.convolve(content[first:], spans_of, "valid") - np.convolve(tcp[first:], spans_of, "valid")
+    made: list[Figure] = [
+        ("share of tcp", label, share),
+        ("content, largest lead", label, float(ahead.max() / capacity)),
+        ("content alone", label, content[SETTLES : int(BEGINS)].mean() / capacity),
+        ("content beside tcp", label, content[first:].mean() / capacity),
+        ("used", label, (content[first:] + tcp[first:]).mean() / capacity),
+        ("time to give way", label, time_to_give_way(content[int(BEGINS) :], capacity)),
+    ]
+    for name, values in (("content", content), ("tcp", tcp)):
+        line = values * 8 * WIRE_BYTES / 1000
+        made += [(f"{name} over time, {label}", f"{place}", float(value)) for place, value in enumerate(line)]
     return made
+
+
+def amounts(columns: Columns, node: str, length: int) -> Any:
+    """Of each second of the workload."""
+    import numpy as np
+
+    found, places = np.zeros(length), columns["second"] - int(WARM_UP)
+    chosen = (columns["node"] == node) & (places >= 0) & (places < length)
+    found[places[chosen].astype(int)] = columns["amount"][chosen]
+    return found
 
 
 def time_to_give_way(content: Any, capacity: float) -> float:
@@ -105,7 +114,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     for axes, mode, title in zip(
         panels, (PLAIN, LONGER), ("without control", "with control, records of 5"), strict=True
     ):
-        lines = {f"content over time, {mode}": "content flow", f"tcp over time, {mode}": "TCP"}
+        lines = {f"content over time, {mode}, cubic": "content flow", f"tcp over time, {mode}, cubic": "TCP"}
         draw_lines(axes, measured, lines)
         axes.set_title(f"kbit/s, {title}")
 
@@ -114,8 +123,8 @@ EXPERIMENT = define(
     __file__,
     run=run,
     variants=(
-        Variant("CUBIC", {"tcp": "cubic"}),
-        Variant("Reno", {"tcp": "reno", "additions": False}),
+        *(Variant(f"{mode}, cubic", {"mode": mode, "tcp": "cubic"}) for mode in MODES),
+        *(Variant(f"{mode}, reno", {"mode": mode, "tcp": "reno"}) for mode in (PLAIN, CONTROL, LONGER)),
     ),
     figures=figures,
     plot=plot,

@@ -18,19 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, ENTRY_BYTES, PLAIN, RECORD, Drawn, Mode, paced, plain
+from tidings.lab.transport.congestion.bottleneck import CONTROL, ENTRY_BYTES, PLAIN, RECORD, SETTLE, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
-from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, spans
+from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
 from tidings.lab.transport.network.rising_load import HUBS
-from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
+from tidings.lab.transport.recovery.lossy_tree import note
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.identity import NodeId
+from tidings.model.values import Value
 from tidings.protocols.transport.params import CongestionParams
-from tidings.pubsub.notes import FlowChanged
-from tidings.pubsub.publications import encode_head
 from tidings.sim.topologies.topology import Edge, Topology
-from tidings.spark.metrics.tables import is_note
 from tidings.trace.gathering import Writer
 
 if TYPE_CHECKING:
@@ -49,24 +47,27 @@ ATTRIBUTES, VALUES = 5, 50
 NARROW_BPS = 1e6
 SETTLES = 5
 """Seconds in which control finds its rates."""
-SUPPRESSED, SLOWLY, LONGER = "suppression", "slow start", "record of 25"
-COMPARED = (CONTROL, SUPPRESSED, SLOWLY, LONGER)
-
+LONGER = "record of 25"
 LONGER_BY = (WIRE_BYTES + (25 - RECORD) * ENTRY_BYTES) / WIRE_BYTES
 """How much larger an event with such a record is."""
+
+MODES = {
+    mode.label: mode
+    for mode in (
+        plain(),
+        paced(),
+        paced("suppression", congestion=CongestionParams(suppression=True)),
+        paced("slow start", congestion=CongestionParams(slow_start=True)),
+        paced(LONGER, record=25),
+    )
+}
 
 Interest = dict[int, int]
 """Wanted values, by the number of the attribute."""
 
 
-def modes() -> tuple[Mode, ...]:
-    return (
-        plain(),
-        paced(),
-        paced(SUPPRESSED, congestion=CongestionParams(suppression=True)),
-        paced(SLOWLY, congestion=CongestionParams(slow_start=True)),
-        paced(LONGER, record=25),
-    )
+def label_of(tree: str, mode: str) -> str:
+    return tree if mode == CONTROL else f"{tree}, {mode}"
 
 
 class Zipf:
@@ -95,21 +96,18 @@ def text_of(interest: Interest) -> str:
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    """Parameters: seconds, clients at each broker, rate of each publisher, and whether additions run too."""
-    topology, home, next_to = TREES[variant]
-    rng = random_stream(seed, "interests")
+    """Parameters: the tree, the mode, seconds, clients at each broker, and the rate of each publisher."""
+    topology, home, next_to = TREES[parameters["tree"]]
+    rng, mode = random_stream(seed, "interests"), MODES[parameters["mode"]]
     places = [(broker, place) for broker in topology.nodes for place in range(parameters["clients"])]
     subscribers = {f"{broker}.c{place}": broker for broker, place in places if (broker, place) not in at_home(home)}
     interests = {name: draw_interest(rng) for name in subscribers}
+    for name, interest in interests.items():
+        said = {f"x{attribute}": value for attribute, value in interest.items()}
+        trace.write(note(0.0, name, "interest", {**said, "is_beyond": subscribers[name] != home}))
 
-    def draw(publisher: NodeId, rng: Stream) -> Drawn:
-        values = [ZIPF.draw(rng) for _ in range(ATTRIBUTES)]
-        readers = [
-            name
-            for name, interest in interests.items()
-            if all(values[attribute] == value for attribute, value in interest.items())
-        ]
-        return encode_head({f"x{place}": value for place, value in enumerate(values)}), tuple(readers)
+    def draw(publisher: NodeId, rng: Stream) -> dict[str, Value]:
+        return {f"x{place}": ZIPF.draw(rng) for place in range(ATTRIBUTES)}
 
     crowd = Crowd(
         topology=topology,
@@ -122,8 +120,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         seconds=parameters["seconds"],
         link_delay=0.01,
     )
-    for mode in modes() if parameters["additions"] else modes()[:2]:
-        play_crowd(crowd.for_record(mode.params.record), mode, seed, trace)
+    play_crowd(crowd.for_record(mode.params.record), mode, seed, trace)
     return {}
 
 
@@ -132,75 +129,96 @@ def at_home(home: NodeId) -> tuple[tuple[NodeId, int], ...]:
     return (home, 0), (home, 1)
 
 
+def owed(traces: "DataFrame") -> "DataFrame":
+    """To subscribers beyond the narrow link: run, key, node."""
+    from pyspark.sql import functions as F
+
+    names = [f"x{place}" for place in range(ATTRIBUTES)]
+    fields = ", ".join(f"{name} BIGINT" for name in names)
+    wants = beyond(traces).select(
+        "run", "node", *(F.get_json_object("detail", f"$.{name}").alias(f"w{name}") for name in names)
+    )
+    events = traces.where("kind = 'publish'").select("run", "key", F.from_json("detail", fields).alias("said"))
+    is_wanted = " AND ".join(f"(w{name} IS NULL OR w{name} = said.{name})" for name in names)
+    pairs = events.join(F.broadcast(wants), on="run", how="inner").where(is_wanted)
+    return sent(traces, pairs.select("run", "key", "node"))
+
+
+def beyond(traces: "DataFrame") -> "DataFrame":
+    return traces.where("message = 'interest' AND get_json_object(detail, '$.is_beyond') = 'true'")
+
+
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    rows = traces.where(is_note(FlowChanged)).select(
-        "run",
-        F.concat(F.lit("table "), F.substring_index("node", ":", -1)).alias("node"),
-        F.substring_index("node", ":", 1).alias("mode"),
-        F.get_json_object("detail", "$.size").cast("double").alias("delivered"),
+    from tidings.lab.figures import by_variant, measured, over_seeds, parameter, side_by_side, union
+    from tidings.spark.metrics.congestion import feedback_rate
+    from tidings.spark.metrics.delivery import DELIVERY, deliveries, false_negatives, latency
+
+    due = owed(traces)
+    settled = within(results, traces, F.lit(float(SETTLES)), parameter("seconds", "double") + SETTLE)
+    ends = settled.where("kind = 'publish'").select("run", "key")
+    there = settled.where("kind <> 'deliver'").unionByName(
+        settled.where("kind = 'deliver'").join(
+            beyond(traces).select("run", "node"), on=["run", "node"], how="left_semi"
+        )
     )
-    sizes = rows.groupBy("run", "node", "mode").agg(F.max("delivered").alias("delivered"))
-    together = spans(traces).unionByName(sizes, allowMissingColumns=True).na.fill(0)
-    return measured_by_run(results, together, measure)
-
-
-def measure(columns: Columns) -> list[Figure]:
-    length, tree = int(parameter_of(columns, "seconds")), variant_of(columns)
-    nodes = sorted({str(node) for node in columns["node"] if ".c" in node})
-    home = TREES[tree][1]
-    beyond = [node for node in nodes if not node.startswith(f"{home}.")]
-    made: list[Figure] = []
-    plain_of: dict[str, Any] = {}
-    for mode in (PLAIN, *COMPARED):
-        counted = all_series(columns, mode, beyond, length)
-        if not counted["wanted"].sum():
-            continue
-        label = tree if mode == CONTROL else f"{tree}, {mode}"
-        sent = counted["wanted"] - counted["withheld"]
-        missed = counted["missed"][SETTLES:].sum() / sent[SETTLES:].sum()
-        delivered = counted["delivered"][SETTLES:].sum()
-        delay, travel = (counted[name][SETTLES:].sum() / delivered for name in ("delay", "travel"))
-        link = all_series(columns, mode, ["link 1"], length)["delivered"][SETTLES:]
-        made += [
-            ("missed share", label, missed),
-            ("delay", label, delay),
-            ("travel", label, travel),
-            ("used", label, float(link.mean()) * 8 / NARROW_BPS / (LONGER_BY if mode == LONGER else 1.0)),
-            *over_time(f"missed over time, {tree}, {mode}", counted["missed"], 1.0),
-        ]
-        if mode == PLAIN:
-            plain_of = {"missed": counted["missed"], "delivered": delivered, "travel": travel}
-            continue
-        tables = columns["delivered"][(columns["mode"] == mode) & is_table(columns)]
-        made += [
-            ("missed", label, counted["missed"][SETTLES:].sum() / max(1.0, plain_of["missed"][SETTLES:].sum())),
-            ("deliveries", label, delivered / plain_of["delivered"]),
-            ("travel against plain", label, travel / plain_of["travel"]),
-            ("feedback", label, all_series(columns, mode, nodes, length)["feedback"][SETTLES:].mean() / 2),
-            ("flow table", label, float(tables.max()) if len(tables) else 0.0),
-        ]
-    return made
-
-
-def is_table(columns: Columns) -> Any:
-    import numpy as np
-
-    return np.array([str(node).startswith("table ") for node in columns["node"]])
+    link = carried(settled).groupBy("run").agg((F.avg("amount") * 8 / NARROW_BPS).alias("of_link"))
+    table = together(
+        DELIVERY.table([false_negatives], there, due.join(ends, on=["run", "key"], how="left_semi"), []),
+        deliveries(there).select("run", "delivered"),
+        latency(there).select("run", F.col("latency_mean").alias("delay")),
+        travel(there),
+        feedback_rate(settled).select(
+            "run", F.col("feedback_per_second").alias("feedback"), F.col("flow_table_max").alias("flow_table")
+        ),
+        link,
+    ).cache()
+    longer = F.when(parameter("mode") == LONGER, F.lit(LONGER_BY)).otherwise(1.0)
+    table = table.join(results.select("run", longer.alias("longer")), on="run", how="inner")
+    table = table.withColumn("used", F.col("of_link") / F.col("longer")).drop("longer", "of_link")
+    columns = {
+        "missed share": "false_negative_share",
+        "delay": "delay",
+        "travel": "travel",
+        "used": "used",
+        "feedback": "feedback",
+        "flow table": "flow_table",
+    }
+    pairs = side_by_side(
+        measured(results, table, *(name for name in table.columns if name != "run")),
+        group=parameter("tree"),
+        side=parameter("mode"),
+    )
+    plain_of = F.col("sides")[PLAIN]
+    tables = [by_variant(results, table, columns)]
+    for mode in MODES:
+        if mode != PLAIN:
+            ours = F.col("sides")[mode]
+            label = F.col("group") if mode == CONTROL else F.concat("group", F.lit(f", {mode}"))
+            ratios = {
+                "missed": ours["false_negatives"] / F.greatest(plain_of["false_negatives"], F.lit(1.0)),
+                "deliveries": ours["delivered"] / plain_of["delivered"],
+                "travel against plain": ours["travel"] / plain_of["travel"],
+            }
+            tables.append(over_seeds(pairs.withColumn("group", label), ratios))
+    by_second = DELIVERY.table([false_negatives], traces, due, ["second"])
+    return union([*tables, lines(results, by_second, {"missed over time, {variant}": "false_negatives"})])
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     for axes, tree in zip(canvas.subplots(1, 2, sharey=True), TREES, strict=True):
         labels = {PLAIN: "without control", CONTROL: "with control", LONGER: "and records of 25"}
-        draw_lines(axes, measured, {f"missed over time, {tree}, {mode}": label for mode, label in labels.items()}, 1)
+        draw_lines(
+            axes, measured, {f"missed over time, {label_of(tree, mode)}": text for mode, text in labels.items()}, 1
+        )
         axes.set_title(f"events missed a second, {tree}")
 
 
 EXPERIMENT = define(
     __file__,
     run=run,
-    variants=tuple(Variant(tree) for tree in TREES),
+    variants=tuple(Variant(label_of(tree, mode), {"tree": tree, "mode": mode}) for tree in TREES for mode in MODES),
     figures=figures,
     plot=plot,
 )

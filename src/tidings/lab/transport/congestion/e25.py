@@ -20,15 +20,14 @@ import msgspec
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.carried import Modes
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, RECORD, Mode, paced, plain
+from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, RECORD, SETTLE, Mode, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
-from tidings.lab.transport.congestion.spans import all_series, draw_lines, over_time, spans
-from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
+from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
 from tidings.machine.streams import Stream
 from tidings.model.identity import NodeId
+from tidings.model.values import Value
+from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import TransportParams
-from tidings.pubsub.publications import encode_head
 from tidings.sim.topologies.topology import Edge, Topology
 from tidings.trace.gathering import Writer
 
@@ -47,11 +46,17 @@ SETTLES = 3
 """Seconds at the beginning that do not count."""
 
 
-def modes() -> tuple[Mode, ...]:
-    both = TransportParams(is_reliable=True, is_paced=True, record=RECORD, digest_period=0.0)
-    digesting = msgspec.structs.replace(both, digest_period=TransportParams().digest_period)
-    modes = Modes(is_reliable=True, is_paced=True)
-    return plain(), paced(), Mode(BOTH, both, modes), Mode(DIGESTS, digesting, modes)
+TOGETHER = TransportParams(is_reliable=True, is_paced=True, record=RECORD, digest_period=0.0)
+DIGESTING = msgspec.structs.replace(TOGETHER, digest_period=TransportParams().digest_period)
+MODES = {
+    mode.label: mode
+    for mode in (
+        plain(),
+        paced(),
+        Mode(BOTH, TOGETHER, Modes(is_reliable=True, is_paced=True)),
+        Mode(DIGESTS, DIGESTING, Modes(is_reliable=True, is_paced=True)),
+    )
+}
 
 
 def wants(name: NodeId) -> str:
@@ -59,14 +64,10 @@ def wants(name: NodeId) -> str:
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    """Parameters: seconds; the rate of each publisher, the narrow links; and whether additions run too."""
-    drawn = [
-        (encode_head({f"section{section}": True}), tuple(name for name in SUBSCRIBERS if WITHOUT[name] != section))
-        for section in range(SECTIONS)
-    ]
+    """Parameters: seconds; the rate of each publisher; the narrow links."""
 
-    def draw(publisher: NodeId, rng: Stream) -> tuple[bytes, tuple[NodeId, ...]]:
-        return drawn[rng.below(SECTIONS)]
+    def draw(publisher: NodeId, rng: Stream) -> dict[str, Value]:
+        return {f"section{rng.below(SECTIONS)}": True}
 
     crowd = Crowd(
         topology=STAR,
@@ -78,57 +79,96 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         narrow=dict.fromkeys((("B1", "B2"), ("B1", "B3")), parameters["narrow_bps"]),
         seconds=parameters["seconds"],
     )
-    for mode in modes() if parameters["additions"] else modes()[:3]:
-        play_crowd(crowd, mode, seed, trace)
+    play_crowd(crowd, MODES[variant], seed, trace)
     return {}
 
 
+def owed(traces: "DataFrame") -> "DataFrame":
+    """run, key, node."""
+    from pyspark.sql import functions as F
+
+    subscribers = F.array(
+        *(
+            F.struct(F.lit(name).alias("node"), F.lit(f"section{section}").alias("without"))
+            for name, section in WITHOUT.items()
+        )
+    )
+    events = traces.where("kind = 'publish'").select("run", "key", "detail", F.explode(subscribers).alias("who"))
+    return sent(traces, events.where("NOT contains(detail, who.without)").select("run", "key", "who.node"))
+
+
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    return measured_by_run(results, spans(traces), measure)
+    from pyspark.sql import functions as F
 
+    from tidings.lab.figures import against, by_variant, parameter, union
+    from tidings.spark.metrics.congestion import feedback_rate, goodput
+    from tidings.spark.metrics.delivery import DELIVERY, false_negatives
+    from tidings.spark.metrics.recovery import recovery_traffic
 
-def measure(columns: Columns) -> list[Figure]:
-    length = int(parameter_of(columns, "seconds"))
-    made: list[Figure] = []
-    narrow = [name for name, broker in SUBSCRIBERS.items() if broker != "B4"]
-    wide = [name for name, broker in SUBSCRIBERS.items() if broker == "B4"]
-    missed: dict[str, float] = {}
-    for mode in (PLAIN, CONTROL, BOTH, DIGESTS):
-        counted = all_series(columns, mode, list(SUBSCRIBERS), length)
-        if not counted["wanted"].sum():
-            continue
-        lasting = {name: values[SETTLES:] for name, values in counted.items()}
-        missed[mode] = float(lasting["missed"].sum())
-        made += [
-            ("missed a second", mode, lasting["missed"].mean()),
-            ("received a second", mode, lasting["delivered"].mean()),
-            ("travel", mode, lasting["travel"].sum() / lasting["delivered"].sum()),
-            *over_time(f"missed over time, {mode}", counted["missed"], 1.0),
+    due, lasting = owed(traces), parameter("seconds", "double") - SETTLES
+    settled = within(results, traces, F.lit(float(SETTLES)), parameter("seconds", "double") + SETTLE)
+    counted = settled.where("kind = 'publish'").select("run", "key")
+    links = carried(settled).groupBy("run").agg((F.sum("amount") * 8).alias("bits"))
+    at_node = goodput(within(results, traces, F.lit(float(SETTLES)), parameter("seconds", "double")), by=["node"])
+    by_width = (
+        at_node.where("node IS NOT NULL")
+        .groupBy("run")
+        .agg(
+            F.sum("goodput_events_per_second").alias("received"),
+            *(
+                F.avg(F.when(F.col("node").startswith("b4.") == is_wide, F.col("goodput_events_per_second"))).alias(
+                    name
+                )
+                for name, is_wide in (("narrow", False), ("wide", True))
+            ),
+        )
+    )
+    traffic = recovery_traffic(settled).select(
+        "run", "requests", "repairs", "repair_deliveries", "deliveries_per_repair"
+    )
+    table = together(
+        DELIVERY.table([false_negatives], settled, due.join(counted, on=["run", "key"], how="left_semi"), []),
+        by_width,
+        travel(settled),
+        feedback_rate(settled).select("run", F.col("feedback_per_second").alias("feedback")),
+        traffic,
+        links,
+        results.select("run", lasting.alias("seconds"), parameter("narrow_bps", "double").alias("narrow_bps")),
+    )
+    missed, repaired = F.col("false_negatives"), F.col("repair_deliveries")
+    table = table.withColumns(
+        {
+            "missed": missed / F.col("seconds"),
+            "used": F.col("bits") / F.col("seconds") / (2 * F.col("narrow_bps")),
+            "recovered": repaired / (repaired + missed),
+            "requests": F.col("requests") / F.col("seconds"),
+            "repairs": F.col("repairs") / F.col("seconds"),
+        }
+    ).cache()
+    everywhere = {
+        "missed a second": "missed",
+        "received a second": "received",
+        "received, narrow": "narrow",
+        "received, wide": "wide",
+        "travel": "travel",
+        "used": "used",
+    }
+    recovering = {
+        "recovered": "recovered",
+        "recoveries for a repair": "deliveries_per_repair",
+        "requests a second": "requests",
+        "repairs a second": "repairs",
+    }
+    by_second = DELIVERY.table([false_negatives], traces, due, ["second"])
+    return union(
+        [
+            by_variant(results, table, everywhere),
+            by_variant(results.where(F.col("variant") != PLAIN), table, {"feedback": "feedback"}),
+            by_variant(results.where(F.col("variant").isin(BOTH, DIGESTS)), table, recovering),
+            against(results, table, PLAIN, {"missed share": lambda ours, plain: ours["missed"] / plain["missed"]}),
+            lines(results, by_second, {"missed over time, {variant}": "false_negatives"}),
         ]
-        for label, nodes in (("narrow", narrow), ("wide", wide)):
-            rates = all_series(columns, mode, nodes, length)["delivered"][SETTLES:]
-            made.append((f"received, {label}", mode, float(rates.mean()) / len(nodes)))
-        link = all_series(columns, mode, ["link 1", "link 2"], length)["delivered"][SETTLES:]
-        made.append(("used", mode, float(link.mean()) * 8 / (2 * parameter_of(columns, "narrow_bps"))))
-        if mode != PLAIN:
-            feedback = lasting["feedback"].mean() / len(PUBLISHERS)
-            made += [("feedback", mode, feedback), ("missed share", mode, missed[mode] / missed[PLAIN])]
-        if mode in (BOTH, DIGESTS):
-            made += recovered(columns, mode, length, float(lasting["repaired"].sum()), missed[mode])
-    return made
-
-
-def recovered(columns: Columns, mode: str, length: int, repaired: float, missed: float) -> list[Figure]:
-    everybody = sorted({*SUBSCRIBERS, *PUBLISHERS})
-    sent = all_series(columns, mode, everybody, length)
-    repairs, requests = sent["repairs"][SETTLES:].sum(), sent["requests"][SETTLES:].sum()
-    seconds = length - SETTLES
-    return [
-        ("recovered", mode, repaired / max(1.0, repaired + missed)),
-        ("recoveries for a repair", mode, repaired / max(1.0, repairs)),
-        ("requests a second", mode, requests / seconds),
-        ("repairs a second", mode, repairs / seconds),
-    ]
+    )
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
@@ -142,7 +182,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
-    variants=(Variant("side by side"),),
+    variants=tuple(map(Variant, MODES)),
     figures=figures,
     plot=plot,
 )

@@ -28,8 +28,8 @@ import msgspec
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.as_published import AS_PUBLISHED
 from tidings.lab.transport.samples import measured_in_runs
+from tidings.lab.transport.substrate import AS_PUBLISHED
 from tidings.machine.effects import Effect
 from tidings.machine.streams import Stream, random_stream
 from tidings.model.language.parser import parse

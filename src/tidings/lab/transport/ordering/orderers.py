@@ -22,8 +22,7 @@ from random import Random
 
 import msgspec
 
-from tidings.lab.transport.as_published import AS_PUBLISHED
-from tidings.lab.transport.substrate import Client, Substrate, SubstrateParams
+from tidings.lab.transport.substrate import AS_PUBLISHED, Client, Substrate, SubstrateParams
 from tidings.machine.effects import Deliver, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.filter import Filter

@@ -21,13 +21,14 @@ import msgspec
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Parameter, Variant
 from tidings.lab.transport.broker_trees import low_degree
-from tidings.lab.transport.carried import CarriedNetwork, Modes
+from tidings.lab.transport.brokers import BrokerNetwork
 from tidings.lab.transport.network.rising_load import feed
 from tidings.lab.transport.recovery.lossy_tree import note
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
+from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
 from tidings.trace.gathering import Writer
 
@@ -84,13 +85,13 @@ def events(seed: int, publisher: NodeId, seconds: float) -> Iterator[tuple[float
         number += 1
 
 
-def play(seed: int, trace: Writer, trouble: Trouble, seconds: float) -> CarriedNetwork:
+def play(seed: int, trace: Writer, trouble: Trouble, seconds: float) -> BrokerNetwork:
     topology, wanted = low_degree(BROKERS, DIAMETER), interests(seed)
     publishers = [f"p{place}" for place in range(PUBLISHERS)]
     clients = dict(zip(wanted, topology.nodes, strict=True))
     clients |= {name: topology.nodes[4 * place + 3] for place, name in enumerate(publishers)}
     note_interests(trace, wanted, publishers)
-    network = CarriedNetwork(
+    network = BrokerNetwork(
         seed,
         trace,
         topology,

@@ -39,7 +39,7 @@ import msgspec
 
 from tidings.lab.experiment import Parameter, Variant
 from tidings.lab.transport.broker_trees import low_degree
-from tidings.lab.transport.carried import CarriedNetwork, Modes
+from tidings.lab.transport.brokers import BrokerNetwork
 from tidings.lab.transport.network.rising_load import feed
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
 from tidings.machine.streams import random_stream
@@ -47,6 +47,7 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.values import Value
+from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
 from tidings.sim.topologies.topology import Topology
 from tidings.trace.gathering import Writer
@@ -138,7 +139,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         link_rate_bps=100e6,
         link_queue_messages=1000,
     )
-    network = CarriedNetwork(
+    network = BrokerNetwork(
         seed,
         trace,
         topology,
@@ -218,7 +219,7 @@ def note(at: float, node: NodeId, name: str, said: Mapping[str, Any]) -> Record:
     return Record(time=at, node=node, kind="note", message=name, detail=encode(said).decode())
 
 
-def note_caches(network: CarriedNetwork, trace: Writer, workload: "Recovery", published: Counter[int]) -> None:
+def note_caches(network: BrokerNetwork, trace: Writer, workload: "Recovery", published: Counter[int]) -> None:
     now = network.simulator.now
     sizes = [
         one.cache_size
@@ -232,7 +233,7 @@ def note_caches(network: CarriedNetwork, trace: Writer, workload: "Recovery", pu
         trace.write(note(now, "", "caches", said))
 
 
-def totals(network: CarriedNetwork, workload: "Recovery") -> dict[str, float]:
+def totals(network: BrokerNetwork, workload: "Recovery") -> dict[str, float]:
     receivers = [network.transport(f"s{place}").recovery.overview() for place in range(workload.subscribers)]
     publishers = [network.transport(f"p{place}").recovery.overview() for place in range(workload.publishers)]
     return {

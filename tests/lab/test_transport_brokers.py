@@ -1,16 +1,17 @@
-"""Clients with a transport over the simulated network, and links that differ, lose, and change their rate."""
+"""Brokers and clients as they ship over the simulated network, and links that differ, lose, and change their rate."""
 
 import json
 from functools import partial
 
 import pytest
 
-from tidings.lab.transport.carried import CarriedNetwork, Modes
+from tidings.lab.transport.brokers import BrokerNetwork
 from tidings.lab.transport.substrate import WARM_UP, Substrate, SubstrateParams, named
 from tidings.machine.effects import Transport
-from tidings.model.language.parser import parse
+from tidings.nodes.transport_client import TransportClient
+from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.signals import Listen, StopListening
+from tidings.pubsub.client import CloseSubscription, OpenSubscription
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer
@@ -22,11 +23,11 @@ WANTS = {"near": "a = 1", "far": "a = 1"}
 
 def play(
     loss: float = 0.0, events: int = 300, is_reliable: bool = False, period: float = 0.01
-) -> tuple[CarriedNetwork, list[Record]]:
+) -> tuple[BrokerNetwork, list[Record]]:
     trace = RingBuffer(EVERYTHING, "run", 1)
     params = SubstrateParams(link_loss=loss)
     transports = TransportParams(is_reliable=is_reliable)
-    network = CarriedNetwork(
+    network = BrokerNetwork(
         1, trace, chain(4), params, CLIENTS, WANTS, transports=transports, modes=Modes(is_reliable=is_reliable)
     )
     for number in range(events):
@@ -38,7 +39,7 @@ def play(
 
 
 def deliveries(records: list[Record], node: str) -> list[Record]:
-    return [record for record in records if record.kind == "deliver" and record.node == node]
+    return [record for record in records if (record.kind, record.message, record.node) == ("deliver", "Event", node)]
 
 
 def test_each_subscriber_gets_what_it_wants_once_and_in_order() -> None:
@@ -53,18 +54,16 @@ def test_publication_and_delivery_have_one_key_and_one_time_of_publication() -> 
     published = {record.key: record.time for record in records if record.kind == "publish"}
     for record in deliveries(records, "far"):
         said = json.loads(record.detail or "")
-        assert record.message == "Event"
-        assert said["accepted_at"] == published[record.key]
-        assert record.key == f"{said['publisher']} {said['number']}"
-        assert said["subscription"] == 1
+        assert said["accepted_at"] == pytest.approx(published[record.key], abs=1e-6)
+        assert said["publisher"] == "p"
 
 
 def test_an_event_that_was_held_says_so() -> None:
     _, records = play(events=1000, period=0.002)
-    held = [json.loads(record.detail or "") for record in deliveries(records, "far")]
-    assert any("hold" in said for said in held)
-    assert all(0 < said["hold"] < 1 for said in held if "hold" in said)
-    assert all(0 < said["latch"] < 1 for said in held if "latch" in said)
+    told = [json.loads(record.detail or "") for record in deliveries(records, "far")]
+    held = [said for said in told if said.get("hold")]
+    assert 0 < len(held) < len(told)
+    assert all(0 < said["hold"] < 1 and 0 <= said["latch"] < 1 for said in held)
 
 
 def test_what_links_lose_is_repaired_where_that_is_wanted() -> None:
@@ -75,7 +74,6 @@ def test_what_links_lose_is_repaired_where_that_is_wanted() -> None:
     assert len(arrived) >= 149
     told = [json.loads(record.detail or "") for record in arrived]
     assert sum(said.get("repaired", False) for said in told) > 5
-    assert all(said.get("repaired", False) == (said["way"] == "repaired") for said in told)
     assert len({record.key for record in arrived}) == len(arrived)
     notes = [record for record in repaired if record.kind == "note" and record.message == "repair_requested"]
     assert notes
@@ -85,15 +83,25 @@ def test_what_links_lose_is_repaired_where_that_is_wanted() -> None:
 
 def test_a_subscription_may_come_and_go_while_the_network_runs() -> None:
     trace = RingBuffer(EVERYTHING, "run", 1)
-    network = CarriedNetwork(1, trace, chain(2), SubstrateParams(), {"p": "n0", "s": "n1"}, {})
+    clients = {"p": "n0", "s": "n1"}
+    network = BrokerNetwork(1, trace, chain(2), SubstrateParams(), clients, {"s": "a = 2"})
     for number in range(30):
         network.simulator.call_at(WARM_UP + number, partial(network.publish, named("p", number, {"a": 1})))
-    network.simulator.call_at(WARM_UP + 9.5, lambda: network.listen("s", Listen(7, parse("a = 1"))))
-    network.simulator.call_at(WARM_UP + 19.5, lambda: network.tell("s", StopListening(7)))
+    opening = OpenSubscription("later", "a = 1", "none", policy="drop oldest")
+    network.simulator.call_at(WARM_UP + 9.5, lambda: network.tell("s", opening))
+    client = network.simulator.nodes["s"].machine
+    assert isinstance(client, TransportClient)
+    (first,) = client.subscriptions
+    network.simulator.call_at(
+        WARM_UP + 19.5,
+        lambda: network.tell(
+            "s", CloseSubscription("end", *(number for number in client.subscriptions if number > first))
+        ),
+    )
     network.simulator.run(WARM_UP + 40.0)
     arrived = deliveries(trace.records(), "s")
     assert [record.key for record in arrived] == [f"p {number}" for number in range(10, 20)]
-    assert {json.loads(record.detail or "")["subscription"] for record in arrived} == {7}
+    assert first not in {json.loads(record.detail or "")["subscription"] for record in arrived}
 
 
 def test_the_same_seed_gives_the_same_trace() -> None:
