@@ -19,13 +19,13 @@ Pair = tuple[str, str]
 """Key of an event, and who wants or got it."""
 
 
-def played(trouble: Trouble) -> tuple[list[Pair], list[Pair]]:
+def played(trouble: Trouble, seed: int = SEED) -> tuple[list[Pair], list[Pair]]:
     """What was due, and what was delivered in this order."""
-    print(f"replay: TIDINGS_SEED={SEED} pytest tests/scenarios/test_transport_loss.py")
-    trace = RingBuffer(1_000_000, "run", SEED)
-    play(SEED, trace, trouble, SECONDS).simulator.check()
+    print(f"replay: TIDINGS_SEED={seed} pytest tests/scenarios/test_transport_loss.py")
+    trace = RingBuffer(1_000_000, "run", seed)
+    play(seed, trace, trouble, SECONDS).simulator.check()
     records = trace.records()
-    wanted = interests(SEED)
+    wanted = interests(seed)
     due = [
         (str(record.key), subscriber)
         for record in records
@@ -50,11 +50,13 @@ def inversions(delivered: list[Pair]) -> int:
 
 @pytest.mark.parametrize(("loss", "share"), [(0.01, 1.0), (0.05, 1.0), (0.1, 0.999), (0.2, 0.99)])
 def test_nearly_everything_is_delivered_whatever_links_lose(loss: float, share: float) -> None:
-    due, delivered = played(Trouble(loss=loss))
-    assert max(Counter(delivered).values()) == 1
-    assert not set(delivered) - set(due)
-    missed = [pair for pair in due if pair not in set(delivered)]
-    assert 1 - len(missed) / len(due) >= share, missed
+    missed, all_due = 0, 0
+    for seed in range(SEED, SEED + 3):
+        due, delivered = played(Trouble(loss=loss), seed)
+        assert max(Counter(delivered).values()) == 1
+        assert not set(delivered) - set(due)
+        missed, all_due = missed + len(set(due) - set(delivered)), all_due + len(due)
+    assert 1 - missed / all_due >= share
 
 
 def test_without_recovery_much_of_it_is_missed() -> None:
