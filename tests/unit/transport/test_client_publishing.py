@@ -163,7 +163,7 @@ def test_a_paced_batch_leaves_in_pieces_and_its_ticket_is_answered_when_all_are(
         effects = desk.fire(step / 10)
     assert numbers == [0, 1, 2, 3, 4]
     assert [item.ticket for item in told] == ["ticket"]
-    assert desk.client.may_leave(encode_head({"x": 1}), b"")
+    assert desk.client.transport.has_room(encode_head({"x": 1}), b"")
 
 
 def test_a_full_queue_says_so_and_what_has_to_give_way_fails_its_ticket() -> None:
@@ -171,10 +171,10 @@ def test_a_full_queue_says_so_and_what_has_to_give_way_fails_its_ticket() -> Non
     desk.advertise()
     limited(desk, 1.0)
     effects = desk.publish(range(3))
-    while desk.client.may_leave(encode_head({"x": 1}), b""):
+    while desk.client.transport.has_room(encode_head({"x": 1}), b""):
         effects += desk.publish(range(1))
-    assert not desk.client.may_leave(encode_head({"x": 1}), b"")
-    assert desk.client.may_leave(encode_head({"y": 1}), b""), "another flow is free"
+    assert not desk.client.transport.has_room(encode_head({"x": 1}), b"")
+    assert desk.client.transport.has_room(encode_head({"y": 1}), b""), "another flow is free"
     effects = desk.publish(range(8), "ticket")
     assert Failed("ticket", WITHHELD) in items(effects)
     assert RoomMade() in items(effects)

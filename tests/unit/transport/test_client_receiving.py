@@ -9,7 +9,7 @@ from tests.unit.transport.carried import ALL, OFF, ORDERED, RELIABLE, Desk, Othe
 from tidings.machine.inputs import LinkDown
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look, Refusal, Subscribe, Taken, Unsubscribe
 from tidings.protocols.inspection.messages import TransportReport
-from tidings.protocols.transport.adapter.deliveries import GIVEN_MAX, Packing, WindowLedger, contents_of
+from tidings.protocols.transport.adapter.deliveries import GIVEN_MAX, WindowLedger, contents_of, packed
 from tidings.protocols.transport.adapter.stored import (
     HOLES_MAX,
     NOTHING_THERE,
@@ -236,11 +236,8 @@ def test_deliveries_are_taken_apart_and_put_together() -> None:
         (2, b"b", (1, 2)),
         (3, b"c", (2,)),
     ]
-    packing = Packing()
-    for content in found:
-        packing.add(Handed(content, STREAM, content.number))
-    packed = [effect.item for effect in packing.done()]
-    assert packed == [
+    together = packed([Handed(content, STREAM, content.number) for content in found])
+    assert items(together) == [
         Arrived(1, "p", 5.0, (1,), (b"a",), (b"1",)),
         Arrived(1, "p", 5.0, (2,), (b"b",), (b"2",)),
         Arrived(2, "p", 5.0, (2,), (b"b",), (b"2",)),

@@ -160,13 +160,13 @@ def test_an_event_of_several_flows_takes_a_token_of_each_or_none() -> None:
     desk.report(1, SPORT_TEXT, 1000.0)
     desk.report(2, TEAM_TEXT, 20.0)
     sport, team = desk.machine.table.rows.values()
-    assert (sport.tokens, team.tokens) == (2.0, 2.0)
+    assert (sport.bucket.tokens, team.bucket.tokens) == (2.0, 2.0)
     desk.publish(BOTH)
-    assert (sport.tokens, team.tokens) == (1.0, 1.0)
+    assert (sport.bucket.tokens, team.bucket.tokens) == (1.0, 1.0)
     desk.publish(BOTH)
     desk.publish(BOTH)
     assert len(desk.left) == 2
-    assert (sport.tokens, team.tokens) == (0.0, 0.0)
+    assert (sport.bucket.tokens, team.bucket.tokens) == (0.0, 0.0)
     desk.now = 0.01
     desk.publish(SPORT)
     assert desk.machine.controller.is_ready(sport, desk.now)

@@ -153,11 +153,11 @@ class Carrying:
         return self.machine.transport.is_limiting
 
     def may_leave(self, head: bytes, payload: bytes) -> bool:
-        return self.machine.may_leave(head, payload)
+        return self.machine.transport.has_room(head, payload)
 
     async def wait_for_turn(self, head: bytes, payload: bytes) -> None:
         outgoing, size_bytes = self.client.outgoing, len(head) + len(payload)
-        await outgoing.wait_for_room(size_bytes, 1, lambda: self.machine.may_leave(head, payload))
+        await outgoing.wait_for_room(size_bytes, 1, lambda: self.machine.transport.has_room(head, payload))
 
     async def publish_slowly(self, advertisement: int, heads: Sequence[bytes], payloads: Sequence[bytes]) -> None:
         """One by one, each when there is a place for it."""

@@ -35,7 +35,7 @@ from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Note, Se
 from tidings.machine.inputs import Fired, Input, Request, TimerKey
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.adapter.batches import BACKLOG_FULL, Sendings
-from tidings.protocols.transport.adapter.deliveries import BROUGHT, Intake, Packing, WindowLedger
+from tidings.protocols.transport.adapter.deliveries import BROUGHT, Intake, WindowLedger, packed
 from tidings.protocols.transport.adapter.own import OwnNeeds
 from tidings.protocols.transport.adapter.stored import HoleKey, StoredEvents
 from tidings.protocols.transport.carrier import Carrier, Modes, OpenCarried, Order, Own, RoomMade, SetModes, Subscribed
@@ -201,7 +201,9 @@ class Adapter:
         for item in items:
             self.stored.recalls.saw(item.publisher, item.numbers[-1])
         out = self.perform(now, self.intake.catch(now, items))
-        return out + self.ask(now, *self.ledger.take_consumed())
+        if self.ledger.consumed:
+            out += self.ask(now, *self.ledger.take_consumed())
+        return out
 
     def begun(self, now: float, item: Begun) -> list[Effect]:
         if type(item.ticket) is Own:
@@ -293,7 +295,7 @@ class Adapter:
 
     def perform(self, now: float, orders: Sequence[Order]) -> list[Effect]:
         out: list[Effect] = []
-        packing = Packing()
+        handed: list[Handed] = []
         events: list[Emit] = []
         messages: list[Emit] = []
         for effect in orders:
@@ -302,7 +304,7 @@ class Adapter:
                 if type(item) is Handed:
                     if item.way in BROUGHT:
                         self.ledger.lend(item)
-                    packing.add(item)
+                    handed.append(item)
                 else:
                     out.append(Deliver(self.for_whom(item)) if type(item) is Quality else effect)
             elif type(effect) is Emit:
@@ -312,7 +314,8 @@ class Adapter:
             else:
                 order = self.orders.get(type(effect))
                 out += [cast(Effect, effect)] if order is None else order(now, effect)
-        out += packing.done()
+        if handed:
+            out += packed(handed)
         if events:
             out += self.left(now, events)
         if messages:
@@ -332,7 +335,7 @@ class Adapter:
             # No event to us; the broker says so, with its number.
             return self.perform(now, [Emit(item.head, item.payload, Kind.DATA, item.ticket)])
         if type(item) is Leaving and item.kind is Kind.DATA:
-            return [drop, *self.window.lost(cast(int, item.ticket))]
+            return [drop, *self.window.lost(item.ticket)]
         return [drop]
 
     # Publications of the application.
@@ -355,7 +358,7 @@ class Adapter:
         """These have come out of the transport."""
         effects: list[Effect] = []
         for emit in self.window.put(emits):
-            effects += [Drop(emit, BACKLOG_FULL), *self.window.lost(cast(int, emit.ticket))]
+            effects += [Drop(emit, BACKLOG_FULL), *self.window.lost(emit.ticket)]
         effects += self.send_on(now)
         # Whoever waits for a place in a queue may have one now.
         return effects if self.is_publishing else [*effects, Deliver(RoomMade())]
@@ -363,16 +366,12 @@ class Adapter:
     def send_on(self, now: float) -> list[Effect]:
         """To the carrier, as far as its window allows."""
         effects: list[Effect] = []
-        while (piece := self.window.take()) is not None:
-            number, request = piece
+        while self.window.backlog and (piece := self.window.take()) is not None:
+            sending, request = piece
             told = self.carrier.handle(now, request)
-            self.window.taken(number, len(request.heads))
+            sending.last = self.carrier.window.next - 1
             effects += self.hear(now, told)
         return effects
-
-    def may_leave(self, head: bytes, payload: bytes) -> bool:
-        """Whether an event of these bytes would leave, or have a place in the queue of each of its flows."""
-        return self.transport.has_room(head, payload)
 
     # Subscriptions and their modes.
 

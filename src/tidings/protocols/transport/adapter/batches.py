@@ -15,7 +15,7 @@ To the outside this is what the carrier's window of publications is to a client 
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import cast
 
 import msgspec
@@ -38,6 +38,7 @@ WITHHELD = "withheld: its receivers can take no more of its flow, and the queue 
 class Sending(msgspec.Struct):
     """A batch of the application."""
 
+    number: int
     advertisement: int
     ticket: Ticket | None
     count: int
@@ -56,7 +57,8 @@ class Sendings:
 
     def __init__(self, window: Window, params: TransportParams) -> None:
         self.window = window
-        self.open: dict[int, Sending] = {}
+        self.open: dict[Hashable, Sending] = {}
+        """By number."""
         self.made = 0
         self.backlog: deque[Emit] = deque()
         self.configure(params)
@@ -88,7 +90,7 @@ class Sendings:
     def through(self) -> int:
         """All batches up to this one are accepted, or given up."""
         self.forget_done()
-        return next(iter(self.open)) - 1 if self.open else self.made
+        return next(iter(self.open.values())).number - 1 if self.open else self.made
 
     def has_room(self, count: int, size_bytes: int) -> bool:
         return not self.backlog and self.window.has_room(count, size_bytes + count * self.overhead_bytes)
@@ -98,10 +100,10 @@ class Sendings:
     def begin(self, request: PublishBatch) -> int:
         self.made += 1
         count = len(request.heads)
-        self.open[self.made] = Sending(request.advertisement, request.ticket, count, count)
+        self.open[self.made] = Sending(self.made, request.advertisement, request.ticket, count, count)
         return self.made
 
-    def put(self, emits: Iterable[Emit]) -> Sequence[Emit]:
+    def put(self, emits: Sequence[Emit]) -> Sequence[Emit]:
         """They have left the transport; answers with those for which there is no room at all."""
         self.backlog.extend(emits)
         surplus = []
@@ -109,16 +111,14 @@ class Sendings:
             surplus.append(self.backlog.pop())
         return surplus
 
-    def take(self) -> tuple[int, PublishBatch] | None:
-        """What goes to the carrier next, and the batch it is of; None while there is nothing, or no room."""
+    def take(self) -> tuple[Sending, PublishBatch] | None:
+        """What goes to the carrier next, and the batch it is of; None while there is no room for anything."""
         backlog = self.backlog
-        if not backlog:
-            return None
-        number = number_of(backlog[0])
+        number = backlog[0].ticket
         heads: list[bytes] = []
         payloads: list[bytes] = []
         size_bytes = 0
-        while backlog and number_of(backlog[0]) == number:
+        while backlog and backlog[0].ticket == number:
             head, payload = backlog[0].head, backlog[0].payload
             size_bytes += len(head) + len(payload)
             if not self.window.has_room(len(heads) + 1, size_bytes):
@@ -134,15 +134,10 @@ class Sendings:
             sending.made += 1
             sending.pieces += 1
             ticket = Own("piece", (number, sending.made))
-        return number, PublishBatch(sending.advertisement, tuple(heads), tuple(payloads), ticket)
+        sending.left -= len(heads)
+        return sending, PublishBatch(sending.advertisement, tuple(heads), tuple(payloads), ticket)
 
-    def taken(self, number: int, count: int) -> None:
-        """So many more of a batch are in the carrier's hands."""
-        sending = self.open[number]
-        sending.left -= count
-        sending.last = self.window.next - 1
-
-    def lost(self, number: int) -> list[Effect]:
+    def lost(self, number: Hashable) -> list[Effect]:
         """An event of this batch will never leave."""
         sending = self.open.get(number)
         if sending is None:
@@ -183,11 +178,6 @@ def fail(sending: Sending, reason: str) -> list[Effect]:
         return []
     sending.has_failed = True
     return [Deliver(Failed(sending.ticket, reason))]
-
-
-def number_of(emit: Emit) -> int:
-    assert isinstance(emit.ticket, int)
-    return emit.ticket
 
 
 def overhead_of(params: TransportParams) -> int:

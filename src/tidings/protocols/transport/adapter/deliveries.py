@@ -13,12 +13,12 @@ history) must not be told as taken: `lend`, and the next events that the applica
 An event that was repaired before its original came is in `given`, by its number in the headers, with the subscriptions
 that have it, so that none gets it twice.
 
-To the application. `Packing` puts events that are handed over in one step side by side again. Where the carrier has no
+To the application. `packed` puts events that are handed over in one step side by side again. Where the carrier has no
 names for publishers and no numbers for events, those of the transport's headers stand for them.
 """
 
 from collections.abc import Container, Iterable, Sequence
-from itertools import repeat
+from itertools import groupby, repeat
 
 from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.protocols.transport.carrier import Carried
@@ -144,7 +144,7 @@ def contents_of(items: Sequence[Arrived], own: Container[int]) -> list[CarriedEv
     """The publications of one delivery, each once; `own` are the subscriptions of the transport itself."""
     first = items[0]
     same = repeat(first.publisher), repeat(first.accepted_at)
-    if all(item.numbers == first.numbers for item in items):
+    if len(items) == 1 or all(item.numbers == first.numbers for item in items):
         wanted = tuple([item.subscription for item in items if item.subscription not in own])
         return list(map(CarriedEvent, first.heads, first.payloads, same[0], first.numbers, same[1], repeat(wanted)))
     bytes_of: dict[int, tuple[bytes, bytes]] = {}
@@ -161,47 +161,26 @@ def contents_of(items: Sequence[Arrived], own: Container[int]) -> list[CarriedEv
     ]
 
 
-class Packing:
+def packed(handed: Sequence[Handed]) -> list[Effect]:
     """Events that are handed over in one step, side by side again as far as they belong together."""
-
-    def __init__(self) -> None:
-        self.effects: list[Effect] = []
-        self.like: tuple[tuple[int, ...], str, float, Way, float, float] | None = None
-        self.numbers: list[int] = []
-        self.heads: list[bytes] = []
-        self.payloads: list[bytes] = []
-
-    def add(self, handed: Handed) -> None:
-        content = handed.content
-        publisher, number = content.source, content.number
-        if not publisher:
-            publisher, number = name_of(handed.stream), handed.sequence
-        like = content.subscriptions, publisher, content.accepted_at, handed.way, handed.latch, handed.held
-        if like != self.like:
-            self.close()
-            self.like = like
-        self.numbers.append(number)
-        self.heads.append(content.head)
-        self.payloads.append(content.payload)
-
-    def close(self) -> None:
-        if self.like is None:
-            return
-        subscriptions, publisher, accepted_at, way, latch, held = self.like
-        numbers, heads, payloads = tuple(self.numbers), tuple(self.heads), tuple(self.payloads)
+    effects: list[Effect] = []
+    for (subscriptions, publisher, accepted_at, way, latch, held), run in groupby(handed, likeness):
+        events = list(run)
+        numbers = tuple([each.content.number if each.content.source else each.sequence for each in events])
+        heads = tuple([each.content.head for each in events])
+        payloads = tuple([each.content.payload for each in events])
         for subscription in subscriptions:
-            item: Arrived | Carried
-            if way == "direct" and not held:
-                item = Arrived(subscription, publisher, accepted_at, numbers, heads, payloads)
-            else:
+            item = Arrived(subscription, publisher, accepted_at, numbers, heads, payloads)
+            if way != "direct" or held:
                 item = Carried(subscription, publisher, accepted_at, numbers, heads, payloads, way, latch, held)
-            self.effects.append(Deliver(item))
-        self.like = None
-        self.numbers, self.heads, self.payloads = [], [], []
+            effects.append(Deliver(item))
+    return effects
 
-    def done(self) -> list[Effect]:
-        self.close()
-        return self.effects
+
+def likeness(handed: Handed) -> tuple[tuple[int, ...], str, float, Way, float, float]:
+    content = handed.content
+    publisher = content.source or name_of(handed.stream)
+    return content.subscriptions, publisher, content.accepted_at, handed.way, handed.latch, handed.held
 
 
 def name_of(stream: Stream) -> str:

@@ -13,6 +13,7 @@ TCP would have with those losses. It never raises it: the receiver may know of r
 
 from typing import Protocol
 
+from tidings.protocols.transport.buckets import Bucket
 from tidings.protocols.transport.congestion.flows import Key, LimitedFlow
 from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_rate, loss_rate_at
 from tidings.protocols.transport.congestion.window import FlowLedger
@@ -21,9 +22,6 @@ from tidings.protocols.transport.params import CongestionParams
 
 BUCKET_MIN = 2.0
 """Tokens that a bucket holds at least."""
-
-EARLY = 1e-6
-"""Part of a token that may be missing: a timer that was set for the time of a token must find it."""
 
 WAIT_MIN = 1e-4
 """Seconds to the next question, at least; flows that are faster send several at a time."""
@@ -65,7 +63,7 @@ class TokenBuckets:
         """Flows whose losses are known exactly."""
 
     def added(self, row: LimitedFlow, now: float) -> None:
-        row.tokens, row.filled_at = BUCKET_MIN, now
+        row.bucket = Bucket(now, row.quota, BUCKET_MIN)
 
     def reported(self, row: LimitedFlow, now: float) -> None:
         self.fill(row, now)
@@ -74,23 +72,24 @@ class TokenBuckets:
         self.watched.pop(row.key, None)
 
     def fill(self, row: LimitedFlow, now: float) -> None:
-        rate = self.rate_of(row) if self.watched else row.quota
-        depth = max(BUCKET_MIN, rate * row.round_trip)
-        row.tokens = min(depth, row.tokens + (now - row.filled_at) * rate)
-        row.filled_at = now
+        bucket = row.bucket
+        bucket.rate = self.rate_of(row) if self.watched else row.quota
+        bucket.depth = max(BUCKET_MIN, bucket.rate * row.round_trip)
+        bucket.fill(now)
 
     def is_ready(self, row: LimitedFlow, now: float) -> bool:
-        if now > row.filled_at:
+        if now > row.bucket.filled_at:
             self.fill(row, now)
-        return row.tokens >= 1.0 - EARLY
+        return row.bucket.has_token
 
     def ready_at(self, row: LimitedFlow, now: float) -> float:
         if self.is_ready(row, now):
             return now
-        return max(now + WAIT_MIN, row.filled_at + (1.0 - row.tokens) / self.rate_of(row))
+        row.bucket.rate = self.rate_of(row)
+        return max(now + WAIT_MIN, row.bucket.next_at)
 
     def take(self, row: LimitedFlow, now: float) -> None:
-        row.tokens -= 1.0
+        row.bucket.tokens -= 1.0
 
     def rate_of(self, row: LimitedFlow) -> float:
         watched = self.watched.get(row.key) if self.watched else None

@@ -31,6 +31,7 @@ from tidings.matching.tags import tags_of_event
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
+from tidings.protocols.transport.buckets import Bucket
 from tidings.protocols.transport.congestion.guarding import Valve
 from tidings.protocols.transport.formats import FlowMark, FlowReport
 from tidings.protocols.transport.marking import Kind
@@ -55,8 +56,8 @@ Key = int | str
 class LimitedFlow:
     __slots__ = (
         "bits",
+        "bucket",
         "feedback_at",
-        "filled_at",
         "filter",
         "flow",
         "key",
@@ -65,7 +66,6 @@ class LimitedFlow:
         "queue",
         "quota",
         "round_trip",
-        "tokens",
         "told",
         "travel",
         "valve",
@@ -76,8 +76,9 @@ class LimitedFlow:
         self.key, self.bits, self.filter = key, bits, filter
         self.flow = self.limiting = 0
         self.who: Hashable = 0
-        self.quota = self.told = self.travel = self.round_trip = self.tokens = 0.0
-        self.feedback_at = self.filled_at = now
+        self.quota = self.told = self.travel = self.round_trip = 0.0
+        self.feedback_at = now
+        self.bucket = Bucket(now, 0.0, 0.0)
         self.queue: deque[Waiting] | None = None
         self.marks: tuple[FlowMark, ...] = ()
         self.valve: Valve | None = None

@@ -37,7 +37,8 @@ from random import Random
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.matching.bloom import FILL_MAX
-from tidings.protocols.transport.congestion.control import EARLY, Controller, TokenBuckets
+from tidings.protocols.transport.buckets import Bucket
+from tidings.protocols.transport.congestion.control import Controller, TokenBuckets
 from tidings.protocols.transport.congestion.flows import Change, FlowTable, LimitedFlow, ReceiverClaim
 from tidings.protocols.transport.congestion.guarding import FeedbackBudget
 from tidings.protocols.transport.congestion.interests import flow_of
@@ -103,7 +104,7 @@ class Sender(TransportPart):
         self.paced: dict[int, None] = {}
         """Subscriptions of this node under congestion control."""
         self.control_queue: deque[Leaving] = deque()
-        self.control_tokens, self.control_at = params.congestion.control_min, 0.0
+        self.control_bucket = Bucket(0.0, params.congestion.control_min, params.congestion.control_min)
         self.meter = Meter(0.0)
         """What this node receives and sends."""
         self.armed: dict[str, float] = {}
@@ -143,7 +144,7 @@ class Sender(TransportPart):
 
     def start(self, now: float) -> list[Effect]:
         self.meter = Meter(now)
-        self.control_at = now
+        self.control_bucket.filled_at = now
         return self.begin_slowly(now)
 
     # Everything that leaves.
@@ -230,14 +231,15 @@ class Sender(TransportPart):
         congestion = self.params.congestion
         received = self.meter.measure(now, CONTROL_WINDOW)
         rate = max(congestion.control_min, congestion.control_share * received)
-        tokens = self.control_tokens + (now - self.control_at) * rate
-        self.control_tokens, self.control_at = min(max(1.0, rate * CONTROL_WINDOW), tokens), now
+        bucket = self.control_bucket
+        bucket.rate, bucket.depth = rate, max(1.0, rate * CONTROL_WINDOW)
+        bucket.fill(now)
         effects: list[Effect] = []
-        while self.control_queue and self.control_tokens >= 1.0 - EARLY:
-            self.control_tokens -= 1.0
+        while self.control_queue and bucket.has_token:
+            bucket.tokens -= 1.0
             effects += self.admit(now, self.control_queue.popleft())
         if self.control_queue:
-            effects += self.set_timer("control", now + (1.0 - self.control_tokens) / rate)
+            effects += self.set_timer("control", bucket.next_at)
         return effects
 
     # What receivers say.
