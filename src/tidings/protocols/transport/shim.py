@@ -191,7 +191,9 @@ class Shim(TransportPart):
                 header, payload = decode_data(content.payload)
                 if header.kind != TYPES[kind]:
                     return [Drop(content, BAD_HEADER)]
-                inner = content.bare(head, payload)
+                inner = CarriedEvent(
+                    head, payload, content.source, content.number, content.accepted_at, content.subscriptions
+                )
                 return self.event(now, header, inner) if kind is Kind.DATA else self.digest(now, header, inner)
             message, payload = decode_control(content.payload)
         except BadHeader:

@@ -21,7 +21,7 @@ What comes from above are the inputs `PublishEvent`, `Listen`, `StopListening`, 
 
 from random import Random
 
-from tidings.machine.effects import Effect
+from tidings.machine.effects import Deliver, Effect
 from tidings.machine.inputs import Input
 from tidings.machine.node import Node
 from tidings.protocols.transport.congestion.receiver import Receiver
@@ -32,12 +32,16 @@ from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.round_trips import RoundTrips
 from tidings.protocols.transport.shim import Shim
 from tidings.protocols.transport.signals import (
+    Admitted,
     Caught,
+    Departed,
     Emit,
     Heard,
+    Leaving,
     PublishEvent,
     Recall,
     Stream,
+    TransportPart,
     Unwatch,
     Watch,
 )
@@ -57,50 +61,54 @@ class TransportNode(Node):
         self.receiver = Receiver(node_id, params, rng)
         self.sender = Sender(node_id, params, rng)
         self.tally = LossTally(node_id, params, rng)
-        super().__init__(
-            {
-                "shim": self.shim,
-                "round_trips": self.round_trips,
-                "ordering": self.ordering,
-                "recovery": self.recovery,
-                "receiver": self.receiver,
-                "sender": self.sender,
-                "tally": self.tally,
-            },
-            tells=(Emit, Watch, Unwatch, Recall),
-        )
-        self.listeners = (
-            ("round_trips", self.round_trips.heard),
-            ("ordering", self.ordering.hear),
-            ("recovery", self.recovery.heard),
-            ("receiver", self.receiver.heard),
-            ("sender", self.sender.heard),
-        )
+        parts: dict[str, TransportPart] = {
+            "shim": self.shim,
+            "round_trips": self.round_trips,
+            "ordering": self.ordering,
+            "recovery": self.recovery,
+            "receiver": self.receiver,
+            "sender": self.sender,
+            "tally": self.tally,
+        }
+        super().__init__(parts, tells=(Emit, Watch, Unwatch, Recall))
+        self.direct = {
+            kind: tuple((name, parts[name].handlers[kind]) for name, _ in self.hearers[kind])
+            for kind in (Heard, Leaving, Admitted, Departed)
+        }
         """Who hears of each event, and how."""
-        assert [name for name, _ in self.listeners] == [name for name, _ in self.hearers[Heard]]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         # These come for each event, and are the shim's alone.
         if type(input) is Caught:
-            effects = self.shim.caught(now, input)
-            if len(effects) == 1 and type(effects[0]) is Heard:
-                return self.hear(now, effects[0])
-            return self.settle(now, "shim", effects)
+            return self.settle(now, "shim", self.shim.caught(now, input))
         if type(input) is PublishEvent:
             return self.settle(now, "shim", self.shim.publish(now, input))
         return super().handle(now, input)
 
-    def hear(self, now: float, heard: Heard) -> list[Effect]:
-        """As the node does it for any signal: all who hear it first, what they answer then. Nearly all events are the
-        next of their publisher, and nearly all parts then have nothing to say."""
-        answered: list[tuple[str, list[Effect]]] = []
-        for name, hear in self.listeners:
-            answers = hear(now, heard)
-            if answers:
-                answered.append((name, answers))
-        if len(answered) == 1:
-            return self.settle(now, *answered[0])
-        return [effect for name, answers in answered for effect in self.settle(now, name, answers)]
+    def settle(self, now: float, name: str, effects: list[Effect]) -> list[Effect]:
+        """As any node does it: all who hear a signal first, what they answer then. What comes with every event goes the
+        short way, for nearly always nearly all parts have nothing to say to it."""
+        out: list[Effect] = []
+        for place, effect in enumerate(effects):
+            kind = type(effect)
+            if kind is Deliver or kind is Emit:
+                out.append(effect)
+                continue
+            hearers = self.direct.get(kind)
+            if hearers is None:
+                return out + super().settle(now, name, effects[place:])
+            answered = []
+            for other, hear in hearers:
+                if other != name:
+                    answers = hear(now, effect)
+                    if answers:
+                        answered.append((other, answers))
+            for other, answers in answered:
+                if len(answers) == 1 and type(answers[0]) is Deliver:
+                    out += answers
+                else:
+                    out += self.settle(now, other, answers)
+        return out
 
     # What whoever embeds it may ask.
 
