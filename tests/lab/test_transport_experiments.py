@@ -76,9 +76,9 @@ def counts_of(records: list[Record]) -> dict[tuple[str, int], int]:
 
 
 def is_wanted(event: dict[str, Any], interest: dict[str, Any]) -> bool:
-    if "topic" in event:
+    if "topic" in interest:
         return bool(event["topic"] == interest["topic"])
-    return bool(event["stream"] == interest.get("stream")) and bool(event["level"] < interest["level"])
+    return bool(event["publisher"] == interest["publisher"]) and bool(event["level"] <= interest["share"])
 
 
 def series_of(counts: dict[tuple[str, int], int]) -> Columns:

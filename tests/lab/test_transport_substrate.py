@@ -7,10 +7,9 @@ import pytest
 
 from tidings.lab.transport.network.chain import brokers_of, constant_delay
 from tidings.lab.transport.network.chain import run as run_chain
-from tidings.lab.transport.network.rising_load import HUBS, STREAMS, clients, interests, next_slow_at
+from tidings.lab.transport.network.rising_load import HUBS, STREAMS, Load
 from tidings.lab.transport.substrate import Substrate, SubstrateParams, named
 from tidings.machine.effects import Send, Transport
-from tidings.machine.streams import random_stream
 from tidings.protocols.routing.destinations.messages import Directed
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.queues import Queues
@@ -88,21 +87,27 @@ def test_publications_may_travel_as_datagrams() -> None:
 def test_the_hubs_are_at_most_three_links_apart() -> None:
     around = HUBS.neighbours()
     assert sorted(len(found) for found in around.values()) == [1, 1, 1, 1, 1, 1, 4, 4]
-    assert len(clients()) == 400
+    assert len(Load(1, STREAMS["both sides"]).homes) == 400
 
 
-def test_a_few_clients_want_most_of_a_stream_and_all_want_a_topic() -> None:
-    drawn = interests(1, STREAMS["both sides"])
-    listeners = {client: interest for client, interest in drawn.items() if interest.stream}
-    assert Counter(client[:2] for client in listeners) == {"b1": 11, "a2": 11}
-    assert all(interest.level > 800 for interest in listeners.values())
-    assert len(drawn) == 400
+def test_a_few_clients_want_most_of_a_stream_and_all_others_a_topic() -> None:
+    load = Load(1, STREAMS["both sides"])
+    wanted = {client: interest["publisher"] for client, interest in load.interests.items() if interest["publisher"]}
+    assert Counter((client[:2], publisher) for client, publisher in wanted.items()) == {
+        ("b1", "p48"): 11,
+        ("a2", "p49"): 11,
+    }
+    assert (load.publishers[48], load.publishers[49]) == ("a1.c10", "b2.c10")
+    assert all(0.82 <= load.interests[client]["share"] <= 0.95 for client in wanted)
+    assert len(load.interests) == 400
 
 
 def test_slow_publishers_become_faster_up_to_25_a_second() -> None:
-    rng, at, times = random_stream(1, "test"), 0.0, []
-    while (at := next_slow_at(1.0, at, rng)) < 300:
-        times.append(at)
-    assert len(times) == pytest.approx(300 * (1.5 + 25) / 2, rel=0.05)
-    assert sum(at >= 290 for at in times) == pytest.approx(246, rel=0.2)
-    assert sum(at < 10 for at in times) == pytest.approx(19, abs=13)
+    times = [
+        at
+        for at, event in Load(1, STREAMS["one side"], slowdown=4.0).events()
+        if event.attributes["topic"] != "intense"
+    ]
+    assert len(times) == pytest.approx(48 * 300 * (1.5 + 25) / 2 / 4, rel=0.02)
+    assert sum(at >= 290 for at in times) == pytest.approx(48 * 246 / 4, rel=0.1)
+    assert sum(at < 10 for at in times) == pytest.approx(48 * 19 / 4, rel=0.2)

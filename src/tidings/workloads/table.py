@@ -74,7 +74,7 @@ class Picks(msgspec.Struct, frozen=True):
         return len(self.places)
 
 
-Column = Array | list[str] | Names | Picks
+Column = Array | list[str] | list[str | None] | Names | Picks
 Drawn = Mapping[str, Column]
 Make = Callable[[Random, int, int], Drawn]
 

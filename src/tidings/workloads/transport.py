@@ -18,6 +18,7 @@ disjunction.
 popularity: most get little, a few get a lot.
 """
 
+import math
 from functools import partial
 from typing import ClassVar
 
@@ -31,6 +32,12 @@ from tidings.workloads.workload import Workload, require
 
 RAMP_STEPS = 3000
 """A ramp is drawn as so many straight pieces; a tenth of a second each, by default."""
+
+DECIMALS = 3
+"""Of the shares of a stream that subscribers want."""
+
+GRADES_MAX = 60
+"""A filter has at most 512 words and signs, and a grade takes eight."""
 
 INTENSE = "intense"
 """The topic of all events of intense publishers."""
@@ -61,6 +68,11 @@ class Ordering(Workload, frozen=True, kw_only=True, tag="transport-e1"):
     intense_subscribers: int = 10
     """Of each intense publisher."""
     intense_match: float = 0.85
+    """The share of the stream that each wants, give or take `match_spread`."""
+    match_spread: float = 0.0
+    grades: int = 0
+    """Where set, events have one of so many grades instead of a level, and who wants a share wants some of the grades.
+    A Bloom row tells whether two values are equal, and not which is less."""
     topics: int = 33
     duration: float = 300.0
     slower: float = 1.0
@@ -69,7 +81,10 @@ class Ordering(Workload, frozen=True, kw_only=True, tag="transport-e1"):
 
     def check(self) -> None:
         self.require_positive("subscribers", "brokers", "ramping", "intense_rate", "topics", "duration", "slower")
-        self.require_shares("intense_match")
+        self.require_shares("intense_match", "match_spread")
+        fits = self.intense_match - self.match_spread >= 0 and self.intense_match + self.match_spread <= 1
+        require(fits, "match_spread: intense_match, give or take this, is from 0 to 1")
+        require(0 <= self.grades <= GRADES_MAX, f"grades: {self.grades}; give 0 to {GRADES_MAX}")
         require(0 <= self.ramp_from <= self.ramp_to, "ramp_from: it may not be below 0 or above ramp_to")
         require(all(0 <= at < self.duration for at in self.intense_at), "intense_at: all begin before the end")
         require(self.intense_total <= self.subscribers, "intense_subscribers: there are not so many subscribers")
@@ -87,17 +102,20 @@ class Ordering(Workload, frozen=True, kw_only=True, tag="transport-e1"):
 
     def events(self) -> Table:
         schedule = self.schedule()
-        columns: Columns = {**EVENT, "topic": "string", "level": "double"}
+        measured: Columns = {"grade": "long"} if self.grades else {"level": "double"}
+        columns: Columns = {**EVENT, "topic": "string", **measured}
         make = partial(self.draw_events, schedule)
         return Table(stream="e1/events", seed=self.seed, items=schedule.total, columns=columns, make=make)
 
     def draw_events(self, schedule: Schedule, random: Random, first: int, count: int) -> Drawn:
         publishers, numbers, times = schedule.rows(first, count)
         topics = numpy.where(publishers < self.ramping, random.integers(0, self.topics, count), self.topics)
+        levels = random.random(count)
         return {
             **spoken(publishers, numbers, times),
             "topic": Picks([*(f"t{place}" for place in range(self.topics)), INTENSE], topics),
-            "level": random.random(count),
+            "level": levels,
+            "grade": (levels * self.grades).astype(numpy.int64),
         }
 
     def subscriptions(self) -> Table:
@@ -105,21 +123,34 @@ class Ordering(Workload, frozen=True, kw_only=True, tag="transport-e1"):
             stream="e1/subscriptions",
             seed=self.seed,
             items=self.subscribers,
-            columns=SUBSCRIPTION,
+            columns={**SUBSCRIPTION, "topic": "string", "publisher": "string", "share": "double"},
             make=self.draw_subscriptions,
         )
 
     def draw_subscriptions(self, random: Random, first: int, count: int) -> Drawn:
+        """Of a topic everything is wanted; of an intense publisher a share."""
         rows = numpy.arange(first, first + count)
-        topics = random.integers(0, self.topics, count)
-        filters = [self.filter_of(*pair) for pair in zip(rows.tolist(), topics.tolist(), strict=True)]
-        return {"subscription": Names("s", rows), "filter": filters, "place": rows % self.brokers}
+        intense = rows < self.intense_total
+        topics = numpy.where(intense, -1, random.integers(0, self.topics, count)).tolist()
+        publishers = (self.ramping + rows % max(1, len(self.intense_at))).tolist()
+        spread = self.match_spread * (2 * random.random(count) - 1)
+        shares = numpy.where(intense, numpy.round(self.intense_match + spread, DECIMALS), 1.0).tolist()
+        return {
+            "subscription": Names("s", rows),
+            "filter": [self.filter_of(*each) for each in zip(topics, publishers, shares, strict=True)],
+            "place": rows % self.brokers,
+            "topic": [f"t{topic}" if topic >= 0 else None for topic in topics],
+            "publisher": [f"p{own}" if topic < 0 else None for topic, own in zip(topics, publishers, strict=True)],
+            "share": numpy.array(shares),
+        }
 
-    def filter_of(self, subscriber: int, topic: int) -> str:
-        if subscriber >= self.intense_total:
+    def filter_of(self, topic: int, publisher: int, share: float) -> str:
+        if topic >= 0:
             return equals("topic", f"t{topic}")
-        publisher = self.ramping + subscriber % len(self.intense_at)
-        return all_of([equals("publisher", f"p{publisher}"), between("level", -numpy.inf, self.intense_match)])
+        speaker = equals("publisher", f"p{publisher}")
+        if not self.grades:
+            return all_of([speaker, between("level", -numpy.inf, share)])
+        return " OR ".join(f"{speaker} AND grade = {grade}" for grade in range(math.ceil(share * self.grades)))
 
 
 class Recovery(Workload, frozen=True, kw_only=True, tag="transport-e10"):

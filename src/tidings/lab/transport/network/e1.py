@@ -81,15 +81,15 @@ def expected(traces: "DataFrame") -> "DataFrame":
     """run, key, node: which event is owed to whom, of those that were sent."""
     from pyspark.sql import functions as F
 
-    fields = F.from_json("detail", "topic BIGINT, stream STRING, level BIGINT").alias("said")
+    fields = F.from_json("detail", "topic STRING, publisher STRING, level DOUBLE, share DOUBLE").alias("said")
     notes = traces.where("kind = 'note' AND message = 'interest'").select("run", "node", fields)
     withheld = traces.where(F.col("reason") == PUBLISHER_BLOCKED).select("run", "key")
     sent = traces.where("kind = 'publish'").join(withheld, on=["run", "key"], how="left_anti")
     interests = notes.select("run", "node", "said.*")
     events = sent.select("run", "key", fields).select("run", "key", "said.*")
-    below = interests.select("run", "node", "stream", F.col("level").alias("level_wanted"))
+    below = interests.select("run", "node", "publisher", F.col("share").alias("share_wanted"))
     by_topic = events.join(interests.select("run", "node", "topic"), on=["run", "topic"], how="inner")
-    by_stream = events.join(below, on=["run", "stream"], how="inner").where("level < level_wanted")
+    by_stream = events.join(below, on=["run", "publisher"], how="inner").where("level <= share_wanted")
     return by_topic.select("run", "key", "node").unionByName(by_stream.select("run", "key", "node"))
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidings.lab.experiment import Measured
-from tidings.lab.transport.network.rising_load import Intense, Layout, clients, interests, note_interests, play
+from tidings.lab.transport.network.rising_load import Intense, Layout, Load
 from tidings.lab.transport.ordering.orderers import Delivered, Orderer, RecordedSubstrate, compare
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
 from tidings.lab.transport.substrate import SubstrateParams
@@ -59,18 +59,19 @@ def play_and_compare(
     trace: Writer,
 ) -> dict[str, float]:
     """Parameters: slowdown, the seconds to be played, and of how many subscribers one is followed."""
-    wanted, slowdown = interests(seed, streams, layout), parameters["slowdown"]
-    note_interests(trace, wanted)
-    filters = {client: interest.text() for client, interest in wanted.items()}
-    params = SubstrateParams(slowdown=slowdown)
-    network = RecordedSubstrate(seed, trace, layout.topology, params, clients(layout), filters)
-    play(network, seed, parameters["seconds"], streams, layout)
+    slowdown = parameters["slowdown"]
+    load = Load(seed, streams, layout, slowdown, GRADES)
+    load.note_interests(trace)
+    filters, params = load.filters, SubstrateParams(slowdown=slowdown)
+    network = RecordedSubstrate(seed, trace, layout.topology, params, load.homes, filters)
+    load.play(network, parameters["seconds"])
     followed = {client: parse(text) for client, text in filters.items() if is_followed(client, parameters["follow"])}
+    numbers = {client: number for number, client in enumerate(followed, 1)}
     for orderer, publisher, subscriber, deliveries in compare(
         network.recording.only(followed), followed, orderers, slowdown
     ):
         for one in deliveries:
-            trace.write(delivery(orderer, publisher, subscriber, one))
+            trace.write(delivery(orderer, publisher, numbers[subscriber], one))
     return {"delivered": network.simulator.counters().delivered}
 
 
@@ -79,11 +80,11 @@ def is_followed(client: NodeId, one_in: int) -> bool:
     return int(client.rpartition(".c")[2]) % one_in == 0
 
 
-def delivery(orderer: Orderer, publisher: NodeId, subscriber: NodeId, one: Delivered) -> Record:
+def delivery(orderer: Orderer, publisher: NodeId, subscription: int, one: Delivered) -> Record:
     said = {
         "publisher": publisher,
         "number": one.number,
-        "subscription": subscriber,
+        "subscription": subscription,
         "latch": one.latch,
         "hold": one.held,
     }

@@ -8,12 +8,10 @@ of less and more; with levels, every event of a stream would seem to be for ever
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.network.rising_load import EIGHT, STREAMS
-from tidings.lab.transport.ordering.comparison import GRADES, draw, figures, play_and_compare
+from tidings.lab.transport.ordering.comparison import draw, figures, play_and_compare
 from tidings.lab.transport.ordering.orderers import probabilistic, static
 from tidings.trace.gathering import Writer
 
@@ -32,11 +30,10 @@ ORDERERS = (
 )
 LABELS = [orderer.label for orderer in ORDERERS]
 PROBABLE = tuple(label for label in LABELS if label.startswith("P-.05") and not label.endswith("exact"))
-GRADED = tuple(msgspec.structs.replace(stream, grades=GRADES) for stream in STREAMS["both sides"])
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    return play_and_compare(EIGHT, GRADED, ORDERERS, parameters, seed, trace)
+    return play_and_compare(EIGHT, STREAMS["both sides"], ORDERERS, parameters, seed, trace)
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:

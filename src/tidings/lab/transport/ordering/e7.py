@@ -12,7 +12,7 @@ from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.broker_trees import longest_way, low_degree
 from tidings.lab.transport.network.rising_load import Intense, Layout, client_name
-from tidings.lab.transport.ordering.comparison import GRADES, draw, figures, play_and_compare
+from tidings.lab.transport.ordering.comparison import draw, figures, play_and_compare
 from tidings.lab.transport.ordering.orderers import probabilistic, static
 from tidings.trace.gathering import Writer
 
@@ -45,8 +45,8 @@ def layout() -> Layout:
 def streams() -> tuple[Intense, Intense]:
     one, other, _ = longest_way(layout().topology)
     return (
-        Intense("s1", client_name(one, INTENSE_PLACE), other, 90.0, grades=GRADES),
-        Intense("s2", client_name(other, INTENSE_PLACE), one, 190.0, grades=GRADES),
+        Intense(client_name(one, INTENSE_PLACE), other, 90.0),
+        Intense(client_name(other, INTENSE_PLACE), one, 190.0),
     )
 
 
