@@ -55,8 +55,8 @@ def a_recording(events: int = 4000, rate: float = 600.0, match: float = 0.7) -> 
 def compared(recording: Recording, *orderers: Orderer) -> dict[str, dict[str, Any]]:
     """By orderer, what the metrics of order say of the one pair."""
     found = {}
-    for orderer, publisher, subscriber, deliveries in compare(recording, {"s": WANTED}, orderers, 1.0):
-        records = [comparison.delivery(orderer, publisher, subscriber, one) for one in deliveries]
+    for orderer, publisher, _, deliveries in compare(recording, {"s": WANTED}, orderers, 1.0):
+        records = [comparison.delivery(orderer, publisher, 1, one) for one in deliveries]
         (found[orderer.label],) = order_rows(records, frozenset())
     return found
 

@@ -22,8 +22,8 @@ from tidings.spark.workloads.derived import (
 )
 from tidings.spark.workloads.tables import arrow, partitions_for, table_frame
 from tidings.workloads.attributes import Decimals, Words
-from tidings.workloads.content import Content
-from tidings.workloads.interests import Interests, SocialGraph
+from tidings.workloads.content import TypedContent
+from tidings.workloads.interests import Readership, SocialGraph
 from tidings.workloads.machines import chance
 from tidings.workloads.recorded import Quakes
 from tidings.workloads.registry import make
@@ -31,7 +31,7 @@ from tidings.workloads.table import CHUNK_ITEMS, Table
 
 pytestmark = pytest.mark.spark
 
-SMALL = Content(event_count=5 * CHUNK_ITEMS + 17, attributes=(Words("word", 50), Decimals("x")))
+SMALL = TypedContent(event_count=5 * CHUNK_ITEMS + 17, attributes=(Words("word", 50), Decimals("x")))
 
 
 def rows_of(found: DataFrame) -> list[tuple[Any, ...]]:
@@ -83,7 +83,7 @@ def test_a_large_table_is_cut_so_that_little_is_drawn_twice(spark: SparkSession)
     assert [partitions_for(spark, chunks) for chunks in (0, 1, 2, 100, 1526)] == [1, 1, 2, 2, 24]
 
 
-CRAWLED = Interests(users=1500, journals=400, communities=20, seed_journals=30, publishers=25, hosts=10)
+CRAWLED = Readership(users=1500, journals=400, communities=20, seed_journals=30, publishers=25, hosts=10)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +160,7 @@ def test_machines_are_drawn_in_the_order_of_a_hash_that_spark_has_too(spark: Spa
 
 
 def test_a_workload_on_disk_says_what_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    workload = Content(seed=11, event_count=3000, subscription_count=50)
+    workload = TypedContent(seed=11, event_count=3000, subscription_count=50)
     write(spark, workload, tmp_path / "w", partitions=2)
     stored = read(spark, tmp_path / "w")
     assert stored.workload == workload
@@ -183,7 +183,7 @@ def test_parquet_of_others_is_not_taken_for_a_workload(spark: SparkSession, tmp_
 
 def test_tables_of_two_workloads_in_one_folder_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
     for seed, table in ((1, "events"), (2, "subscriptions")):
-        write(spark, Content(seed=seed, event_count=100, subscription_count=20), tmp_path, [table])
+        write(spark, TypedContent(seed=seed, event_count=100, subscription_count=20), tmp_path, [table])
     with pytest.raises(UsageError, match="different workloads"):
         read(spark, tmp_path)
     workload, found = read_table(spark, tmp_path / "subscriptions")

@@ -11,7 +11,7 @@ import typer.main
 from tidings.cli.demo import flight_event
 from tidings.cli.program import app, run
 from tidings.workloads.recorded import Flights
-from tidings.workloads.workload import publication_of
+from tidings.workloads.workload import planned_event
 
 COVERED = ["filter", "covers", "price > 100", "price > 150 AND symbol = 'IBM'"]
 NOT_COVERED = ["filter", "covers", "price > 150", "price > 100"]
@@ -132,7 +132,7 @@ def test_a_flight_becomes_an_event_without_what_is_unknown(departed: str, delay:
     del cells["type"]
     header = ",".join("time_hour" if name == "time" else name for name in cells)
     [row] = Flights().read_text(f"{header}\n{','.join(cells.values())}\n")
-    event = flight_event(publication_of(row))
+    event = flight_event(planned_event(row))
     assert (event.type, event.id, event.attributes["carrier"]) == (type, "0", "UA")
     assert (event.attributes["time"], event.attributes["distance"]) == ("2013-01-01T10:00:00Z", 5)
     assert "tailnum" not in event.attributes

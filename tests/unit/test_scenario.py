@@ -271,7 +271,7 @@ duration = 10.0
     scenario = define_file(text, "named").scenario({"workload.parameters.rate": 0.5})
     made = scenario.workload(ring(4), 7)
     assert len(made) == 30
-    drawn = list(make("w-psdg", {"seed": 7, "rate": 0.5, "duration": 10.0}).publications())[:30]
+    drawn = list(make("w-psdg", {"seed": 7, "rate": 0.5, "duration": 10.0}).planned_events())[:30]
     assert [each.at for each in made] == [2.0 + publication.at for publication in drawn if publication.at is not None]
     published = [each.input.event.attributes for each in made if isinstance(each.input, Publish)]
     assert [(each["publisher"], each["x1"]) for each in published] == [

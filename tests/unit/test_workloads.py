@@ -19,8 +19,8 @@ from tidings import Event, UsageError, parse
 from tidings.cli.program import run
 from tidings.spark.workloads.tables import arrow, batch
 from tidings.workloads.attributes import Decimals, Flag, Ranks, Whole, Words, all_of, between, draw, equals, one_of
-from tidings.workloads.content import Content
-from tidings.workloads.interests import Interests
+from tidings.workloads.content import TypedContent
+from tidings.workloads.interests import Readership
 from tidings.workloads.latencies import LatencyTree, cut_tree
 from tidings.workloads.machines import (
     ADDED,
@@ -53,7 +53,7 @@ def test_a_chunk_is_drawn_from_its_seed_stream_and_number() -> None:
 
 
 def test_rows_of_a_table_are_those_of_its_chunks() -> None:
-    workload = Content(event_count=2 * CHUNK_ITEMS + 10)
+    workload = TypedContent(event_count=2 * CHUNK_ITEMS + 10)
     table = workload.events()
     assert [len(batch(table, chunk)) for chunk in range(table.chunks)] == [CHUNK_ITEMS, CHUNK_ITEMS, 10]
     assert arrow(table)["key"].to_pylist() == [str(number) for number in range(2 * CHUNK_ITEMS + 10)]
@@ -61,12 +61,12 @@ def test_rows_of_a_table_are_those_of_its_chunks() -> None:
 
 def test_a_longer_table_begins_with_the_shorter_one() -> None:
     """Whole chunks are the same however many follow."""
-    short, long = (batch(Content(event_count=count).events(), 0) for count in (CHUNK_ITEMS, 3 * CHUNK_ITEMS))
+    short, long = (batch(TypedContent(event_count=count).events(), 0) for count in (CHUNK_ITEMS, 3 * CHUNK_ITEMS))
     assert short.equals(long)
 
 
 def test_another_seed_gives_other_rows() -> None:
-    one, other = (arrow(Content(event_count=100, seed=seed).events()) for seed in (1, 2))
+    one, other = (arrow(TypedContent(event_count=100, seed=seed).events()) for seed in (1, 2))
     assert not one.equals(other)
 
 
@@ -156,7 +156,7 @@ def test_keys_and_names_of_subscriptions_are_different_in_every_row(name: str) -
 
 def test_a_rate_that_words_alone_do_not_reach_is_refused_with_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"match_rate: 0\.3 cannot be reached.*value_share to 0"):
-        Content(match_rate=0.3).subscriptions()
+        TypedContent(match_rate=0.3).subscriptions()
 
 
 @pytest.mark.parametrize(
@@ -194,11 +194,11 @@ def test_parameters_given_as_text_are_read() -> None:
 
 def test_an_unknown_table_is_refused() -> None:
     with pytest.raises(UsageError, match="no table 'follows' here; choose from events, subscriptions"):
-        Content().table("follows")
+        TypedContent().table("follows")
 
 
 def test_interests_and_subscriptions_tell_the_same() -> None:
-    workload = Interests(users=9000)
+    workload = Readership(users=9000)
     read: Counter[str] = Counter()
     for row in arrow(workload.interests()).to_pylist():
         read[row["user"]] += 1
@@ -342,9 +342,9 @@ def test_a_table_may_be_empty() -> None:
 
 
 def test_workloads_are_values() -> None:
-    assert Content(seed=2) == msgspec.structs.replace(Content(), seed=2)
-    assert len({Content(), Content(), Content(seed=2)}) == 2
-    assert isinstance(Content(), Workload)
+    assert TypedContent(seed=2) == msgspec.structs.replace(TypedContent(), seed=2)
+    assert len({TypedContent(), TypedContent(), TypedContent(seed=2)}) == 2
+    assert isinstance(TypedContent(), Workload)
 
 
 def machine_events(*events: tuple[int, int, int]) -> list[MachineEvent]:
@@ -401,7 +401,7 @@ def test_publications_are_the_events_one_by_one_in_the_order_of_time(name: str) 
     rows = list(workload.table("events").rows())
     if "published_at" in rows[0]:
         rows.sort(key=lambda row: row["published_at"])
-    found = list(workload.publications())
+    found = list(workload.planned_events())
     assert [each.key for each in found] == [row["key"] for row in rows]
     for each, row in zip(found, rows, strict=True):
         assert each.at == row.pop("published_at", None)
@@ -421,7 +421,7 @@ def test_rows_of_a_table_are_what_arrow_has() -> None:
 def test_more_events_than_can_be_put_in_order_are_refused() -> None:
     workload = make("transport-e23", {"duration": 10_000.0})
     with pytest.raises(UsageError, match="40000000 events; up to 5000000 are put in order here"):
-        next(workload.publications())
+        next(workload.planned_events())
 
 
 def test_the_command_lists_and_shows_workloads(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,9 +18,9 @@ from tidings import Event, parse
 from tidings.matching import Index
 from tidings.spark.workloads.tables import arrow, batch
 from tidings.workloads.attributes import Decimals, Flag, Ranks, Whole, Words
-from tidings.workloads.content import Content
+from tidings.workloads.content import TypedContent
 from tidings.workloads.dependable import Geps, Itt, PopSub, Psdg, followers
-from tidings.workloads.interests import Interests, SocialGraph
+from tidings.workloads.interests import Readership, SocialGraph
 from tidings.workloads.machines import ADDED, DAY_US, REMOVED, Machines
 from tidings.workloads.patterns import Patterns
 from tidings.workloads.popularity import Drifting, StarPopularity
@@ -28,7 +28,7 @@ from tidings.workloads.quotes import Quotes
 from tidings.workloads.schedule import Schedule
 from tidings.workloads.shares import uniform_ranges, zipf
 from tidings.workloads.table import CHUNK_ITEMS, Array, Table, stream
-from tidings.workloads.transport import Congestion, Ordering, Recovery
+from tidings.workloads.transport import RareMatches, RisingLoad, SharedInterests
 
 LIKELY = 0.001
 EXPECTED_MIN = 8
@@ -99,7 +99,7 @@ def test_the_test_of_kolmogorov_tells_ranges_apart(largest: float, fits: bool) -
 
 def test_attributes_of_events_have_their_distributions() -> None:
     attributes = (Words("w", 500, 1.2), Ranks("r", 300, 0.8), Decimals("u", -5, 5), Whole("n", 3, 9), Flag("f", 0.1))
-    table = arrow(Content(event_count=200_000, attributes=attributes).events())
+    table = arrow(TypedContent(event_count=200_000, attributes=attributes).events())
     assert chi_square(numbers_of(table, "w", 500), zipf_law(500, 1.2)) > LIKELY
     assert chi_square(numpy.bincount(table["r"].to_numpy(), minlength=301)[1:], zipf_law(300, 0.8)) > LIKELY
     assert kolmogorov(table["u"].to_numpy(), lambda x: (x + 5) / 10) > LIKELY
@@ -110,7 +110,7 @@ def test_attributes_of_events_have_their_distributions() -> None:
 
 @pytest.mark.parametrize(("rate", "value_share"), [(0.002, 0.7), (0.01, 0.7), (0.01, 0.0), (0.1, 0.0), (0.5, 0.0)])
 def test_subscriptions_match_the_wanted_share_of_events(rate: float, value_share: float) -> None:
-    workload = Content(event_count=8000, subscription_count=3000, match_rate=rate, value_share=value_share, seed=5)
+    workload = TypedContent(event_count=8000, subscription_count=3000, match_rate=rate, value_share=value_share, seed=5)
     index = Index()
     index.add_many(enumerate(map(parse, arrow(workload.subscriptions())["filter"].to_pylist())))
     [(_, offsets)] = index.match_slots(batch(workload.events(), 0).drop_columns(["key"]), 8000)
@@ -218,11 +218,11 @@ def receivers(workload: Any, count: int) -> Array:
     return numpy.diff(offsets)
 
 
-LARGE = Recovery(publishers=10, subscribers=220, brokers=46, rate_max=250.0)
+LARGE = RareMatches(publishers=10, subscribers=220, brokers=46, rate_max=250.0)
 
 
-@pytest.mark.parametrize("workload", [Recovery(), LARGE], ids=["small", "large"])
-def test_recovery_has_the_two_facts_that_are_known_of_it(workload: Recovery) -> None:
+@pytest.mark.parametrize("workload", [RareMatches(), LARGE], ids=["small", "large"])
+def test_recovery_has_the_two_facts_that_are_known_of_it(workload: RareMatches) -> None:
     """Transport E10: 80 % of the pairs match with less than 0.08, none with more than 0.1; half of the messages have at
     most two receivers."""
     probabilities = arrow(workload.pairs())["match_probability"].to_numpy()
@@ -233,7 +233,7 @@ def test_recovery_has_the_two_facts_that_are_known_of_it(workload: Recovery) -> 
 
 
 def test_pairs_of_the_recovery_workload_tell_the_truth() -> None:
-    workload = Recovery()
+    workload = RareMatches()
     table = arrow(workload.events())
     topics = numbers_of(table, "topic", 137)
     pairs = arrow(workload.pairs()).to_pylist()
@@ -245,7 +245,7 @@ def test_pairs_of_the_recovery_workload_tell_the_truth() -> None:
 
 
 def test_rates_of_the_recovery_workload_have_spikes_within_their_bounds() -> None:
-    rates = numpy.diff(Recovery().schedule().reached, axis=1)
+    rates = numpy.diff(RareMatches().schedule().reached, axis=1)
     assert rates.min() >= 20
     assert 400 < rates.max() <= 500
     assert 0.05 < (rates > 100).mean() < 0.2
@@ -254,7 +254,7 @@ def test_rates_of_the_recovery_workload_have_spikes_within_their_bounds() -> Non
 def test_ordering_has_ramps_intense_streams_and_the_receivers_of_the_source() -> None:
     """Transport E1 and E4: 1.5 to 25 a second, 1200 a second from 90 s and 190 s on, about 250,000 deliveries in the
     first 90 s and 30,000 a second near 200 s."""
-    workload = Ordering()
+    workload = RisingLoad()
     schedule = workload.schedule()
     per_publisher = numpy.diff(schedule.begins)
     assert per_publisher[:48] == pytest.approx((1.5 + 25) / 2 * 300, abs=1)
@@ -269,7 +269,7 @@ def test_ordering_has_ramps_intense_streams_and_the_receivers_of_the_source() ->
 
 def test_few_subscribers_of_the_congestion_workload_get_much_and_most_get_little() -> None:
     """Transport E23."""
-    workload = Congestion(duration=1.0)
+    workload = SharedInterests(duration=1.0)
     filters = arrow(workload.subscriptions())["filter"].to_pylist()
     assert chi_square(numpy.bincount([text.count("=") for text in filters])[1:], numpy.ones(5)) > LIKELY
     events = events_of(workload.events(), 400)
@@ -320,7 +320,7 @@ def test_a_pattern_matches_the_events_that_have_its_symbol() -> None:
         ]
 
 
-def best_friends_cover(workload: Interests, friends: int, sample: int) -> tuple[Array, Array]:
+def best_friends_cover(workload: Readership, friends: int, sample: int) -> tuple[Array, Array]:
     """Some users with five journals or more: how many they read, and the share that their best friends read too."""
     reads = [set(re.findall(r"j\d+", text)) for text in arrow(workload.subscriptions())["filter"].to_pylist()]
     readers: dict[str, list[int]] = {}
@@ -344,17 +344,17 @@ def best_friends_cover(workload: Interests, friends: int, sample: int) -> tuple[
 
 def test_six_best_friends_read_all_that_nine_of_ten_users_read() -> None:
     """Peer-to-peer E5, which the communities are tuned to; without them it is not so."""
-    counts, covered = best_friends_cover(Interests(), 6, 600)
+    counts, covered = best_friends_cover(Readership(), 6, 600)
     assert (covered == 1).mean() >= 0.9
     by_count, by_cover = (numpy.argsort(numpy.argsort(values, kind="stable")) for values in (counts, covered))
     assert numpy.corrcoef(by_count, by_cover)[0, 1] >= -0.1
-    _, without = best_friends_cover(Interests(locality=0.0), 6, 600)
+    _, without = best_friends_cover(Readership(locality=0.0), 6, 600)
     assert (without == 1).mean() < 0.8
 
 
 def test_journals_outside_communities_have_zipf_popularity() -> None:
     """A user who reads one journal draws once, so nothing is drawn twice and the shares are exact."""
-    workload = Interests(users=60_000, locality=0.0, read_max=1)
+    workload = Readership(users=60_000, locality=0.0, read_max=1)
     table = arrow(workload.interests())
     assert chi_square(numbers_of(table, "journal", 4000), zipf_law(4000, 1.0)) > LIKELY
 

@@ -44,7 +44,7 @@ from tidings.net.client.subscription import Subscription
 from tidings.trace.gathering import Writer
 from tidings.trace.writers import open_writer
 from tidings.workloads.recorded import Flights
-from tidings.workloads.workload import Publication
+from tidings.workloads.workload import PlannedEvent
 
 TOWERS = {"EWR": "ewr-tower", "JFK": "jfk-tower", "LGA": "lga-tower"}
 """For each airport the client that publishes its flights."""
@@ -152,7 +152,7 @@ class Scene:
 
 def show_demo(seconds: float, flights: int, spark: bool, plot: Path, json: bool) -> int:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH, quiet=json)
-    events = list(map(flight_event, islice(Flights().publications(), flights)))
+    events = list(map(flight_event, islice(Flights().planned_events(), flights)))
     scene = Scene(seconds, len(events))
     with tempfile.TemporaryDirectory(prefix="tidings-demo-") as folder:
         traces = Path(folder, "traces")
@@ -334,7 +334,7 @@ def picture(scene: Scene) -> Group:
     return Group(table, "", *scene.log, head)
 
 
-def flight_event(flight: Publication) -> Event:
+def flight_event(flight: PlannedEvent) -> Event:
     """What is not known of a flight is absent."""
     told = {name: flight.attributes[name] for name in TOLD if name in flight.attributes}
     return Event({"id": str(flight.number), "source": flight.publisher, **told})

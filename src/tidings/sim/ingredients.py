@@ -85,7 +85,7 @@ class Publications(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not self.law:
             return scattered(seed, self.events, places, self.begin, self.end, self.payload_bytes)
         placed, payload = dict[str, int](), bytes(self.payload_bytes)
-        span, found = self.end - self.begin, islice(self.workload(seed).publications(), self.events)
+        span, found = self.end - self.begin, islice(self.workload(seed).planned_events(), self.events)
         evenly = (place * span / max(1, self.events) for place in range(self.events))
         timed = ((after if each.at is None else each.at, each) for after, each in zip(evenly, found, strict=False))
         return [

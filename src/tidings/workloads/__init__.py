@@ -5,8 +5,8 @@ one by one, Spark makes tables of them (`spark/workloads`), and all of them see 
 
     from tidings.workloads.registry import WORKLOADS, make
 
-    for publication in make("w-psdg", {"seed": 7, "brokers": 10}).publications():
-        print(publication.at, publication.attributes)
+    for planned in make("w-psdg", {"seed": 7, "brokers": 10}).planned_events():
+        print(planned.at, planned.attributes)
 
 `workload.py` says what all workloads have in common, `table.py` why rows do not depend on who draws them, `registry.py`
 which there are. What draws with numpy imports it; recorded data, churn and the small laws of the library do without.

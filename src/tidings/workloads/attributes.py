@@ -21,7 +21,7 @@ import numpy
 
 from tidings.model.language.lexer import quoted
 from tidings.workloads.shares import places, zipf_cumulative
-from tidings.workloads.table import Array, Column, ColumnType, Picks, Random
+from tidings.workloads.table import Array, Choices, Column, ColumnType, Random
 from tidings.workloads.workload import require
 
 
@@ -109,7 +109,7 @@ def draw(attribute: Attribute, random: Random, size: int) -> Array:
 
 def column(attribute: Attribute, codes: Array) -> Column:
     """What events carry."""
-    return Picks(word_list(attribute.count), codes) if isinstance(attribute, Words) else codes
+    return Choices(word_list(attribute.count), codes) if isinstance(attribute, Words) else codes
 
 
 def word(place: int) -> str:

@@ -20,7 +20,7 @@ import numpy
 from tidings.workloads.attributes import all_of, between, equals
 from tidings.workloads.schedule import EVENT, Schedule, spoken, steady
 from tidings.workloads.shares import uniform_ranges
-from tidings.workloads.table import Array, Column, Columns, Drawn, Names, Picks, Random, Table
+from tidings.workloads.table import Array, Choices, Column, Columns, Drawn, Names, Random, Table
 from tidings.workloads.workload import Workload
 
 VALUE_MAX = 1000.0
@@ -97,7 +97,7 @@ class Classed(Workload, frozen=True, kw_only=True):
         return {
             "subscription": Names("s", rows),
             "filter": [class_filter(own, publisher, ranges[:some]) for own, publisher, some, ranges in asked],
-            "class": Picks(class_names(len(numbers)), classes),
+            "class": Choices(class_names(len(numbers)), classes),
             "place": self.place(random, rows),
             "joins_at": self.joins_at(rows),
         }
@@ -120,7 +120,7 @@ class Classed(Workload, frozen=True, kw_only=True):
         return {
             "publisher": Names("p", publishers),
             "filter": [class_filter(*pair, []) for pair in zip(own.tolist(), publishers.tolist(), strict=True)],
-            "class": Picks(class_names(int(advertised.max()) + 1), own),
+            "class": Choices(class_names(int(advertised.max()) + 1), own),
             "place": self.publisher_place(publishers),
             "rate": numpy.full(count, self.rate),
         }
@@ -131,7 +131,7 @@ def draw_events(schedule: Schedule, advertised: Array, numbers: Array, random: R
     classes = advertised[publishers]
     drawn: dict[str, Column] = {
         **spoken(publishers, order, times),
-        "class": Picks(class_names(len(numbers)), classes),
+        "class": Choices(class_names(len(numbers)), classes),
     }
     for place, name in enumerate(number_names(numbers)):
         drawn[name] = numpy.ma.MaskedArray(random.random(count) * VALUE_MAX, mask=numbers[classes] <= place)

@@ -51,7 +51,7 @@ FIVE_COLUMNS: tuple[Attribute, ...] = (
 )
 
 
-class Content(Workload, frozen=True, kw_only=True, tag="content"):
+class TypedContent(Workload, frozen=True, kw_only=True, tag="content"):
     """Typed events, and subscriptions that match a wanted share of them."""
 
     event_count: int = 1_000_000
@@ -186,7 +186,7 @@ class Asked(msgspec.Struct, frozen=True):
             matched &= (asked < 0) | ((self.low[:, slot] <= values) & (values <= self.high[:, slot]))
         return float(matched.mean())
 
-    def text(self, workload: Content, row: int) -> str:
+    def text(self, workload: TypedContent, row: int) -> str:
         parts = []
         for place, low, high in zip(self.attributes[row], self.low[row], self.high[row], strict=True):
             if place >= 0:

@@ -53,7 +53,7 @@ FOLLOWING_SHAPE = 2.0
 FOLLOWING_MAX = 10_000
 
 
-class Interests(Workload, frozen=True, kw_only=True, tag="interests"):
+class Readership(Workload, frozen=True, kw_only=True, tag="interests"):
     """Peer-to-peer 3K: Zipf interests of users over feeds or journals, with latent communities."""
 
     tables: ClassVar[tuple[str, ...]] = ("interests", "subscriptions", "events")

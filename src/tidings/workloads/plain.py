@@ -74,7 +74,7 @@ def round_at(seed: int, number: int) -> Round:
 
 def rounds_of(workload: Workload, count: int) -> Iterator[Round]:
     """Subscriptions that match none of the events are left out."""
-    events = [each.attributes for each in islice(workload.publications(), SEARCHED_MAX)]
+    events = [each.attributes for each in islice(workload.planned_events(), SEARCHED_MAX)]
     rows = islice(workload.table("subscriptions").rows(), SEARCHED_MAX)
     found = (Round(row["filter"], "TRUE", event) for row in rows for event in matched(row["filter"], events))
     kept = list(islice(found, count))

@@ -20,7 +20,7 @@ import numpy
 from tidings.workloads.attributes import equals
 from tidings.workloads.recorded import Stars
 from tidings.workloads.shares import cumulative, places, zipf_shares
-from tidings.workloads.table import Array, Columns, Drawn, Names, Picks, Random, Table, stream
+from tidings.workloads.table import Array, Choices, Columns, Drawn, Names, Random, Table, stream
 from tidings.workloads.workload import Workload, require
 
 
@@ -67,7 +67,7 @@ class Changing(Workload, frozen=True, kw_only=True):
     def draw_events(self, snapshots: Snapshots, random: Random, first: int, count: int) -> Drawn:
         rows = numpy.arange(first, first + count)
         at = rows * (self.duration / self.event_count)
-        topics = Picks(snapshots.topics, snapshots.draw(random, at))
+        topics = Choices(snapshots.topics, snapshots.draw(random, at))
         return {"key": Names("", rows), "published_at": at, "topic": topics}
 
     def subscriptions(self) -> Table:

@@ -22,7 +22,7 @@ from tidings.workloads.attributes import all_of, between, equals
 from tidings.workloads.data import csv_rows, folder_text
 from tidings.workloads.recorded import strings, typed
 from tidings.workloads.shares import zipf
-from tidings.workloads.table import CHUNK_ITEMS, Array, Columns, Drawn, Names, Picks, Random, Table, stream
+from tidings.workloads.table import CHUNK_ITEMS, Array, Choices, Columns, Drawn, Names, Random, Table, stream
 from tidings.workloads.workload import Workload, require
 
 SECTORS = ("energy", "finance", "health", "industry", "materials", "retail", "technology", "utilities")
@@ -90,8 +90,8 @@ class Quotes(Workload, frozen=True, kw_only=True, tag="quotes"):
         return {
             "key": Names("", rows),
             "published_at": rows / self.rate,
-            "symbol": Picks(listed[0], symbols),
-            "sector": Picks(listed[1], symbols),
+            "symbol": Choices(listed[0], symbols),
+            "sector": Choices(listed[1], symbols),
             "price": numpy.round(self.first_prices()[symbols] * numpy.exp(logarithms), 2),
             "volume": numpy.maximum(LOT, numpy.round(volumes / LOT) * LOT).astype(numpy.int64),
         }

@@ -5,29 +5,29 @@ from collections.abc import Mapping
 import msgspec
 
 from tidings.model.errors import UsageError
-from tidings.workloads.content import Content
+from tidings.workloads.content import TypedContent
 from tidings.workloads.dependable import Geps, Itt, PopSub, Psdg
-from tidings.workloads.interests import Interests, SocialGraph
+from tidings.workloads.interests import Readership, SocialGraph
 from tidings.workloads.latencies import LatencyTree
 from tidings.workloads.machines import Machines
 from tidings.workloads.patterns import Patterns
 from tidings.workloads.popularity import Drifting, StarPopularity
 from tidings.workloads.quotes import Quotes
 from tidings.workloads.recorded import Birdstrikes, Feeds, Flights, Quakes, Stars, StockQuotes
-from tidings.workloads.transport import Congestion, Ordering, Recovery
+from tidings.workloads.transport import RareMatches, RisingLoad, SharedInterests
 from tidings.workloads.workload import Workload
 
 Synthetic = (
-    Content
+    TypedContent
     | Geps
     | PopSub
     | Itt
     | Psdg
-    | Ordering
-    | Recovery
-    | Congestion
+    | RisingLoad
+    | RareMatches
+    | SharedInterests
     | Patterns
-    | Interests
+    | Readership
     | SocialGraph
     | Quotes
     | Drifting

@@ -23,14 +23,14 @@ SEATTLE = "seattle-16-of-688-slices.tar.gz"
 Rows = tuple[tuple[float, ...], ...]
 
 
-class RoundTrips(msgspec.Struct, frozen=True):
+class LatencyMatrix(msgspec.Struct, frozen=True):
     """`rows[i][j]` seconds from host i to host j and back; zero on the diagonal, above zero elsewhere."""
 
     name: str
     rows: Rows
 
 
-def planetlab_matrix(slice: int = 1) -> RoundTrips:
+def planetlab_matrix(slice: int = 1) -> LatencyMatrix:
     """One of the time slices 1, 6, 12 and 18."""
     path = require_folder("the PlanetLab matrix") / "latency" / f"PlanetLabData_{slice}.tsv.gz"
     if not path.is_file():
@@ -38,7 +38,7 @@ def planetlab_matrix(slice: int = 1) -> RoundTrips:
     return read_matrix(gzip.decompress(path.read_bytes()).decode(), f"planetlab-{slice}", 1e-3)
 
 
-def seattle_matrix(slice: int = 1) -> RoundTrips:
+def seattle_matrix(slice: int = 1) -> LatencyMatrix:
     """One of the 16 time slices that are kept: 1, 44, 87, 130, ... 646."""
     path = require_folder("the Seattle matrix") / "latency" / SEATTLE
     with tarfile.open(path) as archive:
@@ -48,7 +48,7 @@ def seattle_matrix(slice: int = 1) -> RoundTrips:
     raise UsageError(f"slice: there is no SeattleData_{slice}; give 1, 44, 87 and so on, every 43rd up to 646")
 
 
-def read_matrix(text: str, name: str, unit_seconds: float) -> RoundTrips:
+def read_matrix(text: str, name: str, unit_seconds: float) -> LatencyMatrix:
     """Rows of numbers apart by white space; as many rows as columns."""
     rows = []
     for place, line in enumerate(text.splitlines(), 1):
@@ -59,7 +59,7 @@ def read_matrix(text: str, name: str, unit_seconds: float) -> RoundTrips:
                 raise UsageError(f"{name}, line {place}: an entry is no number") from None
     if len(rows) > HOSTS_MAX or any(len(row) != len(rows) for row in rows):
         raise UsageError(f"{name}: {len(rows)} rows; a matrix has as many columns, and at most {HOSTS_MAX}")
-    return RoundTrips(name, complete(rows))
+    return LatencyMatrix(name, complete(rows))
 
 
 def complete(rows: list[list[float]]) -> Rows:

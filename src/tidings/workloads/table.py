@@ -12,7 +12,7 @@ Who draws a chunk, and when, changes nothing.
 
 `make(random, first, count)` draws the items `first` to `first + count` as one column for each name. An item is one row,
 or several where the table says so (one user, all feeds that the user reads). Text is kept as the numbers that it is
-made of (`Names`, `Picks`) until somebody looks at a row, or Arrow makes text of a whole column at once.
+made of (`Names`, `Choices`) until somebody looks at a row, or Arrow makes text of a whole column at once.
 
 A chunk is all that is held at a time, so memory does not grow with the table. Equal rows need an equal version of numpy
 too: it promises equal streams of numbers from one release to the next only for some of its distributions.
@@ -61,7 +61,7 @@ class Names(msgspec.Struct, frozen=True):
         return len(self.firsts)
 
 
-class Picks(msgspec.Struct, frozen=True):
+class Choices(msgspec.Struct, frozen=True):
     """For each place the word there."""
 
     words: tuple[str, ...] | list[str]
@@ -74,7 +74,7 @@ class Picks(msgspec.Struct, frozen=True):
         return len(self.places)
 
 
-Column = Array | list[str] | list[str | None] | Names | Picks
+Column = Array | list[str] | list[str | None] | Names | Choices
 Drawn = Mapping[str, Column]
 Make = Callable[[Random, int, int], Drawn]
 

@@ -27,7 +27,7 @@ import numpy
 from tidings.workloads.attributes import all_of, between, equals, word
 from tidings.workloads.schedule import EVENT, SUBSCRIPTION, Arrivals, Schedule, spoken, steady
 from tidings.workloads.shares import cumulative, distinct_places, places, whole_parts, zipf
-from tidings.workloads.table import Array, Columns, Drawn, Names, Picks, Random, Table, stream
+from tidings.workloads.table import Array, Choices, Columns, Drawn, Names, Random, Table, stream
 from tidings.workloads.workload import Workload, require
 
 RAMP_STEPS = 3000
@@ -52,7 +52,7 @@ SPIKE_EVERY, SPIKE_SECONDS = 30, 4
 """A spike begins once in so many seconds, on average, and lasts so many."""
 
 
-class Ordering(Workload, frozen=True, kw_only=True, tag="transport-e1"):
+class RisingLoad(Workload, frozen=True, kw_only=True, tag="transport-e1"):
     """Transport E1: many ramping publishers and two intense ones; intense streams go to a few subscribers."""
 
     subscribers: int = 400
@@ -113,7 +113,7 @@ class Ordering(Workload, frozen=True, kw_only=True, tag="transport-e1"):
         levels = random.random(count)
         return {
             **spoken(publishers, numbers, times),
-            "topic": Picks([*(f"t{place}" for place in range(self.topics)), INTENSE], topics),
+            "topic": Choices([*(f"t{place}" for place in range(self.topics)), INTENSE], topics),
             "level": levels,
             "grade": (levels * self.grades).astype(numpy.int64),
         }
@@ -153,7 +153,7 @@ class Ordering(Workload, frozen=True, kw_only=True, tag="transport-e1"):
         return " OR ".join(f"{speaker} AND grade = {grade}" for grade in range(math.ceil(share * self.grades)))
 
 
-class Recovery(Workload, frozen=True, kw_only=True, tag="transport-e10"):
+class RareMatches(Workload, frozen=True, kw_only=True, tag="transport-e10"):
     """Transport E10: match probabilities below 0.1 for every pair, and few receivers for most events."""
 
     tables: ClassVar[tuple[str, ...]] = ("events", "subscriptions", "pairs")
@@ -218,7 +218,7 @@ class Recovery(Workload, frozen=True, kw_only=True, tag="transport-e10"):
 
     def draw_events(self, schedule: Schedule, sums: Array, random: Random, first: int, count: int) -> Drawn:
         publishers, numbers, times = schedule.rows(first, count)
-        topics = Picks([f"t{place}" for place in range(TOPICS)], places(sums, random.random(count)))
+        topics = Choices([f"t{place}" for place in range(TOPICS)], places(sums, random.random(count)))
         others = {name: random.random(count) for name in OTHERS}
         return {**spoken(publishers, numbers, times), "topic": topics, **others}
 
@@ -268,7 +268,7 @@ def topic_shares() -> Array:
     return shares
 
 
-class Congestion(Workload, frozen=True, kw_only=True, tag="transport-e23"):
+class SharedInterests(Workload, frozen=True, kw_only=True, tag="transport-e23"):
     """Transport E23: two fast publishers; filters of 1 to 5 constraints on values with Zipf popularity."""
 
     publishers: int = 2
@@ -301,7 +301,7 @@ class Congestion(Workload, frozen=True, kw_only=True, tag="transport-e23"):
 
     def draw_events(self, schedule: Schedule, random: Random, first: int, count: int) -> Drawn:
         words = [word(place) for place in range(self.values)]
-        drawn = {name: Picks(words, zipf(random, count, self.values, self.exponent)) for name in self.names}
+        drawn = {name: Choices(words, zipf(random, count, self.values, self.exponent)) for name in self.names}
         return {**spoken(*schedule.rows(first, count)), **drawn}
 
     def subscriptions(self) -> Table:

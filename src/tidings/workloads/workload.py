@@ -7,8 +7,9 @@ of that name. Two tables mean the same in every workload that has them:
                      in seconds from the beginning
     subscriptions    subscription string, filter string (text of the filter language), and what else is known of it
 
-Whoever publishes one event after the other, as a simulation does, takes `publications`: the same events in the order of
-their times. The order needs the whole table, as numbers; so there is a bound, beyond which Spark is the place to sort.
+Whoever publishes one event after the other, as a simulation does, takes `planned_events`: the same events in the
+order of their times. The order needs the whole table, as numbers; so there is a bound, beyond which Spark is the place
+to sort.
 """
 
 from collections.abc import Iterator
@@ -21,13 +22,13 @@ from tidings.model.errors import UsageError
 from tidings.model.values import Value
 from tidings.workloads.table import Listed, Row, Table, row_at
 
-PUBLICATIONS_MAX = 5_000_000
+PLANNED_MAX = 5_000_000
 """Events of a schedule that are brought into the order of time in one process."""
 
 NOT_ATTRIBUTES = ("key", "published_at")
 
 
-class Publication(msgspec.Struct, frozen=True):
+class PlannedEvent(msgspec.Struct, frozen=True):
     """An event of a workload: seconds from the beginning, or None without a schedule, and what the event has."""
 
     at: float | None
@@ -73,29 +74,27 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         made: Table | Listed = getattr(self, name)()
         return made
 
-    def publications(self) -> Iterator[Publication]:
+    def planned_events(self) -> Iterator[PlannedEvent]:
         """The events one by one: in the order of their times, or of the table where there is no schedule."""
         events = self.table("events")
         rows = rows_by_time(events) if isinstance(events, Table) and "published_at" in events.columns else events.rows()
-        return map(publication_of, rows)
+        return map(planned_event, rows)
 
 
-def publication_of(row: Row) -> Publication:
+def planned_event(row: Row) -> PlannedEvent:
     """What is not known of an event is absent; times are text in events."""
     attributes = {
         name: value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
         for name, value in row.items()
         if name not in NOT_ATTRIBUTES and value is not None
     }
-    return Publication(row.get("published_at"), row["key"], attributes)
+    return PlannedEvent(row.get("published_at"), row["key"], attributes)
 
 
 def rows_by_time(table: Table) -> Iterator[Row]:
     """Of equal times the one that stands first in the table comes first."""
-    if table.items > PUBLICATIONS_MAX:
-        raise UsageError(
-            f"{table.items} events; up to {PUBLICATIONS_MAX} are put in order here; make fewer, or use Spark"
-        )
+    if table.items > PLANNED_MAX:
+        raise UsageError(f"{table.items} events; up to {PLANNED_MAX} are put in order here; make fewer, or use Spark")
     import numpy
 
     chunks = [table.chunk(number) for number in range(table.chunks)]

@@ -46,7 +46,7 @@ from tidings.sim.observers import Observer
 from tidings.sim.simulator import Simulator
 from tidings.trace.gathering import Writer
 from tidings.workloads.dependable import Psdg
-from tidings.workloads.workload import Publication
+from tidings.workloads.workload import PlannedEvent
 
 System = Literal["guarantees", "plain"]
 
@@ -142,7 +142,7 @@ class World:
             join_duration=setting.joining,
             duration=setting.seconds,
         )
-        self.publications = self.workload.publications()
+        self.planned = self.workload.planned_events()
         self.delays: dict[tuple[str, str], float] = {}
         for (one, other), milliseconds in ROUND_TRIPS_MS.items():
             self.delays[one, other] = self.delays[other, one] = milliseconds / 2000
@@ -228,12 +228,12 @@ class World:
 
     def await_publication(self) -> None:
         """Only the next one waits in the simulator."""
-        for each in self.publications:
+        for each in self.planned:
             assert each.at is not None
             self.simulator.call_at(BEGIN + each.at, partial(self.publish, each))
             return
 
-    def publish(self, each: Publication) -> None:
+    def publish(self, each: PlannedEvent) -> None:
         now, number, head = self.simulator.now, each.number + 1, encode_head(each.attributes)
         self.published[each.publisher, number] = now, head
         ticket = ("receipt", number) if self.draw.random() < RECEIPT_SHARE else None

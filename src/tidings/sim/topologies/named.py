@@ -15,7 +15,7 @@ from tidings.sim.topologies.autonomous import internet
 from tidings.sim.topologies.shapes import SHAPES, node_names
 from tidings.sim.topologies.topology import Edge, Topology
 from tidings.sim.topologies.zoo import from_topohub, zoo
-from tidings.workloads.round_trips import RoundTrips, planetlab_matrix, seattle_matrix
+from tidings.workloads.round_trips import LatencyMatrix, planetlab_matrix, seattle_matrix
 
 MATRICES: dict[str, Callable[[int, int], Topology]] = {
     "planetlab": lambda nodes, seed: linked_hosts(planetlab_matrix(), nodes, seed),
@@ -54,7 +54,7 @@ def make_topology(name: str, nodes: int, seed: int, **settings: int) -> Topology
     raise UsageError(f"there is no topology {name!r}; give {', '.join([*SHAPES, *MATRICES, INTERNET])}, or {maps}")
 
 
-def linked_hosts(measured: RoundTrips, nodes: int, seed: int) -> Topology:
+def linked_hosts(measured: LatencyMatrix, nodes: int, seed: int) -> Topology:
     """Everybody linked to everybody: `nodes` different hosts, drawn at random, at half their mean round trip."""
     rows, names = measured.rows, node_names(nodes)
     if not 1 <= nodes <= len(rows):

@@ -9,6 +9,6 @@
 Spark is imported when a table is asked for.
 """
 
-from tidings.spark.workloads.tables import Stored, frame, read, read_table, tables_of, write
+from tidings.spark.workloads.tables import StoredWorkload, frame, read, read_table, tables_of, write
 
-__all__ = ["Stored", "frame", "read", "read_table", "tables_of", "write"]
+__all__ = ["StoredWorkload", "frame", "read", "read_table", "tables_of", "write"]

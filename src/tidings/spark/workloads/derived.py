@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tidings.model.errors import UsageError
-from tidings.workloads.interests import Interests, SocialGraph
+from tidings.workloads.interests import Readership, SocialGraph
 from tidings.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ Derive = Callable[[Any, "DataFrame"], "DataFrame"]
 """From a workload and the DataFrame of one of its tables to another DataFrame."""
 
 DERIVED: Mapping[type[Workload], Mapping[str, tuple[str, Derive]]] = {
-    Interests: {
+    Readership: {
         "universe": ("interests", lambda own, table: refine(table, own.seed_journals, own.publishers, own.seed)),
         "hosts": ("interests", lambda own, table: place_users(table, own.hosts, own.seed)),
     },

@@ -31,7 +31,7 @@ import pyarrow.compute
 from tidings.model.errors import UsageError
 from tidings.spark.workloads.derived import DERIVED
 from tidings.workloads.registry import decode, encode
-from tidings.workloads.table import Column, ColumnType, Listed, Names, Picks, Table
+from tidings.workloads.table import Choices, Column, ColumnType, Listed, Names, Table
 from tidings.workloads.workload import Workload
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def arrow_array(column: Column, kind: ColumnType) -> Any:
         case Names(prefix, firsts, numbers):
             names = pyarrow.compute.binary_join_element_wise(prefix, digits(firsts), "") if prefix else digits(firsts)
             return names if numbers is None else pyarrow.compute.binary_join_element_wise(names, digits(numbers), " ")
-        case Picks(words, places):
+        case Choices(words, places):
             return pyarrow.array(words, pyarrow.string()).take(pyarrow.array(places, pyarrow.int64()))
     return pyarrow.array(column, ARROW_TYPES[kind])
 
@@ -126,7 +126,7 @@ def digits(numbers: Any) -> Any:
 # On disk.
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredWorkload(msgspec.Struct, frozen=True):
     workload: Workload
     tables: "dict[str, DataFrame]"
 
@@ -149,7 +149,7 @@ def write(
         Path(folder, BESIDE).write_text(pretty + "\n", encoding="utf-8")
 
 
-def read(spark: "SparkSession", folder: str | Path) -> Stored:
+def read(spark: "SparkSession", folder: str | Path) -> StoredWorkload:
     """The workload and those of its tables that were written."""
     folder = located(folder)
     path = Path(folder)
@@ -162,7 +162,7 @@ def read(spark: "SparkSession", folder: str | Path) -> Stored:
     workload = next(iter(found.values()))[0]
     if any(other != workload for other, _ in found.values()):
         raise UsageError(f"{folder}: tables of different workloads lie here; read them one by one with read_table")
-    return Stored(workload, {name: table for name, (_, table) in found.items()})
+    return StoredWorkload(workload, {name: table for name, (_, table) in found.items()})
 
 
 def read_table(spark: "SparkSession", folder: str | Path) -> "tuple[Workload, DataFrame]":

@@ -37,7 +37,7 @@ from tidings.sim.topologies.topology import Edge, Topology
 from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
 from tidings.workloads.table import Row
-from tidings.workloads.transport import Ordering
+from tidings.workloads.transport import RisingLoad
 
 LENGTH = 300.0
 """Seconds over which slow publishers become faster."""
@@ -106,7 +106,7 @@ class Load:
         nodes = layout.topology.nodes
         self.homes = {client_name(broker, place): broker for broker in nodes for place in range(layout.clients)}
         """The broker of each client."""
-        self.workload = Ordering(
+        self.workload = RisingLoad(
             seed=seed,
             subscribers=len(self.homes),
             brokers=len(nodes),
@@ -137,7 +137,7 @@ class Load:
             trace.write(Record(time=0.0, node=client, kind="note", message="interest", detail=detail))
 
     def events(self) -> Iterator[tuple[float, Event]]:
-        for each in self.workload.publications():
+        for each in self.workload.planned_events():
             assert each.at is not None
             publisher = self.publishers[int(each.publisher.removeprefix("p"))]
             yield each.at, named(publisher, each.number, each.attributes)

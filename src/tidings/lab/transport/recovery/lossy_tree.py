@@ -8,9 +8,9 @@ long it takes to notice a loss, and how much a cache must hold, depend on rates 
 
 What is published and wanted. An event has ten attributes: its publisher; a topic, and a desk that goes with it; a
 place, and an area that goes with it; five numbers that nobody asks for. A receiver asks each publisher for one topic at
-its desk, or, half of them, for one place in its area. Topics and places are drawn by the law of the workload `Recovery`
-(`workloads/transport.py`), so that the match probabilities of pairs are the published ones, and receivers are as
-many. The source does not say what its filters were; of these choices two matter:
+its desk, or, half of them, for one place in its area. Topics and places are drawn by the law of the workload
+`transport-e10` (`workloads/transport.py`), so that the match probabilities of pairs are the published ones, and
+receivers are as many. The source does not say what its filters were; of these choices two matter:
 
 - Two receivers of one event want other things besides, as where the source computes how likely a shared loss is seen.
   With topics alone all of them would want the same events, and see the same losses.
@@ -54,7 +54,7 @@ from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
 
 if TYPE_CHECKING:
-    from tidings.workloads.transport import Recovery
+    from tidings.workloads.transport import RareMatches
 
 
 SWEEP = "transport/recovery"
@@ -82,10 +82,10 @@ class World(msgspec.Struct, frozen=True):
     """For the workload: of the events, how many would have at most two receivers if all asked for topics. With places
     beside them it becomes a half."""
 
-    def workload(self, seed: int, seconds: float) -> "Recovery":
-        from tidings.workloads.transport import Recovery
+    def workload(self, seed: int, seconds: float) -> "RareMatches":
+        from tidings.workloads.transport import RareMatches
 
-        return Recovery(
+        return RareMatches(
             seed=seed,
             publishers=self.publishers,
             subscribers=self.subscribers,
@@ -161,7 +161,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 # What is published and wanted.
 
 
-def note_interests(trace: Writer, workload: "Recovery") -> dict[NodeId, str]:
+def note_interests(trace: Writer, workload: "RareMatches") -> dict[NodeId, str]:
     """The filter of each receiver."""
     from tidings.workloads.attributes import all_of, equals
     from tidings.workloads.transport import topic_shares
@@ -185,7 +185,7 @@ VALUES: dict[str, Callable[[int], dict[str, str]]] = {
 }
 
 
-def streams(workload: "Recovery") -> Iterator[Iterator[tuple[float, Event]]]:
+def streams(workload: "RareMatches") -> Iterator[Iterator[tuple[float, Event]]]:
     """The events of each publisher, with their times from the beginning of the workload."""
     from tidings.workloads.shares import cumulative, places
     from tidings.workloads.table import stream
@@ -219,7 +219,7 @@ def note(at: float, node: NodeId, name: str, said: Mapping[str, Any]) -> Record:
     return Record(time=at, node=node, kind="note", message=name, detail=encode(said).decode())
 
 
-def note_caches(network: BrokerNetwork, trace: Writer, workload: "Recovery", published: Counter[int]) -> None:
+def note_caches(network: BrokerNetwork, trace: Writer, workload: "RareMatches", published: Counter[int]) -> None:
     now = network.simulator.now
     sizes = [
         one.cache_size
@@ -233,7 +233,7 @@ def note_caches(network: BrokerNetwork, trace: Writer, workload: "Recovery", pub
         trace.write(note(now, "", "caches", said))
 
 
-def totals(network: BrokerNetwork, workload: "Recovery") -> dict[str, float]:
+def totals(network: BrokerNetwork, workload: "RareMatches") -> dict[str, float]:
     receivers = [network.transport(f"s{place}").recovery.overview() for place in range(workload.subscribers)]
     publishers = [network.transport(f"p{place}").recovery.overview() for place in range(workload.publishers)]
     return {
