@@ -318,3 +318,6 @@ class TransportPart:
     def handle(self, now: float, input: Input) -> list[Effect]:
         handler = self.handlers.get(type(input))
         return [] if handler is None else handler(now, input)
+
+    def check(self) -> None:
+        """Whatever a part has to assert, it does here."""

@@ -19,7 +19,9 @@ What comes from above are the inputs `PublishEvent`, `Listen`, `StopListening`, 
 `Unwatch`, `Recall`, which whoever embeds the transport carries out. Timers are those of any machine.
 """
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from tidings.machine.effects import Deliver, Effect
 from tidings.machine.inputs import Input
@@ -71,7 +73,7 @@ class TransportNode(Node):
             "tally": self.tally,
         }
         super().__init__(parts, tells=(Emit, Watch, Unwatch, Recall))
-        self.direct = {
+        self.direct: dict[type, tuple[tuple[str, Callable[[float, Any], list[Effect]]], ...]] = {
             kind: tuple((name, parts[name].handlers[kind]) for name, _ in self.hearers[kind])
             for kind in (Heard, Leaving, Admitted, Departed)
         }
