@@ -9,9 +9,9 @@ from pyspark.sql.types import StructType
 
 from tidings.pubsub.publications import head_decoder
 from tidings.spark.live.batch import TidingsReader
+from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.options import Options
-from tidings.spark.live.reaching import Link
-from tidings.spark.live.reading import Piece, read_pages
+from tidings.spark.live.pieces import Piece, read_pages
 from tidings.spark.live.source import TidingsSource
 from tidings.spark.live.stream import TidingsStreamReader
 
@@ -20,7 +20,7 @@ def read_rows(piece: InputPartition, filter: str, schema: StructType, options: O
     """Columns in the order of a schema that was inferred."""
     assert isinstance(piece, Piece)
     attributes = schema.names[10:-1]
-    with Link(options) as link:
+    with LiveConnection(options) as link:
         for range in piece.ranges:
             for page in read_pages(link, filter, range, options.fails_on_loss):
                 columns = page.numbers, page.accepted_at, page.heads, page.payloads

@@ -31,7 +31,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.live_rows import RowSource
-from tidings.net.client.connecting import connect
+from tidings.net.client.connection import connect
 from tidings.pubsub.publications import encode_head
 from tidings.spark.session import open_session
 

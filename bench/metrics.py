@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.reading import read_traces
 from tidings.spark.metrics.registry import FAMILIES
+from tidings.spark.metrics.traces import read_traces
 from tidings.spark.session import cores, open_session
 
 FULL, QUICK = (5_000_000, 50_000_000), (1_000_000, 5_000_000)

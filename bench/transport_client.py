@@ -12,8 +12,8 @@ import time
 import msgspec
 
 import tidings
-from tidings.net.client.carrying import make_params
-from tidings.net.client.connecting import Connecting
+from tidings.net.client.connection import Connecting
+from tidings.net.client.transport import make_params
 
 MODES = {
     "plain": (False, False, False),

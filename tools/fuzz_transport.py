@@ -43,7 +43,7 @@ from tidings.protocols.transport.formats import (
     LossRepair,
     LossRequest,
 )
-from tidings.protocols.transport.marking import OF, TO, Kind, head_of, mark
+from tidings.protocols.transport.marks import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import CarriedEvent, Caught, Listen, PublishEvent
 from tidings.protocols.transport.transport import TransportNode

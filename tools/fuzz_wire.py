@@ -26,7 +26,7 @@ from typing import Any
 
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
-from tidings.protocols.teaching.gossip import Digest, Repair, Request
+from tidings.protocols.teaching.gossip import Digest, GossipRepair, GossipRequest
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.pubsub.publications import (
     BadPublication,
@@ -66,8 +66,8 @@ MESSAGES = [
     Probe(7),
     Echo(2**40),
     Digest((("/a", "1"), ("/b", "é"))),
-    Request((("/a", "1"),)),
-    *[Repair(event) for event in EVENTS],
+    GossipRequest((("/a", "1"),)),
+    *[GossipRepair(event) for event in EVENTS],
 ]
 HOSTILE = [
     b"\x00\x00\x00\x00",

@@ -11,7 +11,7 @@ import msgspec
 from bench.brokers.content import Sample
 from bench.brokers.servers import MOSQUITTO, NATS, REDIS, TIDINGS
 from tidings.protocols.access.messages import Attach, Attached
-from tidings.protocols.delivery.messages import Advertise, Publish, Subscribe, Taken
+from tidings.protocols.delivery.messages import Advertise, PublishMessage, Subscribe, Taken
 from tidings.pubsub.client import Receipt
 from tidings.wire.frames import FrameReader, frame
 from tidings.wire.handshake import Heartbeat, hello
@@ -204,8 +204,8 @@ class Tidings:
 
     def chunk(self, samples: Sequence[Sample], topics: Sequence[str]) -> Chunk:
         heads, payloads = tuple(s.head for s in samples), tuple(s.payload for s in samples)
-        body = encode(Publish(1, 0, False, heads, payloads))
-        prefix = encode(Publish(1, 0, False, (), ()))[: -len(msgspec.msgpack.encode((0, False, (), ()))) + 1]
+        body = encode(PublishMessage(1, 0, False, heads, payloads))
+        prefix = encode(PublishMessage(1, 0, False, (), ()))[: -len(msgspec.msgpack.encode((0, False, (), ()))) + 1]
         number_at = len(prefix) + 1
         rest = body[len(prefix) + 1 :]
         opening = struct.pack(">I", len(prefix) + 9 + len(rest)) + prefix + b"\xcf"

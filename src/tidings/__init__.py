@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tidings.model.language.builder import attr
     from tidings.model.language.parser import parse
     from tidings.net.client.client import Client
-    from tidings.net.client.connecting import connect
-    from tidings.net.client.reading import Mark, Marks, Stored
+    from tidings.net.client.connection import connect
+    from tidings.net.client.history import Mark, Marks, Stored
     from tidings.net.client.subscription import Delivered, Subscription
     from tidings.net.errors import (
         ClientError,
@@ -76,8 +76,8 @@ HOMES = {
     "Event": "tidings.model.event",
     "Filter": "tidings.model.filter",
     "FilterSyntaxError": "tidings.model.errors",
-    "Mark": "tidings.net.client.reading",
-    "Marks": "tidings.net.client.reading",
+    "Mark": "tidings.net.client.history",
+    "Marks": "tidings.net.client.history",
     "NotConfirmed": "tidings.net.errors",
     "NotPermitted": "tidings.net.errors",
     "NotReachable": "tidings.net.errors",
@@ -85,14 +85,14 @@ HOMES = {
     "Quality": "tidings.protocols.transport.signals",
     "RecoveryParams": "tidings.protocols.transport.params",
     "Refused": "tidings.net.errors",
-    "Stored": "tidings.net.client.reading",
+    "Stored": "tidings.net.client.history",
     "Subscription": "tidings.net.client.subscription",
     "TooSlow": "tidings.net.errors",
     "TransportParams": "tidings.protocols.transport.params",
     "TransportState": "tidings.protocols.transport.views",
     "UsageError": "tidings.model.errors",
     "attr": "tidings.model.language.builder",
-    "connect": "tidings.net.client.connecting",
+    "connect": "tidings.net.client.connection",
     "merge": "tidings.matching.merging",
     "parse": "tidings.model.language.parser",
 }

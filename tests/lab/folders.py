@@ -10,7 +10,7 @@ from typing import Any
 from pyarrow import parquet
 
 from tidings.lab.experiment import Experiment
-from tidings.lab.running import Order
+from tidings.lab.run import LabOrder
 from tidings.spark.sweeps.folder import open_folder
 from tidings.spark.sweeps.outcome import outcome_of
 from tidings.spark.sweeps.run import Run
@@ -21,7 +21,7 @@ QUANTILES = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
 
 
 def write_results(
-    place: Path, experiment: Experiment, order: Order, measures: Callable[[Run], dict[str, float]]
+    place: Path, experiment: Experiment, order: LabOrder, measures: Callable[[Run], dict[str, float]]
 ) -> None:
     """As a sweep would, without running anything: the traces are empty."""
     folder = open_folder(place)

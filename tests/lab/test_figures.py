@@ -13,7 +13,7 @@ from tidings.lab.dependable.e23 import EXPERIMENT as E23
 from tidings.lab.dependable.e24 import EXPERIMENT as E24
 from tidings.lab.experiment import Experiment
 from tidings.lab.figures import T_975, summarise
-from tidings.lab.running import Order, judge_place
+from tidings.lab.run import LabOrder, judge_place
 from tidings.machine.streams import random_stream
 from tidings.spark.sweeps.run import Run
 
@@ -32,7 +32,7 @@ def drawn(*names: str) -> Callable[[Run], dict[str, float]]:
 
 
 def judged_values(spark: SparkSession, experiment: Experiment, place: Path) -> dict[tuple[str, str], Any]:
-    order = Order(experiment=experiment.id, scale="small", seeds=SEEDS)
+    order = LabOrder(experiment=experiment.id, scale="small", seeds=SEEDS)
     judged = judge_place(spark, experiment, order, place)
     assert (len(judged.performed), judged.missing) == (SEEDS * len(experiment.variants), 0)
     return {(each.figure, each.group): (each.value, each.low, each.high) for each in judged.measured}
@@ -50,7 +50,7 @@ def pairs(place: Path, brokers: int) -> list[Pair]:
 
 def test_figures_of_e23_are_those_of_plain_python(spark: SparkSession, tmp_path: Path) -> None:
     names = ("ack_time_mean", "ack_time_max", "timeout", "in_memory", "false_positive_share", "false_positive_count")
-    order = Order(experiment=E23.id, scale="small", seeds=SEEDS)
+    order = LabOrder(experiment=E23.id, scale="small", seeds=SEEDS)
     write_results(tmp_path, E23, order, drawn(*names))
     found = judged_values(spark, E23, tmp_path)
     expected: dict[str, Callable[[dict[str, float], dict[str, float]], float]] = {
@@ -73,7 +73,7 @@ def test_figures_of_e23_are_those_of_plain_python(spark: SparkSession, tmp_path:
 
 
 def test_figures_of_e24_are_those_of_plain_python(spark: SparkSession, tmp_path: Path) -> None:
-    order = Order(experiment=E24.id, scale="small", seeds=SEEDS)
+    order = LabOrder(experiment=E24.id, scale="small", seeds=SEEDS)
     names = {"missed_share": "misses", "missed_count": "missed", "difference_share": "twins differ"}
     write_results(tmp_path, E24, order, drawn(*names, "difference_count"))
     found = judged_values(spark, E24, tmp_path)

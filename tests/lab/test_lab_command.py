@@ -10,7 +10,7 @@ from tests.lab.folders import write_results
 from tidings.cli.program import run
 from tidings.lab.dependable.e23 import EXPERIMENT as E23
 from tidings.lab.registry import built, entries
-from tidings.lab.running import order_of
+from tidings.lab.run import order_of
 from tidings.spark.sweeps.run import Run
 
 

@@ -18,7 +18,7 @@ from tidings.lab.dependable.e25 import EXPERIMENT as E25
 from tidings.lab.dependable.measures import ACKNOWLEDGEMENTS
 from tidings.lab.experiment import Scale
 from tidings.lab.report import write_report
-from tidings.lab.running import Judged, Order, judge_folder, judge_place, order_of, run_experiment
+from tidings.lab.run import Judged, LabOrder, judge_folder, judge_place, order_of, run_experiment
 from tidings.spark.sweeps import Progress
 
 pytestmark = pytest.mark.spark
@@ -49,7 +49,7 @@ def test_every_file_that_an_experiment_promises_is_there(judged: Judged) -> None
     names = {path.name for path in judged.place.iterdir()}
     assert names >= {"order.json", "results", "traces", "figures.parquet", "plot.png", "plot.svg"}
     assert names >= {"table.csv", "table.json", "table.parquet"}
-    assert msgspec.json.decode((judged.place / "order.json").read_bytes(), type=Order) == ORDER
+    assert msgspec.json.decode((judged.place / "order.json").read_bytes(), type=LabOrder) == ORDER
 
 
 def test_verdicts_are_those_of_plain_python_over_the_parquet(judged: Judged) -> None:

@@ -12,9 +12,9 @@ from tidings.lab.transport.congestion.bottleneck import (
     CONTROL,
     PLAIN,
     RECORD,
-    Flow,
+    BottleneckFlow,
+    BottleneckPlan,
     Mode,
-    Plan,
     between,
     paced,
     plain,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 numpy = pytest.importorskip("numpy", reason="figures need numpy; install tidings[lab]")
 
 EVERYTHING = 1_000_000
-NARROW = Plan(flows=(Flow(1, ((0.0, 800.0),), 0.5),), capacity=((0.0, 500e3),), seconds=8.0)
+NARROW = BottleneckPlan(flows=(BottleneckFlow(1, ((0.0, 800.0),), 0.5),), capacity=((0.0, 500e3),), seconds=8.0)
 
 Owed = list[tuple[str, str, str]]
 """Run, key and node."""
@@ -50,7 +50,7 @@ def records_of(perform: Callable[[RingBuffer], Any]) -> list[Record]:
     return trace.records()
 
 
-def played(plan: Plan, mode: Mode) -> list[Record]:
+def played(plan: BottleneckPlan, mode: Mode) -> list[Record]:
     return records_of(lambda trace: play(plan, mode, 1, trace))
 
 
@@ -130,7 +130,7 @@ def test_the_same_seed_gives_the_same_run(controlled: list[Record]) -> None:
 
 
 def test_a_flow_beside_tcp_leaves_it_some_of_the_link() -> None:
-    plan = Plan(flows=NARROW.flows, capacity=NARROW.capacity, seconds=12.0, tcp_from=2.0)
+    plan = BottleneckPlan(flows=NARROW.flows, capacity=NARROW.capacity, seconds=12.0, tcp_from=2.0)
     shares = {}
     for mode in (plain(), paced()):
         records = played(plan, mode)
@@ -143,7 +143,7 @@ def test_a_longer_record_leaves_the_link_as_many_events() -> None:
     longer = NARROW.for_record(5)
     assert longer.event_bytes == 285 + 60
     assert longer.capacity[0][1] / longer.event_bytes == pytest.approx(500e3 / 285)
-    few = Plan(flows=NARROW.flows, capacity=NARROW.capacity, seconds=4.0)
+    few = BottleneckPlan(flows=NARROW.flows, capacity=NARROW.capacity, seconds=4.0)
     short, long = (
         len(of_kind(played(few.for_record(record), plain(record=record)), "deliver")) for record in (RECORD, 5)
     )
@@ -164,7 +164,9 @@ def test_control_cuts_the_losses_of_a_varying_load_and_still_uses_the_link() -> 
 
 @pytest.mark.spec("T-115")
 def test_a_rate_follows_the_capacity_up_and_down() -> None:
-    plan = Plan(flows=(Flow(1, ((0.0, 950.0),), 1.0),), capacity=e20.capacity(24.0, 8.0), seconds=24.0)
+    plan = BottleneckPlan(
+        flows=(BottleneckFlow(1, ((0.0, 950.0),), 1.0),), capacity=e20.capacity(24.0, 8.0), seconds=24.0
+    )
     records = played(plan, paced())
     counted = dict(zip(("delivered", "missed"), spans_of(records, e20.SPAN, 24.0), strict=True))
     made = {(name, group): value for name, group, value in e20.reactions(counted, plan.capacity[1:], 8.0)}
@@ -186,8 +188,8 @@ def spans_of(records: list[Record], span: float, seconds: float) -> tuple[Any, A
 
 @pytest.mark.spec("T-116")
 def test_three_flows_share_a_link_that_is_too_small_for_them() -> None:
-    flows = tuple(Flow(pair, ((0.0, rate),), 1.0) for pair, rate in enumerate((400.0, 160.0, 140.0), 1))
-    plan = Plan(flows=flows, capacity=((0.0, 1e6),), seconds=30.0)
+    flows = tuple(BottleneckFlow(pair, ((0.0, rate),), 1.0) for pair, rate in enumerate((400.0, 160.0, 140.0), 1))
+    plan = BottleneckPlan(flows=flows, capacity=((0.0, 1e6),), seconds=30.0)
     found = {}
     for mode in (plain(), paced()):
         settled = [record for record in played(plan, mode) if WARM_UP + 8.0 <= record.time < WARM_UP + 30.0]

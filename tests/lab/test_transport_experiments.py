@@ -11,7 +11,7 @@ from tidings.lab.registry import built
 from tidings.lab.transport.network import chain, e1, e2, e3, e4, e5, rising_load
 from tidings.lab.transport.samples import Columns, Figure
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer, open_writer
 
@@ -115,7 +115,7 @@ def delays_through_congestion(slowdown: float, seconds: float) -> list[float]:
     return [at - sent[number] for at, number in sorted(arrived, key=lambda each: each[1])]
 
 
-def poisson(rng: Stream, rate: float, begin: float, end: float) -> list[float]:
+def poisson(rng: RandomStream, rate: float, begin: float, end: float) -> list[float]:
     times = [begin + rng.expovariate(rate)]
     while times[-1] < end:
         times.append(times[-1] + rng.expovariate(rate))

@@ -12,9 +12,9 @@ from tidings.lab.transport.congestion import e17
 from tidings.lab.transport.ordering import comparison, e6, e7, e8, e9
 from tidings.lab.transport.ordering.orderers import (
     Orderer,
-    Published,
+    OrderReplay,
+    PublishedAt,
     Recording,
-    Replay,
     compare,
     headers_of,
     probabilistic,
@@ -45,7 +45,7 @@ def a_recording(events: int = 4000, rate: float = 600.0, match: float = 0.7) -> 
     for number in range(events):
         at += rng.expovariate(rate)
         is_wanted = rng.random() < match
-        recording.published.setdefault("p", []).append(Published(at, encode_head({"kind": int(is_wanted)})))
+        recording.published.setdefault("p", []).append(PublishedAt(at, encode_head({"kind": int(is_wanted)})))
         if is_wanted:
             arrived.append((at + 0.1 + sum(rng.expovariate(1 / 0.00275) for _ in range(4)), number))
     recording.arrived["p"] = {"s": sorted(arrived)}
@@ -66,7 +66,7 @@ def test_every_orderer_hands_over_what_arrived_once() -> None:
     arrived = recording.arrived["p"]["s"]
     for orderer in (static(30), probabilistic(".05", 0), probabilistic(".05", 5), probabilistic(".2", 25, "exact")):
         params = orderer.stretched(1.0)
-        replay = Replay(params, WANTED)
+        replay = OrderReplay(params, WANTED)
         made = list(replay.deliveries("p", headers_of(params, recording.published["p"]), arrived))
         assert sorted(one.number for one in made) == sorted(number for _, number in arrived)
         times = {number: at for at, number in arrived}

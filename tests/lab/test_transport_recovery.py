@@ -190,6 +190,6 @@ def performed(
             }
         )
     schema = "run STRING, variant STRING, seed BIGINT, parameters STRING, measures MAP<STRING, DOUBLE>"
-    from tidings.spark.metrics.reading import read_traces
+    from tidings.spark.metrics.traces import read_traces
 
     return spark.createDataFrame(rows, schema), read_traces(spark, [folder]), records

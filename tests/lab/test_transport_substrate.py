@@ -7,7 +7,7 @@ import pytest
 
 from tidings.lab.transport.network.chain import brokers_of, constant_delay
 from tidings.lab.transport.network.chain import run as run_chain
-from tidings.lab.transport.network.rising_load import HUBS, STREAMS, Load
+from tidings.lab.transport.network.rising_load import HUBS, STREAMS, OfferedLoad
 from tidings.lab.transport.substrate import Substrate, SubstrateParams, named
 from tidings.machine.effects import Send, Transport
 from tidings.protocols.routing.destinations.messages import Directed
@@ -87,11 +87,11 @@ def test_publications_may_travel_as_datagrams() -> None:
 def test_the_hubs_are_at_most_three_links_apart() -> None:
     around = HUBS.neighbours()
     assert sorted(len(found) for found in around.values()) == [1, 1, 1, 1, 1, 1, 4, 4]
-    assert len(Load(1, STREAMS["both sides"]).homes) == 400
+    assert len(OfferedLoad(1, STREAMS["both sides"]).homes) == 400
 
 
 def test_a_few_clients_want_most_of_a_stream_and_all_others_a_topic() -> None:
-    load = Load(1, STREAMS["both sides"])
+    load = OfferedLoad(1, STREAMS["both sides"])
     wanted = {client: interest["publisher"] for client, interest in load.interests.items() if interest["publisher"]}
     assert Counter((client[:2], publisher) for client, publisher in wanted.items()) == {
         ("b1", "p48"): 11,
@@ -105,7 +105,7 @@ def test_a_few_clients_want_most_of_a_stream_and_all_others_a_topic() -> None:
 def test_slow_publishers_become_faster_up_to_25_a_second() -> None:
     times = [
         at
-        for at, event in Load(1, STREAMS["one side"], slowdown=4.0).events()
+        for at, event in OfferedLoad(1, STREAMS["one side"], slowdown=4.0).events()
         if event.attributes["topic"] != "intense"
     ]
     assert len(times) == pytest.approx(48 * 300 * (1.5 + 25) / 2 / 4, rel=0.02)

@@ -11,14 +11,14 @@ from typing import Any
 
 from tests.scenarios.sockets import PATIENT, QUIET
 from tidings.machine.machine import Machine
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.net import Address, Host
 from tidings.sim.network.latency import Constant
 from tidings.sim.simulator import Simulator
 from tidings.trace.record import Record
 
-Draws = Callable[[str], Stream]
+Draws = Callable[[str], RandomStream]
 Factory = Callable[[NodeId, Draws], Machine]
 
 LATENCY = 0.0005

@@ -11,7 +11,15 @@ from tidings.model.values import Value
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import publisher_of
-from tidings.protocols.delivery.messages import Advertise, Delivery, History, Publish, Reference, Subscribe, Taken
+from tidings.protocols.delivery.messages import (
+    Advertise,
+    Delivery,
+    History,
+    PublishMessage,
+    Reference,
+    Subscribe,
+    Taken,
+)
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import ClientDown, ClientUp, Forgotten, Forward, Known, Matched, NeighbourUp, Settled
 
@@ -107,7 +115,7 @@ class Desk:
     ) -> list[Effect]:
         heads = tuple(head(value) for value in values)
         payloads = tuple(b"%d" % number for number in range(first, first + len(values)))
-        return self.say(client, Publish(advertisement, first, receipt, heads, payloads))
+        return self.say(client, PublishMessage(advertisement, first, receipt, heads, payloads))
 
     def arrive(
         self,

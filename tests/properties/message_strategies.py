@@ -7,7 +7,7 @@ from msgspec import inspect
 
 from tidings.machine.message import Message
 from tidings.model.event import Event
-from tidings.protocols.teaching.gossip import Repair
+from tidings.protocols.teaching.gossip import GossipRepair
 from tidings.wire import REGISTRY
 
 LENGTH_MAX = 6
@@ -69,8 +69,8 @@ def length(kind: Any) -> int:
 
 
 def of_message(kind: type) -> st.SearchStrategy[Message]:
-    if kind is Repair:
-        return st.builds(Repair, events)
+    if kind is GossipRepair:
+        return st.builds(GossipRepair, events)
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
     fields = {field.name: of_type(field.type) for field in info.fields}

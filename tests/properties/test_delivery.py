@@ -23,7 +23,15 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Refusal, Subscribe, Taken, Unsubscribe
+from tidings.protocols.delivery.messages import (
+    Advertise,
+    Delivery,
+    PublishMessage,
+    Refusal,
+    Subscribe,
+    Taken,
+    Unsubscribe,
+)
 from tidings.protocols.routing.params import ReductionName, RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.client import Receipt
@@ -133,7 +141,7 @@ class Guarantees:
         self.numbers[publisher] += len(values)
         moment = self.moment + 1
         heads = tuple(head(value) for value in values)
-        message = Publish(self.rng.choice(known), first, receipt, heads, (b"",) * len(values))
+        message = PublishMessage(self.rng.choice(known), first, receipt, heads, (b"",) * len(values))
         self.say(broker, Received(publisher, message))
         accepted_at = self.edges[broker].publishers.all[publisher].accepted_at
         for place, value in enumerate(values):

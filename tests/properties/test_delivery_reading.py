@@ -25,10 +25,10 @@ from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.extents import within, without
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.sieve import Sieve
-from tidings.protocols.delivery.messages import Advertise, Fetch, Look, Publish, Refusal
+from tidings.protocols.delivery.messages import Advertise, Fetch, Look, PublishMessage, Refusal
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
-from tidings.pubsub.client import Accepted, Fetched, Marks
+from tidings.pubsub.client import Accepted, Fetched, MarksReply
 from tidings.pubsub.publications import decode_head, encode_head
 from tidings.pubsub.signals import ClientDown, ClientUp
 
@@ -136,7 +136,7 @@ class ReadingPlay:
         match message:
             case Accepted(through) if to == "p" and broker == self.home:
                 self.accepted = max(self.accepted, through)
-            case Marks():
+            case MarksReply():
                 for publisher, forgotten, through in message.marks:
                     assert publisher == "p" and 0 <= forgotten <= through <= len(self.values)
                     self.marks.append((forgotten, through))
@@ -170,7 +170,7 @@ class ReadingPlay:
     def send(self, first: int) -> None:
         heads = tuple(head(value) for value in self.values[first - 1 :])
         if heads:
-            self.world.tell(self.home, Received("p", Publish(1, first, False, heads, (b"",) * len(heads))))
+            self.world.tell(self.home, Received("p", PublishMessage(1, first, False, heads, (b"",) * len(heads))))
 
     def publish(self) -> None:
         first = len(self.values) + 1

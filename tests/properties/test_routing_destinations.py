@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.properties.message_strategies import of_message
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.filter import Filter
@@ -31,7 +31,7 @@ STEPS_MAX = 100_000
 class Network:
     """FIFO links that deliver in any order relative to each other."""
 
-    def __init__(self, names: list[str], rng: Stream, params: DestinationParams) -> None:
+    def __init__(self, names: list[str], rng: RandomStream, params: DestinationParams) -> None:
         self.rng, self.params, self.now, self.epoch = rng, params, 0.0, 0
         self.machines = {name: watched(name, params) for name in names}
         self.wants: dict[str, dict[SubscriptionKey, Filter]] = {name: {} for name in names}
@@ -175,7 +175,7 @@ profiles = st.sampled_from([BloomProfile(), BloomProfile(bits=64, hashes=2), Blo
 BATCH = Publications("p", "p/1", 0.0, 0, (1,), (encode_head({"a": 1}),), (b"",))
 
 
-def edges_of(names: list[str], rng: Stream) -> list[Edge]:
+def edges_of(names: list[str], rng: RandomStream) -> list[Edge]:
     """Connected, with some links more than a tree has."""
     tree = [(name, names[rng.below(place)]) for place, name in enumerate(names) if place]
     more = [(one, other) for one in names for other in names if one < other and rng.random() < 0.2]

@@ -22,8 +22,8 @@ from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Tim
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.sim.network.distributions import Exponential, Uniform
 from tidings.sim.network.latency import Drawn
-from tidings.sim.network.loss import BurstyLoss, Duplication, Loss, Reordering
-from tidings.sim.network.processing import Processing
+from tidings.sim.network.loss import BurstyLoss, Duplication, RandomLoss, Reordering
+from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws
 from tidings.sim.queue import HeapQueue, LadderQueue
 from tidings.sim.simulator import Simulator, SimulatorParams
@@ -128,7 +128,7 @@ plans = st.lists(faults, max_size=12)
 
 class Run:
     def __init__(self, seed: int, plan: list[Any], ladder: bool = True, jitter: float = 0.0, **options: Any) -> None:
-        network = Loss(
+        network = RandomLoss(
             BurstyLoss(
                 Duplication(Reordering(Drawn(Exponential(0.1)), 0.1, Uniform(0, 1)), 0.1),
                 good_for=2.0,

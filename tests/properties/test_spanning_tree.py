@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.properties.message_strategies import of_message
 from tidings.machine.effects import CancelTimer, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, TimerKey
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.protocols.overlay.messages import RenewTree, TreeOffer
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
 from tidings.pubsub.notes import Reattached
@@ -33,7 +33,7 @@ STEPS_MAX = 200_000
 
 
 class FifoNetwork:
-    def __init__(self, names: list[str], rng: Stream, params: SpanningTreeParams) -> None:
+    def __init__(self, names: list[str], rng: RandomStream, params: SpanningTreeParams) -> None:
         self.rng, self.params, self.now = rng, params, 0.0
         self.machines = {name: SpanningTree(name, params) for name in names}
         for machine in self.machines.values():
@@ -246,12 +246,12 @@ def clique(names: list[str]) -> list[Edge]:
     return [(one, other) for one in names for other in names if one < other]
 
 
-def random_graph(names: list[str], rng: Stream) -> list[Edge]:
+def random_graph(names: list[str], rng: RandomStream) -> list[Edge]:
     return [edge for edge in clique(names) if rng.random() < 2.5 / len(names)]
 
 
 @st.composite
-def networks(draw: st.DrawFn) -> tuple[list[str], list[Edge], Stream]:
+def networks(draw: st.DrawFn) -> tuple[list[str], list[Edge], RandomStream]:
     size = draw(st.integers(2, 12))
     kind = draw(st.sampled_from(["ring", "clique", "random", "random", "chain"]))
     rng = random_stream(draw(st.integers(0, 2**32)), "network")
@@ -264,7 +264,7 @@ def networks(draw: st.DrawFn) -> tuple[list[str], list[Edge], Stream]:
 @pytest.mark.spec("D-2", "D-3", "D-5")
 @given(networks(), st.integers(0, 40), st.sampled_from([1, 2, 5]))
 def test_whatever_fails_and_comes_back_the_neighbours_end_as_a_spanning_tree(
-    drawn: tuple[list[str], list[Edge], Stream], troubles: int, gain_min: int
+    drawn: tuple[list[str], list[Edge], RandomStream], troubles: int, gain_min: int
 ) -> None:
     names, edges, rng = drawn
     network = FifoNetwork(names, rng, SpanningTreeParams(gain_min=gain_min))

@@ -9,7 +9,7 @@ from tidings.machine.effects import Deliver, Effect, Send
 from tidings.machine.inputs import Input, Received
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
-from tidings.protocols.teaching.gossip import Gossip, GossipParams, Repair
+from tidings.protocols.teaching.gossip import Gossip, GossipParams, GossipRepair
 from tidings.protocols.teaching.ping import Echo, PeerRecovered, PeerSuspected, Ping, PingParams, Probe
 from tidings.pubsub.requests import Publish
 
@@ -87,7 +87,7 @@ class GossipAmongEnemies(HostileNetwork):
 
     def observe(self, name: str, input: Input | None, effects: list[Effect]) -> None:
         match input:
-            case Received(_, Repair(event)):
+            case Received(_, GossipRepair(event)):
                 self.published.append(event)
         for effect in effects:
             match effect:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tidings.model.sets.automata import find_text
 from tidings.model.sets.patterns import canonical_pattern, pattern_covers, pattern_matches, patterns_exclude
-from tidings.model.sets.text_conditions import Conditions, Few
+from tidings.model.sets.text_conditions import Few, TextConditions
 from tidings.model.sets.texts import (
     TextSet,
     after,
@@ -171,7 +171,7 @@ def test_a_form_is_sorted_and_excludes_nothing_that_the_rest_rules_out(chosen: l
         assert list(texts_listed) == sorted(set(texts_listed))
     form = texts.form()
     for text in texts.exclude:
-        assert isinstance(form, Conditions)
+        assert isinstance(form, TextConditions)
         assert text in text_set(form._replace(exclude=()))
 
 

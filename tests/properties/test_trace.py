@@ -14,12 +14,12 @@ from tidings.machine.effects import Deliver, Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, LinkDown, Received
 from tidings.machine.message import Count, Message
 from tidings.model.event import Event
-from tidings.trace.gathering import Writer
-from tidings.trace.pairing import pair
-from tidings.trace.reading import read_trace
+from tidings.trace.pairs import pair
+from tidings.trace.reader import read_trace
 from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, KINDS, Record
-from tidings.trace.recording import THING_WIDTH, of_thing
 from tidings.trace.rows import Rows
+from tidings.trace.things import THING_WIDTH, of_thing
+from tidings.trace.writer import Writer
 from tidings.trace.writers import RingBuffer, open_writer
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -11,9 +11,9 @@ from tidings.protocols.delivery.messages import Delivery, Fetch, Look
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.formats import LossRepair
-from tidings.protocols.transport.marking import Kind, mark
+from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
-from tidings.pubsub.client import Arrived, Fetched, Marks, Missed, Took
+from tidings.pubsub.client import Arrived, Fetched, MarksReply, Missed, Took
 from tidings.pubsub.publications import encode_head
 
 PARAMS = TransportParams(record=2, is_reliable=True, recovery=RecoveryParams(rounds_max=1, distance_first=0.01))
@@ -95,7 +95,7 @@ class World:
         asked, self.asked = self.asked, []
         for question in asked:
             if isinstance(question, Look):
-                marks = Marks(question.number, (("pub", 0, self.other.published),), (), (), True)
+                marks = MarksReply(question.number, (("pub", 0, self.other.published),), (), (), True)
                 self.see(self.desk.hear(marks))
                 continue
             rows = [row for row in self.other.made if (question.after or 0) < row[0] <= question.through]

@@ -21,7 +21,7 @@ from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_
 from tidings.protocols.transport.congestion.receiver import Receiver
 from tidings.protocols.transport.congestion.sender import Sender
 from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowMark, FlowReport
-from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,

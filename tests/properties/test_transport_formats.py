@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.properties.message_strategies import events
 from tidings.matching.bloom import BloomProfile
+from tidings.model.bounds import RATE_MAX
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
@@ -16,7 +17,6 @@ from tidings.protocols.transport.formats import (
     AGE_MAX_US,
     DATA,
     DIGEST,
-    RATE_MAX,
     WRAP,
     Acknowledgement,
     BadHeader,
@@ -33,7 +33,7 @@ from tidings.protocols.transport.formats import (
     expand,
     unwrap,
 )
-from tidings.protocols.transport.marking import Kind, mark, unmark
+from tidings.protocols.transport.marks import Kind, mark, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.shim import Shim
 from tidings.protocols.transport.signals import CarriedEvent, Caught, Listen

@@ -26,7 +26,7 @@ from tidings.model.sets.conjunction import covers_conjunction
 from tidings.model.sets.constraint import Constraint
 from tidings.protocols.transport.codec import encode_data
 from tidings.protocols.transport.formats import Data, LossRepair, LossRequest
-from tidings.protocols.transport.marking import Kind, mark
+from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.recovery.requests import request_filter, request_head, rows_of
 from tidings.protocols.transport.signals import (

@@ -11,18 +11,11 @@ from hypothesis.strategies import DataObject
 
 from tests.properties.message_strategies import events, messages, of_message
 from tidings.machine.message import Message
+from tidings.model.bounds import PUBLICATION_BYTES_MAX, PUBLICATIONS_MAX
 from tidings.model.event import Event
-from tidings.pubsub.publications import (
-    PUBLICATION_BYTES_MAX,
-    PUBLICATIONS_MAX,
-    BadPublication,
-    Publications,
-    decode_event,
-    encode_event,
-    pieces,
-)
+from tidings.pubsub.publications import BadPublication, Publications, decode_event, encode_event, pieces
 from tidings.wire import FRAME_BYTES_MAX, REGISTRY, BadMessage, FrameReader, decode, encode, frame
-from tidings.wire.handshake import Agreement, Hello, Refusal, agree
+from tidings.wire.handshake import Agreement, HandshakeRefusal, Hello, agree
 
 TYPES = list(REGISTRY.types.values())
 heads = st.sampled_from([code.to_bytes(2) for code in REGISTRY.types])
@@ -169,7 +162,7 @@ def test_two_ends_agree_on_the_same_or_one_of_them_refuses(mine: Hello, theirs: 
             assert theirs.version_min <= here.version <= theirs.version_max
             assert (here.peer, there.peer) == (theirs.node, mine.node)
         case answers:
-            assert any(isinstance(answer, Refusal) and answer.reason for answer in answers)
+            assert any(isinstance(answer, HandshakeRefusal) and answer.reason for answer in answers)
 
 
 @given(st.lists(st.sampled_from([1, 1000, 300_000, 500_000, PUBLICATION_BYTES_MAX]), max_size=12))

@@ -23,7 +23,7 @@ from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.congestion.receiver import Receiver
 from tidings.protocols.transport.congestion.sender import Sender
 from tidings.protocols.transport.formats import Data
-from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,

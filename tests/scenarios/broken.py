@@ -4,7 +4,7 @@ from tidings.machine.effects import Effect, Transport
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.sim.fault_mix import FaultMix, draw_faults
-from tidings.sim.ingredients import Publications, RoughNetwork
+from tidings.sim.ingredients import RandomPublications, RoughNetwork
 from tidings.sim.library.gossip import what_gossip_promises
 from tidings.sim.node import Draws, Make
 from tidings.sim.scenario import Scenario
@@ -54,7 +54,7 @@ def broken(machine: type[Gossip], nodes: int, loss: float) -> Scenario:
         name="broken",
         topology=lambda seed: SHAPES["clique"](nodes),
         roles=roles,
-        workload=lambda made, seed: Publications(events=10, end=40.0).inputs(made.nodes, seed),
+        workload=lambda made, seed: RandomPublications(events=10, end=40.0).inputs(made.nodes, seed),
         network=RoughNetwork(loss=loss).rules,
         faults=lambda made, until, seed: draw_faults(mix.before(until), made.nodes, seed),
         checkers=what_gossip_promises,

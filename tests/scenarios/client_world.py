@@ -19,9 +19,9 @@ from tests.scenarios.sockets import PATIENT, QUIET, WAIT_MAX
 from tidings import NotReachable
 from tidings.model.identity import at
 from tidings.net import Address, Host, Tls
-from tidings.net.client.connecting import Connecting
+from tidings.net.client.connection import Connecting
 from tidings.nodes.broker import BrokerNode, BrokerParams
-from tidings.protocols.access.judging import Judge, open_judge
+from tidings.protocols.access.judge import Judge, open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.routing.params import RoutingParams

@@ -2,7 +2,7 @@
 
 from tidings.machine.effects import Effect, Load, Save, Send
 from tidings.machine.inputs import Input, Loaded, Received, Saved
-from tidings.protocols.teaching.gossip import Request
+from tidings.protocols.teaching.gossip import GossipRequest
 from tidings.protocols.teaching.ping import Echo, Probe
 
 
@@ -20,11 +20,11 @@ class Notary:
                 return [Save(str(round), b"seen")]
             case Saved(name, None):
                 return [Send(self.senders[name], Echo(int(name)))]
-            case Received(sender, Request(_)):
+            case Received(sender, GossipRequest(_)):
                 self.senders[""] = sender
                 return [Load("")]
             case Loaded("", entries, None):
-                return [Send(self.senders[""], Request(tuple((name, "seen") for name, _ in entries)))]
+                return [Send(self.senders[""], GossipRequest(tuple((name, "seen") for name, _ in entries)))]
         return []
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import at, is_address
 from tidings.net import Host
 from tidings.protocols.teaching.ping import Probe
-from tidings.wire.handshake import Hello, Refusal, agree, hello
+from tidings.wire.handshake import HandshakeRefusal, Hello, agree, hello
 
 
 def test_an_address_is_a_name_that_no_node_has() -> None:
@@ -18,7 +18,7 @@ def test_an_address_is_a_name_that_no_node_has() -> None:
     with pytest.raises(UsageError, match="an address and no name"):
         hello("@127.0.0.1:7411")
     outcome = agree(hello("a"), Hello("@127.0.0.1:7411"))
-    assert isinstance(outcome, Refusal)
+    assert isinstance(outcome, HandshakeRefusal)
     assert "an address and no name" in outcome.reason
 
 

@@ -16,7 +16,7 @@ from tidings.diagnosis.crawl import crawl
 from tidings.diagnosis.findings import diagnose
 from tidings.net.addresses import address_text
 from tidings.net.errors import HostError, NotPermitted
-from tidings.net.inspector import Access, Inspector, NotInspected
+from tidings.net.inspector import Inspector, InspectorAccess, NotInspected
 from tidings.net.keys import new_key, signer, token_of_text, write_token
 from tidings.protocols.access.tokens import Claims, make_token
 from tidings.protocols.routing.router import Router
@@ -29,7 +29,7 @@ from tidings.pubsub.rows import (
     QueueRow,
     SettingRow,
 )
-from tidings.trace.reading import read_trace
+from tidings.trace.reader import read_trace
 from tidings.trace.writers import open_writer
 
 LATER = 4e9
@@ -136,10 +136,10 @@ def test_where_tokens_are_needed_only_an_admin_may_look(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with make_service("a", authorities=[public]) as a:
             address = address_text(a.address)
-            async with Inspector(address, Access(token=root)) as inspector:
+            async with Inspector(address, InspectorAccess(token=root)) as inspector:
                 (own,) = await inspector.table("broker", BrokerRow)
                 assert (own.broker, own.listen, own.not_ready) == ("a", address, "")
-            async with Inspector(address, Access(token=ann)) as inspector:
+            async with Inspector(address, InspectorAccess(token=ann)) as inspector:
                 with pytest.raises(NotInspected, match="role admin") as refused:
                     await inspector.table("broker", BrokerRow)
                 assert refused.value.is_refused

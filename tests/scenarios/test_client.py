@@ -24,8 +24,8 @@ from tidings import (
     attr,
     parse,
 )
-from tidings.matching.index.preparing import prepare
-from tidings.protocols.access.judging import Verdict
+from tidings.matching.index.compilation import prepare
+from tidings.protocols.access.judge import Verdict
 from tidings.protocols.delivery.session.params import SessionParams
 
 

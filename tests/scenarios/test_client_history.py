@@ -13,7 +13,7 @@ from tests.scenarios.client_world import Broker, Cut, Relay, connect, url_of
 from tests.scenarios.sockets import play, until
 from tidings import Client, Mark, NotPermitted, NotReachable, Refused, Stored, UsageError, blocking, parse
 from tidings.model.identity import NodeId
-from tidings.protocols.access.judging import Verdict
+from tidings.protocols.access.judge import Verdict
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.publications import encode_head
 

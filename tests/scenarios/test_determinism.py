@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidings.sim.library import built_in, find
-from tidings.sim.order import Order, fulfil
+from tidings.sim.order import RunOrder, fulfil
 
 HASH_SEEDS = ("0", "1", "4711")
 
@@ -44,7 +44,7 @@ def test_the_same_seed_gives_the_same_log_and_another_seed_another(name: str, tm
     logs = []
     for run, seed in enumerate((3, 3, 4)):
         path = tmp_path / f"{run}.jsonl"
-        fulfil(Order(scenario=name, seed=seed), find(name), path)
+        fulfil(RunOrder(scenario=name, seed=seed), find(name), path)
         logs.append(path.read_bytes().replace(b'"seed":4,', b'"seed":3,'))
     assert logs[0] == logs[1]
     assert logs[0] != logs[2]

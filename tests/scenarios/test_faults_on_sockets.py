@@ -34,12 +34,13 @@ from tests.scenarios.sockets import (
 )
 from tidings.machine.effects import Connect, Disconnect, Effect, Load, Save, Send
 from tidings.machine.inputs import Input, LinkDown, LinkUp, Loaded, Received, Saved
+from tidings.model.bounds import FRAME_BYTES_MAX, OPENING_BYTES_MAX
 from tidings.net import Host, HostError
 from tidings.net.connection import Cause
 from tidings.net.counts import QUEUE_FULL, UNREACHABLE
-from tidings.protocols.teaching.gossip import Request
+from tidings.protocols.teaching.gossip import GossipRequest
 from tidings.protocols.teaching.ping import Echo, Probe
-from tidings.wire.frames import FRAME_BYTES_MAX, HEAD, OPENING_BYTES_MAX, frame
+from tidings.wire.frames import HEAD, frame
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import encode
 
@@ -168,7 +169,7 @@ def test_what_is_sent_to_a_peer_that_cannot_be_reached_is_dropped_with_the_reaso
 
 def test_a_peer_that_stops_reading_fills_its_own_queue_and_loses_its_link_and_nobody_elses() -> None:
     small = patient(queue_messages_max=50, write_buffer_bytes=1024, drain_timeout=0.05)
-    filler = Request(tuple((f"{number:0100d}", "x" * 250) for number in range(100)))
+    filler = GossipRequest(tuple((f"{number:0100d}", "x" * 250) for number in range(100)))
 
     async def scenario() -> None:
         async with puppet_host("a", params=small) as a, puppet_host("b", Connect("a"), params=small) as b:
@@ -210,7 +211,7 @@ def test_what_waited_in_a_full_queue_arrives_in_order_and_without_a_hole_before_
             b.links.up["a"].pause_reading()
             sent = 0
             while a.links.up:
-                order(a, Send("b", Request((("number", str(sent)), *filler))), Send("b", Probe(sent)))
+                order(a, Send("b", GossipRequest((("number", str(sent)), *filler))), Send("b", Probe(sent)))
                 sent += 1
                 await asyncio.sleep(0)
             assert await heard(a, LinkDown) == LinkDown("b", 1, QUEUE_FULL)
@@ -219,7 +220,7 @@ def test_what_waited_in_a_full_queue_arrives_in_order_and_without_a_hole_before_
             assert await heard(b, LinkDown) == LinkDown("a", 1, QUEUE_FULL)
             arrived = [it.message for it in b.machine.heard if isinstance(it, Received)]
             assert len(arrived) == 2 * sent - lost
-            numbers = [int(it.keys[0][1]) if isinstance(it, Request) else it.round for it in arrived]
+            numbers = [int(it.keys[0][1]) if isinstance(it, GossipRequest) else it.round for it in arrived]
             assert numbers == [place // 2 for place in range(len(arrived))]
             order(a, Connect("b"))
             assert await heard(a, LinkUp) == LinkUp("b", 2)
@@ -254,7 +255,7 @@ def test_as_much_as_the_queue_holds_may_wait_for_a_call() -> None:
 
 
 def test_a_message_longer_than_the_peer_reads_breaks_the_link_whether_it_waited_for_the_call_or_not() -> None:
-    large = Request(tuple((f"{number:0250d}", "x") for number in range(50)))
+    large = GossipRequest(tuple((f"{number:0250d}", "x") for number in range(50)))
 
     async def scenario() -> None:
         async with puppet_host("a") as a:
@@ -428,7 +429,7 @@ def test_garbage_on_a_link_ends_it_at_both_ends_with_the_reason(data: bytes, cau
     play(scenario())
 
 
-messages = st.sampled_from([Hello("b"), Hello("z", epoch=9), Heartbeat(), goodbye("so"), Probe(1), Request(())])
+messages = st.sampled_from([Hello("b"), Hello("z", epoch=9), Heartbeat(), goodbye("so"), Probe(1), GossipRequest(())])
 pieces = st.one_of(messages.map(lambda it: frame(encode(it))), st.binary(max_size=40).map(frame_or_bytes))
 
 
@@ -617,7 +618,7 @@ def test_a_host_that_stops_hands_over_what_waits_and_says_goodbye() -> None:
 
 def test_a_host_stops_in_time_although_a_peer_does_not_read() -> None:
     hasty = patient(drain_timeout=0.05)
-    filler = Request(tuple((f"{number:0100d}", "x" * 250) for number in range(100)))
+    filler = GossipRequest(tuple((f"{number:0100d}", "x" * 250) for number in range(100)))
 
     async def scenario() -> None:
         async with puppet_host("a", params=hasty) as a:
@@ -709,7 +710,7 @@ def test_a_node_that_was_killed_comes_back_with_everything_it_had_confirmed(tmp_
                 await a.learn("child", address)
                 order(a, Connect("child"))
                 await heard(a, LinkUp)
-                order(a, Send("child", Request((("what", "do you know"),))))
+                order(a, Send("child", GossipRequest((("what", "do you know"),))))
                 answer = (await heard(a, Received)).message
                 assert confirmed <= {int(round) for round, _ in answer.keys}
 

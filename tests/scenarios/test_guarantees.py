@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.properties.delivery_desk import head
-from tidings.lab.dependable.cloud import Outcome, Setting, World
+from tidings.lab.dependable.cloud import CloudOutcome, CloudSetting, CloudWorld
 from tidings.lab.dependable.measures import (
     delivery_latency_99,
     false_positives,
@@ -24,7 +24,7 @@ from tidings.machine.effects import Send
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
 from tidings.nodes.broker import BrokerParams
-from tidings.protocols.delivery.edge.edge import Close, Closed
+from tidings.protocols.delivery.edge.edge import Close, EdgeClosed
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.routing.messages import AdvertisementAdded, Installed, TablesBegun, TablesTold
 from tidings.protocols.routing.params import RoutingParams
@@ -110,7 +110,7 @@ def test_a_broker_that_closes_says_so_when_what_was_begun_is_acknowledged() -> N
     simulator.inject(3.0, client, OpenAdvertisement("advertise", "x >= 0"))
     simulator.inject(3.015, "n0", Close())
     simulator.run(4.0)
-    [closed_at] = [at for at, item in simulator.delivered("n0") if isinstance(item, Closed)]
+    [closed_at] = [at for at, item in simulator.delivered("n0") if isinstance(item, EdgeClosed)]
     [confirmed_at] = [at for at, item in simulator.delivered(client) if isinstance(item, Confirmed)]
     assert 3.015 < closed_at < confirmed_at, "the answer has left for the client when the broker closes"
 
@@ -167,13 +167,13 @@ def test_an_advertisement_waits_for_the_acknowledgements_of_both_links_on_which_
 
 
 @cache
-def outcome(setting: Setting) -> Outcome:
-    return World(setting).run()
+def outcome(setting: CloudSetting) -> CloudOutcome:
+    return CloudWorld(setting).run()
 
 
-def small(brokers: int, system: str, kind: str, **settings: float) -> Outcome:
+def small(brokers: int, system: str, kind: str, **settings: float) -> CloudOutcome:
     fields = {"brokers": brokers, "system": system, "kind": kind, "seconds": 20.0, "joining": 6.0} | settings
-    return outcome(msgspec.convert(fields, Setting))
+    return outcome(msgspec.convert(fields, CloudSetting))
 
 
 @pytest.mark.spec("S-118")
@@ -198,10 +198,10 @@ def test_references_miss_nothing_and_twins_agree() -> None:
 # What a trace says of it.
 
 
-def traced(system: str, kind: str) -> tuple[World, Outcome, list[Record]]:
+def traced(system: str, kind: str) -> tuple[CloudWorld, CloudOutcome, list[Record]]:
     fields = {"brokers": 10, "system": system, "kind": kind, "seconds": 13.0, "joining": 2.0, "joins": 40}
     trace = RingBuffer(1_000_000)
-    world = World(msgspec.convert(fields, Setting), trace)
+    world = CloudWorld(msgspec.convert(fields, CloudSetting), trace)
     return world, world.run(), trace.records()
 
 

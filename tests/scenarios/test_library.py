@@ -6,7 +6,7 @@ from tidings.model.errors import UsageError
 from tidings.sim.library import built_in
 from tidings.sim.library.gossip import gossip, gossip_churn
 from tidings.sim.library.ping import ping
-from tidings.sim.order import Order, fulfil
+from tidings.sim.order import RunOrder, fulfil
 from tidings.sim.scenario import Result, Scenario, run_scenario
 
 SEEDS_PER_EXAMPLE = 20
@@ -21,7 +21,7 @@ def assert_passed(result: Result, command: str) -> None:
 def test_a_built_in_scenario_passes_with_every_seed(name: str, examples: int) -> None:
     definition = built_in()[name]
     for seed in range(max(1, examples // SEEDS_PER_EXAMPLE)):
-        order = Order(scenario=name, seed=seed, check="every")
+        order = RunOrder(scenario=name, seed=seed, check="every")
         try:
             assert_passed(fulfil(order, definition), order.command())
         except UsageError as absent:

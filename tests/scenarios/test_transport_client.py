@@ -13,7 +13,7 @@ from tidings.blocking import connect as connect_blocking
 from tidings.net.client.client import Client
 from tidings.net.client.metrics import make_client_registry
 from tidings.net.inspector import Inspector
-from tidings.protocols.access.judging import Verdict
+from tidings.protocols.access.judge import Verdict
 from tidings.protocols.transport.params import CongestionParams, RecoveryParams, TransportParams
 from tidings.protocols.transport.signals import Quality
 from tidings.pubsub.client import Policy

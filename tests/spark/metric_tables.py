@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tidings.spark.metrics.reading import SCHEMA
+from tidings.spark.metrics.traces import SCHEMA
 from tidings.trace.record import COLUMNS, Record
 
 

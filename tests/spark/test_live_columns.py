@@ -14,8 +14,8 @@ from tidings.model.event import Event
 from tidings.model.values import Value, number_of, text_of, truth_of
 from tidings.pubsub.publications import decode_head, encode_head
 from tidings.spark.live.columns import columns_of, infer_schema
-from tidings.spark.live.decoding import Decoder, Page, read_time
-from tidings.spark.live.encoding import Encoder
+from tidings.spark.live.events import DecodedPage, Decoder, read_time
+from tidings.spark.live.publications import Encoder
 
 values = st.one_of(
     st.booleans(),
@@ -38,9 +38,11 @@ def schema(**kinds: str) -> StructType:
 TYPED = schema(text="string", whole="long", real="double", truth="boolean")
 
 
-def page_of(events: list[dict[str, Value]]) -> Page:
+def page_of(events: list[dict[str, Value]]) -> DecodedPage:
     count = len(events)
-    return Page("desk", tuple(range(1, count + 1)), (12.5,) * count, list(map(encode_head, events)), [b"x"] * count)
+    return DecodedPage(
+        "desk", tuple(range(1, count + 1)), (12.5,) * count, list(map(encode_head, events)), [b"x"] * count
+    )
 
 
 def test_attributes_and_their_types_come_from_advertisements() -> None:
@@ -133,7 +135,7 @@ def test_values_of_another_type_are_counted_or_refused() -> None:
 
 def test_heads_that_do_not_decode_have_nulls_and_harm_no_other() -> None:
     good = encode_head({"real": 1.5})
-    page = Page("desk", (1, 2, 3), (0.0,) * 3, [good, b"\xc1", good], [b""] * 3)
+    page = DecodedPage("desk", (1, 2, 3), (0.0,) * 3, [good, b"\xc1", good], [b""] * 3)
     decoder = Decoder(TYPED)
     assert decoder.batch(page).column("real").to_pylist() == [1.5, None, 1.5]
     assert decoder.misread == 1

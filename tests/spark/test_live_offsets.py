@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.model.errors import UsageError
-from tidings.net.client.reading import Mark
+from tidings.net.client.history import Mark
 from tidings.spark.live.offsets import (
     Offset,
     Range,

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 from tests.spark.live_world import ThreadBroker
 from tidings.model.errors import UsageError
 from tidings.net.errors import NotReachable
-from tidings.spark.live import reading
+from tidings.spark.live import pieces
+from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.offsets import DataLoss
-from tidings.spark.live.reaching import Link
 from tidings.spark.live.sink import first_number, publish
 from tidings.spark.live.source import TidingsSource
 
@@ -58,7 +58,7 @@ class TidingsCopy:
         self.schema, self.options = reader.schema, reader.options
 
     def read(self, partition: Any) -> Any:
-        return reading.read_piece(partition, self.options.filter, self.schema, self.options)
+        return pieces.read_piece(partition, self.options.filter, self.schema, self.options)
 
 
 def test_the_schema_comes_from_what_is_advertised_within_the_filter() -> None:
@@ -85,9 +85,9 @@ def test_what_conditions_exclude_does_not_leave_the_broker() -> None:
         reader = source(broker, filter="n < 500").reader(StructType().add("n", "long").add("odd", "boolean"))
         assert list(reader.pushFilters([EqualTo(("odd",), True)])) == []
         [piece] = reader.partitions()
-        assert isinstance(piece, reading.Piece)
-        with Link(reader.options) as link:
-            pages = [page for it in piece.ranges for page in reading.read_pages(link, reader.filter, it, True)]
+        assert isinstance(piece, pieces.Piece)
+        with LiveConnection(reader.options) as link:
+            pages = [page for it in piece.ranges for page in pieces.read_pages(link, reader.filter, it, True)]
         assert sum(len(page.heads) for page in pages) == 250
         assert numbers(reader, [piece]) == list(range(1, 500, 2))
 
@@ -118,7 +118,7 @@ def test_a_read_that_ends_early_leaves_nothing_behind() -> None:
         reader = source(broker, endingOffsets=str(middle), partitions="1").reader(NUMBERED)
         assert numbers(reader, reader.partitions()) == list(range(9000))
         rows = reader.read(reader.partitions()[0])
-        assert next(rows).num_rows == reading.PAGE_EVENTS
+        assert next(rows).num_rows == pieces.PAGE_EVENTS
         rows.close()
 
 

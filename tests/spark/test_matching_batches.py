@@ -18,7 +18,7 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.spark.matching import batches
 from tidings.spark.matching.batches import match_batches
-from tidings.spark.matching.building import in_order, read_filters
+from tidings.spark.matching.builder import in_order, read_filters
 from tidings.spark.matching.event_columns import attribute_columns
 from tidings.spark.matching.index_file import (
     SIGNATURE,
@@ -167,11 +167,11 @@ def test_more_attributes_than_an_event_can_have_are_refused(tmp_path: Path) -> N
 def test_an_index_of_other_kernels_is_built_again_from_the_filters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidings.matching.index import saving
+    from tidings.matching.index import archive
 
     wanted = [parse("x > 1"), parse("x < 3")]
     write_index_file(tmp_path / "index", table_of(wanted))
-    monkeypatch.setattr(saving, "FORMAT", saving.FORMAT + 1)
+    monkeypatch.setattr(archive, "FORMAT", archive.FORMAT + 1)
     assert answer(pa.record_batch({"x": [2, 4]}), load_index_file(tmp_path / "index")) == [[0, 1], [0]]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.ordering import in_order
 from tests.properties.test_index import TINY, events, filters
 from tidings.matching import Index
-from tidings.matching.index.saving import load_index, save_index
+from tidings.matching.index.archive import load_index, save_index
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter

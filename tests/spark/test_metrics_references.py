@@ -33,7 +33,7 @@ from tidings.spark.metrics.references.values import cut, jain, millionths, perce
 from tidings.spark.metrics.registry import FAMILIES, METRICS
 from tidings.spark.metrics.repetition import student_t
 from tidings.trace.record import Record
-from tidings.trace.recording import of_effect
+from tidings.trace.things import of_effect
 
 Due = Sequence[tuple[str, str, str]]
 

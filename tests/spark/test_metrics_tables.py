@@ -14,12 +14,12 @@ from tests.spark.metric_tables import due_table, trace_table
 from tests.spark.metric_traces import drawn_trace
 from tidings.cli.program import run
 from tidings.model.errors import UsageError
-from tidings.spark.metrics.reading import read_traces, trace_files
 from tidings.spark.metrics.references.repetition import mean_and_half_width
 from tidings.spark.metrics.registry import FAMILIES, METRICS
 from tidings.spark.metrics.repetition import mean_over_runs, relative_difference
+from tidings.spark.metrics.traces import read_traces, trace_files
 from tidings.trace.errors import TraceError
-from tidings.trace.reading import read_trace
+from tidings.trace.reader import read_trace
 from tidings.trace.record import COLUMNS, Record
 from tidings.trace.writers import open_writer
 

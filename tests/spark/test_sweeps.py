@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.sweep_experiments import HERE
 from tidings.cli.program import run as run_program
-from tidings.cli.sweeping import combinations
+from tidings.cli.sweep import combinations
 from tidings.model.errors import UsageError
 from tidings.sim.library import find
 from tidings.sim.replay import replay
@@ -24,8 +24,8 @@ from tidings.spark.sweeps import Outcome, Progress, Run, run_here, runs_frame, s
 from tidings.spark.sweeps.deaths import SILENT, WorkerDied, last_words, meaning
 from tidings.spark.sweeps.folder import open_folder
 from tidings.spark.sweeps.run import distinct_runs, parse_run, run_of_row
-from tidings.spark.sweeps.tally import Tally
-from tidings.trace.reading import read_trace
+from tidings.spark.sweeps.tally import SweepTally
+from tidings.trace.reader import read_trace
 
 TOSSES, KINDS, FAILS, WAITS, ENDS_ALL = (f"{HERE}:{name}" for name in ("tosses", "kinds", "fails", "waits", "ends_all"))
 
@@ -224,7 +224,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
 def test_progress_counts_what_is_in_the_folder(tmp_path: Path) -> None:
     folder, runs = open_folder(tmp_path), [Run(TOSSES), Run(FAILS, "raises"), Run(KINDS)]
     run_here(runs[0], tmp_path)
-    tally = Tally(folder, [run.id for run in runs])
+    tally = SweepTally(folder, [run.id for run in runs])
     assert tally.progress() == Progress(total=3, done=1, failed=0, seconds_left=None)
     run_here(runs[1], tmp_path)
     run_here(Run(TOSSES, "somebody else's"), tmp_path)

@@ -19,7 +19,7 @@ from tidings.protocols.access import access as at_the_door
 from tidings.protocols.access import guest as outside
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.guest import Guest
-from tidings.protocols.access.judging import (
+from tidings.protocols.access.judge import (
     CREDENTIALS_NEEDED,
     NOBODY_KNOWS_YOU,
     WRONG_NAME,

@@ -8,7 +8,7 @@ from tidings.machine.streams import random_stream
 from tidings.model.identity import at
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.guest import Guest
-from tidings.protocols.access.judging import open_judge
+from tidings.protocols.access.judge import open_judge
 from tidings.protocols.access.messages import Attach, Attached, Rejected
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway

@@ -17,7 +17,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.access import access as at_the_door
 from tidings.protocols.access.access import Access
-from tidings.protocols.access.judging import open_judge
+from tidings.protocols.access.judge import open_judge
 from tidings.protocols.access.messages import Attach, Attached, LetGo, Rejected
 from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
 from tidings.protocols.access.params import AccessParams

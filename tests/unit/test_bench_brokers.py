@@ -13,7 +13,7 @@ from bench.brokers.report import CONTENT, ONE, P50, PER_CPU, PER_SECOND, Figures
 from bench.brokers.servers import MOSQUITTO, NATS, REDIS, TIDINGS, Missing, Server
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.messages import Publish
+from tidings.protocols.delivery.messages import PublishMessage
 from tidings.pubsub.publications import decode_head
 from tidings.wire.frames import FrameReader
 from tidings.wire.registry import decode
@@ -77,7 +77,7 @@ def test_a_chunk_of_ours_is_a_publish_frame_with_the_number_it_is_given() -> Non
     for sent in (0, 5, 10**12):
         (body,) = FrameReader().feed(chunk(sent))
         heads, payloads = tuple(s.head for s in samples), tuple(s.payload for s in samples)
-        assert decode(body) == Publish(1, sent + 1, False, heads, payloads)
+        assert decode(body) == PublishMessage(1, sent + 1, False, heads, payloads)
 
 
 def test_marks_are_counted_also_when_they_arrive_in_pieces() -> None:

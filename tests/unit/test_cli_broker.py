@@ -12,9 +12,9 @@ from tidings.cli.exits import MACHINE, NO, NOT_PERMITTED, NOT_REACHABLE, OK, USA
 from tidings.cli.networks import environment_of, read_network
 from tidings.cli.output import table_lines
 from tidings.cli.program import run
-from tidings.cli.publishing import read_attributes, read_value
+from tidings.cli.pub import read_attributes, read_value
 from tidings.cli.spans import read_instant, read_span
-from tidings.cli.subscribing import read_positions
+from tidings.cli.sub import read_positions
 from tidings.cli.top import cells, measure
 from tidings.diagnosis.network import Network, Reported, Unreached
 from tidings.model.errors import UsageError

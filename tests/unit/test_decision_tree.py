@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.properties.test_index import events, filters
 from tidings.matching import Index, LinearScan
-from tidings.matching.decision_tree import DecisionTree, Place
+from tidings.matching.decision_tree import DecisionTree, TreePlace
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
@@ -41,7 +41,7 @@ def test_an_event_follows_all_branches_that_it_satisfies(tree: DecisionTree) -> 
 
 def test_paths_with_a_common_beginning_share_it(tree: DecisionTree) -> None:
     first = tree.top
-    assert isinstance(first, Place)
+    assert isinstance(first, TreePlace)
     assert list(first.keys) == ["a = 1"]
     assert first.yes is not None
     assert list(first.yes.keys) == ["a = 1 AND b = 2"]

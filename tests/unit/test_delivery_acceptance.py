@@ -6,14 +6,14 @@ import pytest
 from tests.properties.delivery_desk import Desk, dropped, forwarded, head, sent, signalled
 from tidings.machine.effects import Deliver, Disconnect, Effect, Load, Save, SetTimer
 from tidings.machine.inputs import Loaded, Saved
+from tidings.model.bounds import PUBLICATION_BYTES_MAX
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.acceptance import NO_ADVERTISEMENT
-from tidings.protocols.delivery.edge.edge import CLOSING, NOT_A_CLIENT, Close, Closed
+from tidings.protocols.delivery.edge.edge import CLOSING, NOT_A_CLIENT, Close, EdgeClosed
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import NOT_SAVED, UNREADABLE
-from tidings.protocols.delivery.messages import Advertise, Publish, Refusal, Subscribe, Unadvertise
+from tidings.protocols.delivery.messages import Advertise, PublishMessage, Refusal, Subscribe, Unadvertise
 from tidings.pubsub.client import Accepted, Declined, Receipt
-from tidings.pubsub.publications import PUBLICATION_BYTES_MAX
 from tidings.pubsub.signals import Forward, Offer, Unoffer
 
 
@@ -152,7 +152,7 @@ def test_an_advertisement_that_cannot_be_is_refused_with_the_reason(filter: str)
 
 def test_a_head_that_is_no_event_is_declined() -> None:
     desk = publishing()
-    effects = desk.say("p", Publish(1, 1, False, (b"\x01",), (b"",)))
+    effects = desk.say("p", PublishMessage(1, 1, False, (b"\x01",), (b"",)))
     assert sent(effects, Declined)[0].numbers == (1,)
     assert forwarded(effects) == []
 
@@ -169,7 +169,7 @@ def test_heads_that_passed_are_remembered_up_to_a_bound() -> None:
 def test_a_frame_that_holds_more_than_a_batch_becomes_several() -> None:
     desk = publishing()
     large, small = b"y" * (PUBLICATION_BYTES_MAX // 2), b"z" * 40_000
-    effects = desk.say("p", Publish(1, 1, True, (head(1),) * 3, (large, large, small)))
+    effects = desk.say("p", PublishMessage(1, 1, True, (head(1),) * 3, (large, large, small)))
     assert forwarded(effects) == [(1,), (2, 3)]
     assert [forward.ticket is None for forward in signalled(effects, Forward)] == [True, False]
 
@@ -177,10 +177,10 @@ def test_a_frame_that_holds_more_than_a_batch_becomes_several() -> None:
 def test_a_publication_that_is_too_large_is_declined() -> None:
     desk = publishing()
     payload = b"y" * PUBLICATION_BYTES_MAX
-    effects = desk.say("p", Publish(1, 1, False, (head(1), head(2)), (payload, b"")))
+    effects = desk.say("p", PublishMessage(1, 1, False, (head(1), head(2)), (payload, b"")))
     assert sent(effects, Declined)[0].numbers == (1,)
     assert forwarded(effects) == [(2,)]
-    effects = desk.say("p", Publish(1, 3, True, (head(1),), (payload,)))
+    effects = desk.say("p", PublishMessage(1, 3, True, (head(1),), (payload,)))
     assert sent(effects, Refusal)[0].number == 3
 
 
@@ -219,14 +219,14 @@ def test_without_history_a_publisher_that_leaves_is_forgotten_at_once() -> None:
 
 def test_strangers_are_not_served() -> None:
     desk = Desk()
-    for message in (Publish(1, 1, False, (head(1),), (b"",)), Advertise(1, "x >= 0")):
+    for message in (PublishMessage(1, 1, False, (head(1),), (b"",)), Advertise(1, "x >= 0")):
         assert dropped(desk.say("nobody", message)) == [NOT_A_CLIENT]
 
 
 def test_numbers_that_do_not_exist_are_dropped() -> None:
     desk = publishing()
-    assert dropped(desk.say("p", Publish(1, 2**63 - 1, False, (head(1), head(1)), (b"", b"")))) != []
-    assert dropped(desk.say("p", Publish(1, 5, False, (), ()))) != []
+    assert dropped(desk.say("p", PublishMessage(1, 2**63 - 1, False, (head(1), head(1)), (b"", b"")))) != []
+    assert dropped(desk.say("p", PublishMessage(1, 5, False, (), ()))) != []
 
 
 # Durable.
@@ -343,7 +343,7 @@ def test_a_closing_edge_waits_for_what_was_begun_and_refuses_what_is_new() -> No
     assert sent(desk.say("p", request), Refusal)[0].may_retry
     effects = desk.settle()
     assert sent(effects, Receipt)[0].kind == "publish"
-    assert signalled(effects, Deliver) == [Deliver(Closed())]
+    assert signalled(effects, Deliver) == [Deliver(EdgeClosed())]
     assert signalled(desk.down("p"), Deliver) == []
 
 
@@ -353,8 +353,8 @@ def test_a_closing_edge_waits_for_its_disk() -> None:
     desk.advertise("p")
     (save,) = signalled(desk.publish("p", 1, 10), Save)
     assert signalled(desk.step(Close()), Deliver) == []
-    assert signalled(desk.step(Saved(save.name)), Deliver) == [Deliver(Closed())]
+    assert signalled(desk.step(Saved(save.name)), Deliver) == [Deliver(EdgeClosed())]
 
 
 def test_an_edge_with_nothing_to_wait_for_closes_at_once() -> None:
-    assert Desk().step(Close()) == [Deliver(Closed())]
+    assert Desk().step(Close()) == [Deliver(EdgeClosed())]

@@ -19,7 +19,7 @@ from tidings.protocols.delivery.baselines import (
     PlainParams,
     PlainSession,
 )
-from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Subscribe, Taken, Unsubscribe
+from tidings.protocols.delivery.messages import Advertise, Delivery, PublishMessage, Subscribe, Taken, Unsubscribe
 from tidings.pubsub.client import (
     Accepted,
     Arrived,
@@ -70,10 +70,10 @@ def test_a_publication_is_kept_until_its_time_is_over() -> None:
     session = connected(timeout=2.0)
     assert session.handle(0.0, OpenAdvertisement("a", "x >= 0"))[1] == Send("b", Advertise(1, "x >= 0"))
     effects = session.handle(1.0, PublishBatch(1, (head(1), head(2)), (b"", b""), "p"))
-    assert effects[1] == Send("b", Publish(1, 1, False, (head(1), head(2)), (b"", b"")))
+    assert effects[1] == Send("b", PublishMessage(1, 1, False, (head(1), head(2)), (b"", b"")))
     assert effects[3] == ReceiptAsked(1, 2)
     assert session.handle(1.5, PublishBatch(1, (head(3),), (b"",))) == [
-        Send("b", Publish(1, 3, False, (head(3),), (b"",)))
+        Send("b", PublishMessage(1, 3, False, (head(3),), (b"",)))
     ]
     assert list(session.kept) == [2]
     assert session.handle(3.0, Fired(("settled", "publish", 2))) == [Released(1), Deliver(Confirmed("p", None))]

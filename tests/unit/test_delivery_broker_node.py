@@ -14,7 +14,7 @@ from tidings.nodes.choices import kind_of
 from tidings.protocols.access.messages import Attach, Attached
 from tidings.protocols.delivery.edge.edge import Close
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.messages import Advertise, Delivery, Publish
+from tidings.protocols.delivery.messages import Advertise, Delivery, PublishMessage
 from tidings.protocols.overlay.all_peers import AllPeersParams
 from tidings.protocols.overlay.scripted import ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
@@ -49,7 +49,7 @@ def test_a_broker_alone_serves_its_clients() -> None:
     node = serving("c", "p")
     assert sent(say(node, "c", subscription(1, "x > 3")), Receipt)[0].brokers == ("a",)
     assert sent(say(node, "p", Advertise(1, "x >= 0")), Receipt)[0].kind == "advertise"
-    effects = say(node, "p", Publish(1, 1, True, (head(1), head(5)), (b"", b"five")))
+    effects = say(node, "p", PublishMessage(1, 1, True, (head(1), head(5)), (b"", b"five")))
     (delivery,) = sent(effects, Delivery, "c")
     assert (delivery.publisher, delivery.numbers, delivery.payloads) == ("p", (2,), (b"five",))
     assert sent(effects, Receipt, "p")[0].number == 2
@@ -59,7 +59,7 @@ def test_a_broker_shows_queues_publishers_and_stored_events() -> None:
     node = serving("c", "p")
     say(node, "c", subscription(1, "x > 3"))
     say(node, "p", Advertise(1, "x >= 0"))
-    say(node, "p", Publish(1, 1, False, (head(1), head(5)), (b"", b"five")))
+    say(node, "p", PublishMessage(1, 1, False, (head(1), head(5)), (b"", b"five")))
     views = node.inspection.views
     (wanted,) = views["subscriptions"]("")
     assert callable(wanted) and wanted() == SubscriptionRow(client="c", number=1, filter="x > 3")

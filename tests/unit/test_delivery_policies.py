@@ -4,12 +4,12 @@ import pytest
 
 from tests.properties.delivery_desk import C1, C2, Desk, answer, asked, dropped, received, sent, served, signalled
 from tidings.machine.effects import Disconnect
+from tidings.model.bounds import BATCH_BYTES_MAX
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, QUEUE_FULL
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, NOT_UNDER_WAY
 from tidings.protocols.delivery.messages import Reference, Taken
 from tidings.pubsub.client import Missed
-from tidings.pubsub.publications import BATCH_BYTES_MAX
 
 
 def slow(policy: str, window: int = 2, queue_max: int = 2, params: EdgeParams | None = None) -> Desk:

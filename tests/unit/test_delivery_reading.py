@@ -7,16 +7,15 @@ import pytest
 from tests.properties.delivery_desk import Desk, dropped, head, sent
 from tidings.machine.effects import Save, Send, SetTimer
 from tidings.machine.inputs import Loaded, Saved
-from tidings.machine.message import NAME_CHARS_MAX
+from tidings.model.bounds import BATCH_BYTES_MAX, EXTENTS_MAX, FRAME_BYTES_MAX, MARKS_MAX, NAME_CHARS_MAX, OFFERS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.extents import within, without
-from tidings.protocols.delivery.edge.history import ELSEWHERE_MAX, PublisherHistory, Store
+from tidings.protocols.delivery.edge.history import ELSEWHERE_MAX, HistoryStore, PublisherHistory
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.readings import OLD_ANSWER, ORIGINS_MAX
 from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
 from tidings.protocols.delivery.messages import (
-    EXTENTS_MAX,
     Advertise,
     Fetch,
     FetchedFar,
@@ -24,13 +23,12 @@ from tidings.protocols.delivery.messages import (
     Look,
     LookFar,
     MarksFar,
-    Publish,
+    PublishMessage,
     Refusal,
 )
-from tidings.pubsub.client import MARKS_MAX, OFFERS_MAX, Accepted, Fetched, Marks
-from tidings.pubsub.publications import BATCH_BYTES_MAX, encode_head
+from tidings.pubsub.client import Accepted, Fetched, MarksReply
+from tidings.pubsub.publications import encode_head
 from tidings.wire import encode
-from tidings.wire.frames import FRAME_BYTES_MAX
 
 
 def storing(params: EdgeParams | None = None) -> Desk:
@@ -46,9 +44,9 @@ def storing(params: EdgeParams | None = None) -> Desk:
     return desk
 
 
-def look(desk: Desk, filter: str = "x >= 0", number: int = 1) -> Marks:
-    (marks,) = sent(desk.say("c", Look(number, filter)), Marks, "c")
-    assert isinstance(marks, Marks)
+def look(desk: Desk, filter: str = "x >= 0", number: int = 1) -> MarksReply:
+    (marks,) = sent(desk.say("c", Look(number, filter)), MarksReply, "c")
+    assert isinstance(marks, MarksReply)
     return marks
 
 
@@ -107,7 +105,7 @@ def test_marks_say_how_far_each_publisher_has_come_and_what_it_advertises() -> N
     desk = storing()
     desk.up("q")
     desk.advertise("q", 1, "y = 1 AND x < 3")
-    assert look(desk) == Marks(1, (("p", 0, 5), ("q", 0, 0)), ("x < 3 AND y = 1", "x >= 0"), (), True)
+    assert look(desk) == MarksReply(1, (("p", 0, 5), ("q", 0, 0)), ("x < 3 AND y = 1", "x >= 0"), (), True)
 
 
 def test_only_publishers_whose_advertisements_overlap_the_filter_have_marks() -> None:
@@ -145,8 +143,8 @@ def test_publishers_elsewhere_are_asked_for_on_their_ways() -> None:
     effects = desk.say("c", Look(1, "x >= 0"))
     sends = [effect for effect in effects if isinstance(effect, Send)]
     assert sends == [Send("b", LookFar(1, ("q/1@z",), ("a",))), Send("d", LookFar(1, ("r/1@y",), ("a",)))]
-    assert not sent(desk.say("b", MarksFar(1, (("q/1@z", 9, ((0, 2),), ((2, 9),)),), (), ())), Marks)
-    (marks,) = sent(desk.say("d", MarksFar(1, (("r/1@y", 7, (), ((0, 7),)),), (), ())), Marks)
+    assert not sent(desk.say("b", MarksFar(1, (("q/1@z", 9, ((0, 2),), ((2, 9),)),), (), ())), MarksReply)
+    (marks,) = sent(desk.say("d", MarksFar(1, (("r/1@y", 7, (), ((0, 7),)),), (), ())), MarksReply)
     assert marks.marks == (("p", 0, 5), ("q", 2, 9), ("r", 0, 7))
 
 
@@ -158,7 +156,7 @@ def test_a_publisher_that_moved_has_one_mark_for_what_all_its_brokers_store() ->
     desk.know("q/1@z")
     desk.say("c", Look(1, "x >= 0"))
     desk.say("b", MarksFar(1, (("q/1@y", 9, ((0, 5),), ((5, 9),)),), (), ()))
-    (marks,) = sent(desk.say("b", MarksFar(1, (("q/1@z", 5, ((0, 2),), ((2, 5),)),), (), ())), Marks)
+    (marks,) = sent(desk.say("b", MarksFar(1, (("q/1@z", 5, ((0, 2),), ((2, 5),)),), (), ())), MarksReply)
     assert marks.marks == (("q", 2, 9),)
 
 
@@ -170,7 +168,7 @@ def test_what_no_broker_holds_any_more_counts_as_forgotten() -> None:
     desk.know("q/1@z")
     desk.say("c", Look(1, "x >= 0"))
     desk.say("b", MarksFar(1, (("q/1@y", 9, ((0, 7),), ((7, 9),)),), (), ()))
-    (marks,) = sent(desk.say("b", MarksFar(1, (("q/1@z", 5, ((0, 2),), ((2, 5),)),), (), ())), Marks)
+    (marks,) = sent(desk.say("b", MarksFar(1, (("q/1@z", 5, ((0, 2),), ((2, 5),)),), (), ())), MarksReply)
     assert marks.marks == (("q", 7, 9),)
 
 
@@ -180,7 +178,7 @@ def test_who_does_not_answer_in_time_is_named_and_left_out() -> None:
     desk.know("q/1@y", hop="d")
     assert SetTimer("read", 15.0) in desk.say("c", Look(1, "x >= 0"))
     desk.say("d", MarksFar(1, (("q/1@y", 7, (), ((0, 7),)),), (), ()))
-    (marks,) = sent(desk.fire("read", 15.0), Marks)
+    (marks,) = sent(desk.fire("read", 15.0), MarksReply)
     assert (marks.marks, marks.unreachable) == ((("p", 0, 5),), ("q",))
     assert dropped(desk.say("b", MarksFar(1, (("q/1@z", 9, (), ()),), (), ()))) == [OLD_ANSWER]
 
@@ -192,10 +190,10 @@ def test_a_publisher_to_whom_no_way_is_known_is_named_at_once() -> None:
     assert look(desk).unreachable == ("q",)
     desk.know("q/1")
     desk.say("c", Look(2, "x >= 0"))
-    (marks,) = sent(desk.say("b", MarksFar(2, (), ("q/1@z",), ())), Marks)
+    (marks,) = sent(desk.say("b", MarksFar(2, (), ("q/1@z",), ())), MarksReply)
     assert marks.unreachable == ("q",)
     desk.say("c", Look(3, "x >= 0"))
-    (marks,) = sent(desk.forget("q/1"), Marks)
+    (marks,) = sent(desk.forget("q/1"), MarksReply)
     assert marks.unreachable == ("q",)
 
 
@@ -204,7 +202,7 @@ def test_marks_of_many_publishers_come_in_several_messages() -> None:
     desk.up("c", *(f"p{place:04}" for place in range(MARKS_MAX + 1)))
     for place in range(MARKS_MAX + 1):
         desk.advertise(f"p{place:04}", 1, f"x > {place}")
-    first, second = sent(desk.say("c", Look(1, "x >= 0")), Marks)
+    first, second = sent(desk.say("c", Look(1, "x >= 0")), MarksReply)
     assert (len(first.marks), first.is_last, len(first.offers)) == (MARKS_MAX, False, OFFERS_MAX)
     assert (second.marks, second.is_last, second.offers) == ((("p0300", 0, 0),), True, ())
 
@@ -273,11 +271,11 @@ def test_a_page_fits_a_frame() -> None:
     desk.up("p", "c")
     desk.advertise("p")
     for number in range(1, 4):
-        desk.say("p", Publish(1, number, False, (head(number),), (b"x" * (BATCH_BYTES_MAX // 2),)))
+        desk.say("p", PublishMessage(1, number, False, (head(number),), (b"x" * (BATCH_BYTES_MAX // 2),)))
     first = page(desk, through=3)
     assert (first.numbers, first.has_more, first.through) == ((1,), True, 1)
     assert len(encode(first)) < FRAME_BYTES_MAX
-    desk.say("p", Publish(1, 4, False, (head(4),), (b"x" * (BATCH_BYTES_MAX - 10 - len(head(4))),)))
+    desk.say("p", PublishMessage(1, 4, False, (head(4),), (b"x" * (BATCH_BYTES_MAX - 10 - len(head(4))),)))
     assert len(encode(page(desk, after=3, through=4))) < FRAME_BYTES_MAX
 
 
@@ -322,7 +320,7 @@ def test_a_look_that_waited_for_the_store_to_be_read_finds_what_is_in_it() -> No
     desk = Desk(EdgeParams(is_durable=True))
     desk.up("c")
     desk.say("c", Look(1, "x >= 0"))
-    (marks,) = sent(desk.step(Loaded("", tuple(sorted(disk.items())))), Marks)
+    (marks,) = sent(desk.step(Loaded("", tuple(sorted(disk.items())))), MarksReply)
     assert marks.marks == (("p", 0, 1),)
 
 
@@ -595,7 +593,7 @@ def test_the_longest_names_fit_a_frame() -> None:
     assert len(encode(MarksFar(1, far_marks, (name,) * MARKS_MAX, path))) < FRAME_BYTES_MAX
     offers = ("x" * 4096,) * OFFERS_MAX
     marks = ((name, 2**63 - 1, 2**63 - 1),) * MARKS_MAX
-    assert len(encode(Marks(1, marks, offers, (name,) * MARKS_MAX, True))) < FRAME_BYTES_MAX
+    assert len(encode(MarksReply(1, marks, offers, (name,) * MARKS_MAX, True))) < FRAME_BYTES_MAX
 
 
 # What is held, and what is lacking.
@@ -653,7 +651,7 @@ def test_a_new_life_that_begins_with_a_higher_number_leaves_no_gap() -> None:
 
 
 def test_what_is_elsewhere_is_bounded_and_what_is_between_counts_as_lacking_then() -> None:
-    history = PublisherHistory(Store(EdgeParams()))
+    history = PublisherHistory(HistoryStore(EdgeParams()))
     history.base = 0
     for place in range(ELSEWHERE_MAX + 2):
         history.skip(10 * place + 5, 10 * place + 9)
@@ -787,5 +785,5 @@ def test_heads_that_cannot_be_read_match_nothing() -> None:
     desk = Desk()
     desk.up("p", "c")
     desk.advertise("p", 1, "TRUE")
-    desk.say("p", Publish(1, 1, False, (b"\xc1", encode_head({"x": 1})), (b"", b"")))
+    desk.say("p", PublishMessage(1, 1, False, (b"\xc1", encode_head({"x": 1})), (b"", b"")))
     assert page(desk, through=2).numbers == (2,)

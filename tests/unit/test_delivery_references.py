@@ -6,15 +6,15 @@ import pytest
 
 from tests.properties.delivery_desk import Desk, batch, dropped, head, named, sent, signalled
 from tidings.machine.effects import Send
+from tidings.model.bounds import BATCH_BYTES_MAX, FRAME_BYTES_MAX
 from tidings.protocols.delivery.edge.batches import size_bytes
-from tidings.protocols.delivery.edge.history import PublisherHistory, Store
+from tidings.protocols.delivery.edge.history import HistoryStore, PublisherHistory
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
-from tidings.protocols.delivery.messages import Advertise, History, Publish, Reference
-from tidings.pubsub.publications import BATCH_BYTES_MAX, Publications, encode_head
+from tidings.protocols.delivery.messages import Advertise, History, PublishMessage, Reference
+from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import NeighbourDown
 from tidings.wire import encode
-from tidings.wire.frames import FRAME_BYTES_MAX
 
 
 def question(*wanted: tuple[str, int | None], **fields: Any) -> Reference:
@@ -122,7 +122,7 @@ def test_a_long_answer_comes_in_pieces_that_fit_a_frame() -> None:
     desk.advertise("p")
     payload = b"y" * (BATCH_BYTES_MAX // 3)
     for number in range(1, 8):
-        desk.say("p", Publish(1, number, False, (head(number),), (payload,)))
+        desk.say("p", PublishMessage(1, number, False, (head(number),), (payload,)))
     histories = sent(desk.say("b", question(("p/1", 0), path=("z" * 255,) * (PATH_MAX - 2) + ("b",))), History)
     assert [history.numbers for history in histories] == [(1, 2), (3, 4), (5, 6), (7,)]
     assert [history.is_last for history in histories] == [False, False, False, True]
@@ -238,7 +238,7 @@ def test_a_head_that_cannot_be_read_any_more_is_not_answered() -> None:
     desk.neighbours("b")
     desk.up("p")
     desk.advertise("p", filter="TRUE")
-    desk.say("p", Publish(1, 1, False, (b"\x01", encode_head({"x": 2})), (b"", b"")))
+    desk.say("p", PublishMessage(1, 1, False, (b"\x01", encode_head({"x": 2})), (b"", b"")))
     assert answered(desk, question(("p/1", 0))) == (2,)
 
 
@@ -273,7 +273,7 @@ def store_batch(history: PublisherHistory, publications: Publications) -> list[P
 @pytest.mark.spec("S-114")
 def test_history_is_bounded_by_bytes_for_each_publisher_and_for_all() -> None:
     params = EdgeParams(history_bytes_max=100, history_bytes_total_max=150)
-    store = Store(params)
+    store = HistoryStore(params)
     one, other = PublisherHistory(store), PublisherHistory(store)
     for number in (1, 2, 3):
         store_batch(one, batch("p", [number], number, size=40))

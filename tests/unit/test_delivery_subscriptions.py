@@ -20,8 +20,8 @@ from tidings.machine.effects import Send, SetTimer
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
 from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
-from tidings.protocols.delivery.edge.fetching import FORGOTTEN, OLD_ANSWER, TOO_LONG
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.questions import FORGOTTEN, OLD_ANSWER, TOO_LONG
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION
 from tidings.protocols.delivery.messages import Delivery, Reference, Refusal, Subscribe, Unsubscribe
 from tidings.pubsub.client import Missed, Receipt

@@ -3,7 +3,7 @@
 import pytest
 
 from tidings import Event, parse
-from tidings.matching.explanation import Refusal, explain, judge
+from tidings.matching.explanation import FailedConstraint, explain, judge
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_attributes_of_a_residual_expression_are_read_too() -> None:
 def test_each_conjunction_says_what_refuses_the_event() -> None:
     judgement = judge(parse("a = 1 AND b = 2 OR c = 3"), Event({"a": 1, "c": 4}))
     assert judgement.matches is False
-    assert judgement.refusals == ((Refusal("b = 2", "b", None),), (Refusal("c = 3", "c", 4),))
+    assert judgement.refusals == ((FailedConstraint("b = 2", "b", None),), (FailedConstraint("c = 3", "c", 4),))
 
 
 def test_an_event_that_passes_one_conjunction_matches() -> None:

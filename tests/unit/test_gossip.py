@@ -7,20 +7,19 @@ from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer, Trans
 from tidings.machine.inputs import Fired, LinkUp, Received
 from tidings.machine.machine import Machine
 from tidings.machine.streams import random_stream
+from tidings.model.bounds import GOSSIP_KEY_CHARS_MAX, GOSSIP_KEYS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import (
     EVICTED,
-    KEY_CHARS_MAX,
     KEY_TOO_LONG,
-    KEYS_MAX,
     NO_KEY,
     SEEN_ALREADY,
     Digest,
     Gossip,
     GossipParams,
-    Repair,
-    Request,
+    GossipRepair,
+    GossipRequest,
 )
 from tidings.protocols.teaching.ping import Probe
 from tidings.pubsub.requests import Publish
@@ -75,37 +74,37 @@ def test_who_holds_nothing_or_knows_nobody_says_nothing() -> None:
 
 def test_what_is_missing_is_asked_for() -> None:
     gossip = holding(1, 3)
-    assert gossip.handle(1.0, Received("b", Digest(keys(1, 2, 3, 4)))) == [Send("b", Request(keys(2, 4)))]
+    assert gossip.handle(1.0, Received("b", Digest(keys(1, 2, 3, 4)))) == [Send("b", GossipRequest(keys(2, 4)))]
     assert gossip.handle(1.0, Received("b", Digest(keys(1, 3)))) == []
 
 
 def test_a_request_is_answered_with_what_is_held() -> None:
     gossip = holding(1, 2, transport=Transport.DATAGRAM)
-    assert gossip.handle(1.0, Received("b", Request(keys(2, 9, 2)))) == [
-        Send("b", Repair(named(2)), Transport.DATAGRAM)
+    assert gossip.handle(1.0, Received("b", GossipRequest(keys(2, 9, 2)))) == [
+        Send("b", GossipRepair(named(2)), Transport.DATAGRAM)
     ]
 
 
 def test_a_repair_is_delivered_once() -> None:
     gossip = holding()
-    assert gossip.handle(1.0, Received("b", Repair(named(1)))) == [Deliver(named(1))]
-    assert gossip.handle(1.0, Received("c", Repair(named(1)))) == [Drop(named(1), SEEN_ALREADY)]
+    assert gossip.handle(1.0, Received("b", GossipRepair(named(1)))) == [Deliver(named(1))]
+    assert gossip.handle(1.0, Received("c", GossipRepair(named(1)))) == [Drop(named(1), SEEN_ALREADY)]
 
 
 def test_what_was_asked_for_is_not_asked_for_again_until_the_request_is_taken_for_lost() -> None:
     gossip = holding(ask_again_after=3.0)
-    assert gossip.handle(1.0, Received("b", Digest(keys(1)))) == [Send("b", Request(keys(1)))]
-    assert gossip.handle(2.0, Received("c", Digest(keys(1, 2)))) == [Send("c", Request(keys(2)))]
-    assert gossip.handle(4.0, Received("c", Digest(keys(1, 2)))) == [Send("c", Request(keys(1)))]
+    assert gossip.handle(1.0, Received("b", Digest(keys(1)))) == [Send("b", GossipRequest(keys(1)))]
+    assert gossip.handle(2.0, Received("c", Digest(keys(1, 2)))) == [Send("c", GossipRequest(keys(2)))]
+    assert gossip.handle(4.0, Received("c", Digest(keys(1, 2)))) == [Send("c", GossipRequest(keys(1)))]
 
 
 def test_when_too_much_is_asked_for_nothing_more_is() -> None:
     gossip = holding(keys_max=2, asked_max=3)
-    assert gossip.handle(1.0, Received("b", Digest(keys(1, 2, 3)))) == [Send("b", Request(keys(1, 2)))]
-    assert gossip.handle(1.0, Received("b", Digest(keys(4, 5)))) == [Send("b", Request(keys(4)))]
+    assert gossip.handle(1.0, Received("b", Digest(keys(1, 2, 3)))) == [Send("b", GossipRequest(keys(1, 2)))]
+    assert gossip.handle(1.0, Received("b", Digest(keys(4, 5)))) == [Send("b", GossipRequest(keys(4)))]
     assert gossip.handle(1.0, Received("b", Digest(keys(6)))) == []
-    gossip.handle(1.5, Received("b", Repair(named(1))))
-    assert gossip.handle(1.6, Received("b", Digest(keys(6)))) == [Send("b", Request(keys(6)))]
+    gossip.handle(1.5, Received("b", GossipRepair(named(1))))
+    assert gossip.handle(1.6, Received("b", Digest(keys(6)))) == [Send("b", GossipRequest(keys(6)))]
     gossip.check()
 
 
@@ -121,7 +120,7 @@ def test_a_digest_names_no_more_than_fits_and_in_time_everything() -> None:
 
 def test_a_request_for_too_many_is_answered_for_as_many_as_fit() -> None:
     gossip = holding(*range(10), keys_max=3)
-    assert len(gossip.handle(1.0, Received("b", Request(keys(*range(10)))))) == 3
+    assert len(gossip.handle(1.0, Received("b", GossipRequest(keys(*range(10)))))) == 3
 
 
 def test_the_oldest_event_makes_room_and_is_not_taken_in_again() -> None:
@@ -129,13 +128,13 @@ def test_the_oldest_event_makes_room_and_is_not_taken_in_again() -> None:
     assert gossip.handle(1.0, Publish(named(3))) == [Deliver(named(3)), Drop(named(1), EVICTED)]
     assert list(gossip.held) == list(keys(2, 3))
     assert gossip.handle(1.0, Received("b", Digest(keys(1)))) == []
-    assert gossip.handle(1.0, Received("b", Repair(named(1)))) == [Drop(named(1), SEEN_ALREADY)]
+    assert gossip.handle(1.0, Received("b", GossipRepair(named(1)))) == [Drop(named(1), SEEN_ALREADY)]
     gossip.check()
 
 
 def test_a_name_is_forgotten_only_after_as_many_others_as_promised() -> None:
     gossip = holding(*range(5), held_max=2, seen_max=4)
-    assert gossip.handle(1.0, Received("b", Digest(keys(0, 1)))) == [Send("b", Request(keys(0)))]
+    assert gossip.handle(1.0, Received("b", Digest(keys(0, 1)))) == [Send("b", GossipRequest(keys(0)))]
     gossip.check()
 
 
@@ -144,19 +143,19 @@ def test_a_name_is_forgotten_only_after_as_many_others_as_promised() -> None:
     [
         ({"id": "1"}, NO_KEY),
         ({"source": "/a"}, NO_KEY),
-        ({"source": "/a", "id": "x" * (KEY_CHARS_MAX + 1)}, KEY_TOO_LONG),
-        ({"source": "x" * (KEY_CHARS_MAX + 1), "id": "1"}, KEY_TOO_LONG),
+        ({"source": "/a", "id": "x" * (GOSSIP_KEY_CHARS_MAX + 1)}, KEY_TOO_LONG),
+        ({"source": "x" * (GOSSIP_KEY_CHARS_MAX + 1), "id": "1"}, KEY_TOO_LONG),
     ],
 )
 def test_an_event_that_no_digest_can_name_is_dropped_with_a_reason(attributes: dict[str, Any], reason: str) -> None:
     event = Event(attributes)
     assert holding().handle(1.0, Publish(event)) == [Drop(event, reason)]
-    assert holding().handle(1.0, Received("b", Repair(event))) == [Drop(event, reason)]
+    assert holding().handle(1.0, Received("b", GossipRepair(event))) == [Drop(event, reason)]
 
 
 def test_a_restart_asks_again_for_what_was_under_way() -> None:
     gossip = holding()
-    asked: list[Effect] = [Send("b", Request(keys(1)))]
+    asked: list[Effect] = [Send("b", GossipRequest(keys(1)))]
     assert gossip.handle(1.0, Received("b", Digest(keys(1)))) == asked
     gossip.start(1.1)
     assert gossip.handle(1.2, Received("b", Digest(keys(1)))) == asked
@@ -176,7 +175,7 @@ def test_other_inputs_are_ignored() -> None:
         ({"held_max": 0}, "held_max"),
         ({"held_max": 10, "seen_max": 9}, "seen_max"),
         ({"keys_max": 0}, "keys_max"),
-        ({"keys_max": KEYS_MAX + 1, "asked_max": 10_000}, "keys_max"),
+        ({"keys_max": GOSSIP_KEYS_MAX + 1, "asked_max": 10_000}, "keys_max"),
         ({"keys_max": 10, "asked_max": 9}, "asked_max"),
     ],
 )

@@ -12,15 +12,15 @@ from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import Crash
 from tidings.sim.hunt import SHRINK_RUNS_MAX, hunt
 from tidings.sim.library import find
-from tidings.sim.order import Order, fulfil, read_order
+from tidings.sim.order import RunOrder, fulfil, read_order
 from tidings.sim.replay import replay
 from tidings.trace.errors import TraceError
 
 FORGETS, ASKS_ONCE = defined(gossip_that_forgets), defined(gossip_that_asks_once)
 
 
-def orders(name: str, count: int) -> Iterator[Order]:
-    return (Order(scenario=name, seed=seed, check="every") for seed in range(count))
+def orders(name: str, count: int) -> Iterator[RunOrder]:
+    return (RunOrder(scenario=name, seed=seed, check="every") for seed in range(count))
 
 
 def test_a_hunt_finds_a_crash_that_causes_duplicates_and_leaves_only_the_crash() -> None:
@@ -58,7 +58,7 @@ def test_a_sound_protocol_is_not_found() -> None:
 
 
 def test_an_order_is_a_command() -> None:
-    order = Order(
+    order = RunOrder(
         scenario="gossip",
         seed=7,
         settings={"nodes": 4, "churn": True},
@@ -71,7 +71,7 @@ def test_an_order_is_a_command() -> None:
         "tidings sim run gossip --seed 7 --set nodes=4 --set churn=true --duration 2.5 "
         "--faults '1..2 crash n1' --check every --no-frames"
     )
-    assert Order(scenario="gossip", seed=7, faults="").command() == "tidings sim run gossip --seed 7 --faults ''"
+    assert RunOrder(scenario="gossip", seed=7, faults="").command() == "tidings sim run gossip --seed 7 --faults ''"
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
@@ -79,7 +79,7 @@ def test_a_trace_is_replayed_to_the_byte(ending: str, tmp_path: Path) -> None:
     if ending == "parquet":
         pytest.importorskip("pyarrow")
     path = tmp_path / f"run.{ending}"
-    order = Order(scenario="gossip", seed=3, settings={"nodes": 5}, faults="1..4 crash n1; 2..9 pause n2")
+    order = RunOrder(scenario="gossip", seed=3, settings={"nodes": 5}, faults="1..4 crash n1; 2..9 pause n2")
     result = fulfil(order, find("gossip"), path)
     assert read_order(path) == (order, None)
     again = replay(path)
@@ -95,14 +95,14 @@ def test_a_trace_of_a_scenario_file_carries_the_file(tmp_path: Path) -> None:
         'duration = 5.0\nsettling = 9.0\ncheckers = ["arrival"]\n[topology]\nkind = "ring"\nnodes = 3\n'
         '[[role]]\nprotocol = "gossip"\n[workload]\nevents = 3\nend = 2.0\n'
     )
-    fulfil(Order(scenario=str(file), seed=1), find(str(file)), path)
+    fulfil(RunOrder(scenario=str(file), seed=1), find(str(file)), path)
     file.unlink()
     assert replay(path).is_same
 
 
 def test_the_first_row_that_differs_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    fulfil(Order(scenario="gossip", seed=3, settings={"nodes": 4}), find("gossip"), path)
+    fulfil(RunOrder(scenario="gossip", seed=3, settings={"nodes": 4}), find("gossip"), path)
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines[:50], lines[50].replace('"time":', '"time":1'), *lines[51:]]))
     difference = replay(path).difference
@@ -129,4 +129,4 @@ def test_a_trace_that_is_no_scenarios_is_refused(tmp_path: Path) -> None:
 
 def test_a_setting_that_is_unknown_stops_a_hunt() -> None:
     with pytest.raises(UsageError, match="has no setting"):
-        list(hunt(FORGETS, [Order(scenario="forgets", seed=1, settings={"loss": 1})]))
+        list(hunt(FORGETS, [RunOrder(scenario="forgets", seed=1, settings={"loss": 1})]))

@@ -5,16 +5,17 @@ import pytest
 
 from tidings.machine.effects import Deliver, Drop, Send
 from tidings.machine.inputs import LinkDown, LinkUp, Received
+from tidings.model.bounds import REPORT_ROWS_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
-from tidings.protocols.inspection.asking import NOT_ASKED, Answer, Ask, Asking
+from tidings.protocols.inspection.inquirer import NOT_ASKED, Inquirer, InspectAnswer, InspectRequest
 from tidings.protocols.inspection.inspection import (
     BAD_REPORT,
     NO_SUCH_CLIENT,
     Inspection,
     InspectionParams,
 )
-from tidings.protocols.inspection.messages import ROWS_BYTES_MAX, Inspect, Report, TransportReport
+from tidings.protocols.inspection.messages import Inspect, Report, TransportReport
 from tidings.pubsub.rows import (
     BrokerRow,
     ClientRow,
@@ -171,12 +172,12 @@ def test_a_long_table_comes_in_pages_that_are_of_one_moment() -> None:
     (first,) = inspection.handle(1.0, Received("ann", Inspect(1, "counters", "", 0)))
     assert isinstance(first, Send)
     assert 0 < first.message.row_next < 300
-    assert len(first.message.rows) <= ROWS_BYTES_MAX
+    assert len(first.message.rows) <= REPORT_ROWS_BYTES_MAX
     assert rows(inspection, "counters", CounterRow) == many
 
 
 def test_a_row_that_fits_no_report_is_left_out() -> None:
-    wide = [CounterRow(name="x" * ROWS_BYTES_MAX, value=0), CounterRow(name="y", value=1)]
+    wide = [CounterRow(name="x" * REPORT_ROWS_BYTES_MAX, value=0), CounterRow(name="y", value=1)]
     assert rows(make(views={"counters": lambda argument: wide}), "counters", CounterRow) == wide[1:]
 
 
@@ -208,29 +209,29 @@ def test_every_bound_leaves_room(name: str) -> None:
 
 
 def test_a_machine_that_asks_gets_all_pages_of_one_answer_after_the_other() -> None:
-    asking = Asking()
+    asking = Inquirer()
     asking.start(0.0)
-    assert asking.handle(0.0, Ask("b1", "links")) == [Send("b1", Inspect(1, "links", "", 0))]
-    assert asking.handle(0.0, Ask("b1", "event", "p/7")) == []
+    assert asking.handle(0.0, InspectRequest("b1", "links")) == [Send("b1", Inspect(1, "links", "", 0))]
+    assert asking.handle(0.0, InspectRequest("b1", "event", "p/7")) == []
     assert asking.handle(0.0, Received("b1", Report(1, b"[1]", 1, ""))) == [Send("b1", Inspect(2, "links", "", 1))]
     assert asking.handle(0.0, Received("b1", Report(2, b"[2]", 0, ""))) == [
-        Deliver(Answer(Ask("b1", "links"), (b"[1]", b"[2]"))),
+        Deliver(InspectAnswer(InspectRequest("b1", "links"), (b"[1]", b"[2]"))),
         Send("b1", Inspect(3, "event", "p/7", 0)),
     ]
     asking.check()
     assert asking.handle(0.0, Received("b1", Report(3, b"[]", 0, "no"))) == [
-        Deliver(Answer(Ask("b1", "event", "p/7"), problem="no"))
+        Deliver(InspectAnswer(InspectRequest("b1", "event", "p/7"), problem="no"))
     ]
 
 
 def test_a_link_that_breaks_ends_the_questions() -> None:
-    asking = Asking()
+    asking = Inquirer()
     asking.start(0.0)
-    asking.handle(0.0, Ask("b1", "links"))
-    asking.handle(0.0, Ask("b2", "links"))
+    asking.handle(0.0, InspectRequest("b1", "links"))
+    asking.handle(0.0, InspectRequest("b2", "links"))
     down = PeerDown("b1", 1, "gone")
     assert asking.handle(0.0, down) == [
-        Deliver(Answer(Ask("b1", "links"), problem="gone")),
+        Deliver(InspectAnswer(InspectRequest("b1", "links"), problem="gone")),
         Send("b2", Inspect(2, "links", "", 0)),
         Deliver(down),
     ]

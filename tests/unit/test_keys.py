@@ -19,7 +19,7 @@ from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.net import Host
-from tidings.net.client.connecting import connect
+from tidings.net.client.connection import connect
 from tidings.net.errors import HostError
 from tidings.net.keys import (
     new_key,
@@ -36,7 +36,7 @@ from tidings.net.keys import (
 )
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.guest import Guest
-from tidings.protocols.access.judging import Verdict
+from tidings.protocols.access.judge import Verdict
 from tidings.protocols.access.messages import Attached
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.access.tokens import WRONG_SIGNATURE, Claims, TokenJudge, make_token

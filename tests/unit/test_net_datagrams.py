@@ -7,7 +7,7 @@ import pytest
 from tests.scenarios.sockets import acquaint, heard, order, play, puppet_host, until
 from tidings.machine.effects import BROADCAST, Send, Transport
 from tidings.machine.inputs import Received
-from tidings.protocols.teaching.gossip import Request
+from tidings.protocols.teaching.gossip import GossipRequest
 from tidings.protocols.teaching.ping import Probe
 from tidings.wire import encode
 from tidings.wire.handshake import Goodbye
@@ -28,7 +28,7 @@ def test_a_datagram_arrives_as_a_message_of_the_peer_with_its_size() -> None:
 
 
 def test_a_message_that_is_too_large_is_dropped_with_the_reason() -> None:
-    large = Request(tuple((f"{number:0250d}", "x") for number in range(20)))
+    large = GossipRequest(tuple((f"{number:0250d}", "x") for number in range(20)))
 
     async def scenario() -> None:
         async with puppet_host("a") as a, puppet_host("b") as b:

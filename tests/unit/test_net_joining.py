@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scenarios.sockets import play
-from tidings.net.connection import Connection, Owner, Stage
+from tidings.net.connection import Connection, ConnectionStage, Owner
 from tidings.net.params import HostParams
-from tidings.protocols.delivery.messages import Publish, Taken, joined
+from tidings.protocols.delivery.messages import PublishMessage, Taken, joined
 from tidings.wire.registry import encode
 
 
-def publish(first: int, count: int = 1, advertisement: int = 1, receipt: bool = False) -> Publish:
+def publish(first: int, count: int = 1, advertisement: int = 1, receipt: bool = False) -> PublishMessage:
     payloads = tuple(b"%d" % number for number in range(first, first + count))
-    return Publish(advertisement, first, receipt, (b"\x80",) * count, payloads)
+    return PublishMessage(advertisement, first, receipt, (b"\x80",) * count, payloads)
 
 
 class Taker:
@@ -41,7 +41,7 @@ def taken(messages: list[Any], joins: bool = True, pause_after: int | None = Non
         taker = Taker(joins, pause_after)
         loop = asyncio.get_running_loop()
         connection = Connection(loop, loop.time, HostParams(), cast(Owner, taker), None)
-        taker.connection, connection.stage, connection.peer = connection, Stage.UP, "client"
+        taker.connection, connection.stage, connection.peer = connection, ConnectionStage.UP, "client"
         connection.take([encode(message) for message in messages])
         if connection.is_reading_paused:
             connection.is_reading_paused = False
@@ -94,7 +94,7 @@ def flat(messages: list[Any]) -> list[Any]:
     """Every publication with its number; a receipt stands behind the last one of its message."""
     events: list[Any] = []
     for message in messages:
-        if type(message) is Publish:
+        if type(message) is PublishMessage:
             events += zip(range(message.first, message.first + len(message.payloads)), message.payloads, strict=True)
             events += ["receipt"] if message.receipt else []
         else:

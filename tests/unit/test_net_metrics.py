@@ -6,7 +6,7 @@ from tests.scenarios.sockets import acquaint, heard, order, play, puppet_host
 from tidings.machine.effects import Connect, Drop, Send
 from tidings.machine.inputs import LinkUp, Received
 from tidings.net import make_registry
-from tidings.net.counts import OTHER, REASONS_MAX, Counts
+from tidings.net.counts import OTHER, REASONS_MAX, HostCounts
 from tidings.protocols.teaching.ping import Probe
 
 exposition = pytest.importorskip("prometheus_client", reason="metrics need prometheus-client, of the extra 'net'")
@@ -42,7 +42,7 @@ def test_a_host_shows_its_counts_under_its_name() -> None:
 
 
 def test_reasons_without_end_are_counted_under_one_name() -> None:
-    counts = Counts()
+    counts = HostCounts()
     for number in range(REASONS_MAX + 10):
         counts.drop(f"reason {number}")
     assert len(counts.drops) == REASONS_MAX + 1

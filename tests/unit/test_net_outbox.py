@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.scenarios.sockets import play
+from tidings.model.bounds import FRAME_BYTES_MAX
 from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
-from tidings.wire.frames import FRAME_BYTES_MAX
 
 
 class Pipe:

@@ -11,7 +11,7 @@ from tidings.model.errors import UsageError
 from tidings.pubsub import notes
 from tidings.pubsub.notes import NOTES
 from tidings.spark.metrics.tables import DELIVERED, REROUTING, fields_of, note_fields
-from tidings.trace.recording import of_effect
+from tidings.trace.things import of_effect
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/tidings"

@@ -2,7 +2,12 @@
 
 import pytest
 
-from tidings.model.bounds import EXPRESSION_DEPTH_MAX, FILTER_TEXT_BYTES_MAX, FILTER_TOKENS_MAX, NAME_CHARS_MAX
+from tidings.model.bounds import (
+    ATTRIBUTE_NAME_CHARS_MAX,
+    EXPRESSION_DEPTH_MAX,
+    FILTER_TEXT_BYTES_MAX,
+    FILTER_TOKENS_MAX,
+)
 from tidings.model.errors import FilterSyntaxError, UsageError
 from tidings.model.language.expression import (
     And,
@@ -180,7 +185,7 @@ def test_an_unknown_function_is_legal_in_an_expression() -> None:
         "x" + "+1" * (FILTER_TOKENS_MAX // 2),
         "(" * (FILTER_TOKENS_MAX + 1),
         "NOT " * EXPRESSION_DEPTH_MAX + "x",
-        "x" * (NAME_CHARS_MAX + 1),
+        "x" * (ATTRIBUTE_NAME_CHARS_MAX + 1),
         "x = " + "1" * 65,
         "x = '\ud800'",
     ],
@@ -195,7 +200,7 @@ def test_text_just_within_the_bounds_is_read() -> None:
     assert parse_expression("NOT " * (EXPRESSION_DEPTH_MAX - 1) + "a")
     assert parse_expression("(" * 255 + "a" + ")" * 255) == A
     assert parse_expression(" OR ".join(["a"] * (FILTER_TOKENS_MAX // 2))) == Or((A,) * (FILTER_TOKENS_MAX // 2))
-    assert parse_expression("x" * NAME_CHARS_MAX) == Attribute("x" * NAME_CHARS_MAX)
+    assert parse_expression("x" * ATTRIBUTE_NAME_CHARS_MAX) == Attribute("x" * ATTRIBUTE_NAME_CHARS_MAX)
 
 
 def test_what_is_no_text_is_a_usage_error() -> None:

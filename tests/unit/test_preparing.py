@@ -9,8 +9,8 @@ PROGRAM = """
 import msgspec
 from tidings import Event, parse
 from tidings.matching import Index
-from tidings.matching.index.kernels import filing, heads, renewal, search
-from tidings.matching.index.preparing import prepare
+from tidings.matching.index.kernels import changes, heads, renewal, search
+from tidings.matching.index.compilation import prepare
 
 def count():
     modules = (filing, heads, renewal, search)

@@ -24,7 +24,7 @@ from tidings.protocols.routing.carriage.carrier import (
     OTHER_PUBLISHER,
     PASSED_ALREADY,
     UNWANTED,
-    Carrier,
+    BatchCarrier,
 )
 from tidings.protocols.routing.carriage.passage import Passage
 from tidings.protocols.routing.carriage.plain import PlainCarriage
@@ -167,7 +167,7 @@ class Gathering(PlainCarriage):
 
     messages: ClassVar[tuple[type[Message], ...]] = (Heard,)
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, carrier: BatchCarrier) -> None:
         super().__init__(carrier)
         self.carrier = carrier
         self.waiting: list[Publications] = []

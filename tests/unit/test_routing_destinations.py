@@ -9,22 +9,17 @@ from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Received, Signal
 from tidings.machine.node import Node
 from tidings.matching.bloom import BloomProfile, message_bits_match_filter_bits
+from tidings.model.bounds import DESTINATIONS_MAX, NEIGHBOURS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
 from tidings.protocols.access.access import Access
-from tidings.protocols.access.judging import open_judge
+from tidings.protocols.access.judge import open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.overlay.all_peers import AllPeers
 from tidings.protocols.routing.destinations import knowledge as drp_knowledge
 from tidings.protocols.routing.destinations import queues as drp_queues
 from tidings.protocols.routing.destinations import router as destinations
-from tidings.protocols.routing.destinations.messages import (
-    DESTINATIONS_MAX,
-    NEIGHBOURS_MAX,
-    Directed,
-    LinkState,
-    Predicates,
-)
+from tidings.protocols.routing.destinations.messages import Directed, LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.predicates import EVERYTHING, rows_of
 from tidings.protocols.routing.destinations.router import DestinationRouter

@@ -20,7 +20,7 @@ from tidings.protocols.routing.repairs.choice import MakeRepair, check_level
 from tidings.protocols.routing.repairs.strawman import Strawman
 from tidings.protocols.routing.router import Router
 from tidings.protocols.routing.state import NO_NEIGHBOUR
-from tidings.protocols.routing.subscriptions import Subscriptions
+from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.signals import Level, NeighbourDown, NeighbourReplaced, NeighbourUp, Want
@@ -207,7 +207,7 @@ class Listening(Strawman):
     needs: ClassVar[Level] = Level.PATHS
     messages: ClassVar[tuple[type[Message], ...]] = (Poke,)
 
-    def __init__(self, subscriptions: Subscriptions) -> None:
+    def __init__(self, subscriptions: RoutingSubscriptions) -> None:
         super().__init__(subscriptions)
         self.heard: list[object] = []
 

@@ -32,13 +32,13 @@ from tidings.sim.checkers import (
 from tidings.sim.definition import defined
 from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import FaultPlan
-from tidings.sim.ingredients import Churn, Publications, RoughNetwork, TimedInput
+from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, TimedInput
 from tidings.sim.library import built_in, find
 from tidings.sim.library.gossip import gossip
 from tidings.sim.library.ping import ping
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Make
-from tidings.sim.scenario import Run, Scenario, run_scenario
+from tidings.sim.scenario import Scenario, ScenarioRun, run_scenario
 from tidings.sim.scenario_file import define_file
 from tidings.sim.topologies import Topology, chain, ring
 from tidings.workloads.registry import make
@@ -204,7 +204,7 @@ def test_a_network_is_rough_until_it_is_calm() -> None:
 
 
 def test_publications_are_drawn_from_the_seed() -> None:
-    publications = Publications(events=50, begin=2.0, end=9.0)
+    publications = RandomPublications(events=50, begin=2.0, end=9.0)
     inputs = publications.inputs(("a", "b", "c"), 7)
     assert inputs == publications.inputs(("a", "b", "c"), 7) != publications.inputs(("a", "b", "c"), 8)
     assert len({each.input.event.key for each in inputs}) == 50
@@ -283,14 +283,14 @@ duration = 10.0
 
 
 def test_events_of_a_workload_without_times_are_spread_evenly() -> None:
-    publications = Publications(events=4, begin=1.0, end=9.0, law="content", parameters={"event_count": 100})
+    publications = RandomPublications(events=4, begin=1.0, end=9.0, law="content", parameters={"event_count": 100})
     made = publications.inputs(("a", "b", "c"), 1)
     assert [(each.at, each.node) for each in made] == [(1.0, "a"), (3.0, "b"), (5.0, "c"), (7.0, "a")]
 
 
 def test_a_workload_that_is_not_there_is_said_when_a_scenario_is_built() -> None:
     with pytest.raises(UsageError, match="there is no workload 'nothing'"):
-        Publications(law="nothing")
+        RandomPublications(law="nothing")
 
 
 def test_nodes_may_fail_as_machines_of_a_cluster_did() -> None:
@@ -431,7 +431,7 @@ def test_a_file_starts_brokers_and_clients_and_what_is_wanted_arrives(routing: s
     if routing == "destinations":
         text = text.replace("[[subscribe]]", '[[subscribe]]\nguarantee = "none"\npolicy = "drop oldest"')
     scenario = define_file(text, "example.toml").scenario({})
-    run = Run(scenario, 1, check="every")
+    run = ScenarioRun(scenario, 1, check="every")
     assert run.perform() == []
     arrived = [item for _, item in run.simulator.delivered("n4") if isinstance(item, Arrived)]
     assert [event_of(head, b"").attributes["price"] for each in arrived for head in each.heads] == [120]
@@ -462,7 +462,7 @@ def test_what_is_wrong_with_brokers_and_clients_is_said_with_its_key(old: str, n
 
 def test_a_client_with_a_transport_is_served_as_well() -> None:
     text = EXAMPLE.read_text().replace('protocol = "client"', 'protocol = "transport-client"')
-    run = Run(define_file(text, "example.toml").scenario({}), 1, check="every")
+    run = ScenarioRun(define_file(text, "example.toml").scenario({}), 1, check="every")
     assert run.perform() == []
     assert isinstance(run.simulator.nodes["n4"].machine, TransportClient)
     arrived = [item for _, item in run.simulator.delivered("n4") if isinstance(item, Bundle)]
@@ -473,7 +473,7 @@ def test_dispatchers_in_a_row_are_linked_and_deliver() -> None:
     text = EXAMPLE.read_text().replace("[[subscribe]]", '[[subscribe]]\nguarantee = "none"\npolicy = "drop oldest"')
     roles = text[text.index("[[role]]") : text.index("[[advertise]]")]
     text = text.replace(roles, '[[role]]\nprotocol = "dispatcher"\n\n')
-    run = Run(define_file(text, "example.toml").scenario({}), 1, check="every")
+    run = ScenarioRun(define_file(text, "example.toml").scenario({}), 1, check="every")
     assert run.perform() == []
     arrived = [item for _, item in run.simulator.delivered("n4") if isinstance(item, Arrived)]
     assert [event_of(head, b"").attributes["price"] for each in arrived for head in each.heads] == [120]

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from tidings.machine.effects import CancelTimer, Deliver, Disconnect, Drop, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.machine.streams import random_stream
+from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATIONS_MAX, PUBLISHERS_MAX
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import (
     Advertise,
     Delivery,
-    Publish,
+    PublishMessage,
     Refusal,
     Subscribe,
     Taken,
@@ -30,9 +31,8 @@ from tidings.protocols.delivery.session.session import (
     WINDOW_IGNORED,
     Session,
 )
-from tidings.protocols.delivery.session.standing import CLOSED, NO_SUCH, NOT_ASKED, TOO_MANY
+from tidings.protocols.delivery.session.standings import CLOSED, NO_SUCH, NOT_ASKED, TOO_MANY
 from tidings.pubsub.client import (
-    PUBLISHERS_MAX,
     Accepted,
     Arrived,
     Begun,
@@ -50,10 +50,8 @@ from tidings.pubsub.client import (
     Took,
 )
 from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
-from tidings.pubsub.publications import PUBLICATIONS_MAX
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 from tidings.wire import encode
-from tidings.wire.frames import FRAME_BYTES_MAX
 
 
 class Client:
@@ -425,11 +423,11 @@ def test_more_subscriptions_than_allowed_are_refused_here() -> None:
 
 def test_publications_are_numbered_kept_until_accepted_and_sent_again() -> None:
     client = advertised()
-    assert messages(client.take(publish(b"1", b"2"))) == [Publish(1, 1, False, (b"h", b"h"), (b"1", b"2"))]
-    assert messages(client.take(publish(b"3"))) == [Publish(1, 3, False, (b"h",), (b"3",))]
+    assert messages(client.take(publish(b"1", b"2"))) == [PublishMessage(1, 1, False, (b"h", b"h"), (b"1", b"2"))]
+    assert messages(client.take(publish(b"3"))) == [PublishMessage(1, 3, False, (b"h",), (b"3",))]
     assert client.hear(Accepted(1)) == [Deliver(Accepted(1))]
     client.down()
-    again = [Publish(1, 2, False, (b"h",), (b"2",)), Publish(1, 3, False, (b"h",), (b"3",))]
+    again = [PublishMessage(1, 2, False, (b"h",), (b"2",)), PublishMessage(1, 3, False, (b"h",), (b"3",))]
     assert client.up() == [Advertise(1, "TRUE"), *again]
     client.hear(Accepted(3))
     client.down()
@@ -438,7 +436,7 @@ def test_publications_are_numbered_kept_until_accepted_and_sent_again() -> None:
 
 def test_publications_begin_with_the_number_that_was_given() -> None:
     client = advertised(first_publication=1000)
-    assert messages(client.take(publish(b"1"))) == [Publish(1, 1000, False, (b"h",), (b"1",))]
+    assert messages(client.take(publish(b"1"))) == [PublishMessage(1, 1000, False, (b"h",), (b"1",))]
     assert client.hear(Accepted(1000)) == [Deliver(Accepted(1000))]
 
 
@@ -454,7 +452,7 @@ def test_advertisements_come_first_then_publications_then_subscriptions() -> Non
     client.take(OpenSubscription("s", "x > 1"))
     client.take(OpenAdvertisement("a", "TRUE"))
     client.take(publish(b"1"))
-    assert client.up() == [Advertise(1, "TRUE"), Publish(1, 1, False, (b"h",), (b"1",)), subscribe()]
+    assert client.up() == [Advertise(1, "TRUE"), PublishMessage(1, 1, False, (b"h",), (b"1",)), subscribe()]
 
 
 def test_a_full_window_refuses_more_until_some_is_accepted() -> None:
@@ -487,7 +485,7 @@ def test_many_publications_leave_in_messages_of_bounded_length() -> None:
 def test_a_receipt_for_publications_finds_who_asked() -> None:
     client = advertised()
     effects = client.take(publish(b"1", b"2", ticket="t"))
-    message = Publish(1, 1, True, (b"h", b"h"), (b"1", b"2"))
+    message = PublishMessage(1, 1, True, (b"h", b"h"), (b"1", b"2"))
     assert effects == [Deliver(Begun("t", 1)), ReceiptAsked(1, 2), Send("b", message)]
     assert client.hear(receipt("publish", 2)) == [Acknowledged(1), Deliver(Confirmed("t", receipt("publish", 2)))]
     assert drops(client.hear(receipt("publish", 2))) == [NOT_ASKED]
@@ -499,7 +497,7 @@ def test_a_receipt_that_a_break_swallowed_is_told_as_unknown() -> None:
     client.take(publish(b"2", ticket="u"))
     client.hear(Accepted(1))
     assert client.down() == [Released(1), Deliver(Failed("t", RECEIPT_LOST))]
-    assert client.up() == [Advertise(1, "TRUE"), Publish(1, 2, True, (b"h",), (b"2",))]
+    assert client.up() == [Advertise(1, "TRUE"), PublishMessage(1, 2, True, (b"h",), (b"2",))]
     assert items(client.hear(receipt("publish", 2))) == [Confirmed("u", receipt("publish", 2))]
 
 
@@ -523,7 +521,7 @@ def test_an_advertisement_is_withdrawn_behind_its_publications_also_after_a_brea
     assert client.take(CloseAdvertisement("w", 1)) == [Send("b", Unadvertise(1))]
     assert drops(client.take(publish(b"2"))) == [NO_SUCH]
     client.down()
-    assert client.up() == [Advertise(1, "TRUE"), Publish(1, 1, False, (b"h",), (b"1",)), Unadvertise(1)]
+    assert client.up() == [Advertise(1, "TRUE"), PublishMessage(1, 1, False, (b"h",), (b"1",)), Unadvertise(1)]
     client.hear(Accepted(1))
     client.down()
     assert client.up() == [Unadvertise(1)]
@@ -591,7 +589,7 @@ class PlainBroker:
 
     def hear(self, message: Any) -> list[Any]:
         match message:
-            case Publish(_, first, _, _, payloads):
+            case PublishMessage(_, first, _, _, payloads):
                 for number, payload in enumerate(payloads, first):
                     if number > self.through:
                         self.through = number

@@ -11,19 +11,19 @@ from tidings.machine.effects import Deliver, Drop, Effect, Send
 from tidings.machine.inputs import Received
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
-from tidings.protocols.delivery.messages import Advertise, Fetch, Look, Publish, Refusal
+from tidings.protocols.delivery.messages import Advertise, Fetch, Look, PublishMessage, Refusal
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.delivery.session.reading import PARTS_MAX, TOO_LONG
+from tidings.protocols.delivery.session.readings import PARTS_MAX, TOO_LONG
 from tidings.protocols.delivery.session.session import Session
-from tidings.protocols.delivery.session.standing import NOT_ASKED, TOO_MANY
+from tidings.protocols.delivery.session.standings import NOT_ASKED, TOO_MANY
 from tidings.pubsub.client import (
     Accepted,
     Begun,
     Failed,
     Fetched,
     HistoryRead,
-    Marks,
     MarksRead,
+    MarksReply,
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
@@ -56,8 +56,8 @@ def sent(effects: list[Effect]) -> list[Any]:
     return [effect.message for effect in effects if isinstance(effect, Send)]
 
 
-def marks(number: int = 1, name: str = "p", is_last: bool = True) -> Marks:
-    return Marks(number, ((name, 0, 9),), (), (), is_last)
+def marks(number: int = 1, name: str = "p", is_last: bool = True) -> MarksReply:
+    return MarksReply(number, ((name, 0, 9),), (), (), is_last)
 
 
 def test_a_reading_is_numbered_sent_and_answered_once() -> None:
@@ -143,7 +143,7 @@ def test_what_an_earlier_process_published_counts_as_accepted() -> None:
     assert client.session.publishing.count == 0
     assert client.hear(Accepted(100)) == [Drop(Accepted(100), NOT_ASKED)]
     (message,) = sent(client.take(PublishBatch(1, (b"h",), (b"",))))
-    assert isinstance(message, Publish) and message.first == 7
+    assert isinstance(message, PublishMessage) and message.first == 7
     assert client.hear(Accepted(101)) == [Deliver(Accepted(7))]
 
 

@@ -15,7 +15,7 @@ from tidings.model.errors import UsageError
 from tidings.sim.network.bandwidth import Bandwidth, DropTail
 from tidings.sim.network.flows import Flows, Transfers
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.tcp import TcpFlow, TcpParams, Variant
+from tidings.sim.network.tcp import TcpFlow, TcpParams, TcpVariant
 from tidings.sim.queue import LadderQueue
 from tidings.sim.simulator import Simulator
 
@@ -131,14 +131,14 @@ def run_flows(link: DropTail, *params: TcpParams, seconds: float = 200.0, skip: 
     ]
 
 
-@pytest.mark.parametrize("variant", list(Variant))
-def test_one_flow_alone_fills_the_link(variant: Variant) -> None:
+@pytest.mark.parametrize("variant", list(TcpVariant))
+def test_one_flow_alone_fills_the_link(variant: TcpVariant) -> None:
     (throughput,) = run_flows(DropTail(4e6, 30_000), TcpParams(0.04, variant))
     assert throughput == pytest.approx(4e6, rel=0.03)
 
 
-@pytest.mark.parametrize("variant", list(Variant))
-def test_two_equal_flows_share_the_link_equally(variant: Variant) -> None:
+@pytest.mark.parametrize("variant", list(TcpVariant))
+def test_two_equal_flows_share_the_link_equally(variant: TcpVariant) -> None:
     params = TcpParams(0.04, variant)
     one, other = run_flows(DropTail(4e6, 25_000), params, params, seconds=400.0)
     assert one + other == pytest.approx(4e6, rel=0.03)
@@ -148,7 +148,7 @@ def test_two_equal_flows_share_the_link_equally(variant: Variant) -> None:
 @pytest.mark.parametrize("loss", [0.0005, 0.002, 0.01])
 def test_reno_follows_the_square_root_law(loss: float) -> None:
     """The factor is 1.22 when losses come at equal intervals and 1.31 when they are independent, as here."""
-    params = TcpParams(0.1, Variant.RENO, loss=loss)
+    params = TcpParams(0.1, TcpVariant.RENO, loss=loss)
     (throughput,) = run_flows(DropTail(1e9, 10_000_000), params, seconds=400.0)
     assert throughput == pytest.approx(1500 * 8 / 0.1 * 1.31 / math.sqrt(loss), rel=0.1)
 
@@ -157,7 +157,7 @@ def test_cubic_is_faster_than_reno_on_a_long_fat_link_and_no_slower_on_a_short_o
     for round_trip, loss, at_least in ((0.2, 0.0003, 1.3), (0.01, 0.01, 0.8)):
         reno, cubic = (
             run_flows(DropTail(1e9, 10_000_000), TcpParams(round_trip, variant, loss=loss), seconds=100.0)[0]
-            for variant in (Variant.RENO, Variant.CUBIC)
+            for variant in (TcpVariant.RENO, TcpVariant.CUBIC)
         )
         assert cubic / reno >= at_least
 

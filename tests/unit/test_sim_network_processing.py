@@ -12,7 +12,7 @@ from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.processing import Processing, Station
+from tidings.sim.network.workers import Processing, Station
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
 

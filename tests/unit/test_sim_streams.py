@@ -12,7 +12,7 @@ from tidings.sim.network import bandwidth
 from tidings.sim.network.bandwidth import Bandwidth
 from tidings.sim.network.distributions import Pareto, Uniform
 from tidings.sim.network.latency import Constant, Drawn, Matrix
-from tidings.sim.network.rule import Fates, Lost, Rule, Wrapper
+from tidings.sim.network.rule import Fates, LostPacket, Rule, Wrapper
 from tidings.sim.simulator import Simulator, SimulatorParams
 
 
@@ -65,7 +65,7 @@ class Cut(Wrapper):
     is_cut = False
 
     def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
-        return Lost("cut") if self.is_cut else self.inner.fate(now, sender, to, size_bytes, transport)
+        return LostPacket("cut") if self.is_cut else self.inner.fate(now, sender, to, size_bytes, transport)
 
 
 def test_the_first_message_of_a_stream_waits_for_a_round_trip_and_the_next_does_not() -> None:

@@ -30,13 +30,13 @@ from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo, Ping, PingParams, Probe
 from tidings.pubsub.notes import Suppressed
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.loss import Loss
-from tidings.sim.network.processing import Processing
+from tidings.sim.network.loss import RandomLoss
 from tidings.sim.network.rule import Rule
+from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws
 from tidings.sim.process import Process
 from tidings.sim.simulator import Simulator, SimulatorParams
-from tidings.sim.streams import Stream
+from tidings.sim.streams import SimulatedStream
 
 DATAGRAM = Transport.DATAGRAM
 
@@ -496,7 +496,7 @@ def test_a_node_cannot_be_added_twice_and_must_exist_to_be_used() -> None:
 
 
 def test_a_network_serves_one_run_only() -> None:
-    network = Loss(Constant(0.1), 0.1)
+    network = RandomLoss(Constant(0.1), 0.1)
     Simulator(1, network)
     with pytest.raises(UsageError, match="make a new one"):
         Simulator(1, network)
@@ -527,9 +527,9 @@ def test_lives_that_are_over_leave_no_memory_behind_although_the_collector_is_of
         simulator.call_at(number + 0.5, lambda: simulator.restart("b", keep_state=False))
     # Whoever counts looks at all that there is, which takes a while.
     for number in (10, 30, 49):
-        simulator.call_at(number + 0.9, lambda: counts.append(living(Process, Stream, Puppet)))
+        simulator.call_at(number + 0.9, lambda: counts.append(living(Process, SimulatedStream, Puppet)))
     gc.collect()
-    before = living(Process, Stream, Puppet)
+    before = living(Process, SimulatedStream, Puppet)
     simulator.run(60.0)
     assert len(counts) == 3
     assert max(counts) - before < 15

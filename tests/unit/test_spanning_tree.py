@@ -11,7 +11,7 @@ from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.access.access import Access
-from tidings.protocols.access.judging import open_judge
+from tidings.protocols.access.judge import open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.overlay import spanning_tree as tree
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer

@@ -9,7 +9,7 @@ from tidings.protocols.transport.carrier import Carried
 from tidings.pubsub.client import Accepted, Arrived, PublishBatch
 from tidings.pubsub.publications import encode_head
 from tidings.trace.batches import UNREADABLE
-from tidings.trace.reading import read_trace
+from tidings.trace.reader import read_trace
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer, open_writer
 

@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from tidings.trace.errors import TraceError
-from tidings.trace.reading import read_trace
+from tidings.trace.reader import read_trace
 from tidings.trace.record import Record
 from tidings.trace.writers import open_writer
 

@@ -14,8 +14,8 @@ from tidings.model.language.parser import parse
 from tidings.pubsub.notes import BlockStored, RepairRequested
 from tidings.pubsub.requests import Publish, PublishRequest
 from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, Record
-from tidings.trace.recording import SEND, Lost, add_things, of_effect, of_input, of_thing
 from tidings.trace.rows import Rows, Subject
+from tidings.trace.things import SEND, LostMessage, add_things, of_effect, of_input, of_thing
 
 QUAKE = Event({"source": "/station", "id": "7", "type": "quake", "magnitude": 5.1}, b"wave")
 
@@ -119,7 +119,7 @@ def test_a_drop_has_a_reason() -> None:
 
 
 def test_what_the_world_loses_names_the_receiver_who_never_saw_it() -> None:
-    assert of_thing(3.0, "a", Lost("b", Ping(3), "noise")) == Record(
+    assert of_thing(3.0, "a", LostMessage("b", Ping(3), "noise")) == Record(
         time=3.0, node="a", kind="drop", peer="b", message="Ping", reason="noise", detail='{"round":3}'
     )
 

@@ -2,9 +2,10 @@ import tracemalloc
 
 import pytest
 
+from tidings.model.bounds import FRAME_BYTES_MAX, OPENING_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.wire.errors import BadFrame
-from tidings.wire.frames import FRAME_BYTES_MAX, OPENING_BYTES_MAX, FrameReader, frame
+from tidings.wire.frames import FrameReader, frame
 
 
 def test_a_frame_is_its_length_and_its_body() -> None:

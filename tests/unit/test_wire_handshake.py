@@ -3,21 +3,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tidings.model.bounds import CAPABILITIES_MAX, CAPABILITY_CHARS_MAX, FRAME_BYTES_MAX, OPENING_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.wire import decode, encode
 from tidings.wire.errors import BadMessage
-from tidings.wire.frames import FRAME_BYTES_MAX, OPENING_BYTES_MAX
-from tidings.wire.handshake import (
-    CAPABILITIES_MAX,
-    CAPABILITY_CHARS_MAX,
-    Agreement,
-    Goodbye,
-    Hello,
-    Refusal,
-    agree,
-    goodbye,
-    hello,
-)
+from tidings.wire.handshake import Agreement, Goodbye, HandshakeRefusal, Hello, agree, goodbye, hello
 
 
 def test_both_ends_agree_on_the_same() -> None:
@@ -56,13 +46,17 @@ def test_both_ends_agree_on_the_same() -> None:
 )
 def test_a_refusal_says_why(theirs: Hello, reason: str) -> None:
     mine = Hello("a", version_min=2, version_max=2)
-    assert agree(mine, theirs) == Refusal(reason)
+    assert agree(mine, theirs) == HandshakeRefusal(reason)
 
 
 def test_when_one_end_refuses_for_the_version_so_does_the_other() -> None:
     old, new = Hello("a", version_min=1, version_max=1), Hello("b", version_min=2, version_max=3)
-    assert agree(old, new) == Refusal("b is too new: it speaks versions 2 to 3, we speak version 1; update this node")
-    assert agree(new, old) == Refusal("a is too old: it speaks version 1, we speak versions 2 to 3; update that node")
+    assert agree(old, new) == HandshakeRefusal(
+        "b is too new: it speaks versions 2 to 3, we speak version 1; update this node"
+    )
+    assert agree(new, old) == HandshakeRefusal(
+        "a is too old: it speaks version 1, we speak versions 2 to 3; update that node"
+    )
 
 
 def test_an_end_that_forgot_everything_still_gets_a_later_epoch() -> None:

@@ -5,15 +5,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidings.model.bounds import ATTRIBUTES_MAX, INTEGER_MAX, INTEGER_MIN
+from tidings.model.bounds import (
+    ATTRIBUTES_BYTES_MAX,
+    ATTRIBUTES_MAX,
+    BATCH_BYTES_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    PUBLICATION_BYTES_MAX,
+    PUBLICATIONS_MAX,
+)
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.pubsub.publications import (
-    ATTRIBUTES_BYTES_MAX,
-    BATCH_BYTES_MAX,
-    PUBLICATION_BYTES_MAX,
-    PUBLICATIONS_MAX,
     BadPublication,
     Publications,
     cut,

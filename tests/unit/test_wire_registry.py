@@ -18,7 +18,7 @@ from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
-from tidings.protocols.teaching.gossip import Digest, Repair, Request
+from tidings.protocols.teaching.gossip import Digest, GossipRepair, GossipRequest
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.protocols.transport import best_effort
 from tidings.pubsub import client
@@ -90,8 +90,8 @@ CODES = {
     0x0F00: "Probe",
     0x0F01: "Echo",
     0x0F10: "Digest",
-    0x0F11: "Request",
-    0x0F12: "Repair",
+    0x0F11: "GossipRequest",
+    0x0F12: "GossipRepair",
 }
 
 EXAMPLES: list[tuple[Message, str]] = [
@@ -132,7 +132,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (delivery.Unsubscribe(1), "04019101"),
     (delivery.Advertise(1, "a = 1", 7), "04029301a561203d203107"),
     (delivery.Unadvertise(1), "04039101"),
-    (delivery.Publish(1, 7, True, (b"\x80",), (b"x",)), "0404950107c391c4018091c40178"),
+    (delivery.PublishMessage(1, 7, True, (b"\x80",), (b"x",)), "0404950107c391c4018091c40178"),
     (delivery.Taken(1, 3), "0405920103"),
     (
         client.Receipt("subscribe", 1, ("a",), 1, 2.5, "a = 1"),
@@ -159,7 +159,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (delivery.Look(1, "a = 1"), "04069201a561203d2031"),
     (delivery.Fetch(1, "a = 1", "p", 7, None, 9, 100), "04079701a561203d2031a17007c00964"),
     (
-        client.Marks(1, (("p", 2, 9),), ("a = 1",), ("q",), True),
+        client.MarksReply(1, (("p", 2, 9),), ("a = 1",), ("q",), True),
         "041695019193a170020991a561203d203191a171c3",
     ),
     (
@@ -197,8 +197,8 @@ EXAMPLES: list[tuple[Message, str]] = [
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),
     (Digest((("/a", "1"), ("/a", "2"))), "0f10919292a22f61a13192a22f61a132"),
-    (Request((("/a", "1"),)), "0f11919192a22f61a131"),
-    (Repair(Event({"x": 1.5, "id": "1"}, b"p")), "0f1292c4017082a26964a131a178cb3ff8000000000000"),
+    (GossipRequest((("/a", "1"),)), "0f11919192a22f61a131"),
+    (GossipRepair(Event({"x": 1.5, "id": "1"}, b"p")), "0f1292c4017082a26964a131a178cb3ff8000000000000"),
 ]
 
 

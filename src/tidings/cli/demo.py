@@ -37,11 +37,11 @@ import tidings
 from tidings import Event, Filter, parse
 from tidings.cli.demo_spark import SparkAct
 from tidings.cli.exits import NO, OK
-from tidings.cli.networks import Fleet, Planned, read_network
+from tidings.cli.networks import Fleet, PlannedBroker, read_network
 from tidings.cli.output import print_json
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 from tidings.trace.writers import open_writer
 from tidings.workloads.recorded import Flights
 from tidings.workloads.workload import PlannedEvent
@@ -68,7 +68,7 @@ QUIET_SECONDS = 15.0
 """When for so long nothing has come, nothing more is hoped for."""
 
 
-class Watcher(msgspec.Struct):
+class DemoWatcher(msgspec.Struct):
     """A subscriber and what it got."""
 
     name: str
@@ -106,7 +106,7 @@ class Scene:
 
     def __init__(self, seconds: float, count: int) -> None:
         self.seconds, self.count = seconds, count
-        self.watchers = [Watcher(*each) for each in WATCHERS]
+        self.watchers = [DemoWatcher(*each) for each in WATCHERS]
         for watcher in self.watchers:
             watcher.filter = parse(watcher.text)
         self.published: dict[str, list[Event]] = {name: [] for name in TOWERS.values()}
@@ -132,7 +132,7 @@ class Scene:
     def say(self, text: str) -> None:
         self.log.append(f"{self.elapsed:5.1f} s  {text}")
 
-    def wanted(self, watcher: Watcher) -> set[str]:
+    def wanted(self, watcher: DemoWatcher) -> set[str]:
         """The flights that it was promised."""
         return {
             str(event.id)
@@ -141,10 +141,10 @@ class Scene:
             if watcher.filter.matches(event)
         }
 
-    def lost(self, watcher: Watcher) -> int:
+    def lost(self, watcher: DemoWatcher) -> int:
         return len(self.wanted(watcher) - watcher.received.keys())
 
-    def wrong(self, watcher: Watcher) -> int:
+    def wrong(self, watcher: DemoWatcher) -> int:
         """Twice, or not asked for."""
         matching = {str(event.id) for event in chain(*self.published.values()) if watcher.filter.matches(event)}
         return sum(count - 1 for count in watcher.received.values()) + len(watcher.received.keys() - matching)
@@ -208,7 +208,7 @@ async def play(scene: Scene, events: list[Event], folder: Path, console: Console
         await fleet.stop()
 
 
-def plan_network(folder: Path) -> list[Planned]:
+def plan_network(folder: Path) -> list[PlannedBroker]:
     ports = free_ports(len(BROKERS))
     settings = {"log": "warning", "routing": {"engine": "plain"}}
     brokers = {
@@ -235,7 +235,7 @@ def free_ports(count: int) -> list[int]:
 # The actors.
 
 
-async def attend(scene: Scene, watcher: Watcher, addresses: dict[str, str], stack: AsyncExitStack) -> None:
+async def attend(scene: Scene, watcher: DemoWatcher, addresses: dict[str, str], stack: AsyncExitStack) -> None:
     """Connect, subscribe, and note from where on the promise holds."""
     client = await stack.enter_async_context(
         tidings.connect(addresses[watcher.broker], name=watcher.client, trace=scene.trace)
@@ -260,7 +260,7 @@ async def publish(scene: Scene, client: Client, name: str, events: list[Event]) 
     await client.flush()
 
 
-async def receive(watcher: Watcher) -> None:
+async def receive(watcher: DemoWatcher) -> None:
     assert watcher.subscription is not None
     while events := await watcher.subscription.take():
         for event in events:

@@ -33,7 +33,7 @@ ATTRIBUTES = (
 SHOWN_MAX = 5
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class DemoDelivery(msgspec.Struct, frozen=True):
     """What a subscriber got of what it was owed, and how late, in seconds."""
 
     subscriber: str
@@ -44,7 +44,7 @@ class Delivery(msgspec.Struct, frozen=True):
     largest: float | None
 
 
-class Load(msgspec.Struct, frozen=True):
+class DemoLoad(msgspec.Struct, frozen=True):
     """Messages that a broker sent and received."""
 
     broker: str
@@ -54,8 +54,8 @@ class Load(msgspec.Struct, frozen=True):
 class Analysis(msgspec.Struct, frozen=True):
     rows: int
     """Of the traces."""
-    deliveries: list[Delivery]
-    loads: list[Load]
+    deliveries: list[DemoDelivery]
+    loads: list[DemoLoad]
     rates: list[tuple[float, int, int]]
     """For each second of the run how many flights were published, and how many deliveries made."""
     late: list[tuple[str, int]]
@@ -120,8 +120,8 @@ def analyse(
     """`subscribers` are names of clients, each with its filter."""
     from pyspark.sql import functions as F
 
-    from tidings.spark.metrics.reading import read_traces
     from tidings.spark.metrics.registry import METRICS
+    from tidings.spark.metrics.traces import read_traces
 
     trace = read_traces(spark, [traces]).withColumn("run", F.lit(RUN)).cache()
     expected = what_is_owed(spark, trace, subscribers)
@@ -135,7 +135,7 @@ def analyse(
     return Analysis(
         rows=trace.count(),
         deliveries=[delivery_of(name, found[name]) for name in subscribers if name in found],
-        loads=[Load(row["node"], int(row["load_mean"])) for row in load.orderBy("node").collect()],
+        loads=[DemoLoad(row["node"], int(row["load_mean"])) for row in load.orderBy("node").collect()],
         rates=[(row["second"] - begin, row["published"], row["delivered"]) for row in seconds],
         late=late,
     )
@@ -154,8 +154,8 @@ def what_is_owed(spark: "SparkSession", trace: "DataFrame", subscribers: Mapping
     return pairs.withColumn("run", F.lit(RUN))
 
 
-def delivery_of(name: str, row: Any) -> Delivery:
-    return Delivery(
+def delivery_of(name: str, row: Any) -> DemoDelivery:
+    return DemoDelivery(
         subscriber=name,
         expected=row["expected"],
         delivered=row["delivered_due"],

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 import typer
 
 from tidings import Event, UsageError
+from tidings.cli.connection import Reach, reaching
 from tidings.cli.exits import NO
 from tidings.cli.filters import read_event
 from tidings.cli.output import Json, print_json
-from tidings.cli.reaching import Reach, reaching
 from tidings.diagnosis.crawl import crawl
 from tidings.diagnosis.findings import Finding, diagnose, lasting
 from tidings.diagnosis.network import Network
 from tidings.diagnosis.way import Way, trace_event
-from tidings.net.inspector import Access, Inspector, NotInspected
+from tidings.net.inspector import Inspector, InspectorAccess, NotInspected
 from tidings.pubsub.rows import EventRow
 
 Others = Annotated[
@@ -82,7 +82,7 @@ def why(
         raise typer.Exit(NO)
 
 
-async def examine(addresses: Sequence[str], access: Access, settle: float) -> tuple[Network, list[Finding]]:
+async def examine(addresses: Sequence[str], access: InspectorAccess, settle: float) -> tuple[Network, list[Finding]]:
     network = await crawl_or_raise(addresses, access)
     findings = diagnose(network)
     if findings:
@@ -92,7 +92,7 @@ async def examine(addresses: Sequence[str], access: Access, settle: float) -> tu
     return network, findings
 
 
-async def crawl_or_raise(addresses: Sequence[str], access: Access) -> Network:
+async def crawl_or_raise(addresses: Sequence[str], access: InspectorAccess) -> Network:
     """The network; if no broker answers at all, why the first does not."""
     network = await crawl(addresses, access)
     if not network.brokers:
@@ -102,7 +102,7 @@ async def crawl_or_raise(addresses: Sequence[str], access: Access) -> Network:
 
 
 async def follow(
-    addresses: Sequence[str], access: Access, text: str, subscriber: str, publisher: str
+    addresses: Sequence[str], access: InspectorAccess, text: str, subscriber: str, publisher: str
 ) -> tuple[list[Way], Network]:
     network = await crawl_or_raise(addresses, access)
     if text.lstrip().startswith("{"):
@@ -114,7 +114,7 @@ async def follow(
     return trace_event(network, Event(stored.attributes), subscriber, name), network
 
 
-async def stored_event(network: Network, access: Access, publisher: str, text: str) -> EventRow:
+async def stored_event(network: Network, access: InspectorAccess, publisher: str, text: str) -> EventRow:
     for reported in network.brokers.values():
         if any(row.publisher == publisher for row in reported.publishers):
             async with Inspector(reported.broker.listen, access) as inspector:

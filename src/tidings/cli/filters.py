@@ -7,7 +7,7 @@ import typer
 
 from tidings import Event, UsageError, parse
 from tidings.cli.output import Json, print_json
-from tidings.matching.explanation import Explanation, Judgement, explain, judge
+from tidings.matching.explanation import ConjunctionVerdict, Explanation, explain, judge
 from tidings.model.cloudevents import from_structured
 from tidings.model.values import Value
 
@@ -101,7 +101,7 @@ def explanation_lines(explanation: Explanation) -> list[str]:
     return lines
 
 
-def judgement_lines(explanation: Explanation, judgement: Judgement) -> list[str]:
+def judgement_lines(explanation: Explanation, judgement: ConjunctionVerdict) -> list[str]:
     lines = [f"event       {'matches' if judgement.matches else 'does not match'}"]
     for number, refusals in enumerate(judgement.refusals, 1):
         part = f"part {number}: " if len(judgement.refusals) > 1 else ""

@@ -12,15 +12,15 @@ import typer
 
 from tidings.cli.exits import NO
 from tidings.cli.output import Json, print_json, table_lines
-from tidings.cli.sweeping import progress_bar
+from tidings.cli.sweep import progress_bar
 from tidings.model.errors import UsageError
 from tidings.spark.session import LOCAL, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidings.lab.running import Judged
-    from tidings.lab.verdicts import Judgement
+    from tidings.lab.run import Judged
+    from tidings.lab.verdicts import ClaimJudgement
 
 lab = typer.Typer(
     help="Run published experiments and compare with what was published.",
@@ -81,7 +81,7 @@ def run_command(
       tidings lab run dependable/E23 --scale small --seeds 5
     """
     from tidings.lab.registry import find
-    from tidings.lab.running import order_of, run_experiment
+    from tidings.lab.run import order_of, run_experiment
 
     chosen = [find(id) for id in dict.fromkeys(experiments)]
     orders = [order_of(each, scale, seeds) for each in chosen]
@@ -108,7 +108,7 @@ def report_command(folder: Folder = Path("lab-results"), master: Master = LOCAL,
       tidings lab report
     """
     from tidings.lab.report import write_report
-    from tidings.lab.running import judge_folder
+    from tidings.lab.run import judge_folder
 
     every = judge_folder(open_spark(master), folder)
     page = write_report(folder, every)
@@ -144,7 +144,7 @@ def judged_lines(judged: "Judged", title: str) -> list[str]:
     ]
 
 
-def table_rows(judgements: "list[Judgement]") -> list[list[str]]:
+def table_rows(judgements: "list[ClaimJudgement]") -> list[list[str]]:
     """What a claim says, and its band, stand above the lines of its groups."""
     rows, last = [], ("", "")
     for each in judgements:

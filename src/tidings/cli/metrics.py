@@ -88,7 +88,7 @@ def open_tables(
 ) -> "tuple[DataFrame, DataFrame | None]":
     from pyspark.errors import AnalysisException
 
-    from tidings.spark.metrics.reading import read_traces
+    from tidings.spark.metrics.traces import read_traces
 
     trace = read_traces(spark, paths)
     if expected is None:

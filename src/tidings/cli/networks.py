@@ -38,7 +38,7 @@ from tidings.net.addresses import PORT_DEFAULT
 from tidings.net.broker.config import read_file
 from tidings.net.broker.settings import NESTED, PREFIX
 from tidings.net.errors import HostError
-from tidings.net.inspector import Access, NotInspected
+from tidings.net.inspector import InspectorAccess, NotInspected
 
 READY_TIMEOUT = 180.0
 """Seconds for a broker to say that it is ready; the first on a machine compiles its index before."""
@@ -50,7 +50,7 @@ BROKERS_MAX = 200
 REFRESH_PERIOD = 1.0
 
 
-class Planned(msgspec.Struct, frozen=True):
+class PlannedBroker(msgspec.Struct, frozen=True):
     """A broker to be started."""
 
     name: str
@@ -82,7 +82,7 @@ def up(
         raise typer.Exit(code)
 
 
-def read_network(tables: Mapping[str, Any], file: Path) -> list[Planned]:
+def read_network(tables: Mapping[str, Any], file: Path) -> list[PlannedBroker]:
     unknown = [name for name in tables if name not in ("links", "settings", "brokers")]
     if unknown:
         raise UsageError(f"{file}: {unknown[0]!r} is not known; there are links, [settings] and [brokers.NAME]")
@@ -99,12 +99,14 @@ def read_network(tables: Mapping[str, Any], file: Path) -> list[Planned]:
         # One end is enough; the later one, since the earlier is there first.
         links[link[1]].append(listen[link[0]])
     return [
-        Planned(name, listen[name], {**tables.get("settings", {}), **own, "listen": listen[name], "links": links[name]})
+        PlannedBroker(
+            name, listen[name], {**tables.get("settings", {}), **own, "listen": listen[name], "links": links[name]}
+        )
         for name, own in brokers.items()
     ]
 
 
-def environment_of(planned: Planned) -> dict[str, str]:
+def environment_of(planned: PlannedBroker) -> dict[str, str]:
     """The settings as variables: what the file says beats what is in the environment here."""
     variables = {}
     for name, value in {**planned.settings, "name": planned.name}.items():
@@ -119,7 +121,7 @@ def environment_of(planned: Planned) -> dict[str, str]:
 class Fleet:
     """The children, from the first to the last."""
 
-    def __init__(self, planned: Sequence[Planned], logs: Path | None, as_json: bool) -> None:
+    def __init__(self, planned: Sequence[PlannedBroker], logs: Path | None, as_json: bool) -> None:
         self.planned, self.logs, self.as_json = planned, logs, as_json
         self.children: dict[str, asyncio.subprocess.Process] = {}
         self.stopped = asyncio.Event()
@@ -138,7 +140,7 @@ class Fleet:
             if self.as_json:
                 print(json_line({"stopped": list(self.children)}), flush=True)
 
-    async def start(self, planned: Planned) -> str:
+    async def start(self, planned: PlannedBroker) -> str:
         """Returns what the broker says when it is ready."""
         log: Any = None
         if self.logs is not None:
@@ -188,12 +190,12 @@ class Fleet:
         if self.as_json or not console.is_terminal:
             return
         addresses = [each.listen for each in self.planned]
-        before = await sample(addresses, Access())
+        before = await sample(addresses, InspectorAccess())
         with Live(console=console, auto_refresh=False) as live:
             while True:
                 await asyncio.sleep(REFRESH_PERIOD)
                 with contextlib.suppress(NotInspected):
-                    after = await sample(addresses, Access())
+                    after = await sample(addresses, InspectorAccess())
                     live.update(draw(measure(before, after, REFRESH_PERIOD)), refresh=True)
                     before = after
 

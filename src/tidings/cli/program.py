@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from tidings import UsageError, __version__
-from tidings.cli.benching import bench
+from tidings.cli.bench import bench
 from tidings.cli.brokers import broker, config_commands
 from tidings.cli.demo import show_demo
 from tidings.cli.doctor import doctor, why
@@ -27,10 +27,10 @@ from tidings.cli.keys import keys, token
 from tidings.cli.lab import lab
 from tidings.cli.networks import up
 from tidings.cli.output import Json, print_json
-from tidings.cli.publishing import pub
+from tidings.cli.pub import pub
 from tidings.cli.simulations import simulations
-from tidings.cli.subscribing import sub
-from tidings.cli.sweeping import sweep
+from tidings.cli.sub import sub
+from tidings.cli.sweep import sweep
 from tidings.cli.top import top
 from tidings.cli.traces import traces
 from tidings.cli.workloads import workloads

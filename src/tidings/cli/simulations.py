@@ -11,9 +11,9 @@ import typer
 from tidings.cli.output import Json, print_json
 from tidings.model.errors import UsageError
 from tidings.sim.definition import Definition, Setting
-from tidings.sim.hunt import Found, hunt
+from tidings.sim.hunt import HuntFinding, hunt
 from tidings.sim.library import built_in, find
-from tidings.sim.order import Order, fulfil, setting_text
+from tidings.sim.order import RunOrder, fulfil, setting_text
 from tidings.sim.replay import Replay, replay
 from tidings.sim.scenario import Result
 from tidings.trace.record import Record
@@ -88,7 +88,7 @@ def run_command(
       tidings sim run gossip --seed 7 --set topology=star --trace run.jsonl
     """
     definition = find(name)
-    order = Order(
+    order = RunOrder(
         scenario=name,
         seed=seed,
         settings=read_settings(definition, set),
@@ -129,7 +129,7 @@ def hunt_command(
     definition = find(name)
     settings = read_settings(definition, set)
     orders = [
-        Order(scenario=name, seed=seed, settings=settings, duration=duration, check=check, frames=frames)
+        RunOrder(scenario=name, seed=seed, settings=settings, duration=duration, check=check, frames=frames)
         for seed in range(first, first + seeds)
     ]
     with progress_bar(len(orders)) as progress:
@@ -187,14 +187,14 @@ def progress_bar(total: int) -> Iterator[Any]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("hunting", total=total)
 
-        def progress(order: Order, found: int) -> None:
+        def progress(order: RunOrder, found: int) -> None:
             description = f"seed {order.seed}" + (f", {found} failed" if found else "")
             bar.update(task, advance=1, description=description)
 
         yield progress
 
 
-def result_lines(order: Order, definition: Definition, result: Result, trace: Path | None) -> list[str]:
+def result_lines(order: RunOrder, definition: Definition, result: Result, trace: Path | None) -> list[str]:
     counters = result.counters
     lost = sum(counters.lost.values())
     lines = [
@@ -230,7 +230,7 @@ def verdict_lines(result: Result) -> list[str]:
     ]
 
 
-def hunt_lines(definition: Definition, tried: str, found: list[Found]) -> list[str]:
+def hunt_lines(definition: Definition, tried: str, found: list[HuntFinding]) -> list[str]:
     lines = [f"scenario   {definition.name}", f"tried      {tried}"]
     if not found:
         return [*lines, "failed     none"]
@@ -251,7 +251,7 @@ def size_text(result: Result) -> str:
     return f"{faults} among {result.nodes} nodes"
 
 
-def found_json(found: Found) -> dict[str, Any]:
+def found_json(found: HuntFinding) -> dict[str, Any]:
     return {"command": found.smallest.command(), **msgspec.structs.asdict(found)}
 
 

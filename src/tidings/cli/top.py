@@ -18,12 +18,12 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
+from tidings.cli.connection import Reach, reaching
 from tidings.cli.doctor import Others
 from tidings.cli.output import JsonLines, json_line, table_lines
-from tidings.cli.reaching import Reach, reaching
 from tidings.diagnosis.crawl import crawl
 from tidings.diagnosis.network import Network
-from tidings.net.inspector import Access, Inspector, NotInspected
+from tidings.net.inspector import Inspector, InspectorAccess, NotInspected
 from tidings.pubsub.rows import CounterRow, TransportRow
 
 HEADER = ("broker", "links", "clients", "subs", "in/s", "out/s", "kB/s out", "busy", "waiting", "dropped", "state")
@@ -33,7 +33,7 @@ TRANSPORT_HEADER = (
 )
 
 
-class Load(msgspec.Struct, frozen=True):
+class BrokerLoad(msgspec.Struct, frozen=True):
     """One broker over one period."""
 
     broker: str
@@ -80,7 +80,7 @@ def top(
         raise typer.Exit(0) from None
 
 
-async def watch(addresses: Sequence[str], access: Access, period: float, once: bool, as_json: bool) -> None:
+async def watch(addresses: Sequence[str], access: InspectorAccess, period: float, once: bool, as_json: bool) -> None:
     console = Console()
     before, before_at = await sample(addresses, access), time.monotonic()
     with (
@@ -119,7 +119,7 @@ class Nothing:
 Sample = tuple[Network, dict[str, list[CounterRow]]]
 
 
-async def sample(addresses: Sequence[str], access: Access) -> Sample:
+async def sample(addresses: Sequence[str], access: InspectorAccess) -> Sample:
     network = await crawl(addresses, access, ("links", "clients", "subscriptions", "queues", "transport"))
     if not network.brokers:
         first = network.unreached[0]
@@ -135,7 +135,7 @@ async def sample(addresses: Sequence[str], access: Access) -> Sample:
     return network, counters
 
 
-def measure(before: Sample, after: Sample, seconds: float) -> list[Load]:
+def measure(before: Sample, after: Sample, seconds: float) -> list[BrokerLoad]:
     """What happened between two looks, broker by broker."""
     network, counters = after
     loads = []
@@ -149,7 +149,7 @@ def measure(before: Sample, after: Sample, seconds: float) -> list[Load]:
             row.labels.get("reason", ""): row.value for row in counters[name] if row.name == "tidings_drops_total"
         }
         loads.append(
-            Load(
+            BrokerLoad(
                 name,
                 sum(link.is_up for link in reported.links),
                 sum(not link.is_up for link in reported.links),
@@ -164,7 +164,7 @@ def measure(before: Sample, after: Sample, seconds: float) -> list[Load]:
                 reported.broker.not_ready,
             )
         )
-    return loads + [Load(each.broker or each.address, problem=each.problem) for each in network.unreached]
+    return loads + [BrokerLoad(each.broker or each.address, problem=each.problem) for each in network.unreached]
 
 
 def totals(rows: Sequence[CounterRow]) -> Counter[str]:
@@ -174,7 +174,7 @@ def totals(rows: Sequence[CounterRow]) -> Counter[str]:
     return found
 
 
-def cells(load: Load) -> list[str]:
+def cells(load: BrokerLoad) -> list[str]:
     return [
         load.broker,
         f"{load.links}" + (f" ({load.links_down} down)" if load.links_down else ""),
@@ -215,7 +215,7 @@ def transport_cells(row: TransportRow) -> list[str]:
     ]
 
 
-def text_lines(loads: Sequence[Load], carried: Sequence[TransportRow]) -> list[str]:
+def text_lines(loads: Sequence[BrokerLoad], carried: Sequence[TransportRow]) -> list[str]:
     lines = table_lines(HEADER, [cells(load) for load in loads])
     if carried:
         lines += ["", *table_lines(TRANSPORT_HEADER, list(map(transport_cells, carried)))]
@@ -231,7 +231,7 @@ def draw_transport(carried: Sequence[TransportRow]) -> Table:
     return table
 
 
-def draw(loads: Sequence[Load]) -> Table:
+def draw(loads: Sequence[BrokerLoad]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, caption="Ctrl-C ends")
     for name in HEADER:
         table.add_column(name, justify="left" if name in ("broker", "state") else "right")

@@ -11,7 +11,7 @@ from tidings import UsageError
 from tidings.cli.metrics import metrics_command
 from tidings.cli.output import Json, print_json
 from tidings.trace.diagram import draw
-from tidings.trace.reading import read_trace
+from tidings.trace.reader import read_trace
 from tidings.trace.record import KINDS, Record
 from tidings.trace.sequence import sequence_lines
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tidings.diagnosis.network import Network, Reported, Unreached
 from tidings.model.errors import UsageError
-from tidings.net.inspector import Access, Inspector, NotInspected
+from tidings.net.inspector import Inspector, InspectorAccess, NotInspected
 from tidings.pubsub.rows import (
     AdvertisementRow,
     BrokerRow,
@@ -48,14 +48,17 @@ TABLES: dict[str, type[Row]] = {
 
 
 async def crawl(
-    addresses: Sequence[str], access: Access | None = None, tables: Sequence[str] = tuple(TABLES), log: Any = None
+    addresses: Sequence[str],
+    access: InspectorAccess | None = None,
+    tables: Sequence[str] = tuple(TABLES),
+    log: Any = None,
 ) -> Network:
     """All brokers that can be reached from these. `tables` are fetched besides the links."""
     return await Crawl(access, tuple(dict.fromkeys(("links", *tables))), log).run(addresses)
 
 
 class Crawl:
-    def __init__(self, access: Access | None, tables: Sequence[str], log: Any) -> None:
+    def __init__(self, access: InspectorAccess | None, tables: Sequence[str], log: Any) -> None:
         self.access, self.tables, self.log = access, tables, log
         self.reported: dict[str, Reported] = {}
         self.unreached: list[Unreached] = []

@@ -17,7 +17,7 @@ import msgspec
 
 from tidings.diagnosis.findings import FLOODING, HIERARCHICAL
 from tidings.diagnosis.network import DESTINATIONS, Network
-from tidings.matching.explanation import Judgement, judge
+from tidings.matching.explanation import ConjunctionVerdict, judge
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.pubsub.rows import AdvertisementRow, QueueRow, SubscriptionRow
@@ -182,7 +182,7 @@ def one_queue_text(queue: QueueRow) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-def refusal_texts(judgement: Judgement) -> tuple[str, ...]:
+def refusal_texts(judgement: ConjunctionVerdict) -> tuple[str, ...]:
     """The constraints that refuse an event, of the conjunction that refuses with the fewest; none if it matches."""
     if judgement.matches:
         return ()

@@ -36,7 +36,7 @@ import msgspec
 
 from tidings.lab.experiment import Band, Claim, Experiment, Measured, Parameter, Scale, Unit, Variant
 from tidings.model.errors import UsageError
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

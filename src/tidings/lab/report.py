@@ -13,8 +13,8 @@ from tidings.lab.experiment import Experiment, Planned
 from tidings.lab.page import PAGE
 from tidings.lab.plots import INK
 from tidings.lab.registry import entries
-from tidings.lab.running import Judged
-from tidings.lab.verdicts import Judgement
+from tidings.lab.run import Judged
+from tidings.lab.verdicts import ClaimJudgement
 
 RUNS = {"results": "results (Parquet)", "traces": "traces (Parquet)"}
 FILES = {
@@ -101,7 +101,7 @@ def incomplete(judged: Judged) -> str:
     return f" (<strong>{', '.join(parts)}</strong>)" if parts else ""
 
 
-def claim_rows(judgements: Sequence[Judgement]) -> str:
+def claim_rows(judgements: Sequence[ClaimJudgement]) -> str:
     """What a claim says, what was published and the band stand once, beside the lines of all its groups."""
     rows, last = [], ("", "", "")
     for each in judgements:
@@ -119,7 +119,7 @@ def claim_rows(judgements: Sequence[Judgement]) -> str:
     return "\n".join(rows)
 
 
-def chip(judgement: Judgement) -> str:
+def chip(judgement: ClaimJudgement) -> str:
     kind = judgement.verdict.replace(" ", "-")
     hint = " title='the interval reaches over the end of the band: other seeds may give the other verdict'"
     is_doubtful = judgement.verdict_text.endswith("?")
@@ -127,7 +127,7 @@ def chip(judgement: Judgement) -> str:
     return f"<span class='chip {kind}'{hint if is_doubtful else ''}>{escape(judgement.verdict_text)}</span>{asked}"
 
 
-def missed(judgements: Iterable[Judgement]) -> str:
+def missed(judgements: Iterable[ClaimJudgement]) -> str:
     reasons = {each.says: each.reason for each in judgements if each.verdict == "missed"}
     if not reasons:
         return ""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tidings.lab.experiment import Measured
-from tidings.lab.verdicts import Judgement
+from tidings.lab.verdicts import ClaimJudgement
 
 COLUMNS = {
     "experiment": str,
@@ -30,7 +30,9 @@ COLUMNS = {
 }
 
 
-def write_tables(place: Path, experiment: str, judgements: Sequence[Judgement], measured: Sequence[Measured]) -> None:
+def write_tables(
+    place: Path, experiment: str, judgements: Sequence[ClaimJudgement], measured: Sequence[Measured]
+) -> None:
     rows = [row_of(experiment, each) for each in judgements]
     with (place / "table.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -42,7 +44,7 @@ def write_tables(place: Path, experiment: str, judgements: Sequence[Judgement], 
     write_parquet(place / "figures.parquet", [msgspec.structs.asdict(each) for each in measured], fields)
 
 
-def row_of(experiment: str, judgement: Judgement) -> dict[str, Any]:
+def row_of(experiment: str, judgement: ClaimJudgement) -> dict[str, Any]:
     every = {"experiment": experiment, "measured": judgement.measured, **msgspec.structs.asdict(judgement)}
     return {name: every[name] for name in COLUMNS}
 

@@ -13,7 +13,7 @@ import msgspec
 from tidings.lab.experiment import Band, Claim, Measured, Unit, Verdict
 
 
-class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimJudgement(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the table of an experiment."""
 
     says: str
@@ -41,20 +41,20 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict if self.is_certain or self.verdict not in ("reached", "missed") else f"{self.verdict}?"
 
 
-def judge(claims: Iterable[Claim], measured: Sequence[Measured]) -> list[Judgement]:
+def judge(claims: Iterable[Claim], measured: Sequence[Measured]) -> list[ClaimJudgement]:
     """In the order of the claims; each group that a claim is about has a line of its own."""
     return [line for claim in claims for line in judge_claim(claim, measured)]
 
 
-def judge_claim(claim: Claim, measured: Sequence[Measured]) -> list[Judgement]:
+def judge_claim(claim: Claim, measured: Sequence[Measured]) -> list[ClaimJudgement]:
     found = {each.group: each for each in measured if each.figure == claim.figure}
     groups = claim.groups or sorted(found, key=natural) or ("",)
     return [judge_group(claim, group, found.get(group)) for group in groups]
 
 
-def judge_group(claim: Claim, group: str, measured: Measured | None) -> Judgement:
+def judge_group(claim: Claim, group: str, measured: Measured | None) -> ClaimJudgement:
     verdict, is_certain = verdict_of(claim.band, measured)
-    return Judgement(
+    return ClaimJudgement(
         says=claim.says,
         group=group,
         figure=claim.figure,

@@ -19,19 +19,15 @@ from typing import Annotated
 
 import msgspec
 
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, INTEGER_MAX, INTEGER_MIN
-
-NAME_CHARS_MAX = 255
-"""Length of a name that a message carries: a node, a capability, a timer."""
-
-TEXT_CHARS_MAX = 1024
-"""Length of a sentence that a message carries, such as the reason of a refusal."""
-
-ADDRESS_CHARS_MAX = 300
-"""A host name of 255 characters, a colon and a port fit."""
-
-BROKERS_NAMED_MAX = 100
-"""Brokers that an acknowledgement or a receipt names; further ones are only counted."""
+from tidings.model.bounds import (
+    ADDRESS_CHARS_MAX,
+    BROKERS_NAMED_MAX,
+    FILTER_TEXT_BYTES_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    NAME_CHARS_MAX,
+    TEXT_CHARS_MAX,
+)
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARS_MAX)]

@@ -20,7 +20,7 @@ from tidings.model.errors import UsageError
 Item = TypeVar("Item")
 
 
-class Stream(Random):
+class RandomStream(Random):
     """A generator whose draws are the same in every Python version."""
 
     def below(self, count: int) -> int:
@@ -56,7 +56,7 @@ class Stream(Random):
         return -math.log(1.0 - self.random()) / lambd
 
 
-def random_stream(seed: int, *names: object) -> Stream:
+def random_stream(seed: int, *names: object) -> RandomStream:
     """The generator of this seed for the thing so named, such as `random_stream(7, "node", "b3", "gossip")`."""
     text = "\x1f".join([str(seed), *(str(name) for name in names)])
-    return Stream(xxhash.xxh3_128_intdigest(text.encode()))
+    return RandomStream(xxhash.xxh3_128_intdigest(text.encode()))

@@ -30,14 +30,14 @@ Link = Hashable
 Path = tuple[int, ...]
 
 
-class Place:
+class TreePlace:
     """A node of the tree. Below it are only predicates with higher numbers than its own."""
 
     __slots__ = ("either", "keys", "level", "yes")
 
-    def __init__(self, level: int, either: "Place | None") -> None:
+    def __init__(self, level: int, either: "TreePlace | None") -> None:
         self.level = level
-        self.yes: Place | None = None
+        self.yes: TreePlace | None = None
         self.either = either
         self.keys: dict[Key, None] = {}
         """Filters whose path ends with this predicate."""
@@ -58,7 +58,7 @@ class DecisionTree:
         self.next_level = 0
         self.always: dict[Key, None] = {}
         """Filters with a conjunction that asks nothing."""
-        self.top: Place | None = None
+        self.top: TreePlace | None = None
 
     def __len__(self) -> int:
         return len(self.filters)
@@ -117,7 +117,7 @@ class DecisionTree:
         if not path:
             self.always[key] = None
             return
-        above: Place | None = None
+        above: TreePlace | None = None
         place = None
         for level in path:
             place = self.find_or_make(above, level)
@@ -125,14 +125,14 @@ class DecisionTree:
         assert place is not None
         place.keys[key] = None
 
-    def find_or_make(self, above: Place | None, level: int) -> Place:
+    def find_or_make(self, above: TreePlace | None, level: int) -> TreePlace:
         """The place that asks this predicate, among those right below `above`."""
         before, place = None, self.top if above is None else above.yes
         while place is not None and place.level < level:
             before, place = place, place.either
         if place is not None and place.level == level:
             return place
-        made = Place(level, place)
+        made = TreePlace(level, place)
         if before is not None:
             before.either = made
         elif above is not None:
@@ -144,8 +144,8 @@ class DecisionTree:
     def remove(self, key: Key, conjunction: Conjunction) -> None:
         path = tuple(sorted({self.levels[constraint] for constraint in conjunction}))
         if path:
-            trail: list[tuple[Place | None, Place]] = []
-            above: Place | None = None
+            trail: list[tuple[TreePlace | None, TreePlace]] = []
+            above: TreePlace | None = None
             for level in path:
                 place = self.find_or_make(above, level)
                 trail.append((above, place))
@@ -159,7 +159,7 @@ class DecisionTree:
             self.always.pop(key, None)
         self.release(path)
 
-    def cut_out(self, above: Place | None, gone: Place) -> None:
+    def cut_out(self, above: TreePlace | None, gone: TreePlace) -> None:
         before, place = None, self.top if above is None else above.yes
         while place is not None and place is not gone:
             before, place = place, place.either

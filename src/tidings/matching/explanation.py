@@ -46,7 +46,7 @@ class Explanation(msgspec.Struct, frozen=True):
     cost: str
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class FailedConstraint(msgspec.Struct, frozen=True):
     """A constraint that does not hold, and the value it saw; None is an absent attribute."""
 
     constraint: str
@@ -54,11 +54,11 @@ class Refusal(msgspec.Struct, frozen=True):
     value: Value | None
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class ConjunctionVerdict(msgspec.Struct, frozen=True):
     """How a filter answers one event: for each conjunction what refuses it, and what the residual expression gives."""
 
     matches: bool
-    refusals: tuple[tuple[Refusal, ...], ...]
+    refusals: tuple[tuple[FailedConstraint, ...], ...]
     residual_value: Value | None = None
     residual_error: str | None = None
 
@@ -99,18 +99,18 @@ def attributes_read(filter: Filter) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def judge(filter: Filter, event: Event) -> Judgement:
+def judge(filter: Filter, event: Event) -> ConjunctionVerdict:
     """Agrees with `filter.matches(event)`, and says why."""
     attributes = event.attributes
     refusals = tuple(
         tuple(
-            Refusal(constraint_text(each), each.name, attributes.get(each.name))
+            FailedConstraint(constraint_text(each), each.name, attributes.get(each.name))
             for each in conjunction
             if not each.accepts(attributes.get(each.name))
         )
         for conjunction in filter.conjunctions
     )
     if filter.residual is None:
-        return Judgement(filter.matches(event), refusals)
+        return ConjunctionVerdict(filter.matches(event), refusals)
     outcome = evaluate(filter.residual, attributes)
-    return Judgement(filter.matches(event), refusals, outcome.value, outcome.error)
+    return ConjunctionVerdict(filter.matches(event), refusals, outcome.value, outcome.error)

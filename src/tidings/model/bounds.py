@@ -8,7 +8,7 @@ bytes, in characters where it says chars.
 ATTRIBUTES_MAX = 128
 """Attributes of one event, the CloudEvents context attributes included."""
 
-NAME_CHARS_MAX = 128
+ATTRIBUTE_NAME_CHARS_MAX = 128
 """Length of an attribute name (names are ASCII, so characters are bytes)."""
 
 STRING_BYTES_MAX = 64 * 1024
@@ -38,3 +38,140 @@ AUTOMATON_STATES_MAX = 4096
 
 FILTER_TOKENS_MAX = 512
 """Words and signs of a filter in text form, so that no text takes over 10 ms to accept or reject."""
+
+# Words that any message carries.
+
+NAME_CHARS_MAX = 255
+"""Length of a name that a message carries: a node, a capability, a timer."""
+
+TEXT_CHARS_MAX = 1024
+"""Length of a sentence that a message carries, such as the reason of a refusal."""
+
+BROKERS_NAMED_MAX = 100
+"""Brokers that an acknowledgement or a receipt names; further ones are only counted."""
+
+ADDRESS_CHARS_MAX = 300
+"""A host name of 255 characters, a colon and a port fit."""
+
+TIME_OF_DAY_MAX = 2.0**53
+"""Seconds since 1970 that a token or a message may name."""
+
+# Frames and the handshake.
+
+FRAME_BYTES_MAX = 1024 * 1024
+"""Body of any frame."""
+
+OPENING_BYTES_MAX = 4 * 1024
+"""Body of the first frame of a stream, the handshake."""
+
+MESSAGE_BYTES_MAX = FRAME_BYTES_MAX
+"""A message is the body of one frame."""
+
+CAPABILITIES_MAX = 32
+
+CAPABILITY_CHARS_MAX = 64
+
+EPOCH_MAX = 2**53
+"""The largest epoch that can be proposed: nobody gets there by counting, so who does is not to be believed."""
+
+# Publications.
+
+BATCH_BYTES_MAX = 960 * 1024
+"""Heads and payloads of one batch together, with what precedes each: a frame less room for numbers and names."""
+
+PIECE_OVERHEAD_BYTES_MAX = 2 * 5
+"""What precedes a head and a payload in a batch: for each a mark and its length."""
+
+PUBLICATION_BYTES_MAX = BATCH_BYTES_MAX - PIECE_OVERHEAD_BYTES_MAX
+"""One encoded event: as much as fits a batch alone."""
+
+ATTRIBUTES_BYTES_MAX = 256 * 1024
+"""The attributes of one event, encoded. They are what filters read and are unpacked at every hop; one wide character
+makes Python keep a string four times as large as its bytes. What is large belongs into the payload."""
+
+PUBLICATIONS_MAX = 4096
+"""Publications in one batch."""
+
+# Who comes in.
+
+CREDENTIALS_BYTES_MAX = 4096
+
+NONCE_BYTES = 32
+
+SIGNATURE_BYTES = 64
+
+PUBLIC_KEY_BYTES = 32
+
+# Delivery, history and what is asked of it.
+
+REFERENCE_HOPS_MAX = 255
+"""Brokers on the way from a subscriber's broker to a publisher's."""
+
+SUBSCRIPTIONS_MATCHED_MAX = 1000
+"""Subscriptions of one client that one publication may match: all it may have."""
+
+EXTENTS_MAX = 16
+"""Extents that a broker names of what it stores, or lacks, of a publisher."""
+
+PUBLISHERS_MAX = 4096
+"""Publishers whose position a subscription may name."""
+
+MARKS_MAX = 300
+"""Publishers whose marks one message carries, so that it fits a frame."""
+
+OFFERS_MAX = 64
+"""Filters of advertisements that an answer names."""
+
+# Routing by destination.
+
+NEIGHBOURS_MAX = 256
+"""Links of one broker."""
+
+PREDICATE_ROWS_BYTES_MAX = 512 * 1024
+"""All Bloom rows of one broker together."""
+
+DESTINATIONS_MAX = 100
+"""Brokers that one message is for. Their names fit into a frame beside the largest batch."""
+
+DESTINATION_HOPS_MAX = 255
+
+BLOOM_BITS_MAX = 64 * 1024
+"""Bits of a row, as its sender says."""
+
+VERSION_MAX = 2**62
+"""No broker counts so far; somebody who claims it is not believed."""
+
+# Inspection.
+
+REPORT_ROWS_BYTES_MAX = 256 * 1024
+"""The rows of one report. A single row is always shorter: a filter of 4 KiB is the largest thing in one."""
+
+TRANSPORT_ROWS_MAX = 64
+
+TRANSPORT_REPORT_BYTES_MAX = 32 * 1024
+"""What a client tells of its transport."""
+
+# The transport's own headers and messages.
+
+RECORD_MAX = 255
+"""Entries of a record: its count is one byte."""
+
+RATE_MAX = 1e7
+"""Events a second that anybody may claim."""
+
+TIME_MAX_US = 2**53
+"""Microseconds that a clock may show: 285 years, and what a float of seconds can tell apart."""
+
+FLOWS_MAX = 255
+"""Flows named by one event, or by one feedback."""
+
+ASKED_FILTER_BYTES_MAX = 4096
+"""Text of a filter inside a feedback."""
+
+# The teaching protocols.
+
+GOSSIP_KEY_CHARS_MAX = 256
+"""Length of an event's source, and of its id, that a digest can carry."""
+
+GOSSIP_KEYS_MAX = 128
+"""Names in one message."""

@@ -33,8 +33,8 @@ from urllib.parse import quote, unquote_to_bytes
 import msgspec
 
 from tidings.model.bounds import (
+    ATTRIBUTE_NAME_CHARS_MAX,
     ATTRIBUTES_MAX,
-    NAME_CHARS_MAX,
     NUMBER_TEXT_CHARS_MAX,
     PAYLOAD_BYTES_MAX,
     STRING_BYTES_MAX,
@@ -43,14 +43,14 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import DECIMAL_SYNTAX, INTEGER_SYNTAX, Value, check_name, check_value
 
-STRUCTURED_BYTES_MAX = ATTRIBUTES_MAX * (6 * STRING_BYTES_MAX + NAME_CHARS_MAX + 8) + 2 * PAYLOAD_BYTES_MAX
+STRUCTURED_BYTES_MAX = ATTRIBUTES_MAX * (6 * STRING_BYTES_MAX + ATTRIBUTE_NAME_CHARS_MAX + 8) + 2 * PAYLOAD_BYTES_MAX
 """No event needs more as JSON, even with every character of every string escaped; read before it is parsed."""
 
 HEADER_VALUE_CHARS_MAX = 3 * STRING_BYTES_MAX
 """A header value before percent-decoding."""
 
 TYPES_HEADER = "tidings-types"
-TYPES_HEADER_CHARS_MAX = ATTRIBUTES_MAX * (NAME_CHARS_MAX + 3)
+TYPES_HEADER_CHARS_MAX = ATTRIBUTES_MAX * (ATTRIBUTE_NAME_CHARS_MAX + 3)
 """Every attribute listed, with its type letter, colon and comma."""
 
 DEPTH_MARGIN = 256

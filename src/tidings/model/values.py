@@ -25,9 +25,9 @@ import math
 import re
 
 from tidings.model.bounds import (
+    ATTRIBUTE_NAME_CHARS_MAX,
     INTEGER_MAX,
     INTEGER_MIN,
-    NAME_CHARS_MAX,
     NUMBER_TEXT_CHARS_MAX,
     STRING_BYTES_MAX,
 )
@@ -49,9 +49,9 @@ def check_name(name: object) -> str:
             f"attribute name {name!r:.80}: use ASCII letters, digits, underscore and dot, "
             "with a letter or underscore first or right after leading digits, and let it not read as a number"
         )
-    if len(name) > NAME_CHARS_MAX:
+    if len(name) > ATTRIBUTE_NAME_CHARS_MAX:
         raise UsageError(
-            f"attribute name {name[:40]!r}...: {len(name)} characters, at most {NAME_CHARS_MAX} are allowed"
+            f"attribute name {name[:40]!r}...: {len(name)} characters, at most {ATTRIBUTE_NAME_CHARS_MAX} are allowed"
         )
     return name
 

@@ -24,14 +24,14 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol, cast
 
+from tidings.model.bounds import OPENING_BYTES_MAX, PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.net.counts import QUEUE_FULL
 from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
-from tidings.protocols.delivery.messages import Publish, joined
-from tidings.pubsub.publications import PUBLICATIONS_MAX
+from tidings.protocols.delivery.messages import PublishMessage, joined
 from tidings.wire.errors import BadMessage
-from tidings.wire.frames import HEAD_BYTES, OPENING_BYTES_MAX, FrameReader, frame
+from tidings.wire.frames import HEAD_BYTES, FrameReader, frame
 from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import decode, encode
 
@@ -45,7 +45,7 @@ HEARTBEAT = frame(encode(Heartbeat()))
 CONTROL = (Hello, Heartbeat, Goodbye)
 
 
-class Stage(Enum):
+class ConnectionStage(Enum):
     GREETING = "greeting"
     INTRODUCED = "introduced"
     UP = "up"
@@ -105,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         calling: NodeId | None,
     ) -> None:
         self.loop, self.clock, self.params, self.owner, self.calling = loop, clock, params, owner, calling
-        self.stage = Stage.GREETING
+        self.stage = ConnectionStage.GREETING
         self.peer: NodeId = calling or ""
         self.caller = ""
         """The address from which we were called; empty where we called."""
@@ -117,7 +117,7 @@ class Connection(asyncio.BufferedProtocol):
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.reader = FrameReader(opening_bytes_max=OPENING_BYTES_MAX)
         self.unread: list[bytes] = []
-        self.run: list[Publish] = []
+        self.run: list[PublishMessage] = []
         self.run_bytes = 0
         self.is_link = False
         """Whether an end asked for a link, so that machines hear of this stream, under the epoch below."""
@@ -151,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
         self.arrived(bytes(self.buffer[:nbytes]))
 
     def arrived(self, data: bytes) -> None:
-        if self.stage is Stage.ENDED or self.reader.problem is not None:
+        if self.stage is ConnectionStage.ENDED or self.reader.problem is not None:
             return
         self.heard_at = self.clock()
         if self.is_questioned:
@@ -160,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
         self.take(self.reader.feed(data))
 
     def eof_received(self) -> None:
-        if self.stage is not Stage.ENDED:
+        if self.stage is not ConnectionStage.ENDED:
             self.end(Cause.LOST, "the peer closed the connection without a goodbye")
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -190,17 +190,17 @@ class Connection(asyncio.BufferedProtocol):
                 return
             if self.run and not self.goes_with_run(message):
                 self.hand_over()
-                if self.is_reading_paused and self.stage is not Stage.ENDED:
+                if self.is_reading_paused and self.stage is not ConnectionStage.ENDED:
                     self.unread += bodies[place:]
                     return
-            if self.stage is Stage.UP and type(message) is Publish and self.owner.joins:
+            if self.stage is ConnectionStage.UP and type(message) is PublishMessage and self.owner.joins:
                 self.run.append(message)
                 self.run_bytes += HEAD_BYTES + len(body)
-            elif self.stage is Stage.UP and type(message) not in CONTROL:
+            elif self.stage is ConnectionStage.UP and type(message) not in CONTROL:
                 self.owner.received(self.peer, message, len(body))
-            elif self.stage is not Stage.ENDED:
+            elif self.stage is not ConnectionStage.ENDED:
                 self.take_control(message)
-            if self.stage is Stage.ENDED:
+            if self.stage is ConnectionStage.ENDED:
                 self.run.clear()
                 return
         self.hand_over()
@@ -210,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
     def goes_with_run(self, message: Any) -> bool:
         """Publications that a client sent one after the other are handled as one batch, which costs much less."""
         return (
-            type(message) is Publish
+            type(message) is PublishMessage
             and message.continues(self.run[-1])
             and self.run_bytes < RUN_BYTES_MAX
             and sum([len(each.heads) for each in self.run]) + len(message.heads) <= PUBLICATIONS_MAX
@@ -227,21 +227,21 @@ class Connection(asyncio.BufferedProtocol):
         if kind is Goodbye:
             self.end(Cause.GOODBYE, message.reason or "the peer said goodbye", quietly=True)
             self.transport.close()
-        elif self.stage is Stage.GREETING:
+        elif self.stage is ConnectionStage.GREETING:
             if kind is not Hello:
                 self.end(Cause.NO_HANDSHAKE, f"{kind.__name__} came where Hello was expected")
                 return
             self.theirs, self.peer = message, message.node
             self.owner.greeted(self, message)
-        elif kind is Hello and self.stage is Stage.UP and not self.is_link:
+        elif kind is Hello and self.stage is ConnectionStage.UP and not self.is_link:
             self.owner.asked_for_link(self, message)
         elif kind is not Heartbeat:
             self.end(Cause.BAD_MESSAGE, f"{kind.__name__} came at the wrong time: this stream is {self.stage.value}")
-        elif self.stage is Stage.INTRODUCED:
+        elif self.stage is ConnectionStage.INTRODUCED:
             self.owner.accepted(self)
 
     def pause_reading(self) -> None:
-        if not self.is_reading_paused and self.stage is not Stage.ENDED:
+        if not self.is_reading_paused and self.stage is not ConnectionStage.ENDED:
             self.is_reading_paused = True
             self.transport.pause_reading()
 
@@ -249,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_reading_paused:
             self.is_reading_paused = False
             bodies, self.unread = self.unread, []
-            if self.stage is not Stage.ENDED:
+            if self.stage is not ConnectionStage.ENDED:
                 self.take(bodies)
             if not self.is_reading_paused and not self.transport.is_closing():
                 # While we did not read we could not hear: the silence was ours.
@@ -265,14 +265,14 @@ class Connection(asyncio.BufferedProtocol):
             self.end(Cause.UNSENT, QUEUE_FULL)
 
     def introduce(self, agreement: Agreement) -> None:
-        self.stage, self.frame_bytes_max = Stage.INTRODUCED, agreement.frame_bytes_max
+        self.stage, self.frame_bytes_max = ConnectionStage.INTRODUCED, agreement.frame_bytes_max
 
     def accept(self) -> None:
         """Tell the peer that this connection is the stream from now on."""
         self.outbox.put(HEARTBEAT)
 
     def become_up(self) -> None:
-        self.stage = Stage.UP
+        self.stage = ConnectionStage.UP
         self.up_at = self.clock()
         self.cancel_tick()
         self.look_later()
@@ -280,9 +280,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def end(self, cause: Cause, reason: str, quietly: bool = False) -> None:
         """The connection is over for us. Unless `quietly`, the peer is told why behind what waits for it."""
-        if self.stage is Stage.ENDED:
+        if self.stage is ConnectionStage.ENDED:
             return
-        self.stage = Stage.ENDED
+        self.stage = ConnectionStage.ENDED
         self.unread.clear()
         self.cancel_tick()
         if not quietly and not self.transport.is_closing():

@@ -29,7 +29,7 @@ BAD_ADDRESS = "an address that cannot, or may not, be called"
 TOO_MANY_LEARNED = "as many addresses as are allowed are learned, and in use"
 
 
-class Counts:
+class HostCounts:
     """All since the start of the host."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
 from tidings.net.connection import CONTROL
 from tidings.net.tls import Address
-from tidings.net.world import World
+from tidings.net.world import HostWorld
 from tidings.wire.errors import BadMessage
 from tidings.wire.registry import decode, encode
 
@@ -33,7 +33,7 @@ RECEIVE_BYTES = 65_536
 class Datagrams:
     """`bound` is a non-blocking UDP socket."""
 
-    def __init__(self, world: World, bound: socket.socket) -> None:
+    def __init__(self, world: HostWorld, bound: socket.socket) -> None:
         self.world, self.socket = world, bound
         self.params, self.counts = world.params, world.counts
         self.addresses: dict[NodeId, Any] = {}

@@ -15,14 +15,14 @@ from tidings.model.identity import NodeId, is_address
 from tidings.net import counts as reasons
 from tidings.net.addresses import parse_address
 from tidings.net.datagrams import Datagrams
-from tidings.net.links import Links
+from tidings.net.links import HostLinks
 from tidings.net.tls import Address, Tls, check_address, check_permitted
-from tidings.net.world import World
+from tidings.net.world import HostWorld
 
 
 class Directory:
     def __init__(
-        self, world: World, links: Links, datagrams: Datagrams | None, tls: Tls | None, insecure: bool
+        self, world: HostWorld, links: HostLinks, datagrams: Datagrams | None, tls: Tls | None, insecure: bool
     ) -> None:
         self.world, self.links, self.datagrams = world, links, datagrams
         self.tls, self.insecure = tls, insecure

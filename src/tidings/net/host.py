@@ -6,13 +6,13 @@
             ...
 
 The machine is the same object that runs in the simulator. Whatever happens (a message, a timer, a link, a saved entry)
-becomes an input; inputs are handled one at a time, on one thread, each to its end (`stepping.py`). Time is the clock of
+becomes an input; inputs are handled one at a time, on one thread, each to its end (`stepper.py`). Time is the clock of
 the loop. A turn of the loop hands out the messages that have arrived and then fires what is due (`timers.py`): a single
 loop that never blocks, messages first, expired timers when no message waits.
 
 A message to a peer goes over a stream (`links.py`) or as a datagram (`datagrams.py`), as its `Send` says. What cannot
 be sent is dropped with a reason, counted, and written to the trace; the machine is not asked. `Save` and `Load` go to
-SQLite (`storage.py`), `Compute` to threads (`computing.py`), `Deliver` to `host.items` (`inbox.py`). A signal has
+SQLite (`storage.py`), `Compute` to threads (`jobs.py`), `Deliver` to `host.items` (`inbox.py`). A signal has
 nobody to hear it here. Bulk transfers (`Transfer`) are not built: the machine is told so.
 
 A machine that raises has broken an invariant. The host then stops where it is, without goodbyes, and the error comes
@@ -53,21 +53,21 @@ from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
-from tidings.net.computing import TOO_MANY_COMPUTATIONS, Computing
-from tidings.net.counts import Counts
+from tidings.net.counts import HostCounts
 from tidings.net.datagrams import Datagrams
 from tidings.net.directory import Directory
 from tidings.net.errors import HostError
 from tidings.net.inbox import INBOX_FULL, Inbox
-from tidings.net.links import LINK, Links
-from tidings.net.listening import open_sockets
+from tidings.net.jobs import TOO_MANY_COMPUTATIONS, Computing
+from tidings.net.links import LINK, HostLinks
+from tidings.net.listener import open_sockets
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
-from tidings.net.stepping import Stepper
+from tidings.net.stepper import Stepper
 from tidings.net.storage import NO_STORAGE, TOO_MANY_WAITING, Answer, Storage
 from tidings.net.timers import Timers
 from tidings.net.tls import Address, Tls, check_address, check_permitted, is_loopback
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 from tidings.wire.handshake import hello
 from tidings.wire.registry import decode, encode
 
@@ -112,14 +112,14 @@ class Host:
         self.is_traced = trace is not None
         self.rng = rng or Random()
         self.log = log or make_logger(node_id)
-        self.counts = Counts()
+        self.counts = HostCounts()
         self.clock: Callable[[], float] = time.monotonic
         self.failure: Exception | None = None
         self.items = inbox or Inbox(self.params.inbox_max, self.params.inbox_policy, self.inbox_relieved)
         self.ended = asyncio.Event()
         self.address: Address = listen or NOWHERE
         self.loop: asyncio.AbstractEventLoop
-        self.links: Links
+        self.links: HostLinks
         self.timers: Timers
         self.computing: Computing
         self.datagrams: Datagrams | None = None
@@ -168,7 +168,7 @@ class Host:
 
     async def begin(self, stream: socket.socket | None, datagram: socket.socket | None) -> None:
         self.timers = Timers(self.loop, self.fire)
-        self.links = Links(self, self.rng, self.tls, self.capabilities)
+        self.links = HostLinks(self, self.rng, self.tls, self.capabilities)
         self.datagrams = Datagrams(self, datagram) if datagram is not None else None
         self.directory = Directory(self, self.links, self.datagrams, self.tls, self.insecure)
         self.computing = Computing(self.params.compute_workers, self.params.computations_max, self.computed)

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from tidings.net.errors import HostError
 from tidings.net.params import InboxPolicy
-from tidings.net.waiting import Waiters
+from tidings.net.waiters import Waiters
 
 INBOX_FULL = "inbox full"
 

@@ -24,9 +24,9 @@ from tidings.net.keys import principal_of_token
 from tidings.net.params import HostParams
 from tidings.net.tls import Tls
 from tidings.protocols.access.guest import Guest
-from tidings.protocols.access.judging import BEHIND_PRINCIPAL
+from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 from tidings.protocols.access.params import GuestParams
-from tidings.protocols.inspection.asking import Answer, Ask, Asking
+from tidings.protocols.inspection.inquirer import Inquirer, InspectAnswer, InspectRequest
 from tidings.protocols.inspection.inspection import NOT_PERMITTED
 from tidings.pubsub.rows import Row
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
@@ -47,7 +47,7 @@ class NotInspected(ClientError):
         self.address, self.reason, self.is_refused = address, reason, is_refused
 
 
-class Access(msgspec.Struct, frozen=True):
+class InspectorAccess(msgspec.Struct, frozen=True):
     """How we come in."""
 
     token: bytes = b""
@@ -62,8 +62,8 @@ class Access(msgspec.Struct, frozen=True):
 class Inspector:
     """One broker, to be asked for its tables. `broker` is its name, once it has let us in."""
 
-    def __init__(self, address: str, access: Access | None = None, log: Any = None) -> None:
-        access = access or Access()
+    def __init__(self, address: str, access: InspectorAccess | None = None, log: Any = None) -> None:
+        access = access or InspectorAccess()
         self.address, place = address, parse_address(address, "broker")
         peer = at(*place)
         # Whoever shows a token or a certificate is named after its principal.
@@ -72,7 +72,7 @@ class Inspector:
         guest = Guest(name, GuestParams(brokers=(peer,), credentials=access.token), SystemRandom(), access.sign)
         self.host = Host(
             name,
-            Node({"access": guest, "asking": Asking()}),
+            Node({"access": guest, "asking": Inquirer()}),
             listen=None,
             peers={peer: place},
             params=HostParams(drain_timeout=1.0),
@@ -111,10 +111,10 @@ class Inspector:
                 raise NotInspected(self.address, reason, False)
 
     async def table(self, table: str, kind: type[RowKind], argument: str = "") -> list[RowKind]:
-        self.host.inject(Ask(self.broker, table, argument))
+        self.host.inject(InspectRequest(self.broker, table, argument))
         try:
             async with asyncio.timeout(ANSWER_TIMEOUT):
-                while not isinstance(item := await self.host.items.get(), Answer):
+                while not isinstance(item := await self.host.items.get(), InspectAnswer):
                     self.take(item)
         except TimeoutError:
             raise NotInspected(self.address, f"no answer within {ANSWER_TIMEOUT:g} s", False) from None

@@ -18,9 +18,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from tidings.model.bounds import CREDENTIALS_BYTES_MAX
 from tidings.net.errors import HostError
-from tidings.protocols.access.judging import Principal
-from tidings.protocols.access.messages import CREDENTIALS_BYTES_MAX
+from tidings.protocols.access.judge import Principal
 from tidings.protocols.access.principals import read_principals
 from tidings.protocols.access.tokens import BadToken, read_token
 

@@ -3,8 +3,8 @@
 A stream is opened when a machine sends to a peer it has none with. Machines hear nothing of that. A machine that says
 `Connect` asks for a link: a stream of which both ends are told, with `LinkUp` and `LinkDown` by turns and with growing
 epochs. The wish travels as a capability in the Hello; where a stream is up already, as a second Hello on it. Each
-`Connect` has one answer. `choosing.py` says which connection is kept where two nodes have several, `dialing.py` how
-peers are called, and `posting.py` what becomes of a message.
+`Connect` has one answer. `choice.py` says which connection is kept where two nodes have several, `dialer.py` how
+peers are called, and `sender.py` what becomes of a message.
 
 A peer may be known by its address alone (`identity.at`). Whoever answers there is taken, unless the certificate says
 otherwise, and from its Hello on it goes by its own name everywhere; `LinkUp` tells the machine both.
@@ -20,17 +20,18 @@ from random import Random
 from typing import Any
 
 from tidings.machine.inputs import LinkDown, LinkUp, Received
+from tidings.model.bounds import EPOCH_MAX
 from tidings.model.identity import NodeId, is_address
 from tidings.net import counts as reasons
-from tidings.net.choosing import Epochs, Verdict, judge
-from tidings.net.connection import HEARTBEAT, Cause, Connection, Stage
-from tidings.net.dialing import Dial
-from tidings.net.posting import Posting
+from tidings.net.choice import Epochs, StreamChoice, judge
+from tidings.net.connection import HEARTBEAT, Cause, Connection, ConnectionStage
+from tidings.net.dialer import Dial
+from tidings.net.sender import Posting
 from tidings.net.tls import Address, Tls, why_not_this_peer
 from tidings.net.upgrade import TlsUpgrade
-from tidings.net.world import World
+from tidings.net.world import HostWorld
 from tidings.wire.frames import HEAD_BYTES
-from tidings.wire.handshake import EPOCH_MAX, Agreement, Hello, Refusal, agree, hello
+from tidings.wire.handshake import Agreement, HandshakeRefusal, Hello, agree, hello
 
 LINK = "link"
 """The capability that says: make a link of this stream."""
@@ -39,8 +40,8 @@ ACCEPTING_TURNS = 2
 """Of the loop, until a call that it has accepted is known to us: one to begin, one to be told."""
 
 
-class Links:
-    def __init__(self, world: World, rng: Random, tls: Tls | None, capabilities: Iterable[str]) -> None:
+class HostLinks:
+    def __init__(self, world: HostWorld, rng: Random, tls: Tls | None, capabilities: Iterable[str]) -> None:
         self.world, self.rng, self.tls, self.capabilities = world, rng, tls, tuple(capabilities)
         self.loop, self.params, self.counts, self.log = world.loop, world.params, world.counts, world.log
         # A trace shows each message as it was sent.
@@ -224,7 +225,7 @@ class Links:
 
     def introduced(self, peer: NodeId) -> Connection | None:
         name = self.name_of(peer)
-        return next((it for it in self.open if it.peer == name and it.stage is Stage.INTRODUCED), None)
+        return next((it for it in self.open if it.peer == name and it.stage is ConnectionStage.INTRODUCED), None)
 
     def is_up(self, peer: NodeId) -> bool:
         return self.name_of(peer) in self.up
@@ -265,7 +266,9 @@ class Links:
             connection.end(Cause.TOO_MANY, "too many connections that are not yet streams; try later")
 
     def count_strangers(self) -> int:
-        return len(self.upgrades) + sum(1 for it in self.open if it.stage in (Stage.GREETING, Stage.INTRODUCED))
+        return len(self.upgrades) + sum(
+            1 for it in self.open if it.stage in (ConnectionStage.GREETING, ConnectionStage.INTRODUCED)
+        )
 
     def count_caller(self, connection: Connection) -> int:
         """One more connection from there; how many there are."""
@@ -284,7 +287,7 @@ class Links:
             connection.greet(self.greeting(theirs.node))
         assert connection.mine is not None
         outcome = agree(connection.mine, theirs)
-        problem = outcome.reason if isinstance(outcome, Refusal) else self.why_not(connection, theirs)
+        problem = outcome.reason if isinstance(outcome, HandshakeRefusal) else self.why_not(connection, theirs)
         if problem:
             connection.end(Cause.REFUSED, problem)
             return
@@ -307,11 +310,11 @@ class Links:
         """Whether this connection becomes the stream; we are the end that decides."""
         peer, stream = theirs.node, self.up.get(theirs.node)
         match judge(self.epochs.of(peer), mine.epoch, theirs.epoch, stream is not None):
-            case Verdict.TAKE:
+            case StreamChoice.TAKE:
                 self.take_as_stream(connection)
-            case Verdict.REFUSE:
+            case StreamChoice.REFUSE:
                 connection.end(Cause.DUPLICATE, "both ends called at once; the other connection is kept")
-            case Verdict.QUESTION:
+            case StreamChoice.QUESTION:
                 assert stream is not None
                 rival = self.rivals.pop(peer, None)
                 if rival is not None:
@@ -346,7 +349,7 @@ class Links:
         if dial is not None:
             dial.cancel_retry()
             self.posting.send_waiting(dial, connection)
-            if connection.stage is Stage.ENDED:
+            if connection.stage is ConnectionStage.ENDED:
                 return
         if self.is_paused:
             connection.pause_reading()

@@ -9,8 +9,9 @@ from enum import Enum
 
 import msgspec
 
+from tidings.model.bounds import FRAME_BYTES_MAX
 from tidings.model.errors import UsageError
-from tidings.wire.frames import FRAME_BYTES_MAX, HEAD_BYTES
+from tidings.wire.frames import HEAD_BYTES
 
 DATAGRAM_BYTES_LIMIT = 65_507
 """No UDP datagram over IPv4 carries more."""

@@ -18,7 +18,7 @@ import msgspec
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net.errors import HostError
-from tidings.protocols.access.judging import principal_of
+from tidings.protocols.access.judge import principal_of
 
 Address = tuple[str, int]
 """Host name or IP address, and port."""

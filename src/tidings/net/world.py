@@ -5,15 +5,15 @@ from typing import Any, Protocol
 
 from tidings.machine.inputs import Input
 from tidings.model.identity import NodeId
-from tidings.net.counts import Counts
+from tidings.net.counts import HostCounts
 from tidings.net.params import HostParams
 
 
-class World(Protocol):
+class HostWorld(Protocol):
     node_id: NodeId
     loop: asyncio.AbstractEventLoop
     params: HostParams
-    counts: Counts
+    counts: HostCounts
     log: Any
     is_traced: bool
 

@@ -15,7 +15,7 @@ from tidings.machine.node import Node, Part
 from tidings.model.identity import NodeId
 from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of, make_parts
 from tidings.protocols.access.access import Access
-from tidings.protocols.access.judging import Judge, Signatures, open_judge
+from tidings.protocols.access.judge import Judge, Signatures, open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams

@@ -18,19 +18,10 @@ from msgspec import Meta
 
 from tidings.machine.inputs import Request
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Real, Text
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, MARKS_MAX, OFFERS_MAX, PUBLICATIONS_MAX
 from tidings.pubsub.bundles import Bundle, BundledEvent
-from tidings.pubsub.publications import PUBLICATIONS_MAX, Heads, Numbers, Payloads, check_lengths
+from tidings.pubsub.publications import Heads, Numbers, Payloads, check_lengths
 from tidings.pubsub.requests import PublishRequest
-
-PUBLISHERS_MAX = 4096
-"""Publishers whose position a subscription may name."""
-
-MARKS_MAX = 300
-"""Publishers whose marks one message carries, so that it fits a frame."""
-
-OFFERS_MAX = 64
-"""Filters of advertisements that an answer names."""
 
 OptionalName = Annotated[str, Meta(max_length=255)]
 Names = Annotated[tuple[Name, ...], Meta(max_length=MARKS_MAX)]
@@ -211,7 +202,7 @@ class Missed(Message, frozen=True):
     reason: Text
 
 
-class Marks(Message, frozen=True):
+class MarksReply(Message, frozen=True):
     """What a `Look` found, in as many messages as it takes."""
 
     number: Count
@@ -262,7 +253,7 @@ class Confirmed(msgspec.Struct, frozen=True):
 
 class MarksRead(msgspec.Struct, frozen=True):
     ticket: Ticket
-    parts: tuple[Marks, ...]
+    parts: tuple[MarksReply, ...]
 
 
 class HistoryRead(msgspec.Struct, frozen=True):

@@ -24,29 +24,20 @@ from typing import Annotated
 import msgspec
 
 from tidings.machine.message import Count, Message, Name, Real
-from tidings.model.bounds import ATTRIBUTES_MAX
+from tidings.model.bounds import (
+    ATTRIBUTES_BYTES_MAX,
+    ATTRIBUTES_MAX,
+    BATCH_BYTES_MAX,
+    PIECE_OVERHEAD_BYTES_MAX,
+    PUBLICATION_BYTES_MAX,
+    PUBLICATIONS_MAX,
+)
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
 
-BATCH_BYTES_MAX = 960 * 1024
-"""Heads and payloads of one batch together, with what precedes each: a frame less room for numbers and names."""
-
-PIECE_OVERHEAD_BYTES_MAX = 2 * 5
-"""What precedes a head and a payload in a batch: for each a mark and its length."""
-
-PUBLICATION_BYTES_MAX = BATCH_BYTES_MAX - PIECE_OVERHEAD_BYTES_MAX
-"""One encoded event: as much as fits a batch alone."""
-
-ATTRIBUTES_BYTES_MAX = 256 * 1024
-"""The attributes of one event, encoded. They are what filters read and are unpacked at every hop; one wide character
-makes Python keep a string four times as large as its bytes. What is large belongs into the payload."""
-
 HEADS_KEPT, HEAD_KEPT_BYTES_MAX = 1024, 4096
 """Heads that a process has read and remembers, and how long one may be; when there are more, all are forgotten."""
-
-PUBLICATIONS_MAX = 4096
-"""Publications in one batch."""
 
 Head = Annotated[bytes, msgspec.Meta(min_length=1, max_length=ATTRIBUTES_BYTES_MAX)]
 """The encoded attributes of an event."""

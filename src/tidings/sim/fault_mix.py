@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.faults import Clog, Corrupt, Crash, Fault, FaultPlan, Partition, Pause, Skew, SlowDisk, plan_of
@@ -83,42 +83,42 @@ def draw_faults(mix: FaultMix, nodes: Sequence[NodeId], seed: int, exempt: Colle
     return plan_of(faults)
 
 
-def draw_span(rng: Stream, mix: FaultMix) -> tuple[float, float]:
+def draw_span(rng: RandomStream, mix: FaultMix) -> tuple[float, float]:
     at = moment(rng, mix.begin, mix.end)
     return at, max(moment(rng, at, min(at + mix.length_max, mix.end)), round(at + 0.001, 3))
 
 
-def moment(rng: Stream, low: float, high: float) -> float:
+def moment(rng: RandomStream, low: float, high: float) -> float:
     return round(rng.uniform(low, high), 3)
 
 
-def draw_some(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[NodeId]:
+def draw_some(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[NodeId]:
     """At least one node, at most the largest share."""
     return rng.sample(nodes, 1 + rng.below(max(1, int(mix.share_max * len(nodes)))))
 
 
-def draw_crash(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+def draw_crash(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     return [Crash(*draw_span(rng, mix), rng.choice(nodes), False, rng.random() < 0.5)]
 
 
-def draw_forgetting(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+def draw_forgetting(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     return [Crash(*draw_span(rng, mix), rng.choice(nodes), True, rng.random() < 0.5)]
 
 
-def draw_pause(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+def draw_pause(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     return [Pause(*draw_span(rng, mix), rng.choice(nodes))]
 
 
-def draw_partition(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+def draw_partition(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     return [Partition(*draw_span(rng, mix), tuple(draw_some(rng, mix, nodes)))]
 
 
-def draw_one_way(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+def draw_one_way(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     side = tuple(draw_some(rng, mix, nodes))
     return [Partition(*draw_span(rng, mix), side, rng.choice(("outgoing", "incoming")))]
 
 
-def draw_swizzle(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+def draw_swizzle(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     at, until = draw_span(rng, mix)
     middle = (at + until) / 2
     faults: list[Fault] = []
@@ -128,21 +128,21 @@ def draw_swizzle(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]
     return faults
 
 
-def draw_skew(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+def draw_skew(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     offset = round(rng.uniform(0.0, mix.offset_max), 3)
     drift = round(rng.uniform(-mix.drift_max, mix.drift_max), 6)
     return [Skew(*draw_span(rng, mix), rng.choice(nodes), offset, drift)]
 
 
-def draw_slow_disk(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+def draw_slow_disk(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     return [SlowDisk(*draw_span(rng, mix), rng.choice(nodes), round(rng.uniform(0.0, mix.disk_delay_max), 3))]
 
 
-def draw_corruption(rng: Stream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+def draw_corruption(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     return [Corrupt(*draw_span(rng, mix), rng.choice(nodes), round(rng.uniform(0.0, mix.corruption_max), 3))]
 
 
-DRAWERS: dict[str, Callable[[Stream, FaultMix, list[NodeId]], list[Fault]]] = {
+DRAWERS: dict[str, Callable[[RandomStream, FaultMix, list[NodeId]], list[Fault]]] = {
     "crashes": draw_crash,
     "crashes_forgetting": draw_forgetting,
     "pauses": draw_pause,

@@ -17,13 +17,13 @@ from tidings.machine.effects import Transport
 from tidings.model.identity import NodeId
 from tidings.sim.faults import Clog, Crash, Fault, FaultPlan, Partition, Pause, Skew, SlowDisk
 from tidings.sim.network.loss import Losing
-from tidings.sim.network.rule import Fates, Lost, Rule, later
+from tidings.sim.network.rule import Fates, LostPacket, Rule, later
 from tidings.sim.simulator import Simulator
 from tidings.workloads.churn import FOR_EVER
 
 FaultType = TypeVar("FaultType", Pause, SlowDisk)
 
-CUT_OFF = Lost("cut off by a partition")
+CUT_OFF = LostPacket("cut off by a partition")
 
 
 class Disturbed(Losing):

@@ -19,7 +19,7 @@ from typing import Any
 from tidings.machine.effects import Effect, Send, Transport
 from tidings.machine.inputs import Received
 from tidings.machine.message import Message
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.sim.faults import Corrupt, FaultPlan
 from tidings.wire.errors import BadMessage
@@ -75,7 +75,7 @@ class CorruptibleFrames(Frames):
 
     def __init__(self, plan: FaultPlan, seed: int) -> None:
         self.faults = [fault for fault in plan.faults if isinstance(fault, Corrupt)]
-        self.draws: dict[NodeId, Stream] = {
+        self.draws: dict[NodeId, RandomStream] = {
             fault.node: random_stream(seed, "faults", "corrupted frames", fault.node) for fault in self.faults
         }
 

@@ -16,7 +16,7 @@ from tidings.model.errors import UsageError
 from tidings.sim.definition import Definition
 from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import FaultPlan
-from tidings.sim.order import Order, fulfil
+from tidings.sim.order import RunOrder, fulfil
 from tidings.sim.scenario import Result
 
 SHRINK_RUNS_MAX = 300
@@ -25,12 +25,12 @@ SHRINK_RUNS_MAX = 300
 NODES_MIN = 2
 
 
-class Found(msgspec.Struct, frozen=True):
+class HuntFinding(msgspec.Struct, frozen=True):
     """A failure as it was found, and as small as it could be made."""
 
-    order: Order
+    order: RunOrder
     result: Result
-    smallest: Order
+    smallest: RunOrder
     smallest_result: Result
     runs: int
     """How many it took to make it smaller."""
@@ -38,10 +38,10 @@ class Found(msgspec.Struct, frozen=True):
 
 def hunt(
     definition: Definition,
-    orders: Iterable[Order],
+    orders: Iterable[RunOrder],
     find_all: bool = False,
-    progress: Callable[[Order, int], None] = lambda order, found: None,
-) -> Iterator[Found]:
+    progress: Callable[[RunOrder, int], None] = lambda order, found: None,
+) -> Iterator[HuntFinding]:
     """Failures among these orders: the first, or all. `progress` is told of every order that was tried."""
     found = 0
     for order in orders:
@@ -54,16 +54,16 @@ def hunt(
                 return
 
 
-def shrink(definition: Definition, order: Order, result: Result) -> Found:
+def shrink(definition: Definition, order: RunOrder, result: Result) -> HuntFinding:
     smallest = Shrinking(definition, order, result)
     smallest.perform()
-    return Found(order, result, smallest.order, smallest.result, smallest.runs)
+    return HuntFinding(order, result, smallest.order, smallest.result, smallest.runs)
 
 
 class Shrinking:
     """The smallest failing order known so far."""
 
-    def __init__(self, definition: Definition, order: Order, result: Result) -> None:
+    def __init__(self, definition: Definition, order: RunOrder, result: Result) -> None:
         self.definition, self.order, self.result = definition, order, result
         self.checker = result.problems[0].checker
         self.runs = 0
@@ -81,7 +81,7 @@ class Shrinking:
             self.cut_duration()
             self.shorten_faults()
 
-    def accepts(self, order: Order) -> bool:
+    def accepts(self, order: RunOrder) -> bool:
         """Try an order; if it fails in the same way, it is the smallest now."""
         if self.runs >= SHRINK_RUNS_MAX:
             return False

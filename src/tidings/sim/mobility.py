@@ -19,7 +19,7 @@ import math
 
 import msgspec
 
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 
@@ -67,7 +67,7 @@ class Leg(msgspec.Struct, frozen=True):
 class Walk:
     """One node's walk, as far as it has been followed."""
 
-    def __init__(self, params: WaypointParams, rng: Stream) -> None:
+    def __init__(self, params: WaypointParams, rng: RandomStream) -> None:
         self.params, self.rng = params, rng
         self.leg = self.next_leg(0.0, self.place())
 

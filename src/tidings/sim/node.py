@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tidings.machine.effects import BROADCAST
 from tidings.machine.inputs import Input, Received
 from tidings.machine.machine import Machine
-from tidings.machine.streams import Stream
+from tidings.machine.streams import RandomStream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.clock import Clock
 from tidings.sim.disk import Disk
-from tidings.sim.network.processing import Processing
+from tidings.sim.network.workers import Processing
 from tidings.sim.process import NODE_DOWN, Process
 
 if TYPE_CHECKING:
     from tidings.sim.simulator import Simulator
 
-Draws = Callable[[str], Stream]
+Draws = Callable[[str], RandomStream]
 """The random streams of one life of a node: `draws("gossip")` is the one for that purpose."""
 
 Make = Callable[[Draws], Machine]
 """Builds the machine of a node: `lambda draws: Ping(["b"], PingParams(), draws("ping"))`."""
 
 
-class Delivery(NamedTuple):
+class SimulatedDelivery(NamedTuple):
     """Something that a machine handed to its application, and the true time at which it did."""
 
     at: float
@@ -47,7 +47,7 @@ class SimulatedNode:
         self.disk = Disk(params.save_delay)
         self.processing: Processing | None = None
         """How fast messages are handled, from the next start on; None is at once."""
-        self.delivered: list[Delivery] = []
+        self.delivered: list[SimulatedDelivery] = []
         self.delivered_count = 0
         self.past_sent = self.past_received = self.past_fired = 0
         self.world.arrivals[id] = self.arrive
@@ -81,7 +81,7 @@ class SimulatedNode:
     def keep(self, now: float, item: Any) -> None:
         self.delivered_count += 1
         if len(self.delivered) < self.world.params.delivered_max:
-            self.delivered.append(Delivery(now, item))
+            self.delivered.append(SimulatedDelivery(now, item))
 
     def begin(self, now: float, keep_state: bool) -> None:
         """A new life."""

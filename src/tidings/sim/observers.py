@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from tidings.machine.effects import Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.identity import NodeId
-from tidings.trace import recording
-from tidings.trace.gathering import Writer
+from tidings.trace import things
 from tidings.trace.record import Record
-from tidings.trace.recording import RECEIVE, SEND
+from tidings.trace.things import RECEIVE, SEND
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from tidings.sim.frames import Frames
@@ -111,7 +111,7 @@ class WholeTrace(Observer):
             self.trace.convert()
 
     def on_loss(self, now: float, sender: NodeId, to: NodeId, message: Any, reason: str) -> None:
-        self.trace.record(now, sender, recording.Lost(to, message, reason))
+        self.trace.record(now, sender, things.LostMessage(to, message, reason))
 
     def on_record(self, record: Record) -> None:
         self.trace.write(record)

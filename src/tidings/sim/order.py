@@ -16,16 +16,16 @@ from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import number_text
 from tidings.sim.scenario import Check, Result, Scenario, run_scenario
 from tidings.trace.errors import TraceError
-from tidings.trace.gathering import Writer
-from tidings.trace.reading import read_trace
+from tidings.trace.reader import read_trace
 from tidings.trace.record import Record
+from tidings.trace.writer import Writer
 from tidings.trace.writers import open_writer
 
 ORDER, DEFINITION = "order", "definition"
 """Notes that stand at the beginning of a trace; the second holds a line of a scenario file."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True):
+class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
     scenario: str
     seed: int
     settings: dict[str, Setting] = {}
@@ -62,7 +62,7 @@ def setting_text(value: Setting) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def fulfil(order: Order, definition: Definition, trace: Path | None = None, run: str | None = None) -> Result:
+def fulfil(order: RunOrder, definition: Definition, trace: Path | None = None, run: str | None = None) -> Result:
     """Run it, and write a trace if one is asked for, of a run that is called like its scenario or otherwise."""
     scenario = definition.scenario(order.settings)
     if trace is None:
@@ -72,12 +72,12 @@ def fulfil(order: Order, definition: Definition, trace: Path | None = None, run:
         return run_ordered(order, scenario, writer)
 
 
-def run_ordered(order: Order, scenario: Scenario, trace: Writer | None) -> Result:
+def run_ordered(order: RunOrder, scenario: Scenario, trace: Writer | None) -> Result:
     plan = None if order.faults is None else parse_plan(order.faults)
     return run_scenario(scenario, order.seed, plan, order.duration, order.check, order.frames, trace)
 
 
-def write_order(order: Order, definition: Definition, trace: Writer) -> None:
+def write_order(order: RunOrder, definition: Definition, trace: Writer) -> None:
     trace.write(opening_row(ORDER, order))
     if definition.text is not None:
         for line in definition.text.splitlines():
@@ -88,14 +88,14 @@ def opening_row(message: str, value: object) -> Record:
     return Record(time=0.0, node="", kind="note", message=message, detail=msgspec.json.encode(value).decode())
 
 
-def read_order(path: Path) -> tuple[Order, str | None]:
+def read_order(path: Path) -> tuple[RunOrder, str | None]:
     """The order of a trace, and the text of its scenario if that was a file."""
     rows = opening_rows(read_trace(path))
     first = next(rows, None)
     if first is None or first.message != ORDER or first.detail is None:
         raise TraceError(f"{path} is no trace of a scenario, so it cannot be run again; `tidings sim run` writes such")
     try:
-        order = msgspec.json.decode(first.detail, type=Order)
+        order = msgspec.json.decode(first.detail, type=RunOrder)
         lines = [msgspec.json.decode(row.detail or "", type=str) for row in rows]
     except msgspec.DecodeError as problem:
         raise TraceError(f"cannot read the order of the trace {path}: {problem}") from None

@@ -41,7 +41,7 @@ from tidings.sim.clock import Clock
 from tidings.sim.frames import Damaged, DamagedInStream, why_lost
 from tidings.sim.network.rule import reason_of
 from tidings.sim.queue import Action
-from tidings.sim.streams import LINK_BROKEN, Link, Stream
+from tidings.sim.streams import LINK_BROKEN, SimulatedLink, SimulatedStream
 
 if TYPE_CHECKING:
     from tidings.sim.node import SimulatedNode
@@ -97,10 +97,10 @@ class Process:
         if node.processing is not None:
             self.station = node.processing.begin(world.seed, node.id, node.lives, world.jitter)
         self.timers: dict[TimerKey, Alarm] = {}
-        self.streams: dict[NodeId, Stream] = {}
+        self.streams: dict[NodeId, SimulatedStream] = {}
         self.drained_at: dict[NodeId, float] = {}
         """When everything has arrived that is on its way to a node on streams that were closed."""
-        self.links: dict[NodeId, Link] = {}
+        self.links: dict[NodeId, SimulatedLink] = {}
         self.held: deque[tuple[Action, Any]] = deque()
         """What happened while the node is paused, to be caught up with."""
         self.is_running, self.is_dead = True, False

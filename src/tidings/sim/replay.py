@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 
 from tidings.sim.library import find
-from tidings.sim.order import Order, fulfil, read_order
+from tidings.sim.order import RunOrder, fulfil, read_order
 from tidings.sim.scenario import Result
 from tidings.sim.scenario_file import define_file
-from tidings.trace.reading import read_trace
+from tidings.trace.reader import read_trace
 from tidings.trace.record import Record
 
 
@@ -28,7 +28,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 class Replay(msgspec.Struct, frozen=True):
-    order: Order
+    order: RunOrder
     result: Result
     is_same: bool
     """Whether the two files have the same bytes."""

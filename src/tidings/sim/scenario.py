@@ -34,7 +34,7 @@ from tidings.sim.observers import InvariantBroken, Invariants, Observer
 from tidings.sim.simulator import Counters, Simulator
 from tidings.sim.topologies import Topology
 from tidings.trace.errors import TraceError
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 MACHINE, INVARIANTS = "machine", "invariants"
 """The names under which an exception out of a machine, and a state that its `check` refuses, are reported."""
@@ -102,7 +102,7 @@ def run_scenario(
     trace: Writer | None = None,
 ) -> Result:
     """One run. `plan` and `duration` take the place of the scenario's own; they are how a failure is made smaller."""
-    run = Run(scenario, seed, plan, duration, check, frames, trace)
+    run = ScenarioRun(scenario, seed, plan, duration, check, frames, trace)
     problems = run.perform()
     return Result(
         scenario=scenario.name,
@@ -119,7 +119,7 @@ def run_scenario(
     )
 
 
-class Run:
+class ScenarioRun:
     """A scenario made ready with a seed."""
 
     def __init__(

@@ -52,7 +52,7 @@ from tidings.sim.definition import Definition, Setting, Settings
 from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.fault_text import parse_plan
 from tidings.sim.faults import FaultPlan, plan_of
-from tidings.sim.ingredients import Churn, Publications, RoughNetwork, TimedInput
+from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, TimedInput
 from tidings.sim.network.rule import check_positive
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import Topology
@@ -153,7 +153,9 @@ def make_scenario(table: Table, name: str) -> Scenario:
         check_positive("duration", whole.duration)
         topology = convert(whole.topology, TopologyTable, "topology")
         network = convert(whole.network, RoughNetwork, "network")
-        workload = convert(whole.workload, Publications, "workload") if whole.workload else Publications(events=0)
+        workload = (
+            convert(whole.workload, RandomPublications, "workload") if whole.workload else RandomPublications(events=0)
+        )
         churn = convert(whole.churn, Churn, "churn")
         publish = tuple(convert(each, PublishTable, f"publish[{i}]") for i, each in enumerate(whole.publish))
         check_events(publish)

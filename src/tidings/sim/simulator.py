@@ -33,22 +33,21 @@ import msgspec
 
 from tidings.machine.effects import Transport
 from tidings.machine.inputs import Input
-from tidings.machine.streams import Stream as RandomStream
-from tidings.machine.streams import random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.clock import Clock
 from tidings.sim.frames import Frames, Sealed, measure, measure_sealed
-from tidings.sim.network.processing import Processing
 from tidings.sim.network.rule import Rule, reason_of
-from tidings.sim.node import Delivery, Draws, Make, SimulatedNode
+from tidings.sim.network.workers import Processing
+from tidings.sim.node import Draws, Make, SimulatedDelivery, SimulatedNode
 from tidings.sim.observers import Hooks, Invariants, Observer, WholeTrace, check_state
 from tidings.sim.process import NO_SUCH_NODE, Process
 from tidings.sim.queue import Action, Entry, LadderQueue, Queue
-from tidings.sim.streams import HANDSHAKE_BYTES, Links, Stream, pair_of
+from tidings.sim.streams import HANDSHAKE_BYTES, SimulatedLinks, SimulatedStream, pair_of
 from tidings.sim.transfers import BulkTransfers
-from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
+from tidings.trace.writer import Writer
 
 STALE_MAX = 10_000
 """Timers set and then replaced or cancelled that may wait in the queue before they are looked for and removed."""
@@ -119,7 +118,7 @@ class Simulator:
         self.nodes: dict[NodeId, SimulatedNode] = {}
         self.arrivals: dict[NodeId, Action] = {}
         """What is called when a message arrives at a node that is sent to it now."""
-        self.links = Links(self)
+        self.links = SimulatedLinks(self)
         self.transfers = BulkTransfers(self)
         self.lost: dict[str, int] = {}
         self.given_up: dict[str, int] = {}
@@ -234,7 +233,7 @@ class Simulator:
             self.links.breaks(self.now, link, reason, noticed_after)
         return link is not None
 
-    def delivered(self, id: NodeId) -> list[Delivery]:
+    def delivered(self, id: NodeId) -> list[SimulatedDelivery]:
         """What the machine of this node handed to its application, over all its lives."""
         return self.node(id).delivered
 
@@ -278,15 +277,15 @@ class Simulator:
     def push_late(self, time: float, action: Action, argument: Any) -> None:
         self.queue.push(time + self.jitter * self.jitter_stream.random(), action, argument)
 
-    def open_stream(self, now: float, sender: Process, to: NodeId) -> Stream:
+    def open_stream(self, now: float, sender: Process, to: NodeId) -> SimulatedStream:
         """A stream without a link, by its first message."""
         if to not in self.nodes:
-            stream = Stream(self, sender, to, now)
+            stream = SimulatedStream(self, sender, to, now)
             stream.broken = NO_SUCH_NODE
             return stream
         there = self.network.fate(now, sender.id, to, HANDSHAKE_BYTES, Transport.STREAM)
         back = self.network.fate(now, to, sender.id, HANDSHAKE_BYTES, Transport.STREAM)
-        stream = Stream(self, sender, to, now + sum(there[:1]) + sum(back[:1]))
+        stream = SimulatedStream(self, sender, to, now + sum(there[:1]) + sum(back[:1]))
         if there and back:
             stream.take_over()
         else:

@@ -1,14 +1,14 @@
 """Streams and links: connections that keep order and lose nothing while they live.
 
-A `Stream` is one direction of a connection. The delay of a message is drawn like that of a datagram, and then the
-message waits for the one before it; so the messages of one ordered pair arrive in the order in which they were sent,
-however much latency fluctuates. A stream that a machine simply sends on (`Send` with `Transport.STREAM`) is opened by
-the first message, which waits for a handshake of one round trip. When the other node is down, what arrives is lost, and
-the next message opens a new stream.
+A `SimulatedStream` is one direction of a connection. The delay of a message is drawn like that of a datagram, and then
+the message waits for the one before it; so the messages of one ordered pair arrive in the order in which they were
+sent, however much latency fluctuates. A stream that a machine simply sends on (`Send` with `Transport.STREAM`) is
+opened by the first message, which waits for a handshake of one round trip. When the other node is down, what arrives is
+lost, and the next message opens a new stream.
 
-A `Link` is a connection that a machine asked for (`Connect`): two streams, of which both ends are told. The other end
-hears `LinkUp` first, before anything that comes over the link; then the one that asked. Each link between the same two
-nodes has a higher epoch. A link ends in one of four ways, and both ends hear `LinkDown`:
+A `SimulatedLink` is a connection that a machine asked for (`Connect`): two streams, of which both ends are told. The
+other end hears `LinkUp` first, before anything that comes over the link; then the one that asked. Each link between the
+same two nodes has a higher epoch. A link ends in one of four ways, and both ends hear `LinkDown`:
 
 - it breaks (`Simulator.break_link`, or a message that the network gives up): everything on its way is lost;
 - an end crashes: the same; the other end hears of it after the latency of the network, or, if the crash is a silent
@@ -41,7 +41,7 @@ REPLACED = "replaced by a new link"
 SELF = "a node has no link to itself"
 
 
-class Stream:
+class SimulatedStream:
     """From `sender` to the node `to`."""
 
     __slots__ = ("arrival_at", "broken", "link", "ready_at", "receiver", "sender", "to", "world")
@@ -54,7 +54,7 @@ class Stream:
         """When the last message arrives; the next does not before."""
         self.receiver: Process | None = None
         """The life that this stream leads to; known when the first message arrives."""
-        self.link: Link | None = None
+        self.link: SimulatedLink | None = None
         self.broken: str | None = None
         """Why nothing arrives any more."""
 
@@ -118,18 +118,18 @@ class Stream:
         drained_at[self.to] = max(self.arrival_at, drained_at.get(self.to, 0.0))
 
 
-class Link:
+class SimulatedLink:
     """A connection between `asker` and the node `other`."""
 
     __slots__ = ("accepter", "asker", "asker_up", "back", "epoch", "forth", "is_broken", "other", "waiter")
 
-    def __init__(self, asker: "Process", other: NodeId, epoch: int, forth: Stream) -> None:
+    def __init__(self, asker: "Process", other: NodeId, epoch: int, forth: SimulatedStream) -> None:
         self.asker, self.other, self.epoch = asker, other, epoch
-        self.forth: Stream | None = forth
+        self.forth: SimulatedStream | None = forth
         self.accepter: Process | None = None
         self.waiter: Process | None = None
         """The other end, if it asked for a link too before it heard of this one; it is owed an answer."""
-        self.back: Stream | None = None
+        self.back: SimulatedStream | None = None
         self.asker_up = False
         self.is_broken = False
         forth.link = self
@@ -141,12 +141,12 @@ class Link:
         return self.other if process is self.asker else self.asker.id
 
 
-class Links:
+class SimulatedLinks:
     """All links of the network."""
 
     def __init__(self, world: "Simulator") -> None:
         self.world = world
-        self.live: dict[tuple[NodeId, NodeId], Link] = {}
+        self.live: dict[tuple[NodeId, NodeId], SimulatedLink] = {}
         """At most one for each pair, from the moment that an end asks for it."""
         self.epochs: dict[tuple[NodeId, NodeId], int] = {}
 
@@ -176,13 +176,13 @@ class Links:
             down = LinkDown(other, epoch, NO_ANSWER)
             world.push(now + world.params.connect_timeout, asker.take, down)
             return
-        forth = Stream(world, asker, other, now + there[0] + back[0])
+        forth = SimulatedStream(world, asker, other, now + there[0] + back[0])
         forth.arrival_at = now + there[0]
         forth.take_over()
-        link = self.live[pair] = asker.links[other] = Link(asker, other, epoch, forth)
+        link = self.live[pair] = asker.links[other] = SimulatedLink(asker, other, epoch, forth)
         world.push(forth.arrival_at, self.accept, (link, now))
 
-    def accept(self, now: float, asked: tuple[Link, float]) -> None:
+    def accept(self, now: float, asked: tuple[SimulatedLink, float]) -> None:
         link, asked_at = asked
         world, asker = self.world, link.asker
         process, forth = world.nodes[link.other].process, link.forth
@@ -195,7 +195,7 @@ class Links:
         if (stale := process.links.get(asker.id)) is not None and stale is not link:
             self.notice(now, (process, stale, REPLACED))
         link.accepter = forth.receiver = process
-        link.back = back = Stream(world, process, asker.id, now)
+        link.back = back = SimulatedStream(world, process, asker.id, now)
         back.link, back.receiver = link, asker
         back.arrival_at = max(forth.ready_at, now)
         back.take_over()
@@ -203,7 +203,7 @@ class Links:
         world.push(back.arrival_at, self.confirm, link)
         process.take(now, LinkUp(asker.id, link.epoch))
 
-    def confirm(self, now: float, link: Link) -> None:
+    def confirm(self, now: float, link: SimulatedLink) -> None:
         if not link.is_broken:
             link.asker_up = True
             link.asker.take(now, LinkUp(link.other, link.epoch))
@@ -229,7 +229,7 @@ class Links:
         self.world.push(now, process.take, LinkDown(other, link.epoch, reason))
         self.world.push(noticed_at, self.notice, (ours.receiver, link, reason))
 
-    def breaks(self, now: float, link: Link, reason: str, noticed_after: float) -> None:
+    def breaks(self, now: float, link: SimulatedLink, reason: str, noticed_after: float) -> None:
         """Everything on its way is lost; living ends hear of it so many seconds later."""
         if link.is_broken:
             return
@@ -241,13 +241,13 @@ class Links:
             if process is not None and not process.is_dead:
                 self.world.push(now + noticed_after, self.notice, (process, link, reason))
 
-    def end(self, link: Link) -> None:
+    def end(self, link: SimulatedLink) -> None:
         link.is_broken = True
         # The collector is off during a run, so no cycle of a link and its streams may stay.
         link.forth = link.back = None
         del self.live[pair_of(link.asker.id, link.other)]
 
-    def notice(self, now: float, end: tuple["Process", Link, str]) -> None:
+    def notice(self, now: float, end: tuple["Process", SimulatedLink, str]) -> None:
         """An end hears that the link is gone. Only the first such news counts."""
         process, link, reason = end
         other = link.peer_of(process)
@@ -255,7 +255,7 @@ class Links:
             self.forget(process, link)
             process.take(now, LinkDown(other, link.epoch, reason))
 
-    def forget(self, process: "Process", link: Link) -> None:
+    def forget(self, process: "Process", link: SimulatedLink) -> None:
         other = link.peer_of(process)
         del process.links[other]
         if (stream := process.streams.get(other)) is not None and stream.link is link:

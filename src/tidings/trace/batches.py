@@ -17,7 +17,7 @@ from tidings.model.identity import NodeId
 from tidings.pubsub.bundles import Bundle, BundledEvent
 from tidings.pubsub.publications import BadPublication, read_head
 from tidings.pubsub.requests import PublishRequest
-from tidings.trace.describing import describe_event, key_text
+from tidings.trace.description import describe_event, key_text
 from tidings.trace.record import Kind, Record
 
 UNREADABLE = "no encoded event"

@@ -11,7 +11,7 @@ from html import escape
 from math import atan2, degrees, hypot
 
 from tidings.trace.layout import TOP, Layout, lay_out
-from tidings.trace.pairing import Arrow, pair
+from tidings.trace.pairs import Arrow, pair
 from tidings.trace.record import Kind, Record
 from tidings.trace.sequence import about_text, span_text, time_places, where_text
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.trace.pairing import Arrow, pair
+from tidings.trace.pairs import Arrow, pair
 from tidings.trace.record import Record
 
 ABOUT_CHARS_MAX = 100

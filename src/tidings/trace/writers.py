@@ -25,9 +25,9 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.trace.errors import TraceError
-from tidings.trace.gathering import Writer
 from tidings.trace.record import COLUMNS, KINDS, SCHEMA_VERSION, Record, Row, arrow_schema, record_of
 from tidings.trace.rows import Rows
+from tidings.trace.writer import Writer
 
 PARQUET_ROWS_MAX = 64 * 1024
 """Rows of a row group: some 20 MiB of memory with rows of ordinary size, and pieces that Spark can share out."""

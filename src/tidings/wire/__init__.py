@@ -1,7 +1,8 @@
 """Messages to bytes and back: frames, messages, the handshake, and the list of all message types."""
 
+from tidings.model.bounds import FRAME_BYTES_MAX
 from tidings.wire.errors import BadFrame, BadMessage, WireError
-from tidings.wire.frames import FRAME_BYTES_MAX, FrameReader, frame
+from tidings.wire.frames import FrameReader, frame
 from tidings.wire.registry import REGISTRY, decode, encode
 
 __all__ = [

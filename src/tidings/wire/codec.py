@@ -19,13 +19,10 @@ from typing import Any
 
 import msgspec
 
+from tidings.model.bounds import MESSAGE_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.wire.errors import BadMessage
 from tidings.wire.fields import longest_form
-from tidings.wire.frames import FRAME_BYTES_MAX
-
-MESSAGE_BYTES_MAX = FRAME_BYTES_MAX
-"""A message is the body of one frame."""
 
 CODE_BYTES = 2
 CODE_MAX = 2 ** (8 * CODE_BYTES) - 1

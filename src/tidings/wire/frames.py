@@ -14,14 +14,9 @@ any time, what it returns included, as long as the pieces are short beside the b
 import struct
 from io import BytesIO
 
+from tidings.model.bounds import FRAME_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.wire.errors import BadFrame
-
-FRAME_BYTES_MAX = 1024 * 1024
-"""Body of any frame."""
-
-OPENING_BYTES_MAX = 4 * 1024
-"""Body of the first frame of a stream, the handshake."""
 
 HEAD_BYTES = 4
 HEAD = struct.Struct(">I")

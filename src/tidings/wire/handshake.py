@@ -23,19 +23,20 @@ from typing import Annotated
 import msgspec
 
 from tidings.machine.effects import BROADCAST
-from tidings.machine.message import TEXT_CHARS_MAX, Count, Message, Name, Text
+from tidings.machine.message import Count, Message, Name, Text
+from tidings.model.bounds import (
+    CAPABILITIES_MAX,
+    CAPABILITY_CHARS_MAX,
+    EPOCH_MAX,
+    FRAME_BYTES_MAX,
+    OPENING_BYTES_MAX,
+    TEXT_CHARS_MAX,
+)
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId, is_address
-from tidings.wire.frames import FRAME_BYTES_MAX, OPENING_BYTES_MAX
 
 VERSION_MIN, VERSION_MAX = 1, 1
 """The versions of the protocol between nodes that this program speaks."""
-
-CAPABILITIES_MAX = 32
-CAPABILITY_CHARS_MAX = 64
-
-EPOCH_MAX = 2**53
-"""The largest epoch that can be proposed: nobody gets there by counting, so who does is not to be believed."""
 
 Capability = Annotated[str, msgspec.Meta(min_length=1, max_length=CAPABILITY_CHARS_MAX, pattern="^[a-z0-9-]+$")]
 Capabilities = Annotated[tuple[Capability, ...], msgspec.Meta(max_length=CAPABILITIES_MAX)]
@@ -76,7 +77,7 @@ class Agreement(msgspec.Struct, frozen=True):
     frame_bytes_max: int
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class HandshakeRefusal(msgspec.Struct, frozen=True):
     reason: str
 
 
@@ -98,10 +99,10 @@ def goodbye(reason: str) -> Goodbye:
     return Goodbye(reason[:TEXT_CHARS_MAX])
 
 
-def agree(mine: Hello, theirs: Hello) -> Agreement | Refusal:
+def agree(mine: Hello, theirs: Hello) -> Agreement | HandshakeRefusal:
     reason = why_not(mine, theirs)
     if reason:
-        return Refusal(reason)
+        return HandshakeRefusal(reason)
     return Agreement(
         peer=theirs.node,
         incarnation=theirs.incarnation,

@@ -5,6 +5,7 @@ A code is for ever. A message that changes its fields gets a new code under a ne
 The first byte of a code tells the family, and a new family takes the next free one.
 """
 
+from tidings.model.bounds import OPENING_BYTES_MAX
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
@@ -16,7 +17,6 @@ from tidings.protocols.transport import best_effort
 from tidings.pubsub import client
 from tidings.pubsub.publications import Publications, decode_event, encode_event
 from tidings.wire.codec import Registry
-from tidings.wire.frames import OPENING_BYTES_MAX
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello
 
 REGISTRY = Registry()
@@ -54,7 +54,7 @@ REGISTRY.add(0x0400, delivery.Subscribe)
 REGISTRY.add(0x0401, delivery.Unsubscribe)
 REGISTRY.add(0x0402, delivery.Advertise)
 REGISTRY.add(0x0403, delivery.Unadvertise)
-REGISTRY.add(0x0404, delivery.Publish)
+REGISTRY.add(0x0404, delivery.PublishMessage)
 REGISTRY.add(0x0405, delivery.Taken)
 REGISTRY.add(0x0406, delivery.Look)
 REGISTRY.add(0x0407, delivery.Fetch)
@@ -64,7 +64,7 @@ REGISTRY.add(0x0412, client.Accepted)
 REGISTRY.add(0x0413, client.Declined)
 REGISTRY.add(0x0414, delivery.Delivery)
 REGISTRY.add(0x0415, client.Missed)
-REGISTRY.add(0x0416, client.Marks)
+REGISTRY.add(0x0416, client.MarksReply)
 REGISTRY.add(0x0417, client.Fetched)
 REGISTRY.add(0x0420, delivery.Reference)
 REGISTRY.add(0x0421, delivery.History)
@@ -93,12 +93,12 @@ REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)
 
 REGISTRY.add(0x0F10, gossip.Digest)
-REGISTRY.add(0x0F11, gossip.Request)
+REGISTRY.add(0x0F11, gossip.GossipRequest)
 REGISTRY.add(
     0x0F12,
-    gossip.Repair,
+    gossip.GossipRepair,
     encode=lambda repair: encode_event(repair.event),
-    decode=lambda data: gossip.Repair(decode_event(data)),
+    decode=lambda data: gossip.GossipRepair(decode_event(data)),
 )
 
 encode = REGISTRY.encode

@@ -27,7 +27,7 @@ from typing import Protocol
 
 import msgspec
 
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.workloads.workload import require
@@ -61,7 +61,7 @@ class Spread(Protocol):
     @property
     def mean(self) -> float: ...
 
-    def draw(self, rng: Stream, /) -> float: ...
+    def draw(self, rng: RandomStream, /) -> float: ...
 
 
 class Weibull(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class Weibull(msgspec.Struct, frozen=True):
     def mean(self) -> float:
         return self.scale * math.gamma(1 + 1 / self.shape)
 
-    def draw(self, rng: Stream) -> float:
+    def draw(self, rng: RandomStream) -> float:
         return self.scale * math.pow(-math.log(1.0 - rng.random()), 1 / self.shape)
 
 

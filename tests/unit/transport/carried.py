@@ -9,11 +9,11 @@ from tidings.machine.streams import random_stream
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.messages import Attached
 from tidings.protocols.access.params import GuestParams
-from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Subscribe
+from tidings.protocols.delivery.messages import Advertise, Delivery, PublishMessage, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.carrier import Modes, OpenCarried
 from tidings.protocols.transport.departures import Departures
-from tidings.protocols.transport.marking import Kind, mark
+from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.pubsub.client import OpenAdvertisement, OpenSubscription, PublishBatch, Receipt
 from tidings.pubsub.publications import encode_head
@@ -127,5 +127,5 @@ def drops(effects: Sequence[Effect]) -> list[str]:
     return [effect.reason for effect in effects if isinstance(effect, Drop)]
 
 
-def publications(effects: Sequence[Effect]) -> list[Publish]:
-    return sent(effects, Publish)
+def publications(effects: Sequence[Effect]) -> list[PublishMessage]:
+    return sent(effects, PublishMessage)

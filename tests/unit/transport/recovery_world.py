@@ -19,7 +19,7 @@ from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.formats import Data, LossRepair, LossRequest
-from tidings.protocols.transport.marking import TO, Kind, unmark
+from tidings.protocols.transport.marks import TO, Kind, unmark
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.signals import (

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from tests.unit.transport.carried import Other
 from tidings import connect
 from tidings.model.errors import UsageError
-from tidings.net.client.carrying import changed_params, make_params
-from tidings.net.client.connecting import Connecting
+from tidings.net.client.connection import Connecting
 from tidings.net.client.items import without_transport
-from tidings.net.client.publishing import Heads
+from tidings.net.client.outbound import HeadCache
 from tidings.net.client.subscription import changed_modes
+from tidings.net.client.transport import changed_params, make_params
 from tidings.nodes.client import ClientNode
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.codec import DATA_FIRST, decode_data, encode_control
 from tidings.protocols.transport.formats import BadHeader, EchoRequest, LossRepair
-from tidings.protocols.transport.marking import OF, TO, Kind, body_of, has_marks, head_of, mark, take_off
+from tidings.protocols.transport.marks import OF, TO, Kind, body_of, has_marks, head_of, mark, take_off
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import encode_head
@@ -127,7 +127,7 @@ def test_modes_that_are_not_named_stay_and_go_with_the_order_they_need() -> None
 
 
 def test_the_transports_names_are_not_for_applications() -> None:
-    heads = Heads(lambda event: 1)
+    heads = HeadCache(lambda event: 1)
     with pytest.raises(UsageError, match="tidings_to: names with tidings_ are those of the transport"):
         heads.find({"tidings_to": 5})
     heads.attributes_max = 2

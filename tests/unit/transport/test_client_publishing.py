@@ -21,17 +21,17 @@ from tidings.machine.streams import random_stream
 from tidings.model.language.parser import parse
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
-from tidings.protocols.delivery.messages import Advertise, Publish, Refusal, Subscribe
+from tidings.protocols.delivery.messages import Advertise, PublishMessage, Refusal, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.session import WINDOW_FULL
-from tidings.protocols.delivery.session.standing import NO_SUCH
+from tidings.protocols.delivery.session.standings import NO_SUCH
 from tidings.protocols.transport.adapter.batches import WITHHELD
 from tidings.protocols.transport.adapter.own import CONTROL
 from tidings.protocols.transport.carrier import Modes, RoomMade
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.congestion.interests import interests_of
 from tidings.protocols.transport.formats import Feedback, FlowReport
-from tidings.protocols.transport.marking import TO, Kind, head_of, unmark
+from tidings.protocols.transport.marks import TO, Kind, head_of, unmark
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import Configure
 from tidings.pubsub.client import Accepted, Begun, Confirmed, Declined, Failed, OpenAdvertisement, PublishBatch
@@ -251,7 +251,7 @@ def test_what_a_publisher_does_can_be_changed_while_it_runs() -> None:
     assert desk.client.state().cache == 0
     desk.take(Configure(msgspec.structs.replace(ORDERED, is_reliable=True)))
     (message,) = publications(desk.publish(range(2, 4)))
-    assert isinstance(message, Publish)
+    assert isinstance(message, PublishMessage)
     assert [decode_data(payload)[0].sequence for payload in message.payloads] == [2, 3]
     assert (desk.client.state().is_reliable, desk.client.state().cache) == (True, 2)
     desk.take(Configure(OFF))

@@ -22,7 +22,7 @@ from tidings.protocols.transport.adapter.stored import (
 from tidings.protocols.transport.carrier import Carried, Modes, SetModes
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.formats import LossRepair
-from tidings.protocols.transport.marking import OF, Kind, head_of, mark
+from tidings.protocols.transport.marks import OF, Kind, head_of, mark
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
 from tidings.protocols.transport.signals import CarriedEvent, Handed, Quality, Recall, Recalled
 from tidings.pubsub.client import (
@@ -31,7 +31,7 @@ from tidings.pubsub.client import (
     Ended,
     Fetched,
     HistoryRead,
-    Marks,
+    MarksReply,
     Missed,
     OpenSubscription,
     ReadHistory,
@@ -422,7 +422,7 @@ def test_where_nothing_came_since_the_marks_say_how_far_to_read() -> None:
     desk = Desk(RELIABLE)
     number, other = dropped_by_the_broker(desk)
     (look,) = sent(desk.fire(1.2), Look)
-    effects = desk.hear(Marks(look.number, (("pub", 0, 9),), (), (), True))
+    effects = desk.hear(MarksReply(look.number, (("pub", 0, 9),), (), (), True))
     (fetch,) = sent(effects, Fetch)
     assert (fetch.after, fetch.through) == (1, 9)
     effects = desk.hear(stored(fetch, other, 2, 9))

@@ -13,7 +13,7 @@ from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.congestion.interests import interests_of
 from tidings.protocols.transport.congestion.receiver import Receiver
 from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowMark
-from tidings.protocols.transport.marking import Kind, attributes_of, unmark
+from tidings.protocols.transport.marks import Kind, attributes_of, unmark
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
     CarriedEvent,

@@ -13,7 +13,7 @@ from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.congestion.guarding import SHARE_MIN, FeedbackBudget
+from tidings.protocols.transport.congestion.guard import SHARE_MIN, FeedbackBudget
 from tidings.protocols.transport.congestion.interests import interests_of
 from tidings.protocols.transport.congestion.sender import (
     CONTROL_MAX,
@@ -26,7 +26,7 @@ from tidings.protocols.transport.congestion.sender import (
     Sender,
 )
 from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowReport
-from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,

@@ -4,18 +4,15 @@ import struct
 
 import pytest
 
+from tidings.model.bounds import ASKED_FILTER_BYTES_MAX, FLOWS_MAX, RATE_MAX, TIME_MAX_US
 from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
 from tidings.protocols.transport.formats import (
     AGE_MAX_US,
     COMPRESSED,
     DATA,
     DIGEST,
-    FILTER_BYTES_MAX,
-    FLOWS_MAX,
     FURTHER,
     HEADER_BYTES,
-    RATE_MAX,
-    TIME_MAX_US,
     WRAP,
     Acknowledgement,
     BadHeader,
@@ -170,7 +167,7 @@ def test_a_quota_without_a_bound_is_written_as_the_largest_rate() -> None:
 
 
 def test_a_filter_that_is_too_long_is_left_out_of_a_feedback() -> None:
-    report = FlowReport(4, 1.0, 1, "x" * (FILTER_BYTES_MAX + 1))
+    report = FlowReport(4, 1.0, 1, "x" * (ASKED_FILTER_BYTES_MAX + 1))
     arrived, _ = decode_control(encode_control(Feedback(1, 2, 3.0, 0.25, (report,), 16)))
     assert isinstance(arrived, Feedback)
     assert arrived.reports[0].filter == ""

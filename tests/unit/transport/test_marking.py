@@ -3,7 +3,7 @@
 import pytest
 
 from tidings.model.values import Value
-from tidings.protocols.transport.marking import DATA_TAIL, MARK, TO, Kind, attributes_of, head_of, mark, unmark
+from tidings.protocols.transport.marks import DATA_TAIL, MARK, TO, Kind, attributes_of, head_of, mark, unmark
 from tidings.pubsub.publications import decode_head, encode_head
 
 

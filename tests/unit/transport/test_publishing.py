@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from tidings.matching.bloom import BloomProfile
-from tidings.model.bounds import ATTRIBUTES_MAX
+from tidings.model.bounds import ATTRIBUTES_MAX, RATE_MAX
 from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.departures import Departures
-from tidings.protocols.transport.formats import RATE_MAX, Data
+from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.pubsub.publications import BadPublication, encode_head
 

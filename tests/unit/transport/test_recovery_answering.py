@@ -11,7 +11,7 @@ from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.formats import LossRepair, LossRequest
-from tidings.protocols.transport.marking import MARK, TO, Kind, unmark
+from tidings.protocols.transport.marks import MARK, TO, Kind, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery import repairer
 from tidings.protocols.transport.recovery.recovery import Recovery

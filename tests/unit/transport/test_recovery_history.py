@@ -11,7 +11,7 @@ from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import encode_data
 from tidings.protocols.transport.formats import Data
-from tidings.protocols.transport.marking import Kind, mark
+from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.recovery import losses
 from tidings.protocols.transport.recovery.losses import ANSWER_SECONDS
 from tidings.protocols.transport.recovery.recovery import Recovery

@@ -9,7 +9,7 @@ from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.formats import Data, EchoReply, EchoRequest, FlowMark
-from tidings.protocols.transport.marking import TO, Kind, attributes_of, unmark
+from tidings.protocols.transport.marks import TO, Kind, attributes_of, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.round_trips import (
     ECHOES_PER_SECOND,

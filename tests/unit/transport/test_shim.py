@@ -19,7 +19,7 @@ from tidings.protocols.transport.formats import (
     LossRepair,
     LossRequest,
 )
-from tidings.protocols.transport.marking import OF, TO, Kind, head_of, mark
+from tidings.protocols.transport.marks import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.shim import BAD_EVENT, BAD_HEADER, NOT_ASKED, OWN, REPEATED, TOO_MANY_STREAMS, Shim
 from tidings.protocols.transport.signals import (

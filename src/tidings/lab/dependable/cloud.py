@@ -44,7 +44,7 @@ from tidings.sim.network.latency import Matrix
 from tidings.sim.node import Draws, SimulatedNode
 from tidings.sim.observers import Observer
 from tidings.sim.simulator import Simulator
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 from tidings.workloads.dependable import Psdg
 from tidings.workloads.workload import PlannedEvent
 
@@ -76,7 +76,7 @@ RECEIPT_SHARE = 0.1
 """Of publications."""
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class CloudSetting(msgspec.Struct, frozen=True, kw_only=True):
     brokers: Literal[3, 6, 10]
     system: System
     kind: Literal["installed", "reference", "mixed"]
@@ -91,7 +91,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
 
 
-class Joined(msgspec.Struct):
+class JoinedClient(msgspec.Struct):
     """A subscriber, and everything that it saw."""
 
     client: NodeId
@@ -106,9 +106,9 @@ class Joined(msgspec.Struct):
     arrived: list[tuple[float, Arrived]] = []
 
 
-class Outcome(msgspec.Struct):
-    setting: Setting
-    subscribers: list[Joined]
+class CloudOutcome(msgspec.Struct):
+    setting: CloudSetting
+    subscribers: list[JoinedClient]
     published: dict[tuple[str, int], tuple[float, bytes]]
     """When each publication was published, and its head."""
     ack_times: list[float]
@@ -129,8 +129,8 @@ class BrokerSends(Observer):
             self.counts.update(type(effect.message).__name__ for effect in effects if type(effect) is Send)
 
 
-class World:
-    def __init__(self, setting: Setting, trace: Writer | None = None) -> None:
+class CloudWorld:
+    def __init__(self, setting: CloudSetting, trace: Writer | None = None) -> None:
         self.setting, self.trace = setting, trace
         self.regions = REGIONS[: setting.brokers]
         self.draw = random_stream(setting.seed, "guarantees", str(setting.brokers))
@@ -149,10 +149,10 @@ class World:
         self.sends = BrokerSends()
         network = Matrix(self.delays, CLIENT_LATENCY)
         self.simulator = Simulator(setting.seed, network, trace=trace, observers=[self.sends])
-        self.subscribers: list[Joined] = []
+        self.subscribers: list[JoinedClient] = []
         self.published: dict[tuple[str, int], tuple[float, bytes]] = {}
 
-    def run(self) -> Outcome:
+    def run(self) -> CloudOutcome:
         self.add_brokers()
         self.add_publishers()
         self.add_subscribers()
@@ -220,7 +220,7 @@ class World:
         group: str,
     ) -> None:
         self.add_client(name, broker, max(0.0, at - 1.0))
-        self.subscribers.append(Joined(name, at, filter, guarantee, since, after, group))
+        self.subscribers.append(JoinedClient(name, at, filter, guarantee, since, after, group))
         asked: Any = (guarantee, since, after, group, "wait", 100_000, 60_000)
         self.simulator.inject(at, name, OpenSubscription("subscribe", filter, *asked))
 
@@ -242,7 +242,7 @@ class World:
 
     # What came of it.
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CloudOutcome:
         for subscriber in self.subscribers:
             for at, item in self.simulator.delivered(subscriber.client):
                 match item:
@@ -254,7 +254,7 @@ class World:
                         subscriber.installed_at = receipt.at
         spans = self.unacknowledged()
         seconds = [BEGIN + 1.5 + second for second in range(int(self.setting.seconds) - 2)]
-        return Outcome(
+        return CloudOutcome(
             setting=self.setting,
             subscribers=self.subscribers,
             published=self.published,
@@ -283,10 +283,10 @@ def make_broker(name: NodeId, params: BrokerParams, draws: Draws) -> Machine:
     return BrokerNode(name, params, draws("access"))
 
 
-def make_client(name: NodeId, access: GuestParams, setting: Setting, draws: Draws) -> Machine:
+def make_client(name: NodeId, access: GuestParams, setting: CloudSetting, draws: Draws) -> Machine:
     return ClientNode(name, access, SessionParams(), draws("access"))
 
 
-def make_plain_client(name: NodeId, access: GuestParams, setting: Setting, draws: Draws) -> Machine:
+def make_plain_client(name: NodeId, access: GuestParams, setting: CloudSetting, draws: Draws) -> Machine:
     plain = PlainSession(PlainParams(setting.timeout))
     return Node({"access": Guest(name, access, draws("access")), "delivery": plain})

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidings.lab.definition import define
-from tidings.lab.dependable.cloud import SIZES, Setting, World
+from tidings.lab.dependable.cloud import SIZES, CloudSetting, CloudWorld
 from tidings.lab.dependable.measures import false_positives
 from tidings.lab.experiment import Measured, Variant
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    outcome = World(msgspec.convert({**parameters, "seed": seed}, Setting), trace).run()
+    outcome = CloudWorld(msgspec.convert({**parameters, "seed": seed}, CloudSetting), trace).run()
     share, count = false_positives(outcome)
     return {
         "ack_time_mean": fmean(outcome.ack_times),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidings.lab.definition import define
-from tidings.lab.dependable.cloud import SIZES, Setting, World
+from tidings.lab.dependable.cloud import SIZES, CloudSetting, CloudWorld
 from tidings.lab.dependable.measures import group_differences, missed_publications
 from tidings.lab.experiment import Measured, Variant
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ STEPS = (("3", "10"), ("3", "6"), ("6", "10"))
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    outcome = World(msgspec.convert({**parameters, "seed": seed}, Setting), trace).run()
+    outcome = CloudWorld(msgspec.convert({**parameters, "seed": seed}, CloudSetting), trace).run()
     missed_share, missed_count = missed_publications(outcome)
     difference_share, difference_count = group_differences(outcome)
     return {

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidings.lab.definition import define
-from tidings.lab.dependable.cloud import Setting, World
+from tidings.lab.dependable.cloud import CloudSetting, CloudWorld
 from tidings.lab.dependable.measures import delivery_latency_99, messages_per_broker, throughput
 from tidings.lab.experiment import Measured, Variant
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +19,7 @@ JOINS = (5, 10, 15)
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    outcome = World(msgspec.convert({**parameters, "seed": seed}, Setting), trace).run()
+    outcome = CloudWorld(msgspec.convert({**parameters, "seed": seed}, CloudSetting), trace).run()
     return {
         "messages_per_broker": messages_per_broker(outcome),
         "throughput": throughput(outcome),

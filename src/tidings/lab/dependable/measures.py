@@ -2,7 +2,7 @@
 
 from statistics import fmean
 
-from tidings.lab.dependable.cloud import CLIENT_LATENCY, Joined, Outcome
+from tidings.lab.dependable.cloud import CLIENT_LATENCY, CloudOutcome, JoinedClient
 from tidings.model.language.parser import parse
 from tidings.pubsub.publications import event_of
 
@@ -16,13 +16,13 @@ INSTALLATION_MAX = 3.0
 """Seconds from a subscription in which anything that has to do with its installation happens."""
 
 
-def later(outcome: Outcome) -> list[Joined]:
+def later(outcome: CloudOutcome) -> list[JoinedClient]:
     """Those who joined while others published."""
     begun = min(at for at, _ in outcome.published.values())
     return [each for each in outcome.subscribers if each.at > begun]
 
 
-def false_positives(outcome: Outcome) -> tuple[float, float]:
+def false_positives(outcome: CloudOutcome) -> tuple[float, float]:
     """The share of subscribers that got something which reached their broker before they were installed, and how much
     each of those got."""
     counts = []
@@ -38,11 +38,11 @@ def share_and_mean(counts: list[int]) -> tuple[float, float]:
     return len(some) / max(1, len(counts)), fmean(some) if some else 0.0
 
 
-def received(subscriber: Joined) -> set[tuple[str, int]]:
+def received(subscriber: JoinedClient) -> set[tuple[str, int]]:
     return {(item.publisher, number) for _, item in subscriber.arrived for number in item.numbers}
 
 
-def owed(outcome: Outcome, subscriber: Joined) -> set[tuple[str, int]]:
+def owed(outcome: CloudOutcome, subscriber: JoinedClient) -> set[tuple[str, int]]:
     """What matches and was accepted around the installation of a subscriber, from its reference on."""
     filter, after = parse(subscriber.filter), dict(subscriber.after)
     begin = subscriber.at if subscriber.since is None else subscriber.since
@@ -55,31 +55,31 @@ def owed(outcome: Outcome, subscriber: Joined) -> set[tuple[str, int]]:
     }
 
 
-def missed_publications(outcome: Outcome) -> tuple[float, float]:
+def missed_publications(outcome: CloudOutcome) -> tuple[float, float]:
     return share_and_mean([len(owed(outcome, each) - received(each)) for each in later(outcome)])
 
 
-def group_differences(outcome: Outcome) -> tuple[float, float]:
+def group_differences(outcome: CloudOutcome) -> tuple[float, float]:
     """The share of twins that got different publications, and by how many they differ."""
-    twins: dict[str, list[Joined]] = {}
+    twins: dict[str, list[JoinedClient]] = {}
     for each in later(outcome):
         twins.setdefault(each.client.partition(".")[0], []).append(each)
     return share_and_mean([len(received(one) ^ received(other)) for one, other in twins.values()])
 
 
-def messages_per_broker(outcome: Outcome) -> float:
+def messages_per_broker(outcome: CloudOutcome) -> float:
     is_plain = outcome.setting.system == "plain"
     kinds = outcome.sent.items()
     return sum(n for kind, n in kinds if not (is_plain and kind in ACKNOWLEDGEMENTS)) / outcome.setting.brokers
 
 
-def throughput(outcome: Outcome) -> float:
+def throughput(outcome: CloudOutcome) -> float:
     """Publications that brokers send on or deliver, per second and broker."""
     count = outcome.sent["Publications"] + outcome.sent["Delivery"]
     return count / outcome.setting.seconds / outcome.setting.brokers
 
 
-def delivery_latency_99(outcome: Outcome) -> float:
+def delivery_latency_99(outcome: CloudOutcome) -> float:
     """The mean over clients of the 99th percentile, of what was published after each had joined."""
     percentiles = []
     for each in outcome.subscribers:

@@ -52,11 +52,11 @@ from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.client import Arrived, OpenAdvertisement, OpenSubscription, PublishBatch, Took
 from tidings.pubsub.publications import encode_head
-from tidings.sim.network.processing import Processing
+from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws, Make, SimulatedNode
 from tidings.sim.observers import Observer
 from tidings.sim.topologies.topology import Topology
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 READY_AT = 1.0
 """Seconds after which clients have their broker, and ask."""

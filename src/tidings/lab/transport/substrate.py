@@ -61,16 +61,16 @@ from tidings.pubsub.requests import Publish
 from tidings.pubsub.signals import Forgotten, Forward, Known, Matched, NeighbourUp, Settled, Want
 from tidings.sim.network.bandwidth import HEADERS_BYTES, Bandwidth, DropTail
 from tidings.sim.network.distributions import Uniform
+from tidings.sim.network.drift import Wandering
 from tidings.sim.network.latency import Constant, Matrix
-from tidings.sim.network.loss import Duplication, Loss, Reordering
-from tidings.sim.network.processing import Processing
+from tidings.sim.network.loss import Duplication, RandomLoss, Reordering
 from tidings.sim.network.rule import Fates, Rule, Wrapper
-from tidings.sim.network.wandering import Wandering
+from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws, Make
 from tidings.sim.observers import EndsTrace, Observer
 from tidings.sim.simulator import Simulator, SimulatorParams
 from tidings.sim.topologies.topology import Topology
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 from tidings.wire.registry import encode
 
 WARM_UP = 20.0
@@ -130,7 +130,7 @@ class SubstrateParams(msgspec.Struct, frozen=True, kw_only=True):
         if self.link_duplication:
             wire = Duplication(wire, self.link_duplication)
         if self.link_loss:
-            wire = Loss(wire, self.link_loss)
+            wire = RandomLoss(wire, self.link_loss)
         rate, queue = self.link_rate_bps / self.slowdown, self.link_queue_messages * WIRE_BYTES
         return Bandwidth(wire, rate, queue, headers_bytes=0 if self.counts_payload_only else HEADERS_BYTES)
 
@@ -203,7 +203,7 @@ class Desk:
         pass
 
 
-class Client:
+class LabClient:
     """Publishes one event at a time, numbered by its id, and delivers what comes."""
 
     def __init__(self, node_id: NodeId, home: NodeId) -> None:
@@ -315,7 +315,7 @@ class Substrate:
         return partial(best_effort_broker, node_id)
 
     def client(self, node_id: NodeId, home: NodeId) -> Make:
-        return lambda draws: Client(node_id, home)
+        return lambda draws: LabClient(node_id, home)
 
     def check(self) -> None:
         everybody = sorted(self.topology.nodes)

@@ -30,7 +30,7 @@ class Addition(NamedTuple):
     link: int
 
 
-class Finding(NamedTuple):
+class MatchedPlaces(NamedTuple):
     """The other way round, for many events at once: where those stand that match a key (or go to a link), ascending;
     and where those stand that are no events."""
 
@@ -38,13 +38,17 @@ class Finding(NamedTuple):
     bad: list[int]
 
 
-def found_in(answers: Sequence[tuple[Hashable, ...] | None]) -> Finding:
+def found_in(answers: Sequence[tuple[Hashable, ...] | None]) -> MatchedPlaces:
     """The finding that says the same as these answers."""
     places: dict[Any, list[int]] = {}
     for place, members in enumerate(answers):
         for member in members or ():
             places.setdefault(member, []).append(place)
-    return Finding(places, [place for place, members in enumerate(answers) if members is None])
+    return MatchedPlaces(places, [place for place, members in enumerate(answers) if members is None])
+
+
+Several = Callable[[list[int]], tuple[Hashable, ...]]
+"""The answer that has these members, by their numbers."""
 
 
 class Alone(dict[int, tuple[Hashable, ...]]):

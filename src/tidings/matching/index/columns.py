@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidings.matching.index.vocabulary import ALWAYS, Attribute, Reading, Vocabulary
+from tidings.matching.index.vocabulary import ALWAYS, AttributeTable, Reading, Vocabulary
 from tidings.model.bounds import INTEGER_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 
 if TYPE_CHECKING:
-    from tidings.matching.index.kernels.layout import Batch
+    from tidings.matching.index.kernels.layout import IndexBatch
 
 
 def events_of(batch: Any) -> list[Event]:
@@ -30,11 +30,11 @@ def event_from(row: dict[str, Any]) -> Event:
     return Event({name: value for name, value in row.items() if value is not None})
 
 
-def encode_columns(vocabulary: Vocabulary, batch: Any) -> "Batch":
+def encode_columns(vocabulary: Vocabulary, batch: Any) -> "IndexBatch":
     """The rows of a RecordBatch or Table for the fast engine."""
     import numpy as np
 
-    from tidings.matching.index.kernels.layout import Batch
+    from tidings.matching.index.kernels.layout import IndexBatch
     from tidings.matching.index.kernels.search import spread_atoms
 
     rows, dimensions = batch.num_rows, len(vocabulary.dimensions)
@@ -62,7 +62,7 @@ def encode_columns(vocabulary: Vocabulary, batch: Any) -> "Batch":
     filled = offsets[:-1] + 1
     for encoded in findings:
         spread_atoms(encoded.codes, encoded.atoms_at, encoded.atoms, filled, atoms)
-    return Batch(lows, highs, atoms, offsets)
+    return IndexBatch(lows, highs, atoms, offsets)
 
 
 class EncodedColumn:
@@ -115,17 +115,17 @@ def is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def encode_column(attribute: Attribute, column: Any) -> EncodedColumn:
+def encode_column(attribute: AttributeTable, column: Any) -> EncodedColumn:
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         return encode_numbers(attribute, column)
     return encode_values(attribute, column)
 
 
-def encode_values(attribute: Attribute, column: Any) -> EncodedColumn:
+def encode_values(attribute: AttributeTable, column: Any) -> EncodedColumn:
     """Strings and booleans, through their distinct values."""
     import numpy as np
 
-    from tidings.matching.index.encoding import doubles_around
+    from tidings.matching.index.codes import doubles_around
 
     if pa.types.is_string_view(column.type):
         column = column.cast(pa.large_string())
@@ -146,7 +146,7 @@ def encode_values(attribute: Attribute, column: Any) -> EncodedColumn:
     return encoded
 
 
-def encode_numbers(attribute: Attribute, column: Any) -> EncodedColumn:
+def encode_numbers(attribute: AttributeTable, column: Any) -> EncodedColumn:
     import numpy as np
 
     encoded = EncodedColumn()

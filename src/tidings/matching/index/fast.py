@@ -22,22 +22,23 @@ from tidings.matching.index.answers import (
     Addition,
     Alone,
     Events,
-    Finding,
     Key,
     Link,
+    MatchedPlaces,
     Matches,
+    Several,
     event_in,
     found_in,
     is_columnar,
 )
-from tidings.matching.index.encoding import encode_events
-from tidings.matching.index.heads import Heads
-from tidings.matching.index.kernels import filing, layout, ordering, renewal, search
-from tidings.matching.index.kernels.layout import Batch, Specs
-from tidings.matching.index.learning import learn
+from tidings.matching.index.codes import encode_events
+from tidings.matching.index.heads import LazyEvents
+from tidings.matching.index.kernels import changes, layout, renewal, search, sort
+from tidings.matching.index.kernels.layout import IndexBatch, Specs
 from tidings.matching.index.lexicon import HeadReader
 from tidings.matching.index.memory import Memory
 from tidings.matching.index.params import IndexParams
+from tidings.matching.index.statistics import learn
 from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.event import Event
 from tidings.model.filter import Filter
@@ -142,18 +143,18 @@ class FastEngine:
     def file(self, specs: Specs) -> None:
         memory, count = self.memory, len(specs.lines)
         homes, keys = np.empty(count, np.int64), np.empty(count, np.float64)
-        filing.choose_homes(memory.store, specs, homes, keys, True)
+        changes.choose_homes(memory.store, specs, homes, keys, True)
         self.records_seen += count
         if self.records_seen >= self.records_next:
             self.records_next = 8 * self.records_seen
             self.learn()
-            filing.choose_homes(memory.store, specs, homes, keys, False)
+            changes.choose_homes(memory.store, specs, homes, keys, False)
         partitions = specs.lines[:, layout.SPEC_PARTITION]
         order = FIRST_ONLY if count == 1 else np.lexsort((keys, homes, partitions))
-        done = filing.insert(memory.store, memory.slots, specs, homes, order, 0)
+        done = changes.insert(memory.store, memory.slots, specs, homes, order, 0)
         while done < count:
             memory.grow_arena()
-            done = filing.insert(memory.store, memory.slots, specs, homes, order, done)
+            done = changes.insert(memory.store, memory.slots, specs, homes, order, done)
         if self.renewing:
             self.renew(count * RENEWALS_PER_ADD)
 
@@ -165,7 +166,7 @@ class FastEngine:
         link = int(memory.slots.links[slot]) if memory.has_links else NO_LINK
         memory.make_room()
         partition = self.partition_of_link.get(link, SHARED)
-        count = filing.remove(memory.store, memory.slots, slot, partition, self.released)
+        count = changes.remove(memory.store, memory.slots, slot, partition, self.released)
         released: list[int] = self.released[:count].tolist()
         if link != NO_LINK:
             self.leave_link(slot, link)
@@ -195,10 +196,10 @@ class FastEngine:
     def move(self, link: int, origin: int, target: int) -> None:
         memory = self.memory
         moving = np.flatnonzero(memory.slots.links == link)
-        done = filing.move(memory.store, memory.slots, moving, origin, target, 0)
+        done = changes.move(memory.store, memory.slots, moving, origin, target, 0)
         while done < len(moving):
             memory.grow_arena()
-            done = filing.move(memory.store, memory.slots, moving, origin, target, done)
+            done = changes.move(memory.store, memory.slots, moving, origin, target, done)
 
     # ----------------------------------------------------------------------------------------------------- matching
 
@@ -219,7 +220,7 @@ class FastEngine:
         slots, offsets = self.find_slots(self.encode(events), events)
         return Matches(offsets, self.memory.keys[slots])
 
-    def find_slots(self, batch: Batch, events: Events) -> tuple[Any, Any]:
+    def find_slots(self, batch: IndexBatch, events: Events) -> tuple[Any, Any]:
         """The slots that match, and where those of each event begin."""
         slots, offsets = self.search(search.match_events, (self.memory.store, self.memory.slots), batch)
         if self.doubtful:
@@ -232,10 +233,10 @@ class FastEngine:
         lows, highs, atoms, begins = self.encode(events)
         for begin in range(0, len(begins) - 1, events_max):
             end = min(begin + events_max, len(begins) - 1)
-            part = Batch(lows[begin:end], highs[begin:end], atoms, begins[begin : end + 1])
+            part = IndexBatch(lows[begin:end], highs[begin:end], atoms, begins[begin : end + 1])
             slots, offsets = self.find_slots(part, events[begin:end])
             bits, used = self.memory.bits_for_slots()
-            ordering.order_slots(slots, offsets, bits, used)
+            sort.order_slots(slots, offsets, bits, used)
             yield slots, offsets
 
     def match_links(self, events: Events) -> list[list[int]]:
@@ -245,7 +246,7 @@ class FastEngine:
         links: list[int] = found.tolist()
         return [links[begin:end] for begin, end in pairwise(offsets.tolist())]
 
-    def find_link_numbers(self, batch: Batch) -> tuple[Any, Any]:
+    def find_link_numbers(self, batch: IndexBatch) -> tuple[Any, Any]:
         """The same for links; ~slot where a filter has to be asked."""
         memory = self.memory
         if not memory.has_links:
@@ -255,7 +256,7 @@ class FastEngine:
         self.after_events(len(offsets) - 1)
         return found, offsets
 
-    def match_heads(self, heads: Heads) -> list[tuple[Key, ...] | None]:
+    def match_heads(self, heads: LazyEvents) -> list[tuple[Key, ...] | None]:
         batch, odd = self.reader.read(heads.heads)
         slots, offsets = self.find_slots(batch, heads)
         answers = tuples_of(slots, offsets, self.keys_alone, self.keys_of)
@@ -264,9 +265,7 @@ class FastEngine:
             answers[row] = None if event is None else tuple(self.match(event))
         return answers
 
-    def match_heads_links(
-        self, heads: Heads, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]
-    ) -> list[tuple[Link, ...] | None]:
+    def match_heads_links(self, heads: LazyEvents, alone: Alone, several: Several) -> list[tuple[Link, ...] | None]:
         """`alone` and `several` make answers of the numbers of links."""
         batch, odd = self.reader.read(heads.heads)
         found, offsets = self.find_link_numbers(batch)
@@ -280,13 +279,13 @@ class FastEngine:
             answers[row] = None if event is None else several(self.match_links((event,))[0])
         return answers
 
-    def find_heads(self, heads: Heads) -> Finding:
+    def find_heads(self, heads: LazyEvents) -> MatchedPlaces:
         batch, odd = self.reader.read(heads.heads)
         places = places_of(*self.find_slots(batch, heads))
         found = {self.keys_alone[slot][0]: rows for slot, rows in places.items()}
         return self.add_odd(heads, odd, found, self.match)
 
-    def find_heads_links(self, heads: Heads, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]) -> Finding:
+    def find_heads_links(self, heads: LazyEvents, alone: Alone, several: Several) -> MatchedPlaces:
         if self.doubtful:
             return found_in(self.match_heads_links(heads, alone, several))
         batch, odd = self.reader.read(heads.heads)
@@ -296,11 +295,11 @@ class FastEngine:
 
     def add_odd(
         self,
-        heads: Heads,
+        heads: LazyEvents,
         odd: list[int],
         found: dict[Hashable, list[int]],
         match: Callable[[Event], Iterable[Hashable]],
-    ) -> Finding:
+    ) -> MatchedPlaces:
         """With the heads that had to be decoded."""
         bad = []
         for row in odd:
@@ -310,7 +309,7 @@ class FastEngine:
             else:
                 for member in match(event):
                     insort(found.setdefault(member, []), row)
-        return Finding(found, bad)
+        return MatchedPlaces(found, bad)
 
     def keys_of(self, slots: list[int]) -> tuple[Key, ...]:
         """Those that match the same event. The same slots give the same object, as they do for one alone."""
@@ -324,14 +323,14 @@ class FastEngine:
                 self.crowds[name] = found
         return found
 
-    def encode(self, events: Events) -> Batch:
+    def encode(self, events: Events) -> IndexBatch:
         if is_columnar(events):
             from tidings.matching.index.columns import encode_columns
 
             return encode_columns(self.vocabulary, events)
         return encode_events(self.vocabulary, events)
 
-    def search(self, kernel: Any, arrays: tuple[Any, ...], batch: Batch) -> tuple[Any, Any]:
+    def search(self, kernel: Any, arrays: tuple[Any, ...], batch: IndexBatch) -> tuple[Any, Any]:
         """Run a kernel over a batch, carrying answers away whenever `out` is full; the answers and their offsets."""
         memory, count = self.memory, len(batch.offsets) - 1
         # All atoms of a few events are no more than a large event has, and are known without looking.
@@ -419,9 +418,7 @@ class FastEngine:
         }
 
 
-def tuples_of(
-    found: Any, offsets: Any, alone: Alone, several: Callable[[list[int]], tuple[Hashable, ...]]
-) -> list[tuple[Hashable, ...] | None]:
+def tuples_of(found: Any, offsets: Any, alone: Alone, several: Several) -> list[tuple[Hashable, ...] | None]:
     """The answer of each event as a tuple; most have one member or none, and those are at hand."""
     if len(offsets) <= FEW_EVENTS:
         members, ends = found.tolist(), offsets.tolist()

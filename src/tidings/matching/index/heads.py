@@ -14,7 +14,7 @@ Decode = Callable[[bytes], Event]
 """The event of a head; ValueError if the bytes are none."""
 
 
-class Heads(Sequence[Event]):
+class LazyEvents(Sequence[Event]):
     """The events of a batch of heads, each made when it is asked for."""
 
     def __init__(self, heads: Sequence[bytes], decode: Decode) -> None:

@@ -5,7 +5,7 @@ how many filters match. It does three things, each in a module of its own:
 
     break     a filter becomes a few *records*: intervals of numbers, and *atoms* that stand for all other conditions
               (`records.py`, `vocabulary.py`)
-    encode    an event becomes a number per dimension and a list of atoms (`encoding.py`, `columns.py` for Arrow)
+    encode    an event becomes a number per dimension and a list of atoms (`codes.py`, `columns.py` for Arrow)
               (a head, an event as it came off the wire, needs no Python objects: `lexicon.py`)
     search    an *engine* finds the records that the encoded event satisfies. The fast one groups records by the
               condition that is rarest among events, and within a group rules out most by rows of bits (`fast.py`,
@@ -25,8 +25,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidings.matching.index.answers import NO_LINK, Addition, Alone, Events, Finding, Key, Link, Matches
-from tidings.matching.index.heads import Decode, Heads
+from tidings.matching.index.answers import NO_LINK, Addition, Alone, Events, Key, Link, MatchedPlaces, Matches
+from tidings.matching.index.heads import Decode, LazyEvents
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.plain import PlainEngine
 from tidings.matching.index.records import Breaker
@@ -152,21 +152,21 @@ class Index:
             return []
         return self.engine.match_heads_links(self.events_of(heads), self.links.alone, self.links.several)
 
-    def find_heads(self, heads: Sequence[bytes]) -> Finding:
+    def find_heads(self, heads: Sequence[bytes]) -> MatchedPlaces:
         """The other way round: for each key that matches any of the heads, which of them. Quicker where many heads
         match few keys each, because nothing is done for a single head."""
-        return self.engine.find_heads(self.events_of(heads)) if heads else Finding({}, [])
+        return self.engine.find_heads(self.events_of(heads)) if heads else MatchedPlaces({}, [])
 
-    def find_heads_links(self, heads: Sequence[bytes]) -> Finding:
+    def find_heads_links(self, heads: Sequence[bytes]) -> MatchedPlaces:
         """The same for links."""
         if not heads:
-            return Finding({}, [])
+            return MatchedPlaces({}, [])
         return self.engine.find_heads_links(self.events_of(heads), self.links.alone, self.links.several)
 
-    def events_of(self, heads: Sequence[bytes]) -> Heads:
+    def events_of(self, heads: Sequence[bytes]) -> LazyEvents:
         if self.decode is None:
             raise UsageError("heads are matched by an index that can decode them: Index(decode=...)")
-        return Heads(heads, self.decode)
+        return LazyEvents(heads, self.decode)
 
     def check(self) -> None:
         """Assert the invariants; for tests, since it looks at everything."""

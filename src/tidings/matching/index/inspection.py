@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def check_engine(engine: "FastEngine") -> None:
-    Inspection(engine).check()
+    IndexInspection(engine).check()
 
 
-class Inspection:
+class IndexInspection:
     def __init__(self, engine: "FastEngine") -> None:
         self.engine, self.memory = engine, engine.memory
         self.store = engine.memory.store

@@ -24,11 +24,17 @@ import msgspec
 import numpy as np
 
 from tidings.matching.index.kernels import tables
-from tidings.matching.index.kernels.heads import MISSING_COLUMNS, MISSING_NAME, STRING_BYTES_MAX, Reader, read_heads
-from tidings.matching.index.kernels.layout import Batch
+from tidings.matching.index.kernels.heads import (
+    MISSING_COLUMNS,
+    MISSING_NAME,
+    STRING_BYTES_MAX,
+    KernelReader,
+    read_heads,
+)
+from tidings.matching.index.kernels.layout import IndexBatch
 from tidings.matching.index.kernels.letters import PADDING as PADDING_BYTES
 from tidings.matching.index.kernels.tables import Lexicon
-from tidings.matching.index.vocabulary import ALWAYS, Attribute, Vocabulary
+from tidings.matching.index.vocabulary import ALWAYS, AttributeTable, Vocabulary
 from tidings.model.event import CONTEXT_NAMES
 from tidings.model.values import Number, Value, check_name, number_from_text
 
@@ -54,7 +60,7 @@ class Line:
 
     __slots__ = ("attribute", "listed", "misses", "stays_open")
 
-    def __init__(self, attribute: Attribute) -> None:
+    def __init__(self, attribute: AttributeTable) -> None:
         self.attribute = attribute
         self.misses, self.listed, self.stays_open = 0, -1, False
 
@@ -65,7 +71,7 @@ class HeadReader:
     def __init__(self, vocabulary: Vocabulary, entries_on_demand: int) -> None:
         self.vocabulary, self.entries_on_demand = vocabulary, entries_on_demand
         self.lines: list[Line] = []
-        self.numbers: dict[Attribute, int] = {}
+        self.numbers: dict[AttributeTable, int] = {}
         self.next_code = self.next_mark = 1
         self.listed = self.entries_wanted = 0
         self.missing: Any = np.empty((MISSING_MAX, MISSING_COLUMNS), np.int64)
@@ -83,7 +89,7 @@ class HeadReader:
 
     # --------------------------------------------------------------------------------------------------------- reading
 
-    def read(self, heads: Sequence[bytes]) -> tuple[Batch, list[int]]:
+    def read(self, heads: Sequence[bytes]) -> tuple[IndexBatch, list[int]]:
         """The batch, and the numbers of the heads that have to be decoded instead."""
         self.follow_vocabulary()
         joined = b"".join((*heads, PADDING))
@@ -97,16 +103,16 @@ class HeadReader:
             self.begin_anew()
         return batch, np.flatnonzero(states).tolist() if states.any() else []
 
-    def scan(self, data: Any, ends: Any) -> tuple[Batch, Any, int]:
+    def scan(self, data: Any, ends: Any) -> tuple[IndexBatch, Any, int]:
         count = len(ends)
         lows = np.empty((count, len(self.vocabulary.dimensions)))
         offsets, states = np.empty(count + 1, np.int64), np.empty(count, np.int8)
         while True:
-            reader = Reader(lows, self.atoms, offsets, states, self.missing)
+            reader = KernelReader(lows, self.atoms, offsets, states, self.missing)
             used, missing = read_heads(self.lexicon, data, ends, self.next_mark, reader)
             self.next_mark += count
             if used <= len(self.atoms):
-                return Batch(lows, lows, self.atoms, offsets), states, missing
+                return IndexBatch(lows, lows, self.atoms, offsets), states, missing
             self.atoms = np.empty(2 * used, np.int32)
 
     # -------------------------------------------------------------------------------------------------------- learning
@@ -171,7 +177,7 @@ class HeadReader:
         at = self.put_letters(piece)
         tables.put_name(self.lexicon, padded(piece), len(piece), at, number, context)
 
-    def number_of(self, attribute: Attribute) -> int:
+    def number_of(self, attribute: AttributeTable) -> int:
         number = self.numbers.get(attribute)
         if number is None:
             number = self.numbers[attribute] = len(self.lines)

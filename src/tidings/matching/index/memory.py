@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from tidings.matching.index.answers import NO_LINK, Key
-from tidings.matching.index.kernels import layout, ordering
-from tidings.matching.index.kernels.layout import Slots, Store
+from tidings.matching.index.kernels import layout, sort
+from tidings.matching.index.kernels.layout import IndexStore, Slots
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
@@ -36,7 +36,7 @@ class Memory:
         words[layout.RANDOM] = 88172645463325252
         words[layout.LINE] = -(words.ctypes.data // 8) % 8
         words[layout.CHUNK_RECORDS], words[layout.DIRECT_RECORDS] = params.chunk_records, params.direct_records
-        self.store = Store(
+        self.store = IndexStore(
             words,
             words.view(np.float64),
             words.view(np.int32),
@@ -155,10 +155,10 @@ class Memory:
 
     def bits_for_slots(self) -> tuple[Any, Any]:
         """A bit for each slot, and one for each word of those; all zero."""
-        words = -(-len(self.slots.first) // ordering.WORD_BITS)
+        words = -(-len(self.slots.first) // sort.WORD_BITS)
         if len(self.slot_bits) < words:
             self.slot_bits = np.zeros(words, np.int64)
-            self.slot_words = np.zeros(-(-words // ordering.WORD_BITS), np.int64)
+            self.slot_words = np.zeros(-(-words // sort.WORD_BITS), np.int64)
         return self.slot_bits, self.slot_words
 
     def size_bytes(self) -> int:

@@ -21,17 +21,17 @@ from tidings.matching.index.answers import (
     Addition,
     Alone,
     Events,
-    Finding,
     Key,
     Link,
+    MatchedPlaces,
     Matches,
     event_list,
     found_in,
 )
-from tidings.matching.index.heads import Heads
+from tidings.matching.index.heads import LazyEvents
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.records import Record
-from tidings.matching.index.vocabulary import Attribute, Vocabulary
+from tidings.matching.index.vocabulary import AttributeTable, Vocabulary
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.values import Number
@@ -43,7 +43,7 @@ FIRST_LEARNING = 32
 """Below this many records a block has no rows for numbers."""
 
 
-class Entry:
+class PlainEntry:
     """One record at its position; `several` if its filter has more records than this one."""
 
     __slots__ = ("intervals", "link", "record", "several", "slot")
@@ -65,7 +65,7 @@ class Entry:
         return True
 
 
-class Rows:
+class PlainRows:
     """One dimension of a block: `rows[bucket]` for a number, `absent` for events without one."""
 
     __slots__ = ("absent", "edges", "rows")
@@ -91,18 +91,18 @@ class Block:
         self.capacity = capacity
         self.full = (1 << capacity) - 1
         self.alive = 0
-        self.entries: list[Entry | None] = [None] * capacity
+        self.entries: list[PlainEntry | None] = [None] * capacity
         self.free = list(range(capacity - 1, -1, -1))
         self.learn_at = FIRST_LEARNING
-        self.numbers: dict[int, Rows] = {}
+        self.numbers: dict[int, PlainRows] = {}
         self.asking: dict[int, int] = {}
-        self.indifferent: dict[Attribute, int] = {}
+        self.indifferent: dict[AttributeTable, int] = {}
         self.links: dict[int, int] = {}
 
     def __len__(self) -> int:
         return self.capacity - len(self.free)
 
-    def put(self, entry: Entry, vocabulary: Vocabulary) -> int:
+    def put(self, entry: PlainEntry, vocabulary: Vocabulary) -> int:
         position = self.free.pop()
         bit = 1 << position
         self.entries[position] = entry
@@ -119,7 +119,7 @@ class Block:
             self.learn_at *= 4
         return position
 
-    def take(self, position: int, vocabulary: Vocabulary) -> Entry:
+    def take(self, position: int, vocabulary: Vocabulary) -> PlainEntry:
         entry, bit = self.entries[position], 1 << position
         assert entry is not None
         self.entries[position] = None
@@ -149,7 +149,7 @@ class Block:
                 intervals.setdefault(dimension, []).append((1 << position, low, high))
         self.numbers = {dimension: rows_of(intervals[dimension], self.full) for dimension in sorted(intervals)}
 
-    def candidates(self, numbers: dict[int, Number], found: dict[Attribute, tuple[int, ...]]) -> int:
+    def candidates(self, numbers: dict[int, Number], found: dict[AttributeTable, tuple[int, ...]]) -> int:
         candidates = self.alive
         for dimension, rows in self.numbers.items():
             number = numbers.get(dimension)
@@ -181,10 +181,10 @@ class Block:
             assert {attribute.name for attribute in minding} == {attribute.name for attribute, _ in named}
 
 
-def rows_of(intervals: list[tuple[int, float, float]], full: int) -> Rows:
+def rows_of(intervals: list[tuple[int, float, float]], full: int) -> PlainRows:
     bounds = sorted(bound for _, low, high in intervals for bound in (low, high) if math.isfinite(bound))
     edges = sorted({bounds[len(bounds) * (i + 1) // (EDGES + 1)] for i in range(EDGES)}) if bounds else []
-    rows = Rows(list(edges), full)
+    rows = PlainRows(list(edges), full)
     begins, ends = [0] * len(rows.rows), [0] * (len(rows.rows) + 1)
     constrained = 0
     for bit, low, high in intervals:
@@ -198,7 +198,7 @@ def rows_of(intervals: list[tuple[int, float, float]], full: int) -> Rows:
     return rows
 
 
-def asked(record: Record, vocabulary: Vocabulary) -> list[tuple[Attribute, int]]:
+def asked(record: Record, vocabulary: Vocabulary) -> list[tuple[AttributeTable, int]]:
     pairs = []
     for number in record[2]:
         if number >= 0:
@@ -226,9 +226,9 @@ class PlainEngine:
             if doubtful is not None:
                 self.doubtful[slot] = doubtful
             several = len(records) > 1
-            self.places[slot] = [self.put(Entry(slot, record, link, several)) for record in records]
+            self.places[slot] = [self.put(PlainEntry(slot, record, link, several)) for record in records]
 
-    def put(self, entry: Entry) -> tuple[Block, int]:
+    def put(self, entry: PlainEntry) -> tuple[Block, int]:
         block = self.blocks[-1] if self.blocks else None
         if block is None or not block.free:
             roomiest = max(self.blocks, key=lambda block: len(block.free), default=None)
@@ -266,10 +266,10 @@ class PlainEngine:
                 places = self.places[entry.slot]
                 places[places.index((block, position))] = last, last.put(entry, self.vocabulary)
 
-    def read(self, event: Event) -> tuple[dict[int, Number], dict[Attribute, tuple[int, ...]], set[int]]:
+    def read(self, event: Event) -> tuple[dict[int, Number], dict[AttributeTable, tuple[int, ...]], set[int]]:
         """The event as numbers by dimension, atoms by attribute, and atoms."""
         numbers: dict[int, Number] = {}
-        found: dict[Attribute, tuple[int, ...]] = {}
+        found: dict[AttributeTable, tuple[int, ...]] = {}
         satisfied: set[int] = set()
         attributes = self.vocabulary.attributes
         for name, value in event.attributes.items():
@@ -312,20 +312,22 @@ class PlainEngine:
             offsets.append(len(keys))
         return Matches(offsets, keys)
 
-    def match_heads(self, heads: Heads) -> list[tuple[Key, ...] | None]:
+    def match_heads(self, heads: LazyEvents) -> list[tuple[Key, ...] | None]:
         events = [heads.event(row) for row in range(len(heads))]
         return [None if event is None else tuple(self.match(event)) for event in events]
 
     def match_heads_links(
-        self, heads: Heads, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]
+        self, heads: LazyEvents, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]
     ) -> list[tuple[Link, ...] | None]:
         events = [heads.event(row) for row in range(len(heads))]
         return [None if event is None else several(self.links_of(event)) for event in events]
 
-    def find_heads(self, heads: Heads) -> Finding:
+    def find_heads(self, heads: LazyEvents) -> MatchedPlaces:
         return found_in(self.match_heads(heads))
 
-    def find_heads_links(self, heads: Heads, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]) -> Finding:
+    def find_heads_links(
+        self, heads: LazyEvents, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]
+    ) -> MatchedPlaces:
         return found_in(self.match_heads_links(heads, alone, several))
 
     def match_links(self, events: Events) -> list[list[int]]:

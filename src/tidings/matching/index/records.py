@@ -16,7 +16,7 @@ dimension too many.
 import math
 from itertools import chain, product
 
-from tidings.matching.index.vocabulary import Attribute, Vocabulary
+from tidings.matching.index.vocabulary import AttributeTable, Vocabulary
 from tidings.model.filter import Filter
 from tidings.model.sets.constraint import Constraint
 from tidings.model.sets.numbers import Interval, NumberSet
@@ -64,7 +64,7 @@ class Breaker:
         """The record of the usual conjunction: one interval or one list of strings per attribute. None if it is not."""
         dimensions: list[int] = []
         bounds: list[float] = []
-        lists: list[tuple[Attribute, tuple[str, ...]]] = []
+        lists: list[tuple[AttributeTable, tuple[str, ...]]] = []
         known = self.vocabulary.attributes.get
         for constraint in conjunction:
             number, text = constraint.number, constraint.text
@@ -123,7 +123,7 @@ class Breaker:
         for atom in held:
             references[atom if atom >= 0 else ~atom] -= 1
 
-    def add_atoms(self, attribute: Attribute, constraint: Constraint, atoms: list[int]) -> None:
+    def add_atoms(self, attribute: AttributeTable, constraint: Constraint, atoms: list[int]) -> None:
         """Everything but the number condition."""
         vocabulary = self.vocabulary
         if not constraint.present:
@@ -137,7 +137,7 @@ class Breaker:
         if constraint.number is None and all(atom < 0 for atom in atoms[before:]):
             atoms.append(vocabulary.atom(attribute, "exists"))
 
-    def add_text_atoms(self, attribute: Attribute, text: TextSet, atoms: list[int]) -> None:
+    def add_text_atoms(self, attribute: AttributeTable, text: TextSet, atoms: list[int]) -> None:
         vocabulary = self.vocabulary
         if text.include is not None:
             atoms.append(vocabulary.texts_atom(attribute, text.include))
@@ -149,7 +149,7 @@ class Breaker:
             atoms.append(~vocabulary.texts_atom(attribute, text.exclude))
 
     def pieces(
-        self, attribute: Attribute, numbers: NumberSet, room: int, atoms: list[int]
+        self, attribute: AttributeTable, numbers: NumberSet, room: int, atoms: list[int]
     ) -> list[tuple[int, float, float]]:
         """The set as intervals of one dimension, any of which will do; empty if atoms say it all."""
         points = numbers.points()

@@ -9,8 +9,8 @@ a few intervals and a few ids. Atom ALWAYS is satisfied by every event.
 Only conditions that a value *satisfies* are atoms. A filter that asks for the opposite (`symbol != 'IBM'`, `NOT
 EXISTS price`) refuses the atom, so nobody ever has to list what an event does not satisfy.
 
-`Attribute.read` finds the atoms of a value from the value (`text_atoms.py`), and remembers what it found for strings.
-An attribute that no filter reads as text costs nothing for its text, and likewise for its number.
+`AttributeTable.read` finds the atoms of a value from the value (`text_atoms.py`), and remembers what it found for
+strings. An attribute that no filter reads as text costs nothing for its text, and likewise for its number.
 """
 
 from collections.abc import Iterable
@@ -38,12 +38,12 @@ Reading = tuple[Number | None, tuple[int, ...]]
 class Atom(NamedTuple):
     """Whose condition an atom is, and which."""
 
-    attribute: "Attribute"
+    attribute: "AttributeTable"
     kind: Kind
     operand: object
 
 
-class Attribute:
+class AttributeTable:
     """What the filters of one index ask of one attribute."""
 
     __slots__ = (
@@ -117,7 +117,7 @@ class Attribute:
             self.journal[self] = None
 
 
-Journal = dict[Attribute, dict[str, None] | None]
+Journal = dict[AttributeTable, dict[str, None] | None]
 """Attributes whose atoms changed, and the strings that it concerns; None for all values."""
 
 
@@ -126,8 +126,8 @@ class Vocabulary:
 
     def __init__(self, memo_strings: int) -> None:
         self.memo_strings = memo_strings
-        self.attributes: dict[str, Attribute] = {}
-        self.dimensions: list[Attribute] = []
+        self.attributes: dict[str, AttributeTable] = {}
+        self.dimensions: list[AttributeTable] = []
         self.text_ranks = 0
         self.atoms: list[Atom | None] = [None]
         self.references: list[int] = [1]
@@ -137,13 +137,13 @@ class Vocabulary:
         self.fresh: list[int] = []
         """Atoms made since an engine last looked; an engine that keeps a table of atoms takes them from here."""
 
-    def attribute(self, name: str) -> Attribute:
+    def attribute(self, name: str) -> AttributeTable:
         found = self.attributes.get(name)
         if found is None:
-            found = self.attributes[name] = Attribute(name, self.memo_strings, self.journal)
+            found = self.attributes[name] = AttributeTable(name, self.memo_strings, self.journal)
         return found
 
-    def dimension_of(self, attribute: Attribute) -> int:
+    def dimension_of(self, attribute: AttributeTable) -> int:
         """The dimension of an attribute, made now if it has none; -1 when there are too many."""
         if attribute.dimension < 0 and len(self.dimensions) < DIMENSIONS_MAX:
             attribute.dimension = len(self.dimensions)
@@ -151,7 +151,7 @@ class Vocabulary:
             attribute.forget()
         return attribute.dimension
 
-    def texts_atom(self, attribute: Attribute, texts: tuple[str, ...]) -> int:
+    def texts_atom(self, attribute: AttributeTable, texts: tuple[str, ...]) -> int:
         """The atom "text is one of `texts`", with one more reference."""
         atom = attribute.text_ids.get(texts)
         if atom is None:
@@ -164,7 +164,7 @@ class Vocabulary:
         self.references[atom] += 1
         return atom
 
-    def atom(self, attribute: Attribute, kind: Kind, operand: object = None) -> int:
+    def atom(self, attribute: AttributeTable, kind: Kind, operand: object = None) -> int:
         """The atom of any other kind, with one more reference."""
         atom = attribute.ids.get((kind, operand))
         if atom is None:
@@ -185,7 +185,7 @@ class Vocabulary:
         self.references[atom] += 1
         return atom
 
-    def make(self, attribute: Attribute, kind: Kind, operand: object) -> int:
+    def make(self, attribute: AttributeTable, kind: Kind, operand: object) -> int:
         atom = Atom(attribute, kind, operand)
         attribute.atoms_count += 1
         if self.free:
@@ -230,7 +230,7 @@ class Vocabulary:
         del attribute.ids[kind, operand]
         attribute.forget()
 
-    def remove_numbers(self, attribute: Attribute, atom: int, numbers: tuple[Number, ...]) -> None:
+    def remove_numbers(self, attribute: AttributeTable, atom: int, numbers: tuple[Number, ...]) -> None:
         for number in numbers:
             atoms = attribute.numbers[number]
             atoms.remove(atom)

@@ -1,8 +1,8 @@
 """Evaluating an expression on the attributes of one event, exactly as CESQL says.
 
 An expression is turned once into nested functions (`prepared`) and these are kept for the expressions used last, so
-that a filter without a normal form costs little more than its operators. Each returns a plain value, or an `Outcome`
-when there is an error as well.
+that a filter without a normal form costs little more than its operators. Each returns a plain value, or an
+`EvaluationOutcome` when there is an error as well.
 
 What decides:
 - A missing attribute is the error missingAttribute. An operator whose operand failed fails with the same error, the
@@ -49,11 +49,11 @@ from tidings.model.language.operations import (
     number_order,
     order,
 )
-from tidings.model.language.outcome import Outcome, Result
+from tidings.model.language.outcome import EvaluationOutcome, Result
 from tidings.model.sets.patterns import pattern_matches
 from tidings.model.values import Value, text_of, truth_of
 
-__all__ = ["Attributes", "Outcome", "Prepared", "evaluate", "is_true", "prepared"]
+__all__ = ["Attributes", "EvaluationOutcome", "Prepared", "evaluate", "is_true", "prepared"]
 
 Attributes: TypeAlias = Mapping[str, Value]
 Prepared: TypeAlias = Callable[[Attributes], Result]
@@ -65,15 +65,15 @@ SPECVERSION = "1.0"
 """The CloudEvents version of every event; `specversion` has this value whether or not it is spelled out."""
 
 
-def evaluate(expression: Expression, attributes: Attributes) -> Outcome:
+def evaluate(expression: Expression, attributes: Attributes) -> EvaluationOutcome:
     result = prepared(expression)(attributes)
-    return result if isinstance(result, Outcome) else Outcome(result)
+    return result if isinstance(result, EvaluationOutcome) else EvaluationOutcome(result)
 
 
 def is_true(expression: Expression, attributes: Attributes) -> bool:
     """Whether a filter of this expression matches: its value reads as TRUE, and there was no error."""
     result = prepared(expression)(attributes)
-    return not isinstance(result, Outcome) and truth_of(result) is True
+    return not isinstance(result, EvaluationOutcome) and truth_of(result) is True
 
 
 def prepare(expression: Expression) -> Prepared:
@@ -101,7 +101,7 @@ def prepare_attribute(attribute: Attribute) -> Prepared:
     return read
 
 
-MISSING = Outcome(False, "missingAttribute")
+MISSING = EvaluationOutcome(False, "missingAttribute")
 
 
 def prepare_exists(exists: Exists) -> Prepared:
@@ -114,10 +114,10 @@ def prepare_not(negation: Not) -> Prepared:
 
     def negate(attributes: Attributes) -> Result:
         result = operand(attributes)
-        if isinstance(result, Outcome):
-            return Outcome(False, result.error)
+        if isinstance(result, EvaluationOutcome):
+            return EvaluationOutcome(False, result.error)
         truth = truth_of(result)
-        return Outcome(True, "cast") if truth is None else not truth
+        return EvaluationOutcome(True, "cast") if truth is None else not truth
 
     return negate
 
@@ -142,14 +142,14 @@ def prepare_junction(operands: tuple[Expression, ...], decisive: bool) -> Prepar
             if truth is decisive:
                 return decisive
             if truth is None and failure is None:
-                failure = Outcome(False, result.error if isinstance(result, Outcome) else "cast")
+                failure = EvaluationOutcome(False, result.error if isinstance(result, EvaluationOutcome) else "cast")
         return (not decisive) if failure is None else failure
 
     return decide
 
 
 def truth_of_result(result: Result) -> bool | None:
-    return None if isinstance(result, Outcome) else truth_of(result)
+    return None if isinstance(result, EvaluationOutcome) else truth_of(result)
 
 
 def prepare_xor(exclusion: Xor) -> Prepared:
@@ -176,14 +176,14 @@ def prepare_pair(
 ) -> Prepared:
     """A strict operator with two operands; `apply` answers None when a cast fails."""
     first, second = prepare(left), prepare(right)
-    uncastable = Outcome(zero, "cast")
+    uncastable = EvaluationOutcome(zero, "cast")
 
     def run(attributes: Attributes) -> Result:
         x, y = first(attributes), second(attributes)
-        if isinstance(x, Outcome):
-            return Outcome(zero, x.error)
-        if isinstance(y, Outcome):
-            return Outcome(zero, y.error)
+        if isinstance(x, EvaluationOutcome):
+            return EvaluationOutcome(zero, x.error)
+        if isinstance(y, EvaluationOutcome):
+            return EvaluationOutcome(zero, y.error)
         result = apply(x, y)
         return uncastable if result is None else result
 
@@ -199,8 +199,8 @@ def prepare_like(like: Like) -> Prepared:
 
     def compare(attributes: Attributes) -> Result:
         result = operand(attributes)
-        if isinstance(result, Outcome):
-            return Outcome(False, result.error)
+        if isinstance(result, EvaluationOutcome):
+            return EvaluationOutcome(False, result.error)
         return pattern_matches(pattern, text_of(result))
 
     return compare
@@ -212,13 +212,13 @@ def prepare_in(membership: In) -> Prepared:
 
     def search(attributes: Attributes) -> Result:
         value = operand(attributes)
-        if isinstance(value, Outcome):
-            return Outcome(False, value.error)
+        if isinstance(value, EvaluationOutcome):
+            return EvaluationOutcome(False, value.error)
         failure = None
         for choice in choices:
             result = choice(attributes)
-            if isinstance(result, Outcome):
-                failure = failure or Outcome(False, result.error)
+            if isinstance(result, EvaluationOutcome):
+                failure = failure or EvaluationOutcome(False, result.error)
             elif is_equal_choice(value, result):
                 return True
         return False if failure is None else failure
@@ -229,7 +229,7 @@ def prepare_in(membership: In) -> Prepared:
 def prepare_call(call: Call) -> Prepared:
     function = find_function(call.function, len(call.arguments))
     if function is None:
-        return lambda attributes: Outcome(False, "missingFunction")
+        return lambda attributes: EvaluationOutcome(False, "missingFunction")
     arguments, invoke = tuple(prepare(argument) for argument in call.arguments), function.call
     return lambda attributes: invoke([argument(attributes) for argument in arguments])
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tidings.model.bounds import INTEGER_MAX, STRING_BYTES_MAX
-from tidings.model.language.outcome import Outcome, Result, integer_of
+from tidings.model.language.outcome import EvaluationOutcome, Result, integer_of
 from tidings.model.values import Number, Value, canonical_number, number_of, text_of, truth_of
 
 Cast = Callable[[Value], Value | None]
@@ -34,13 +34,13 @@ class Function(msgspec.Struct, frozen=True):
     def call(self, arguments: list[Result]) -> Result:
         values: list[Any] = []
         for place, argument in enumerate(arguments):
-            if isinstance(argument, Outcome):
-                return Outcome(self.zero, argument.error)
+            if isinstance(argument, EvaluationOutcome):
+                return EvaluationOutcome(self.zero, argument.error)
             cast = self.parameters[place] if place < len(self.parameters) else self.rest
             assert cast is not None
             value = cast(argument)
             if value is None:
-                return Outcome(self.zero, "cast")
+                return EvaluationOutcome(self.zero, "cast")
             values.append(value)
         return self.run(*values)
 
@@ -53,7 +53,7 @@ def bounded(text: str) -> Result:
     """Strings grow no longer than an event may carry, so evaluating costs a bounded time and space."""
     if len(text) * 4 <= STRING_BYTES_MAX or len(text.encode()) <= STRING_BYTES_MAX:
         return text
-    return Outcome("", "functionEvaluation")
+    return EvaluationOutcome("", "functionEvaluation")
 
 
 def concatenate(*texts: str) -> Result:
@@ -62,23 +62,23 @@ def concatenate(*texts: str) -> Result:
 
 def join_with(separator: str, *texts: str) -> Result:
     if sum(map(len, texts)) + len(separator) * len(texts) > 2 * STRING_BYTES_MAX:
-        return Outcome("", "functionEvaluation")
+        return EvaluationOutcome("", "functionEvaluation")
     return bounded(separator.join(texts))
 
 
 def left_part(text: str, count: int) -> Result:
-    return text[:count] if count >= 0 else Outcome(text, "functionEvaluation")
+    return text[:count] if count >= 0 else EvaluationOutcome(text, "functionEvaluation")
 
 
 def right_part(text: str, count: int) -> Result:
     if count < 0:
-        return Outcome(text, "functionEvaluation")
+        return EvaluationOutcome(text, "functionEvaluation")
     return text[max(0, len(text) - count) :]
 
 
 def substring(text: str, position: int, length: int = INTEGER_MAX) -> Result:
     if not -len(text) <= position <= len(text) or length < 0:
-        return Outcome("", "functionEvaluation")
+        return EvaluationOutcome("", "functionEvaluation")
     if position == 0:
         return ""
     start = position - 1 if position > 0 else len(text) + position
@@ -87,7 +87,7 @@ def substring(text: str, position: int, length: int = INTEGER_MAX) -> Result:
 
 def absolute(number: Number) -> Result:
     if abs(number) > INTEGER_MAX and isinstance(number, int):
-        return Outcome(INTEGER_MAX, "math")
+        return EvaluationOutcome(INTEGER_MAX, "math")
     return abs(number)
 
 
@@ -95,7 +95,7 @@ def cast_truth(value: Value) -> Result:
     if isinstance(value, (int, float)):
         return value != 0
     truth = truth_of(value)
-    return Outcome(False, "cast") if truth is None else truth
+    return EvaluationOutcome(False, "cast") if truth is None else truth
 
 
 def is_whole(value: Value) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 import lark
 from lark.lexer import Lexer
 
-from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN, NAME_CHARS_MAX, NUMBER_TEXT_CHARS_MAX
+from tidings.model.bounds import ATTRIBUTE_NAME_CHARS_MAX, INTEGER_MAX, INTEGER_MIN, NUMBER_TEXT_CHARS_MAX
 from tidings.model.language.expression import (
     Arithmetic,
     Attribute,
@@ -36,7 +36,7 @@ from tidings.model.language.expression import (
     all_of,
     any_of,
 )
-from tidings.model.language.lexer import TOKEN_KINDS, Token, attribute_name, string_value, tokens_of
+from tidings.model.language.lexer import TOKEN_KINDS, LexerToken, attribute_name, string_value, tokens_of
 from tidings.model.values import INTEGER_SYNTAX
 
 GRAMMAR = f"""
@@ -73,10 +73,10 @@ PRECEDENCES = {
 COMPARISON_PRECEDENCE = PRECEDENCES["="]
 
 
-class BadToken(Exception):
+class TokenProblem(Exception):
     """A token that is right in form and wrong in content; `parser.py` turns it into a message with a caret."""
 
-    def __init__(self, problem: str, token: Token) -> None:
+    def __init__(self, problem: str, token: LexerToken) -> None:
         self.problem, self.token = problem, token
         super().__init__(problem)
 
@@ -151,8 +151,8 @@ def settled(operand: Any) -> Expression:
         for _ in range(operand.count):
             inner = Not(inner)
         return inner
-    if type(operand) is Token:
-        raise BadToken("integer beyond 64 bit: write it with a decimal point", operand)
+    if type(operand) is LexerToken:
+        raise TokenProblem("integer beyond 64 bit: write it with a decimal point", operand)
     return operand  # type: ignore[no-any-return]
 
 
@@ -190,22 +190,22 @@ class TreeBuilder:
         chain.replace_last(lambda operand: Not(In(operand, choices)))
         return chain  # type: ignore[no-any-return]
 
-    def attribute(self, parts: list[Token]) -> Attribute:
+    def attribute(self, parts: list[LexerToken]) -> Attribute:
         return Attribute(name_of(parts[0]))
 
-    def exists(self, parts: list[Token]) -> Exists:
+    def exists(self, parts: list[LexerToken]) -> Exists:
         return Exists(name_of(parts[1]))
 
-    def number(self, parts: list[Token]) -> Literal | Token:
+    def number(self, parts: list[LexerToken]) -> Literal | LexerToken:
         return number_literal(parts[0])
 
-    def string(self, parts: list[Token]) -> Literal:
+    def string(self, parts: list[LexerToken]) -> Literal:
         return Literal(string_value(parts[0].value))
 
-    def true(self, parts: list[Token]) -> Literal:
+    def true(self, parts: list[LexerToken]) -> Literal:
         return Literal(True)
 
-    def false(self, parts: list[Token]) -> Literal:
+    def false(self, parts: list[LexerToken]) -> Literal:
         return Literal(False)
 
     def group(self, parts: list[Any]) -> Expression:
@@ -216,7 +216,7 @@ class TreeBuilder:
 
     def minus(self, parts: list[Any]) -> Expression:
         operand = parts[1]
-        if type(operand) is Token:
+        if type(operand) is LexerToken:
             return Literal(-int(operand.value))
         operand = settled(operand)
         if isinstance(operand, Literal) and not isinstance(operand.value, bool | str) and operand.value != INTEGER_MIN:
@@ -234,23 +234,25 @@ class TreeBuilder:
         return parts[0]  # type: ignore[no-any-return]
 
 
-def name_of(token: Token) -> str:
-    if len(token.value) > NAME_CHARS_MAX:
-        raise BadToken(f"name of {len(token.value)} characters, at most {NAME_CHARS_MAX} are allowed", token)
+def name_of(token: LexerToken) -> str:
+    if len(token.value) > ATTRIBUTE_NAME_CHARS_MAX:
+        raise TokenProblem(
+            f"name of {len(token.value)} characters, at most {ATTRIBUTE_NAME_CHARS_MAX} are allowed", token
+        )
     return attribute_name(token.value)
 
 
-def number_literal(token: Token) -> Literal | Token:
+def number_literal(token: LexerToken) -> Literal | LexerToken:
     if len(token.value) > NUMBER_TEXT_CHARS_MAX:
-        raise BadToken(f"number of {len(token.value)} digits, at most {NUMBER_TEXT_CHARS_MAX} are allowed", token)
+        raise TokenProblem(f"number of {len(token.value)} digits, at most {NUMBER_TEXT_CHARS_MAX} are allowed", token)
     if not INTEGER_SYNTAX.fullmatch(token.value):
         decimal = float(token.value)
         if decimal == float("inf"):
-            raise BadToken("this number is too large: at most 1.7976931348623157e308", token)
+            raise TokenProblem("this number is too large: at most 1.7976931348623157e308", token)
         return Literal(decimal)
     integer = int(token.value)
     if integer > INTEGER_MAX + 1:
-        raise BadToken("integer beyond 64 bit: write it with a decimal point", token)
+        raise TokenProblem("integer beyond 64 bit: write it with a decimal point", token)
     return token if integer > INTEGER_MAX else Literal(integer)
 
 

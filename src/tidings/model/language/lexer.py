@@ -57,7 +57,7 @@ FOREIGN_OPERATORS = {
 }
 
 
-class Token(msgspec.Struct, frozen=True):
+class LexerToken(msgspec.Struct, frozen=True):
     """Kind, text and place. lark copies the other fields to the token that ends the text; nobody reads them."""
 
     type: str
@@ -70,7 +70,7 @@ class Token(msgspec.Struct, frozen=True):
     end_pos: ClassVar[None] = None
 
 
-def tokens_of(text: str) -> Iterator[Token]:
+def tokens_of(text: str) -> Iterator[LexerToken]:
     """The tokens in order; operators and keywords carry their canonical spelling."""
     for count, match in enumerate(TOKEN_SYNTAX.finditer(text.rstrip(" \t\r\n"))):
         kind = match.lastgroup
@@ -86,7 +86,7 @@ def tokens_of(text: str) -> Iterator[Token]:
             raise FilterSyntaxError(
                 f"more than {FILTER_TOKENS_MAX} words and signs: split the filter into several", text, position
             )
-        yield Token(kind, value, position)
+        yield LexerToken(kind, value, position)
 
 
 def unknown_token(text: str, position: int) -> FilterSyntaxError:

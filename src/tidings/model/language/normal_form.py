@@ -39,7 +39,7 @@ from tidings.model.language.expression import (
     is_truth_by_form,
     walk,
 )
-from tidings.model.language.folding import fold
+from tidings.model.language.simplification import fold
 from tidings.model.language.terms import (
     ANYTHING,
     TEXT_STEPS,
@@ -60,7 +60,7 @@ from tidings.model.values import truth_of
 def normalise(expression: Expression) -> Filter:
     """The filter that matches exactly when the expression is TRUE without error."""
     folded, work = fold(expression), Work()
-    terms = fitted(Conditions(work).when(folded, True), work)
+    terms = fitted(NormalConditions(work).when(folded, True), work)
     residual = None if all(exact for _, exact in terms) else as_truth(folded)
     return canonical_filter([ordered(constraints) for constraints, _ in terms], residual)
 
@@ -115,7 +115,7 @@ def steps_for(condition: Expression) -> int:
     return 1
 
 
-class Conditions:
+class NormalConditions:
     """Answers "when?" for the parts of one expression, each part once."""
 
     def __init__(self, work: Work) -> None:

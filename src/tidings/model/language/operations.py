@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
-from tidings.model.language.outcome import Outcome, Result
+from tidings.model.language.outcome import EvaluationOutcome, Result
 from tidings.model.values import Number, Value, number_of, text_of, truth_of
 
 
@@ -56,7 +56,7 @@ def calculate(sign: str, left: Value, right: Value) -> Result | None:
     return calculate_float(sign, float(x), float(y))
 
 
-MATH_ERROR = Outcome(0, "math")
+MATH_ERROR = EvaluationOutcome(0, "math")
 
 
 def calculate_integer(sign: str, x: int, y: int) -> Result:

@@ -1,8 +1,8 @@
 """What evaluating an expression gives, and the casts that operators and functions share.
 
 Every CESQL operator is total: it always has a value, and besides it perhaps an error. A filter matches only on TRUE
-without error. While an expression is evaluated, a plain value means "no error" and an `Outcome` means "this value, with
-this error", so that the usual case allocates nothing.
+without error. While an expression is evaluated, a plain value means "no error" and an `EvaluationOutcome` means "this
+value, with this error", so that the usual case allocates nothing.
 """
 
 from typing import Literal, TypeAlias
@@ -15,12 +15,12 @@ from tidings.model.values import Value, number_of
 ErrorKind: TypeAlias = Literal["math", "cast", "missingFunction", "functionEvaluation", "missingAttribute"]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class EvaluationOutcome(msgspec.Struct, frozen=True):
     value: Value
     error: ErrorKind | None = None
 
 
-Result: TypeAlias = Value | Outcome
+Result: TypeAlias = Value | EvaluationOutcome
 
 
 def integer_of(value: Value) -> int | None:

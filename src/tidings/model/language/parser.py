@@ -50,14 +50,14 @@ def parse_expression(text: str) -> Expression:
     check_length(text)
     from lark.exceptions import UnexpectedToken
 
-    from tidings.model.language.grammar import BadToken
+    from tidings.model.language.grammar import TokenProblem
 
     try:
         expression = cast(Expression, parser().parse(text))
     except UnexpectedToken as error:
         at_end = error.token.type == "$END"
         raise syntax_error(text, None if at_end else error.token.start_pos, set(error.expected)) from None
-    except BadToken as error:
+    except TokenProblem as error:
         raise FilterSyntaxError(error.problem, text, error.token.start_pos) from None
     if depth_of(expression) > EXPRESSION_DEPTH_MAX:
         raise FilterSyntaxError(f"nested deeper than {EXPRESSION_DEPTH_MAX} levels: write it flatter", text, 0)

@@ -37,7 +37,7 @@ SURROGATES = range(0xD800, 0xE000)
 CHARACTERS_END = 0x110000
 
 
-class Finding(NamedTuple):
+class WitnessSearch(NamedTuple):
     """`text` satisfies all conditions; if it is None and the search `ended`, no string does."""
 
     text: str | None
@@ -173,29 +173,29 @@ def find_text(
     low: str = "",
     high: str | None = None,
     states_max: int = AUTOMATON_STATES_MAX,
-) -> Finding:
+) -> WitnessSearch:
     """A shortest string that matches all of `likes`, none of `unlikes`, is none of `exclude` and lies in the range."""
     if high == "":
-        return Finding(None, True, 0)
+        return WitnessSearch(None, True, 0)
     automaton = Automaton(likes, (*unlikes, *map(escape, exclude)), low, high)
     state = automaton.start
     came_from: dict[int, tuple[int, str]] = {state: (-1, "")}
     if automaton.accepts(state):
-        return Finding("", True, 1)
+        return WitnessSearch("", True, 1)
     step_work = 1 + len(likes) + len(unlikes) + len(automaton.characters) // WORD_PLACES
     queue, work_left = [] if automaton.is_dead(state) else [state], WORK_PER_STATE_MAX * states_max
     for state in queue:
         for character, after in automaton.successors(state):
             work_left -= step_work
             if len(came_from) >= states_max or work_left < 0:
-                return Finding(None, False, len(came_from))
+                return WitnessSearch(None, False, len(came_from))
             if after in came_from or automaton.is_dead(after):
                 continue
             came_from[after] = (state, character)
             if automaton.accepts(after):
-                return Finding(path_to(after, came_from), True, len(came_from))
+                return WitnessSearch(path_to(after, came_from), True, len(came_from))
             queue.append(after)
-    return Finding(None, True, len(came_from))
+    return WitnessSearch(None, True, len(came_from))
 
 
 def path_to(state: int, came_from: dict[int, tuple[int, str]]) -> str:

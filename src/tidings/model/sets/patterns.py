@@ -32,7 +32,7 @@ ANY_ONE, ANY_RUN = "\ud800", "\udc00"
 """Stand for an unknown character and an unknown run. Surrogates are no characters, so no pattern or text holds them."""
 
 
-class Gap(NamedTuple):
+class PatternGap(NamedTuple):
     """What stands before, between or behind literals: `ones` times `_`, and perhaps `%`."""
 
     ones: int
@@ -43,12 +43,12 @@ class Parts(NamedTuple):
     """gap literal gap literal ... gap: one gap more than literals; only the first and last gap may be empty."""
 
     literals: tuple[str, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[PatternGap, ...]
 
 
 def parts_of(pattern: str) -> Parts:
     literals: list[str] = []
-    gaps: list[Gap] = []
+    gaps: list[PatternGap] = []
     literal, ones, run = "", 0, False
     for token in WILDCARDS.finditer(pattern):
         text = token.group()
@@ -60,12 +60,12 @@ def parts_of(pattern: str) -> Parts:
             run = run or "%" in text
         else:
             if not literal:
-                gaps.append(Gap(ones, run))
+                gaps.append(PatternGap(ones, run))
                 ones, run = 0, False
             literal += text[1] if token.lastgroup == "escaped" else text
     if literal:
         literals.append(literal)
-    gaps.append(Gap(ones, run))
+    gaps.append(PatternGap(ones, run))
     return Parts(tuple(literals), tuple(gaps))
 
 

@@ -41,7 +41,7 @@ LAST_CHARACTER = "\U0010ffff"
 Range = tuple[str, str | None]
 
 
-class Conditions(NamedTuple):
+class TextConditions(NamedTuple):
     """All must hold; fields as in `TextSet`."""
 
     low: str = ""
@@ -80,7 +80,7 @@ class Few(NamedTuple):
         return (self.texts[0], self.texts[-1] + "\0") if self.texts else ("", "")
 
 
-Form = Conditions | Few
+Form = TextConditions | Few
 
 NONE = Few(())
 
@@ -125,7 +125,7 @@ def is_crossed(low: str, high: str | None) -> bool:
     return high is not None and low >= high
 
 
-def canonical(given: Conditions) -> Form:
+def canonical(given: TextConditions) -> Form:
     """The canonical form of the set that these conditions describe."""
     likes, unlikes = (
         sorted(set(map(canonical_pattern, given.likes))),
@@ -137,7 +137,7 @@ def canonical(given: Conditions) -> Form:
         excluded.append("")
     likes = [pattern for pattern in likes if pattern not in ("%", "_%")]
     unlikes = [pattern for pattern in unlikes if not is_literal(pattern)]
-    found = Conditions(low, given.high, tuple(likes), tuple(unlikes), tuple(sorted(set(excluded))))
+    found = TextConditions(low, given.high, tuple(likes), tuple(unlikes), tuple(sorted(set(excluded))))
     found = found._replace(high=least_high(found))
     texts = few_texts(found)
     if texts is not None:
@@ -155,7 +155,7 @@ def without_trailing_zeros(low: str) -> tuple[str, list[str]]:
     return low, excluded
 
 
-def least_high(conditions: Conditions) -> str | None:
+def least_high(conditions: TextConditions) -> str | None:
     """`s < 'm\\0'` as `s < 'm'` if 'm' is ruled out anyway."""
     high = conditions.high
     while high and high[-1] == "\0" and (high[:-1] in conditions.exclude or not conditions.patterns_allow(high[:-1])):
@@ -163,7 +163,7 @@ def least_high(conditions: Conditions) -> str | None:
     return high
 
 
-def few_texts(conditions: Conditions) -> list[str] | None:
+def few_texts(conditions: TextConditions) -> list[str] | None:
     """All strings that could satisfy the conditions if those are plainly few, else None."""
     if "%" in conditions.unlikes:
         return []
@@ -180,7 +180,7 @@ def few_texts(conditions: Conditions) -> list[str] | None:
     return None
 
 
-def without_redundant_patterns(conditions: Conditions) -> Conditions | None:
+def without_redundant_patterns(conditions: TextConditions) -> TextConditions | None:
     """None if two patterns contradict each other."""
     likes, unlikes, allowed = conditions.likes, conditions.unlikes, conditions.range()
     known = (*likes, *known_beginning(*allowed))
@@ -209,19 +209,19 @@ def is_implied(wide: str, by: str) -> bool:
     return wide != by and bool(pattern_covers(wide, by))
 
 
-def with_least_range(conditions: Conditions) -> Conditions:
+def with_least_range(conditions: TextConditions) -> TextConditions:
     """The same set with excluded strings and range ends left out where the rest implies them."""
     prefixes = tuple(pattern for pattern in conditions.likes if is_prefix_pattern(pattern))
     likes = tuple(pattern for pattern in conditions.likes if pattern not in prefixes)
     low, high = conditions._replace(likes=prefixes).range()
     ranged = conditions._replace(low=low, high=high, exclude=())
     exclude = [text for text in conditions.exclude if ranged.hold_for(text)]
-    low, high, prefix = least_range((low, high), Conditions(likes=likes).range())
+    low, high, prefix = least_range((low, high), TextConditions(likes=likes).range())
     while low and low in exclude:
         exclude.remove(low)
         low += "\0"
     likes = tuple(sorted({*likes, *([prefix] if prefix else [])}))
-    return Conditions(low, high, likes, conditions.unlikes, tuple(exclude))
+    return TextConditions(low, high, likes, conditions.unlikes, tuple(exclude))
 
 
 def least_range(given: Range, implied: Range) -> tuple[str, str | None, str | None]:

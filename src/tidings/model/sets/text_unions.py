@@ -25,9 +25,9 @@ from tidings.model.sets.patterns import (
     patterns_exclude,
 )
 from tidings.model.sets.text_conditions import (
-    Conditions,
     Few,
     Form,
+    TextConditions,
     common_beginning,
     greater_end,
     known_beginning,
@@ -38,7 +38,7 @@ from tidings.model.sets.text_conditions import (
 from tidings.model.values import number_from_text
 
 
-def joined(one: Form, other: Form) -> Conditions | None:
+def joined(one: Form, other: Form) -> TextConditions | None:
     """The exact union of two sets that are not both finite, or None."""
     if isinstance(one, Few):
         return None if isinstance(other, Few) else with_texts(other, one.texts)
@@ -47,7 +47,7 @@ def joined(one: Form, other: Form) -> Conditions | None:
     return with_joined_ranges(one, other) or without_opposed_pattern(one, other)
 
 
-def with_texts(conditions: Conditions, texts: tuple[str, ...]) -> Conditions | None:
+def with_texts(conditions: TextConditions, texts: tuple[str, ...]) -> TextConditions | None:
     """The set and these strings as well, if its exclusions and range ends give way to them."""
     missing = [text for text in texts if not conditions.hold_for(text)]
     low, passed_over = without_trailing_zeros(conditions.low)
@@ -59,7 +59,7 @@ def with_texts(conditions: Conditions, texts: tuple[str, ...]) -> Conditions | N
     return wider if all(wider.hold_for(text) for text in missing) else None
 
 
-def with_joined_ranges(one: Conditions, other: Conditions) -> Conditions | None:
+def with_joined_ranges(one: TextConditions, other: TextConditions) -> TextConditions | None:
     likes = proper_patterns(one)
     if likes != proper_patterns(other) or one.unlikes != other.unlikes:
         return None
@@ -69,27 +69,27 @@ def with_joined_ranges(one: Conditions, other: Conditions) -> Conditions | None:
     if least_high is not None and max(low, other_low) > least_high:
         return None
     exclude = (*passed_over, *other_passed_over, *one.exclude, *other.exclude)
-    return Conditions(
+    return TextConditions(
         min(low, other_low), greater_end(high, other_high), likes, one.unlikes, outside_both(one, other, exclude)
     )
 
 
-def own_low(conditions: Conditions) -> tuple[str, list[str]]:
+def own_low(conditions: TextConditions) -> tuple[str, list[str]]:
     """Where the set begins by its range and prefix patterns, and the strings between that and the stated low."""
     low, passed_over = without_trailing_zeros(conditions.low)
     return conditions._replace(low=low, likes=prefix_patterns(conditions)).range()[0], passed_over
 
 
-def prefix_patterns(conditions: Conditions) -> tuple[str, ...]:
+def prefix_patterns(conditions: TextConditions) -> tuple[str, ...]:
     return tuple(pattern for pattern in conditions.likes if is_prefix_pattern(pattern))
 
 
-def proper_patterns(conditions: Conditions) -> tuple[str, ...]:
+def proper_patterns(conditions: TextConditions) -> tuple[str, ...]:
     """The patterns that say more than a range could."""
     return tuple(pattern for pattern in conditions.likes if not is_prefix_pattern(pattern))
 
 
-def without_opposed_pattern(one: Conditions, other: Conditions) -> Conditions | None:
+def without_opposed_pattern(one: TextConditions, other: TextConditions) -> TextConditions | None:
     if (one.low, one.high) != (other.low, other.high):
         return None
     for asking, forbidding in ((one, other), (other, one)):
@@ -98,7 +98,7 @@ def without_opposed_pattern(one: Conditions, other: Conditions) -> Conditions | 
         unlikes = tuple(pattern for pattern in forbidding.unlikes if pattern not in opposed)
         if len(opposed) == 1 and likes == forbidding.likes and unlikes == asking.unlikes:
             exclude = outside_both(one, other, (*one.exclude, *other.exclude))
-            return Conditions(one.low, one.high, likes, unlikes, exclude)
+            return TextConditions(one.low, one.high, likes, unlikes, exclude)
     return None
 
 
@@ -106,11 +106,11 @@ def outside_both(one: Form, other: Form, texts: Iterable[str]) -> tuple[str, ...
     return tuple(text for text in texts if not one.hold_for(text) and not other.hold_for(text))
 
 
-def common_hull(one: Form, other: Form) -> Conditions:
+def common_hull(one: Form, other: Form) -> TextConditions:
     """Conditions that hold for every string of both sets, neither of which is empty."""
     (low, high), (other_low, other_high) = one.range(), other.range()
     low, high = min(low, other_low), greater_end(high, other_high)
-    forms = [form for form in (one, other) if isinstance(form, Conditions)]
+    forms = [form for form in (one, other) if isinstance(form, TextConditions)]
     candidates = [*shared_ends(one, other), *(pattern for form in forms for pattern in form.likes)]
     for form in forms:
         candidates += (f"%{escape(run)}%" for run in map(max_run, form.likes) if run and not run.endswith("\\"))
@@ -118,7 +118,7 @@ def common_hull(one: Form, other: Form) -> Conditions:
     forbidden = (pattern for form in forms for pattern in form.unlikes)
     unlikes = tuple(pattern for pattern in forbidden if forbids(one, pattern) and forbids(other, pattern))
     exclude = outside_both(one, other, (text for form in forms for text in form.exclude))
-    return Conditions(lowered(low), raised(high), (*likes, *known_beginning(low, high)), unlikes, exclude)
+    return TextConditions(lowered(low), raised(high), (*likes, *known_beginning(low, high)), unlikes, exclude)
 
 
 def max_run(pattern: str) -> str:

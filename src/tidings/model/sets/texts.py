@@ -24,9 +24,9 @@ import msgspec
 
 from tidings.model.bounds import AUTOMATON_STATES_MAX
 from tidings.model.errors import UsageError
-from tidings.model.sets.automata import READABLE, Finding, find_text
+from tidings.model.sets.automata import READABLE, WitnessSearch, find_text
 from tidings.model.sets.patterns import canonical_pattern, compiled, filled, is_literal, pattern_covers, pattern_matches
-from tidings.model.sets.text_conditions import Conditions, Few, Form, canonical, common_range, greater_end
+from tidings.model.sets.text_conditions import Few, Form, TextConditions, canonical, common_range, greater_end
 from tidings.model.sets.text_unions import common_hull, joined
 from tidings.model.values import number_from_text
 
@@ -121,7 +121,7 @@ class TextSet(msgspec.Struct, frozen=True):
     def form(self) -> Form:
         if self.include is not None:
             return Few(self.include)
-        return Conditions(self.low, self.high, self.likes, self.unlikes, self.exclude)
+        return TextConditions(self.low, self.high, self.likes, self.unlikes, self.exclude)
 
 
 EVERY_TEXT = TextSet()
@@ -139,31 +139,31 @@ def none_of(texts: Iterable[str]) -> TextSet:
 def like(pattern: str) -> TextSet:
     form = canonical_pattern(check_text("pattern", pattern))
     if is_literal(form) or form in ("%", "_%"):
-        return text_set(Conditions(likes=(form,)))
+        return text_set(TextConditions(likes=(form,)))
     return TextSet(likes=(form,))
 
 
 def unlike(pattern: str) -> TextSet:
     form = canonical_pattern(check_text("pattern", pattern))
     if is_literal(form) or form in ("%", "_%"):
-        return text_set(Conditions(unlikes=(form,)))
+        return text_set(TextConditions(unlikes=(form,)))
     return TextSet(unlikes=(form,))
 
 
 def before(text: str) -> TextSet:
-    return text_set(Conditions(high=check_text("text", text)))
+    return text_set(TextConditions(high=check_text("text", text)))
 
 
 def up_to(text: str) -> TextSet:
-    return text_set(Conditions(high=check_text("text", text) + "\0"))
+    return text_set(TextConditions(high=check_text("text", text) + "\0"))
 
 
 def after(text: str) -> TextSet:
-    return text_set(Conditions(low=check_text("text", text) + "\0"))
+    return text_set(TextConditions(low=check_text("text", text) + "\0"))
 
 
 def starting_at(text: str) -> TextSet:
-    return text_set(Conditions(low=check_text("text", text)))
+    return text_set(TextConditions(low=check_text("text", text)))
 
 
 def check_text(argument: str, text: object) -> str:
@@ -174,7 +174,7 @@ def check_text(argument: str, text: object) -> str:
     return text
 
 
-def text_set(conditions: Conditions) -> TextSet:
+def text_set(conditions: TextConditions) -> TextSet:
     """The strings for which all conditions hold, in canonical form."""
     form = canonical(conditions)
     return TextSet(include=form.texts) if isinstance(form, Few) else TextSet(None, *form)
@@ -192,10 +192,10 @@ def intersection(sets: Iterable[TextSet]) -> TextSet:
         tuple(dict.fromkeys(text for one in all_sets for text in getattr(one, field)))
         for field in ("likes", "unlikes", "exclude")
     )
-    return text_set(Conditions(low, high, likes, unlikes, exclude))
+    return text_set(TextConditions(low, high, likes, unlikes, exclude))
 
 
-def has_text_ends(conditions: Conditions) -> bool:
+def has_text_ends(conditions: TextConditions) -> bool:
     """A range end that reads as a number has no text form in CESQL, where it would compare numbers."""
     ends = (conditions.low, conditions.high or "")
     return all(number_from_text(end.rstrip("\0")) is None for end in ends)
@@ -208,17 +208,17 @@ def is_listed(text: str, texts: tuple[str, ...]) -> bool:
     return place < len(texts) and texts[place] == text
 
 
-def is_proved_empty(finding: Finding) -> bool:
+def is_proved_empty(finding: WitnessSearch) -> bool:
     return finding.ended and finding.text is None
 
 
-def find_member(texts: TextSet, states_max: int = AUTOMATON_STATES_MAX) -> Finding:
+def find_member(texts: TextSet, states_max: int = AUTOMATON_STATES_MAX) -> WitnessSearch:
     """A string in the set. The empty string only if nothing likelier was found: it reads badly as an example."""
     if texts.include is not None:
-        return Finding(next((text for text in texts.include if text), *texts.include[:1] or (None,)), True, 0)
+        return WitnessSearch(next((text for text in texts.include if text), *texts.include[:1] or (None,)), True, 0)
     for text in likely_texts(texts.low, texts.likes, "".join(texts.unlikes)):
         if text in texts:
-            return Finding(text, True, 0)
+            return WitnessSearch(text, True, 0)
     return find_text(texts.likes, texts.unlikes, texts.exclude, texts.low, texts.high, states_max)
 
 
@@ -264,18 +264,18 @@ def is_implied(outer: TextSet, inner: TextSet) -> bool:
     return not any(text in inner for text in outer.exclude)
 
 
-def find_outside(inner: TextSet, outer: TextSet, states_max: int = AUTOMATON_STATES_MAX) -> Finding:
+def find_outside(inner: TextSet, outer: TextSet, states_max: int = AUTOMATON_STATES_MAX) -> WitnessSearch:
     """A string in `inner` that is not in `outer`: for some condition of `outer`, one that breaks it."""
     if inner.include is not None:
-        return Finding(next((text for text in inner.include if text not in outer), None), True, 0)
+        return WitnessSearch(next((text for text in inner.include if text not in outer), None), True, 0)
     ended, states = True, 0
     for opposite in opposites(outer, inner):
         finding = find_member(inner & opposite, states_max - states)
         states += finding.states
         if finding.text is not None:
-            return Finding(finding.text, True, states)
+            return WitnessSearch(finding.text, True, states)
         ended = ended and finding.ended
-    return Finding(None, ended, states)
+    return WitnessSearch(None, ended, states)
 
 
 def opposites(outer: TextSet, inner: TextSet) -> Iterator[TextSet]:

@@ -32,13 +32,12 @@ from typing import Any
 import msgspec
 
 from tidings.model import bounds
+from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATION_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.net.addresses import address_text, parse_address
 from tidings.net.broker.settings import KIND, NESTED, PREFIX, SECTIONS, Settings, kinds_of, leaves, settings_of
 from tidings.net.errors import HostError
 from tidings.net.tls import Address, Tls, is_loopback
-from tidings.pubsub.publications import PUBLICATION_BYTES_MAX
-from tidings.wire.frames import FRAME_BYTES_MAX
 
 try:
     from pydantic import BaseModel, ValidationError
@@ -64,7 +63,7 @@ FILE_BYTES_MAX = 1024 * 1024
 STORAGE_NAME = "broker.sqlite"
 
 
-class Setting(msgspec.Struct, frozen=True):
+class ConfigSetting(msgspec.Struct, frozen=True):
     """One line of `tidings config show`."""
 
     name: str
@@ -134,10 +133,12 @@ class Config:
     def is_local(self) -> bool:
         return is_loopback(self.listen[0])
 
-    def show(self) -> list[Setting]:
+    def show(self) -> list[ConfigSetting]:
         """Every setting, in the order of the documentation, and the bounds that are the same everywhere."""
-        chosen = [Setting(name, plain(value), self.origins.get(name, DEFAULT)) for name, value in leaves(self.settings)]
-        return [*chosen, *(Setting(f"fixed.{name}", value, FIXED) for name, value in FIXED_BOUNDS.items())]
+        chosen = [
+            ConfigSetting(name, plain(value), self.origins.get(name, DEFAULT)) for name, value in leaves(self.settings)
+        ]
+        return [*chosen, *(ConfigSetting(f"fixed.{name}", value, FIXED) for name, value in FIXED_BOUNDS.items())]
 
 
 def load_config(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Config:

@@ -22,7 +22,7 @@ from typing import Any, Self
 import msgspec
 
 from tidings import __version__
-from tidings.matching.index.preparing import prepare
+from tidings.matching.index.compilation import prepare
 from tidings.model.errors import UsageError
 from tidings.model.identity import at
 from tidings.net.addresses import address_text
@@ -35,9 +35,9 @@ from tidings.net.logs import make_logger
 from tidings.net.metrics import make_registry
 from tidings.net.tls import Address, Tls
 from tidings.nodes.broker import BrokerNode, BrokerParams
-from tidings.protocols.access.judging import Judge, NameJudge, Role, Verdict, closed_judge, open_judge
+from tidings.protocols.access.judge import Judge, NameJudge, Role, Verdict, closed_judge, open_judge
 from tidings.protocols.access.tokens import TokenJudge
-from tidings.protocols.delivery.edge.edge import Close, Closed
+from tidings.protocols.delivery.edge.edge import Close, EdgeClosed
 from tidings.pubsub.rows import BrokerRow, SettingRow
 from tidings.trace.writers import open_writer
 
@@ -128,7 +128,7 @@ class BrokerService:
             if self.host.is_running:
                 async with asyncio.timeout(self.host.params.drain_timeout):
                     self.host.inject(Close())
-                    while not isinstance(await self.host.items.get(), Closed):
+                    while not isinstance(await self.host.items.get(), EdgeClosed):
                         pass
         except TimeoutError:
             self.host.log.warning("requests were still under way when we left")

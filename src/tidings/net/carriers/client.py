@@ -28,12 +28,12 @@ from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.net.carriers.network import ForeignNetwork
 from tidings.net.carriers.runner import Runner
-from tidings.net.client.carrying import Ordered, make_params
 from tidings.net.client.subscription import Delivered
+from tidings.net.client.transport import Ordered, make_params
 from tidings.net.errors import Closed
-from tidings.net.waiting import Waiters
+from tidings.net.waiters import Waiters
 from tidings.protocols.transport.carrier import Carried, Modes, OpenCarried
-from tidings.protocols.transport.marking import RESERVED
+from tidings.protocols.transport.marks import RESERVED
 from tidings.protocols.transport.params import TransportParams, check_modes
 from tidings.protocols.transport.signals import Quality
 from tidings.protocols.transport.transport import TransportNode

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from tidings.net.carriers.client import CarrierClient
 from tidings.net.carriers.network import check_name
-from tidings.net.client.carrying import Ordered
+from tidings.net.client.transport import Ordered
 from tidings.net.errors import NotReachable
 from tidings.protocols.transport.params import TransportParams
 

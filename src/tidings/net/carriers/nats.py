@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.net.carriers.client import CarrierClient
 from tidings.net.carriers.network import check_name
-from tidings.net.client.carrying import Ordered
+from tidings.net.client.transport import Ordered
 from tidings.net.errors import HostError, NotReachable
 from tidings.protocols.transport.params import TransportParams
 

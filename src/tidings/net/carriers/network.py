@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
+from tidings.model.bounds import ATTRIBUTES_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.protocols.transport.best_effort import Posted
-from tidings.pubsub.publications import ATTRIBUTES_BYTES_MAX
 
 LENGTH_BYTES = 4
 NAME_SYNTAX = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -17,14 +17,14 @@ from typing import Any
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.net.carriers.network import BadPosted, ForeignNetwork, join, split
-from tidings.net.counts import Counts
+from tidings.net.counts import HostCounts
 from tidings.net.logs import make_logger
-from tidings.net.stepping import Stepper
+from tidings.net.stepper import Stepper
 from tidings.net.timers import Timers
-from tidings.net.waiting import Waiters
+from tidings.net.waiters import Waiters
 from tidings.protocols.transport.adapter.adapter import Adapter
 from tidings.protocols.transport.best_effort import BestEffort, Broadcast, Posted
-from tidings.protocols.transport.marking import is_event
+from tidings.protocols.transport.marks import is_event
 from tidings.protocols.transport.transport import TransportNode
 
 OUTGOING_MAX = 10_000
@@ -45,7 +45,7 @@ class Runner:
         self.network = network
         self.machine = Adapter(BestEffort(Broadcast()), transport)
         self.loop = asyncio.get_running_loop()
-        self.counts = Counts()
+        self.counts = HostCounts()
         self.outgoing: deque[bytes] = deque()
         self.room, self.work = Waiters(), Waiters()
         self.idle = asyncio.Event()

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.values import Value
-from tidings.net.client import connecting
-from tidings.net.client.advertising import Advertisement as AsyncAdvertisement
+from tidings.net.client.advertisements import Advertisement as AsyncAdvertisement
 from tidings.net.client.client import QUEUE_MAX, WINDOW
 from tidings.net.client.client import Client as AsyncClient
-from tidings.net.client.reading import PAGE_PUBLICATIONS, Marks, Stored
+from tidings.net.client.connection import connect as connect_async
+from tidings.net.client.history import PAGE_PUBLICATIONS, Marks, Stored
 from tidings.net.client.subscription import Delivered, SubscriptionCounts, SubscriptionReceipt
 from tidings.net.client.subscription import Subscription as AsyncSubscription
 from tidings.net.errors import Closed
@@ -35,7 +35,7 @@ from tidings.protocols.transport.views import TransportState
 from tidings.pubsub.client import Guarantee, Policy, Receipt
 
 if TYPE_CHECKING:
-    from tidings.net.client.carrying import Ordered
+    from tidings.net.client.transport import Ordered
 
 TAKEN_MAX = 256
 """Events that an iteration takes from the loop at once."""
@@ -274,7 +274,7 @@ class Client:
 def connect(url: str = "tidings://localhost", **options: Any) -> Client:
     """`with connect(url) as client`, or `client = connect(url)` and later `client.close()`. The options are those of
     `tidings.connect`."""
-    connection = connecting.connect(url, **options)
+    connection = connect_async(url, **options)
     thread = LoopThread()
     try:
         return Client(thread, thread.run(connection.open()))

@@ -27,10 +27,10 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.net.client.advertising import Advertisement, Advertisements
+from tidings.net.client.advertisements import Advertisement, ClientAdvertisements
+from tidings.net.client.history import PAGE_PUBLICATIONS, HistoryReader, Marks, Stored
 from tidings.net.client.items import Items
-from tidings.net.client.publishing import Batch, Outgoing, make_request
-from tidings.net.client.reading import PAGE_PUBLICATIONS, Marks, Reader, Stored
+from tidings.net.client.outbound import OutgoingBatch, OutgoingBatches, make_request
 from tidings.net.client.subscription import Subscription
 from tidings.net.client.tickets import Tickets, error_of
 from tidings.net.errors import ClientError, Closed, NotConfirmed, NotReachable
@@ -49,7 +49,7 @@ from tidings.pubsub.client import (
 )
 
 if TYPE_CHECKING:
-    from tidings.net.client.carrying import Carrying, Ordered
+    from tidings.net.client.transport import Carrying, Ordered
     from tidings.nodes.transport_client import TransportClient
 
 QUEUE_MAX = 10_000
@@ -86,9 +86,9 @@ class Client:
         self.is_closing = False
         self.carrying: Carrying | None = None
         """The transport, if there is one."""
-        self.outgoing = Outgoing(machine.window, asyncio.get_running_loop(), self.hand_over)
-        self.advertisements = Advertisements(self.ask, self.outgoing.leave)
-        self.reader = Reader(self.tickets, self.inject, self.check_open)
+        self.outgoing = OutgoingBatches(machine.window, asyncio.get_running_loop(), self.hand_over)
+        self.advertisements = ClientAdvertisements(self.ask, self.outgoing.leave)
+        self.reader = HistoryReader(self.tickets, self.inject, self.check_open)
         items.serve(self)
 
     # The transport.
@@ -290,7 +290,7 @@ class Client:
             if carrying is not None and carrying.is_limiting:
                 await carrying.publish_slowly(advertisement.number, heads[part], payloads[part])
                 continue
-            batch = Batch(advertisement.number, heads[part], payloads[part])
+            batch = OutgoingBatch(advertisement.number, heads[part], payloads[part])
             await self.outgoing.wait_for_room(batch.size_bytes, len(batch.heads))
             self.hand_over(batch)
             # Let it out of the process before the next is made.
@@ -328,7 +328,7 @@ class Client:
             reasons = "; ".join(f"{number} x {reason}" for reason, number in declined.items())
             raise error_of("flush", f"the broker declined {declined.total()} events: {reasons}")
 
-    def hand_over(self, batch: Batch) -> None:
+    def hand_over(self, batch: OutgoingBatch) -> None:
         if not self.host.is_running:
             return
         if batch.receipt is None:

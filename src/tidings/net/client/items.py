@@ -14,7 +14,7 @@ from tidings.net.errors import Closed, NotPermitted, TooSlow
 from tidings.net.inbox import Inbox
 from tidings.net.params import InboxPolicy
 from tidings.protocols.delivery.session.session import TOO_SLOW
-from tidings.protocols.transport.marking import has_marks, take_off
+from tidings.protocols.transport.marks import has_marks, take_off
 from tidings.pubsub.client import (
     Accepted,
     Arrived,

@@ -12,7 +12,7 @@ What waits here is bounded by the window: the broker sends no more until the app
 fit waits at the broker, whose queue is bounded by `queue_max`, and the policy of the subscription says what happens
 when that is full. `counts` shows both: what was taken and what waits here, what was lost there and why.
 
-With a transport (`carrying.py`) an event also tells on which `way` it came.
+With a transport (`transport.py`) an event also tells on which `way` it came.
 """
 
 from collections import Counter, deque
@@ -25,7 +25,7 @@ import msgspec
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
-from tidings.net.waiting import Waiters
+from tidings.net.waiters import Waiters
 from tidings.protocols.transport.carrier import Carried, Modes, OpenCarried
 from tidings.protocols.transport.signals import Quality, Way
 from tidings.pubsub.client import Arrived, Guarantee, Missed, OpenSubscription, Receipt

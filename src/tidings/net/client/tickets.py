@@ -23,7 +23,7 @@ Answer = asyncio.Future[Any]
 """A receipt, or None where nobody had to be asked; for readings the item that the session delivered."""
 
 
-class Pending:
+class PendingTicket:
     """`what` was asked; `begun(number)` is called at once, `answer` is done when the broker has answered."""
 
     def __init__(self, what: str, answer: Answer, begun: Callable[[int], None]) -> None:
@@ -36,13 +36,13 @@ class Tickets:
     def __init__(self, inject: Callable[[Any], None]) -> None:
         self.inject = inject
         self.numbers = count(1)
-        self.pending: dict[int, Pending] = {}
+        self.pending: dict[int, PendingTicket] = {}
 
     def ask(self, what: str, request: Callable[[int], Any], begun: Callable[[int], None]) -> Answer:
         ticket = next(self.numbers)
         answer: Answer = asyncio.get_running_loop().create_future()
         answer.add_done_callback(lambda done: self.pending.pop(ticket, None))
-        self.pending[ticket] = Pending(what, answer, begun)
+        self.pending[ticket] = PendingTicket(what, answer, begun)
         self.inject(request(ticket))
         return answer
 
@@ -71,7 +71,7 @@ class Tickets:
             if not pending.answer.done():
                 pending.answer.set_exception(error)
 
-    def find(self, ticket: object) -> Pending | None:
+    def find(self, ticket: object) -> PendingTicket | None:
         """None for requests that nobody waits for any more."""
         return self.pending.get(ticket) if isinstance(ticket, int) else None
 

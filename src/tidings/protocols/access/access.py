@@ -5,7 +5,7 @@ another broker is there, who answers for it, and what that principal may do. And
 configured must come back by themselves after a break, as must those that other parts of the node ask for at run time,
 to brokers that they have met.
 
-The idea. The first word on a link is `Attach(role, credentials)`. A *judge* (`judging.py`), a pure function, answers
+The idea. The first word on a link is `Attach(role, credentials)`. A *judge* (`judge.py`), a pure function, answers
 who that is, or why not. A client is told `Attached` and is served from then on (`ClientUp`). Two brokers judge each
 other: the one that wants the link attaches first, the other attaches back, and each is a peer of the other (`PeerUp`)
 when it has accepted and was accepted. Each says where it listens, so that others can be told. Whoever is turned away
@@ -44,11 +44,12 @@ import msgspec
 
 from tidings.machine.effects import CancelTimer, Disconnect, Drop, Effect, Know, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Signal
-from tidings.machine.message import TEXT_CHARS_MAX, Contact, is_address_text
+from tidings.machine.message import Contact, is_address_text
+from tidings.model.bounds import NONCE_BYTES, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.access.judging import Judge, Role, Signatures, Verdict, bound_text, statement
-from tidings.protocols.access.messages import NONCE_BYTES, Attach, Attached, Challenge, LetGo, Proof, Rejected
+from tidings.protocols.access.judge import Judge, Role, Signatures, Verdict, bound_text, statement
+from tidings.protocols.access.messages import Attach, Attached, Challenge, LetGo, Proof, Rejected
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.access.wanted import WantedLinks
 from tidings.pubsub.notes import EntryRejected, VisitorTurnedAway

@@ -17,7 +17,7 @@ from random import Random
 from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Signal
 from tidings.model.identity import NodeId
-from tidings.protocols.access.judging import statement
+from tidings.protocols.access.judge import statement
 from tidings.protocols.access.messages import Attach, Attached, Challenge, Proof, Rejected
 from tidings.protocols.access.params import GuestParams, retry_wait
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway

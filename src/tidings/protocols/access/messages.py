@@ -12,11 +12,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from tidings.machine.message import AddressText, Message, Name, Text
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
-
-CREDENTIALS_BYTES_MAX = 4096
-NONCE_BYTES = 32
-SIGNATURE_BYTES = 64
+from tidings.model.bounds import CREDENTIALS_BYTES_MAX, FILTER_TEXT_BYTES_MAX, NONCE_BYTES, SIGNATURE_BYTES
 
 BoundText = Annotated[str, Meta(max_length=FILTER_TEXT_BYTES_MAX)]
 """A filter, or nothing for no bound."""

@@ -4,9 +4,9 @@ import math
 
 import msgspec
 
+from tidings.model.bounds import CREDENTIALS_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.access.messages import CREDENTIALS_BYTES_MAX
 
 
 class AccessParams(msgspec.Struct, frozen=True, kw_only=True):

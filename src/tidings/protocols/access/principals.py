@@ -20,7 +20,7 @@ from typing import Any
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.protocols.access.judging import Principal
+from tidings.protocols.access.judge import Principal
 
 PRINCIPALS_MAX = 100_000
 FIELDS = ("name", "roles", "publish", "subscribe")

@@ -29,12 +29,18 @@ from typing import Annotated
 import msgspec
 
 from tidings.machine.message import Name
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+from tidings.model.bounds import (
+    CREDENTIALS_BYTES_MAX,
+    FILTER_TEXT_BYTES_MAX,
+    PUBLIC_KEY_BYTES,
+    SIGNATURE_BYTES,
+    TIME_OF_DAY_MAX,
+)
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.access.judging import (
+from tidings.protocols.access.judge import (
     BOUND_TOO_LONG,
     NOBODY_KNOWS_YOU,
     RIGHTS,
@@ -51,9 +57,7 @@ from tidings.protocols.access.judging import (
     fits,
     principal_of,
 )
-from tidings.protocols.access.messages import CREDENTIALS_BYTES_MAX, SIGNATURE_BYTES
 
-PUBLIC_KEY_BYTES = 32
 BOUNDS_REMEMBERED_MAX = 1024
 """Filters of tokens whose parsed form is kept: clients of one kind come with the same bounds."""
 
@@ -71,7 +75,7 @@ class Claims(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     roles: Annotated[tuple[Right, ...], msgspec.Meta(min_length=1, max_length=len(RIGHTS))]
     publish: BoundText
     subscribe: BoundText
-    expires_at: Annotated[float, msgspec.Meta(ge=0, le=2.0**53)]
+    expires_at: Annotated[float, msgspec.Meta(ge=0, le=TIME_OF_DAY_MAX)]
     authority: Name
     holder_key: Annotated[bytes, msgspec.Meta(max_length=PUBLIC_KEY_BYTES)] = b""
 

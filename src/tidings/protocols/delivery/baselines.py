@@ -29,8 +29,16 @@ from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.messages import Advertise, Delivery, Publish, Refusal, Subscribe, Taken, Unsubscribe
-from tidings.protocols.delivery.session.receiving import promises
+from tidings.protocols.delivery.messages import (
+    Advertise,
+    Delivery,
+    PublishMessage,
+    Refusal,
+    Subscribe,
+    Taken,
+    Unsubscribe,
+)
+from tidings.protocols.delivery.session.subscription import promises
 from tidings.pubsub.client import (
     Accepted,
     Arrived,
@@ -73,7 +81,7 @@ class PlainParams(msgspec.Struct, frozen=True):
             raise UsageError(f"clock_offset: {self.clock_offset} is no time; give seconds")
 
 
-class Plain(msgspec.Struct, frozen=True):
+class PlainSubscription(msgspec.Struct, frozen=True):
     """A subscription, and what its client discards."""
 
     request: OpenSubscription
@@ -98,7 +106,7 @@ class PlainSession:
     def __init__(self, params: PlainParams) -> None:
         self.params = params
         self.broker: NodeId | None = None
-        self.subscriptions: dict[int, Plain] = {}
+        self.subscriptions: dict[int, PlainSubscription] = {}
         self.tickets: dict[tuple[Kind, int], Ticket] = {}
         """Requests that do not count as carried out yet."""
         self.kept: dict[int, PublishBatch] = {}
@@ -144,7 +152,7 @@ class PlainSession:
         since = -math.inf
         if request.guarantee == "reference":
             since = now + self.params.clock_offset if request.since is None else request.since
-        self.subscriptions[self.last_subscription] = Plain(request, since, dict(request.after))
+        self.subscriptions[self.last_subscription] = PlainSubscription(request, since, dict(request.after))
         message = Subscribe(
             self.last_subscription,
             request.filter,
@@ -175,7 +183,7 @@ class PlainSession:
             return [Drop(request, NOT_CONNECTED)]
         first = self.last_publication + 1
         self.last_publication += len(request.heads)
-        message = Publish(request.advertisement, first, False, request.heads, request.payloads)
+        message = PublishMessage(request.advertisement, first, False, request.heads, request.payloads)
         if request.ticket is None:
             return [Send(self.broker, message)]
         self.kept[self.last_publication] = request

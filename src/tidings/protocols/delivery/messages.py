@@ -19,38 +19,21 @@ from typing import Annotated
 from msgspec import Meta
 
 from tidings.machine.message import Count, FilterText, Message, Name, Real, Text
-from tidings.pubsub.client import (
+from tidings.model.bounds import (
+    EXTENTS_MAX,
     MARKS_MAX,
-    PUBLISHERS_MAX,
-    Guarantee,
-    Kind,
-    Names,
-    OptionalName,
-    Policy,
-    Times,
-    check_columns,
-)
-from tidings.pubsub.publications import (
     PUBLICATIONS_MAX,
-    Heads,
-    Numbers,
-    Payloads,
-    check_lengths,
+    PUBLISHERS_MAX,
+    REFERENCE_HOPS_MAX,
+    SUBSCRIPTIONS_MATCHED_MAX,
 )
-
-HOPS_MAX = 255
-"""Brokers on the way from a subscriber's broker to a publisher's."""
-
-SUBSCRIPTIONS_MATCHED_MAX = 1000
-"""Subscriptions of one client that one publication may match: all it may have."""
-
-EXTENTS_MAX = 16
-"""Extents that a broker names of what it stores, or lacks, of a publisher."""
+from tidings.pubsub.client import Guarantee, Kind, Names, OptionalName, Policy, Times, check_columns
+from tidings.pubsub.publications import Heads, Numbers, Payloads, check_lengths
 
 Positions = Annotated[tuple[tuple[Name, Count], ...], Meta(max_length=PUBLISHERS_MAX)]
 """Publishers, each with the number of its publication up to which we have everything."""
 Subscriptions = Annotated[tuple[Count, ...], Meta(max_length=SUBSCRIPTIONS_MATCHED_MAX)]
-Path = Annotated[tuple[Name, ...], Meta(max_length=HOPS_MAX)]
+Path = Annotated[tuple[Name, ...], Meta(max_length=REFERENCE_HOPS_MAX)]
 Extents = Annotated[tuple[tuple[Count, Count], ...], Meta(max_length=EXTENTS_MAX)]
 """Numbers of a publisher: those behind the first up to and including the second of each pair."""
 
@@ -90,7 +73,7 @@ class Unadvertise(Message, frozen=True):
     number: Count
 
 
-class Publish(Message, frozen=True):
+class PublishMessage(Message, frozen=True):
     """Publications numbered `first`, `first + 1`, ... under one advertisement."""
 
     advertisement: Count
@@ -104,7 +87,7 @@ class Publish(Message, frozen=True):
     def __post_init__(self) -> None:
         check_lengths(self.heads, self.payloads)
 
-    def continues(self, earlier: "Publish") -> bool:
+    def continues(self, earlier: "PublishMessage") -> bool:
         """Would both in one message mean the same?"""
         return (
             self.advertisement == earlier.advertisement
@@ -113,11 +96,11 @@ class Publish(Message, frozen=True):
         )
 
 
-def joined(run: Sequence[Publish]) -> Publish:
+def joined(run: Sequence[PublishMessage]) -> PublishMessage:
     """One message for several of which each continues the one before."""
     heads = tuple(chain.from_iterable([each.heads for each in run]))
     payloads = tuple(chain.from_iterable([each.payloads for each in run]))
-    return Publish(run[0].advertisement, run[0].first, False, heads, payloads)
+    return PublishMessage(run[0].advertisement, run[0].first, False, heads, payloads)
 
 
 class Taken(Message, frozen=True):

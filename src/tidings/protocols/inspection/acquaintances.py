@@ -17,7 +17,7 @@ from tidings.pubsub.signals import LinkFailed, NeighbourDown, NeighbourUp, PeerD
 NOT_YET = "not reached yet"
 
 
-class Link(msgspec.Struct):
+class LinkSeen(msgspec.Struct):
     """What is known of another broker."""
 
     address: str = ""
@@ -37,7 +37,7 @@ class Acquaintances:
         self.problems: dict[NodeId, str] = {}
         """Why a configured link is down, or was last."""
         self.is_synchronised, self.brokers_max = is_synchronised, brokers_max
-        self.links: dict[NodeId, Link] = {}
+        self.links: dict[NodeId, LinkSeen] = {}
 
     def forget_links(self) -> None:
         for link in self.links.values():
@@ -73,12 +73,12 @@ class Acquaintances:
         if link is not None and not link.is_up and reason:
             link.problem = reason
 
-    def link(self, broker: NodeId) -> Link:
+    def link(self, broker: NodeId) -> LinkSeen:
         if broker not in self.links:
             gone = [name for name, link in self.links.items() if not link.is_up]
             if len(self.links) >= self.brokers_max and gone:
                 del self.links[gone[0]]
-            self.links[broker] = Link()
+            self.links[broker] = LinkSeen()
         return self.links[broker]
 
     def rows(self) -> list[LinkRow]:

@@ -26,17 +26,11 @@ import msgspec
 
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Input, LinkDown, LinkUp, Received, Signal
-from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.model.bounds import REPORT_ROWS_BYTES_MAX, TEXT_CHARS_MAX, TRANSPORT_ROWS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.inspection.acquaintances import Acquaintances
-from tidings.protocols.inspection.messages import (
-    ROWS_BYTES_MAX,
-    TRANSPORT_ROWS_MAX,
-    Inspect,
-    Report,
-    TransportReport,
-)
+from tidings.protocols.inspection.messages import Inspect, Report, TransportReport
 from tidings.pubsub.rows import BrokerRow, ClientRow, Look, Row, TransportRow, View
 from tidings.pubsub.signals import (
     ClientDown,
@@ -214,9 +208,9 @@ def encode_rows(rows: list[Look], first: int) -> tuple[bytes, int]:
         row = rows[place]
         piece = msgspec.json.encode(row if isinstance(row, Row) else row())
         size_bytes += len(piece) + 1
-        if size_bytes > ROWS_BYTES_MAX and pieces:
+        if size_bytes > REPORT_ROWS_BYTES_MAX and pieces:
             break
-        if size_bytes <= ROWS_BYTES_MAX:
+        if size_bytes <= REPORT_ROWS_BYTES_MAX:
             pieces.append(piece)
         else:
             # One row alone that is too long for any report, such as an event with very large attributes.

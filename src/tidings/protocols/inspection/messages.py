@@ -9,13 +9,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tidings.machine.message import Count, Message, Name, Text
-
-ROWS_BYTES_MAX = 256 * 1024
-"""The rows of one report. A single row is always shorter: a filter of 4 KiB is the largest thing in one."""
-
-TRANSPORT_ROWS_MAX = 64
-TRANSPORT_BYTES_MAX = 32 * 1024
-"""What a client tells of its transport."""
+from tidings.model.bounds import REPORT_ROWS_BYTES_MAX, TRANSPORT_REPORT_BYTES_MAX
 
 
 class Inspect(Message, frozen=True):
@@ -32,7 +26,7 @@ class Inspect(Message, frozen=True):
 
 class Report(Message, frozen=True):
     number: Count
-    rows: Annotated[bytes, Meta(max_length=ROWS_BYTES_MAX)]
+    rows: Annotated[bytes, Meta(max_length=REPORT_ROWS_BYTES_MAX)]
     """A JSON array of objects."""
     row_next: Count
     """Where to go on; 0 if this is all."""
@@ -43,5 +37,5 @@ class Report(Message, frozen=True):
 class TransportReport(Message, frozen=True):
     """What a client's transport looks like, for those who look at its broker."""
 
-    rows: Annotated[bytes, Meta(max_length=TRANSPORT_BYTES_MAX)]
+    rows: Annotated[bytes, Meta(max_length=TRANSPORT_REPORT_BYTES_MAX)]
     """A JSON array of objects, `TransportRow`; the latest report holds."""

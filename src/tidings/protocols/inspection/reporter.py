@@ -12,8 +12,9 @@ import msgspec
 
 from tidings.machine.effects import Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Signal
+from tidings.model.bounds import TRANSPORT_REPORT_BYTES_MAX, TRANSPORT_ROWS_MAX
 from tidings.model.identity import NodeId
-from tidings.protocols.inspection.messages import TRANSPORT_BYTES_MAX, TRANSPORT_ROWS_MAX, TransportReport
+from tidings.protocols.inspection.messages import TransportReport
 from tidings.pubsub.rows import TransportRow
 from tidings.pubsub.signals import PeerDown, PeerUp
 
@@ -66,7 +67,7 @@ def encode_rows(rows: Sequence[TransportRow]) -> bytes:
     while True:
         first = msgspec.structs.replace(rows[0], more=len(rows) - count)
         encoded = encode((first, *rows[1:count]))
-        if len(encoded) <= TRANSPORT_BYTES_MAX:
+        if len(encoded) <= TRANSPORT_REPORT_BYTES_MAX:
             return encoded
         # Filters can be long; half as many rows fit some time, and the first one always does.
         count = 1 + (count - 1) // 2

@@ -4,7 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tidings.machine.message import NAME_CHARS_MAX, Count, Message, Name, Real
+from tidings.machine.message import Count, Message, Name, Real
+from tidings.model.bounds import NAME_CHARS_MAX
 
 
 class TreeOffer(Message, frozen=True):

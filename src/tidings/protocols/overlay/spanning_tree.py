@@ -101,7 +101,7 @@ class SpanningTreeParams(msgspec.Struct, frozen=True, tag_field="kind", tag="spa
             raise UsageError(f"roots_max: {self.roots_max} remembers nothing; give at least 1")
 
 
-class Stage(Enum):
+class ClaimStage(Enum):
     """Of our own claim on a link."""
 
     JOINING = "joining"
@@ -136,7 +136,7 @@ class SpanningTree:
         self.own_sequence = 0
         self.root, self.sequence, self.distance = self.own, 0, 0
         self.parent: NodeId | None = None
-        self.claim: tuple[NodeId, Stage] | None = None
+        self.claim: tuple[NodeId, ClaimStage] | None = None
         self.told: dict[Root, tuple[int, int]] = {}
         self.asked: tuple[Root, int] | None = None
         """The root and the sequence that we asked for."""
@@ -175,7 +175,7 @@ class SpanningTree:
             return []
         downs: list[Effect] = [] if peer.epoch is None else [NeighbourDown(broker, peer.epoch, reason)]
         if self.claim is not None and self.claim[0] == broker:
-            if self.claim[1] is Stage.HELD:
+            if self.claim[1] is ClaimStage.HELD:
                 self.lost_at, self.renewals = now, 0
             self.claim = None
         return downs + self.review(now)
@@ -192,17 +192,17 @@ class SpanningTree:
             case Join() if not peer.is_below:
                 peer.is_below = True
                 return [Send(sender, Joined()), *self.tell(sender)]
-            case Joined() if self.claim == (sender, Stage.JOINING):
-                self.claim = sender, Stage.HELD
+            case Joined() if self.claim == (sender, ClaimStage.JOINING):
+                self.claim = sender, ClaimStage.HELD
                 effects = self.tell(sender) + self.reattached(now, sender)
                 return effects + self.pursue()
             case Leave() if peer.is_below and not peer.has_to_wait:
                 peer.has_to_wait = True
                 return self.pursue()
-            case Stay() if self.claim == (sender, Stage.LEAVING):
-                self.claim = sender, Stage.HELD
+            case Stay() if self.claim == (sender, ClaimStage.LEAVING):
+                self.claim = sender, ClaimStage.HELD
                 return self.pursue()
-            case Left() if self.claim == (sender, Stage.LEAVING):
+            case Left() if self.claim == (sender, ClaimStage.LEAVING):
                 self.claim = None
                 return self.tell(sender) + self.pursue()
             case Join():
@@ -310,9 +310,9 @@ class SpanningTree:
     def pursue(self) -> list[Effect]:
         """Bring our claim, one step at a time, to where it should be, and let go who waits for no reason."""
         effects, target = self.join(), self.target()
-        if self.claim is not None and self.claim[1] is Stage.HELD and self.claim[0] != target:
+        if self.claim is not None and self.claim[1] is ClaimStage.HELD and self.claim[0] != target:
             claimed, _ = self.claim
-            self.claim = claimed, Stage.LEAVING
+            self.claim = claimed, ClaimStage.LEAVING
             effects.append(Send(claimed, Leave()))
         for name, peer in self.peers.items():
             if peer.has_to_wait and not self.is_about_to_join(name, target):
@@ -323,14 +323,14 @@ class SpanningTree:
         target = self.target()
         if self.claim is not None or target is None:
             return []
-        self.claim = target, Stage.JOINING
+        self.claim = target, ClaimStage.JOINING
         return [Send(target, Join())]
 
     def is_about_to_join(self, name: NodeId, target: NodeId | None) -> bool:
         """The way to the root turns round on this link: our claim is going to take over from theirs. But two that leave
         each other do not wait for each other."""
         if self.claim is not None and self.claim[0] == name:
-            return self.claim[1] is Stage.JOINING
+            return self.claim[1] is ClaimStage.JOINING
         return name == target
 
     def target(self) -> NodeId | None:
@@ -356,7 +356,7 @@ class SpanningTree:
 
     def tell(self, name: NodeId) -> list[Effect]:
         """The signal, if the link came into the tree or left it."""
-        peer, is_claimed = self.peers[name], self.claim in ((name, Stage.HELD), (name, Stage.LEAVING))
+        peer, is_claimed = self.peers[name], self.claim in ((name, ClaimStage.HELD), (name, ClaimStage.LEAVING))
         if (peer.is_below or is_claimed) == (peer.epoch is not None):
             return []
         if peer.epoch is not None:
@@ -371,7 +371,7 @@ class SpanningTree:
         waiting = [name for name, peer in self.peers.items() if peer.offer is None or root_of(peer.offer) != self.root]
         if waiting:
             return f"not yet in one tree with {', '.join(waiting)}"
-        if self.claim is not None and self.claim[1] is not Stage.HELD:
+        if self.claim is not None and self.claim[1] is not ClaimStage.HELD:
             return f"{self.claim[1].value} {self.claim[0]}"
         return ""
 
@@ -389,7 +389,7 @@ class SpanningTree:
             newest, least = self.told[self.root]
             assert (newest, least) <= (self.sequence, self.distance), "what was told is not remembered"
         for name, peer in self.peers.items():
-            is_claimed = self.claim in ((name, Stage.HELD), (name, Stage.LEAVING))
+            is_claimed = self.claim in ((name, ClaimStage.HELD), (name, ClaimStage.LEAVING))
             assert (peer.epoch is not None) == (peer.is_below or is_claimed), "a neighbour that is none"
             assert not peer.has_to_wait or (peer.is_below and self.is_about_to_join(name, self.target())), (
                 "kept waiting for nothing"

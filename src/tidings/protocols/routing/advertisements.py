@@ -9,12 +9,12 @@ announcement stops where its name is known already.
 
 from tidings.machine.effects import Drop, Effect
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.announcing import Link
+from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import AdvertisementAdded, AdvertisementRemoved
 from tidings.protocols.routing.reductions import tellable
-from tidings.protocols.routing.requests import Request
+from tidings.protocols.routing.requests import PendingRequest
 from tidings.protocols.routing.state import BAD_FILTER, TABLE_FULL, State
-from tidings.protocols.routing.subscriptions import Subscriptions
+from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import LiveHop, Offered, Way
 from tidings.pubsub.signals import AdvertisementId, Forgotten, Known, Offer, Unoffer
 
@@ -22,8 +22,8 @@ Chosen = tuple[LiveHop, Offered] | None
 NO_WAY: Way = ("", 0)
 
 
-class Advertisements:
-    def __init__(self, state: State, subscriptions: Subscriptions) -> None:
+class RoutingAdvertisements:
+    def __init__(self, state: State, subscriptions: RoutingSubscriptions) -> None:
         self.state, self.subscriptions = state, subscriptions
         self.tables, self.ledger, self.links = state.tables, state.ledger, state.links
         self.ways: dict[AdvertisementId, Way] = {}
@@ -44,7 +44,7 @@ class Advertisements:
     def unoffer(self, now: float, unoffer: Unoffer) -> list[Effect]:
         return self.unoffered(now, None, unoffer.advertisement, self.state.request(None, unoffer.ticket))
 
-    def added(self, now: float, link: Link, message: AdvertisementAdded) -> list[Effect]:
+    def added(self, now: float, link: NeighbourLink, message: AdvertisementAdded) -> list[Effect]:
         request = self.state.request(link, message.number)
         told = self.state.read(message.filter)
         if told is None:
@@ -55,11 +55,16 @@ class Advertisements:
         offered = Offered(message.publisher, *told, (message.way_begun_by, message.way), 0)
         return self.offered(now, link, message.advertisement, offered, request)
 
-    def removed(self, now: float, link: Link, message: AdvertisementRemoved) -> list[Effect]:
+    def removed(self, now: float, link: NeighbourLink, message: AdvertisementRemoved) -> list[Effect]:
         return self.unoffered(now, link, message.advertisement, self.state.request(link, message.number))
 
     def offered(
-        self, now: float, source: Link | None, advertisement: AdvertisementId, offered: Offered, request: Request
+        self,
+        now: float,
+        source: NeighbourLink | None,
+        advertisement: AdvertisementId,
+        offered: Offered,
+        request: PendingRequest,
     ) -> list[Effect]:
         effects: list[Effect] = []
         hop = source.neighbour if source is not None else None
@@ -77,7 +82,7 @@ class Advertisements:
         return effects + self.ledger.settle(request)
 
     def unoffered(
-        self, now: float, source: Link | None, advertisement: AdvertisementId, request: Request
+        self, now: float, source: NeighbourLink | None, advertisement: AdvertisementId, request: PendingRequest
     ) -> list[Effect]:
         effects: list[Effect] = []
         hop = source.neighbour if source is not None else None
@@ -121,7 +126,7 @@ class Advertisements:
             effects += self.state.census.offers_changed(now, advertisement)
         return numbers
 
-    def tell(self, now: float, link: Link, advertisement: AdvertisementId, effects: list[Effect]) -> list[int]:
+    def tell(self, now: float, link: NeighbourLink, advertisement: AdvertisementId, effects: list[Effect]) -> list[int]:
         if link.reduction is None:
             return []
         chosen = self.tables.chosen_beside(advertisement, link.neighbour)

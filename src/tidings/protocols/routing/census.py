@@ -26,7 +26,7 @@ from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import INTEGER_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.announcing import Link
+from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import Counted
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.tables import LiveHop, Offered, Tables
@@ -47,7 +47,7 @@ NOBODY = Tally()
 
 
 class Census:
-    def __init__(self, params: RoutingParams, tables: Tables, links: dict[NodeId, Link]) -> None:
+    def __init__(self, params: RoutingParams, tables: Tables, links: dict[NodeId, NeighbourLink]) -> None:
         self.params, self.tables, self.links = params, tables, links
         self.local: dict[AdvertisementId, tuple[str, int]] = {}
         """The text of its filter, and how many subscriptions of our clients overlap that."""
@@ -96,7 +96,7 @@ class Census:
             if tables.do_overlap(text, tables.filters[text], offered.text, offered.filter)
         )
 
-    def counted(self, now: float, link: Link, message: Counted) -> list[Effect]:
+    def counted(self, now: float, link: NeighbourLink, message: Counted) -> list[Effect]:
         heard = self.heard.setdefault(link.neighbour, {})
         if message.advertisement not in heard and len(heard) >= self.params.advertisements_max:
             return [Drop(message, TOO_MANY_COUNTED)]

@@ -56,7 +56,7 @@ class Reduction(Protocol):
     def check(self, announced: Iterable[str]) -> None: ...
 
 
-class Plain:
+class NoReduction:
     def __init__(self) -> None:
         self.candidates: dict[str, Filter] = {}
 
@@ -254,7 +254,7 @@ class Merging:
 def make_reduction(params: RoutingParams, covers: Covers, sample: Callable[[], Sequence[Event]]) -> Reduction:
     match params.reduction:
         case "plain":
-            return Plain()
+            return NoReduction()
         case "covering":
             return Covering(covers)
         case "merging":

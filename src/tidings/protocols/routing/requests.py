@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable
 
 from tidings.machine.effects import CancelTimer, Effect, Send, SetTimer
-from tidings.machine.message import BROKERS_NAMED_MAX
+from tidings.model.bounds import BROKERS_NAMED_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.messages import Installed, NotInstalled, NotReached, Reached
 from tidings.protocols.routing.tables import Way
@@ -40,7 +40,7 @@ class Asker:
         self.neighbour, self.is_gone = neighbour, False
 
 
-class Request:
+class PendingRequest:
     """Asked by a neighbour under its number, or under a ticket of this node (None: nobody waits for the answer)."""
 
     __slots__ = ("asker", "brokers", "counts", "is_batch", "is_done", "name", "problem", "unanswered")
@@ -108,7 +108,7 @@ class Unanswered:
 
     def __init__(self, announcement: Announcement | None, version: int, is_removal: bool) -> None:
         self.announcement, self.version, self.is_removal = announcement, version, is_removal
-        self.waiting: list[Request] = []
+        self.waiting: list[PendingRequest] = []
 
 
 class Ledger:
@@ -145,7 +145,7 @@ class Ledger:
             effects += self.fail(neighbour, next(iter(entries)), TOO_MANY)
         return effects
 
-    def wait(self, request: Request, neighbour: NodeId, number: int) -> None:
+    def wait(self, request: PendingRequest, neighbour: NodeId, number: int) -> None:
         if not number:
             return
         entry = self.unanswered[neighbour].get(number)
@@ -155,7 +155,7 @@ class Ledger:
         request.unanswered += 1
         entry.waiting.append(request)
 
-    def settle(self, request: Request) -> list[Effect]:
+    def settle(self, request: PendingRequest) -> list[Effect]:
         """Nothing more will be told because of this request: answer it unless it has to wait."""
         if request.is_done or (request.unanswered and not request.problem):
             return []

@@ -19,7 +19,7 @@ has carried it out, with `NotInstalled` when that failed or took too long. A req
 `Settled` in the same way. Publications that carry a receipt are answered with `Reached`. (`requests.py`) A broker may
 be set to acknowledge nothing; then tables and deliveries are the same, and nobody can say when something is installed.
 
-When links change. A new neighbour is told everything (`announcing.py`). What becomes of the wishes of a lost one is a
+When links change. A new neighbour is told everything (`links.py`). What becomes of the wishes of a lost one is a
 matter of the repair (`repairs/`): by default it is as if it had taken back everything. When a publisher is reached on
 another way than before, everybody behind us hears of it by a new announcement of its advertisement, and `Known` tells
 delivery that something may have been lost.
@@ -51,10 +51,10 @@ from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.advertisements import Advertisements
-from tidings.protocols.routing.announcing import Link
+from tidings.protocols.routing.advertisements import RoutingAdvertisements
 from tidings.protocols.routing.carriage.carriage import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
+from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     AdvertisementRemoved,
@@ -73,7 +73,7 @@ from tidings.protocols.routing.repairs.choice import REPAIRS, MakeRepair, check_
 from tidings.protocols.routing.repairs.repair import Repair
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
-from tidings.protocols.routing.subscriptions import Subscriptions
+from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.rows import Gauge, RouteRow, View
@@ -98,7 +98,7 @@ from tidings.pubsub.signals import (
 )
 
 OnInput = Callable[[float, Any], list[Effect]]
-OnMessage = Callable[[float, Link, Any], list[Effect]]
+OnMessage = Callable[[float, NeighbourLink, Any], list[Effect]]
 OnMessageFromAnybody = Callable[[float, NodeId, Any], list[Effect]]
 
 
@@ -136,8 +136,8 @@ class Router:
         self.state = State(node_id, self.params, make_carriage)
         self.tables, self.ledger, self.links = self.state.tables, self.state.ledger, self.state.links
         self.carrier, self.census = self.state.carrier, self.state.census
-        self.subscriptions = Subscriptions(self.state)
-        self.advertisements = Advertisements(self.state, self.subscriptions)
+        self.subscriptions = RoutingSubscriptions(self.state)
+        self.advertisements = RoutingAdvertisements(self.state, self.subscriptions)
         self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
         carriage = self.carrier.carriage
         self.from_anybody: dict[type, OnMessageFromAnybody] = {
@@ -258,7 +258,7 @@ class Router:
             return [Drop(message, NO_NEIGHBOUR)]
         return handler(now, link, message)
 
-    def answered(self, now: float, link: Link, answer: Any) -> list[Effect]:
+    def answered(self, now: float, link: NeighbourLink, answer: Any) -> list[Effect]:
         neighbour, kind = link.neighbour, type(answer)
         is_batch = kind is Reached or kind is NotReached
         number = answer.receipt if is_batch else answer.number
@@ -275,7 +275,7 @@ class Router:
         if up.neighbour in self.links:
             effects += self.neighbour_down(now, NeighbourDown(up.neighbour, up.epoch))
         self.lives += 1
-        link = self.links[up.neighbour] = Link(
+        link = self.links[up.neighbour] = NeighbourLink(
             up.neighbour, up.epoch, up.reconfiguration, self.lives, self.tables, self.ledger
         )
         self.tables.add_neighbour(up.neighbour)
@@ -290,7 +290,7 @@ class Router:
         self.tables.remove_neighbour(down.neighbour)
         return effects
 
-    def lose(self, now: float, link: Link, reconfiguration: ReconfigurationId) -> list[Effect]:
+    def lose(self, now: float, link: NeighbourLink, reconfiguration: ReconfigurationId) -> list[Effect]:
         """It is as if the neighbour had never been told anything; what it wanted is the repair's affair."""
         link.close()
         effects = self.ledger.lose(link.neighbour)
@@ -301,7 +301,7 @@ class Router:
         self.state.tables_changed()
         return effects
 
-    def tables_begun(self, now: float, link: Link, begun: TablesBegun) -> list[Effect]:
+    def tables_begun(self, now: float, link: NeighbourLink, begun: TablesBegun) -> list[Effect]:
         effects: list[Effect] = []
         if begun.life != link.life_heard:
             if link.reduction is not None:
@@ -317,12 +317,12 @@ class Router:
             link.is_heard = True
         return effects
 
-    def tables_told(self, now: float, link: Link, told: TablesTold) -> list[Effect]:
+    def tables_told(self, now: float, link: NeighbourLink, told: TablesTold) -> list[Effect]:
         link.is_told = True
         return []
 
     def check(self) -> None:
-        """Assert the invariants; INV-R1 in `subscriptions.py`, what was told and acknowledged in `announcing.py`."""
+        """Assert the invariants; INV-R1 in `subscriptions.py`, what was told and acknowledged in `links.py`."""
         self.state.check()
         self.subscriptions.check()
         self.advertisements.check()

@@ -6,14 +6,14 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.announcing import Link
 from tidings.protocols.routing.carriage.carriage import MakeCarriage
-from tidings.protocols.routing.carriage.carrier import Carrier
+from tidings.protocols.routing.carriage.carrier import BatchCarrier
 from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.covering import Covers
+from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.reductions import Reduction, make_reduction, tellable
-from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, Request
+from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, PendingRequest
 from tidings.protocols.routing.strategies import make_strategy
 from tidings.protocols.routing.tables import Tables
 
@@ -28,9 +28,9 @@ class State:
         self.tables = Tables(params.engine, finds_ghosts=params.rescue_window > 0)
         self.ledger = Ledger(params.ack_timeout, params.unanswered_max, params.acknowledges)
         self.strategy = make_strategy(params, self.tables)
-        self.carrier = Carrier(params, self.tables, self.ledger, self.strategy, make_carriage)
+        self.carrier = BatchCarrier(params, self.tables, self.ledger, self.strategy, make_carriage)
         self.covers = Covers()
-        self.links: dict[NodeId, Link] = {}
+        self.links: dict[NodeId, NeighbourLink] = {}
         self.census = Census(params, self.tables, self.links) if params.census else None
 
     def tables_changed(self) -> None:
@@ -39,9 +39,9 @@ class State:
     def make_reduction(self) -> Reduction:
         return make_reduction(self.params, self.covers, lambda: self.carrier.sample)
 
-    def request(self, link: Link | None, name: Hashable) -> Request:
+    def request(self, link: NeighbourLink | None, name: Hashable) -> PendingRequest:
         """Something asked by a neighbour under a number, or here under a ticket; this broker carries it out itself."""
-        request = Request(link.asker if link is not None else None, name)
+        request = PendingRequest(link.asker if link is not None else None, name)
         request.count(self.node_id, (self.node_id,), 1)
         if link is not None and not self.params.acknowledges:
             request.problem = NOT_ACKNOWLEDGED

@@ -12,16 +12,16 @@ from collections.abc import Iterable
 from tidings.machine.effects import Drop, Effect
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.announcing import Link
+from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved
 from tidings.protocols.routing.reductions import tellable
-from tidings.protocols.routing.requests import Request
+from tidings.protocols.routing.requests import PendingRequest
 from tidings.protocols.routing.state import BAD_FILTER, TABLE_FULL, State
 from tidings.protocols.routing.tables import Ghost, LiveHop
 from tidings.pubsub.signals import Unwant, Want
 
 
-class Subscriptions:
+class RoutingSubscriptions:
     def __init__(self, state: State) -> None:
         self.state = state
         self.tables, self.ledger, self.links = state.tables, state.ledger, state.links
@@ -51,7 +51,7 @@ class Subscriptions:
             return []
         return self.state.census.local_changed(now, text, self.tables.filters[text], change)
 
-    def added(self, now: float, link: Link, message: SubscriptionAdded) -> list[Effect]:
+    def added(self, now: float, link: NeighbourLink, message: SubscriptionAdded) -> list[Effect]:
         request = self.state.request(link, message.number)
         told = self.state.read(message.filter)
         if told is None:
@@ -66,7 +66,7 @@ class Subscriptions:
             self.reconcile(now, (text,), effects)
         return self.await_filter(now, link.neighbour, text, filter, request, effects)
 
-    def removed(self, now: float, link: Link, message: SubscriptionRemoved) -> list[Effect]:
+    def removed(self, now: float, link: NeighbourLink, message: SubscriptionRemoved) -> list[Effect]:
         request = self.state.request(link, message.number)
         told = self.state.read(message.filter)
         if told is None:
@@ -74,7 +74,7 @@ class Subscriptions:
         text = told[0] if self.tables.remove_wanted(link.neighbour, told[0]) else None
         return self.unwanted(now, text, request)
 
-    def unwanted(self, now: float, text: str | None, request: Request) -> list[Effect]:
+    def unwanted(self, now: float, text: str | None, request: PendingRequest) -> list[Effect]:
         """One hop less wants this; None where it did not before."""
         effects: list[Effect] = []
         if text is not None:
@@ -103,7 +103,7 @@ class Subscriptions:
             self.reconcile(now, self.tables.remove_ghost(ghost), effects)
 
     def await_filter(
-        self, now: float, source: LiveHop, text: str, filter: Filter, request: Request, effects: list[Effect]
+        self, now: float, source: LiveHop, text: str, filter: Filter, request: PendingRequest, effects: list[Effect]
     ) -> list[Effect]:
         for link in self.links.values():
             if link.neighbour != source:
@@ -115,7 +115,7 @@ class Subscriptions:
         return [(link.neighbour, self.reconcile_link(now, link, texts, effects)) for link in self.links.values()]
 
     def reconcile_link(
-        self, now: float, link: Link, texts: Iterable[str], effects: list[Effect], is_offer_gone: bool = False
+        self, now: float, link: NeighbourLink, texts: Iterable[str], effects: list[Effect], is_offer_gone: bool = False
     ) -> list[int]:
         """The same for one neighbour; `is_offer_gone` if what was relevant there before may be no longer."""
         if link.reduction is None:
@@ -134,7 +134,7 @@ class Subscriptions:
                 removed.append(text)
         return link.change_filters(now, added, removed, effects) if added or removed else []
 
-    def is_due(self, link: Link, text: str) -> bool:
+    def is_due(self, link: NeighbourLink, text: str) -> bool:
         """Does the neighbour have to be told this now, if it concerns it?"""
         if not self.tables.wants_beside(text, link.neighbour):
             return False

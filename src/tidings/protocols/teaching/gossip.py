@@ -12,10 +12,9 @@ State. `held`: the newest `held_max` events, which we can give to others. `seen`
 events, so that one that is no longer held is not asked for, and delivered, again. `asked`: which names we have asked
 for and when, so that two neighbours who offer the same event at the same time are not both asked for it.
 
-Messages. `Digest(keys)` names at most `keys_max` held events, drawn at random when there are more; `Request(keys)` asks
-for some of them; `Repair(event)` carries one event, so each may be lost for itself. An event is named by its
-`(source, id)`.
-Timer. "round", once per period; the first comes at a random part of a period.
+Messages. `Digest(keys)` names at most `keys_max` held events, drawn at random when there are more;
+`GossipRequest(keys)` asks for some of them; `GossipRepair(event)` carries one event, so each may be lost for itself. An
+event is named by its `(source, id)`. Timer. "round", once per period; the first comes at a random part of a period.
 Takes. `Publish(event)` from the application. Delivers each event, its own included, once.
 
 Guaranteed. No event is delivered twice while its name is among the newest `seen_max`. If the network is connected and
@@ -39,25 +38,20 @@ import msgspec
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer, Transport
 from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.message import Message
+from tidings.model.bounds import GOSSIP_KEY_CHARS_MAX, GOSSIP_KEYS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.pubsub.requests import Publish
-
-KEY_CHARS_MAX = 256
-"""Length of an event's source, and of its id, that a digest can carry."""
-
-KEYS_MAX = 128
-"""Names in one message."""
 
 EVICTED = "held is full"
 KEY_TOO_LONG = "source or id is too long for a digest"
 NO_KEY = "has no source or no id"
 SEEN_ALREADY = "seen already"
 
-KeyText = Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_CHARS_MAX)]
+KeyText = Annotated[str, msgspec.Meta(min_length=1, max_length=GOSSIP_KEY_CHARS_MAX)]
 EventKey = tuple[KeyText, KeyText]
-Keys = Annotated[tuple[EventKey, ...], msgspec.Meta(max_length=KEYS_MAX)]
+Keys = Annotated[tuple[EventKey, ...], msgspec.Meta(max_length=GOSSIP_KEYS_MAX)]
 
 
 class GossipParams(msgspec.Struct, frozen=True):
@@ -70,8 +64,8 @@ class GossipParams(msgspec.Struct, frozen=True):
     seen_max: int = 10_000
     """Names remembered; at least `held_max`, or what we hold ourselves would be taken for new."""
 
-    keys_max: int = KEYS_MAX
-    """Names in a digest or request, at most `KEYS_MAX`."""
+    keys_max: int = GOSSIP_KEYS_MAX
+    """Names in a digest or request, at most `GOSSIP_KEYS_MAX`."""
 
     asked_max: int = 1000
     """Requests under way; at least `keys_max`, so that one digest can be asked for as a whole."""
@@ -90,8 +84,8 @@ class GossipParams(msgspec.Struct, frozen=True):
             raise UsageError(f"held_max: {self.held_max} leaves nothing to tell; give at least 1")
         if self.seen_max < self.held_max:
             raise UsageError(f"seen_max: {self.seen_max} is below held_max; give at least {self.held_max}")
-        if not 1 <= self.keys_max <= KEYS_MAX:
-            raise UsageError(f"keys_max: {self.keys_max} does not fit a message; give 1 to {KEYS_MAX}")
+        if not 1 <= self.keys_max <= GOSSIP_KEYS_MAX:
+            raise UsageError(f"keys_max: {self.keys_max} does not fit a message; give 1 to {GOSSIP_KEYS_MAX}")
         if self.asked_max < self.keys_max:
             raise UsageError(f"asked_max: {self.asked_max} is below keys_max; give at least {self.keys_max}")
 
@@ -102,18 +96,18 @@ class Digest(Message, frozen=True):
     keys: Keys
 
 
-class Request(Message, frozen=True):
+class GossipRequest(Message, frozen=True):
     keys: Keys
 
 
-class Repair(Message, frozen=True):
+class GossipRepair(Message, frozen=True):
     event: Event
 
 
 class Gossip:
     """`Gossip(["b", "c"], GossipParams(), rng)`: every period tell one neighbour what we hold."""
 
-    messages: tuple[type, ...] = (Digest, Request, Repair)
+    messages: tuple[type, ...] = (Digest, GossipRequest, GossipRepair)
     hears: tuple[type, ...] = (Publish,)
     tells: tuple[type[Signal], ...] = ()
 
@@ -133,9 +127,9 @@ class Gossip:
                 return [*self.tell_somebody(), SetTimer("round", now + self.params.period)]
             case Received(sender, Digest(keys)):
                 return self.ask_for_missing(now, sender, keys)
-            case Received(sender, Request(keys)):
+            case Received(sender, GossipRequest(keys)):
                 return self.repair(sender, keys)
-            case Received(_, Repair(event)) | Publish(event):
+            case Received(_, GossipRepair(event)) | Publish(event):
                 return self.take(event)
         return []
 
@@ -153,7 +147,7 @@ class Gossip:
         missing = [key for key in keys if key not in self.seen and key not in self.asked]
         asking = tuple(dict.fromkeys(missing))[: min(free, self.params.keys_max)]
         self.asked.update(dict.fromkeys(asking, now))
-        return [self.send(sender, Request(asking))] if asking else []
+        return [self.send(sender, GossipRequest(asking))] if asking else []
 
     def forget_old_questions(self, now: float) -> None:
         # Questions stand in the order in which they were asked, so the old ones are in front.
@@ -165,13 +159,13 @@ class Gossip:
 
     def repair(self, sender: NodeId, keys: tuple[EventKey, ...]) -> list[Effect]:
         wanted = dict.fromkeys(keys[: self.params.keys_max])
-        return [self.send(sender, Repair(self.held[key])) for key in wanted if key in self.held]
+        return [self.send(sender, GossipRepair(self.held[key])) for key in wanted if key in self.held]
 
     def take(self, event: Event) -> list[Effect]:
         source, id = event.key
         if not source or not id:
             return [Drop(event, NO_KEY)]
-        if len(source) > KEY_CHARS_MAX or len(id) > KEY_CHARS_MAX:
+        if len(source) > GOSSIP_KEY_CHARS_MAX or len(id) > GOSSIP_KEY_CHARS_MAX:
             return [Drop(event, KEY_TOO_LONG)]
         key = (source, id)
         self.asked.pop(key, None)

@@ -4,6 +4,7 @@ import math
 import struct
 from collections.abc import Callable
 
+from tidings.model.bounds import ASKED_FILTER_BYTES_MAX, FLOWS_MAX, RATE_MAX, TIME_MAX_US
 from tidings.protocols.transport.formats import (
     ACKNOWLEDGEMENT,
     ACKNOWLEDGEMENT_FORM,
@@ -21,22 +22,18 @@ from tidings.protocols.transport.formats import (
     ENTRY_AGE,
     FEEDBACK,
     FEEDBACK_FIXED,
-    FILTER_BYTES_MAX,
     FIXED,
-    FLOWS_MAX,
     FURTHER,
     FURTHER_FLOW,
     HAS_LIMITING,
     HEADER_BYTES,
     MICROSECONDS,
-    RATE_MAX,
     RELEASE,
     REPAIR,
     REPAIR_FIXED,
     REPORT,
     REQUEST,
     REQUEST_FIXED,
-    TIME_MAX_US,
     VERSION,
     WRAP,
     Acknowledgement,
@@ -247,7 +244,7 @@ def encode_feedback(feedback: Feedback) -> bytes:
     parts = [fixed, bytes((feedback.row_bytes,))]
     for report in feedback.reports:
         text = report.filter.encode()
-        if len(text) > FILTER_BYTES_MAX:
+        if len(text) > ASKED_FILTER_BYTES_MAX:
             text = b""
         parts.append(
             REPORT.pack(report.flow, min(report.quota, RATE_MAX)) + report.bits.to_bytes(feedback.row_bytes, "little")
@@ -330,7 +327,7 @@ def decode_feedback(payload: bytes) -> tuple[Feedback, bytes]:
         place += FILTER_LENGTH.size
         text = payload[place : place + length]
         place += length
-        if len(text) != length or length > FILTER_BYTES_MAX:
+        if len(text) != length or length > ASKED_FILTER_BYTES_MAX:
             raise BadHeader("cut short in a filter, or too long")
         reports.append(FlowReport(flow, quota, int.from_bytes(row, "little"), text_of(text)))
     if place != len(payload):

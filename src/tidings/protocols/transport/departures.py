@@ -25,7 +25,7 @@ import math
 from collections import deque
 from itertools import islice
 
-from tidings.model.bounds import ATTRIBUTES_MAX
+from tidings.model.bounds import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, RATE_MAX
 from tidings.protocols.transport.codec import encode_data
 from tidings.protocols.transport.formats import (
     AGE_MAX_US,
@@ -33,17 +33,16 @@ from tidings.protocols.transport.formats import (
     DIGEST,
     ENTRY_AGE,
     MICROSECONDS,
-    RATE_MAX,
     Data,
     FlowMark,
     compress,
     to_us,
     unwrap,
 )
-from tidings.protocols.transport.marking import DATA_TAIL, MAP_16, SHORT_MAP, SHORT_MAP_LAST
+from tidings.protocols.transport.marks import DATA_TAIL, MAP_16, SHORT_MAP, SHORT_MAP_LAST
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import row_of_event
-from tidings.pubsub.publications import ATTRIBUTES_BYTES_MAX, BadPublication, read_head
+from tidings.pubsub.publications import BadPublication, read_head
 
 AGE_BYTES = ENTRY_AGE.size
 

@@ -43,6 +43,7 @@ from itertools import islice, pairwise
 import msgspec
 
 from tidings.matching.bloom import FILL_MAX
+from tidings.model.bounds import RECORD_MAX
 
 MICROSECONDS = 1_000_000
 AGE_MAX_US = 2**32 - 1
@@ -154,20 +155,7 @@ CONTROLLED, HAS_LIMITING, BASIC, FURTHER, COMPRESSED = 1, 2, 4, 8, 16
 RELEASE = 1
 CARRIES_HEAD = 1
 
-RECORD_MAX = 255
-"""Entries of a record: its count is one byte."""
-
-RATE_MAX = 1e7
-"""Events a second that anybody may claim."""
-
-TIME_MAX_US = 2**53
-"""Microseconds that a clock may show: 285 years, and what a float of seconds can tell apart."""
 WRAP = 2**32
-FLOWS_MAX = 255
-"""Flows named by one event, or by one feedback."""
-FILTER_BYTES_MAX = 4096
-"""Text of a filter inside a feedback."""
-
 FIXED = struct.Struct(">BBBBIIQfIIq")
 ENTRY_AGE = struct.Struct(">I")
 FURTHER_FLOW = struct.Struct(">IIq")

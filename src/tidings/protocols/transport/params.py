@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from tidings.matching.bloom import BloomProfile
+from tidings.model.bounds import RECORD_MAX
 from tidings.model.errors import UsageError
-from tidings.protocols.transport.formats import RECORD_MAX
 
 
 def check_counts(params: msgspec.Struct, *names: str) -> None:

@@ -5,7 +5,7 @@ the transport needs to say (numbers, times, records) travels where the network d
 anybody else sees the event.
 
 The idea. Going down, an event of the application is offered to congestion control (`Leaving`); once it may leave
-(`Admitted`) it gets its number and header (`departures.py`), is marked (`marking.py`), and goes to the carrier. Coming
+(`Admitted`) it gets its number and header (`departures.py`), is marked (`marks.py`), and goes to the carrier. Coming
 up, a marked event is taken apart. One that we have seen already ends here; every other is told once to the other parts
 (`Heard`), as whole numbers, with what the carrier says of it. Subscriptions that want no order get it at once. Events
 without a mark come from publishers without a transport, and pass as they are.
@@ -42,7 +42,7 @@ from tidings.protocols.transport.formats import (
     LossRepair,
     LossRequest,
 )
-from tidings.protocols.transport.marking import MARK, OF, TO, Kind, head_of, mark, unmark
+from tidings.protocols.transport.marks import MARK, OF, TO, Kind, head_of, mark, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,

@@ -22,7 +22,7 @@ from tidings.machine.effects import Effect
 from tidings.machine.inputs import Fired, Input, Request, Signal
 from tidings.model.filter import Filter
 from tidings.protocols.transport.formats import Control, Data, FlowMark
-from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.pubsub.bundles import Bundle, BundledEvent
 from tidings.pubsub.requests import PublishRequest

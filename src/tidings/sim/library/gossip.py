@@ -7,7 +7,7 @@ from tidings.sim.cast import cast
 from tidings.sim.checkers import Checker, Convergence, NoDuplicates, NothingFalse
 from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan, plan_of
-from tidings.sim.ingredients import Churn, Publications, RoughNetwork, Span
+from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, Span
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import Topology
 from tidings.sim.topologies.named import make_topology
@@ -80,7 +80,7 @@ def spreading(
     # A map has as many nodes as it has, whatever number is asked for.
     count = len(make_topology(topology, nodes, 0).nodes)
     network = RoughNetwork(latency=0.05, jitter=0.05, loss=loss, duplication=loss, reordering=loss)
-    workload = Publications(events=events, end=DURATION)
+    workload = RandomPublications(events=events, end=DURATION)
 
     def faults(made: Topology, until: float, seed: int) -> FaultPlan:
         drawn = draw_faults(mix.before(until), made.nodes, seed)

@@ -3,7 +3,7 @@
 from tidings.machine.effects import BROADCAST, Transport
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.sim.fault_mix import FaultMix, draw_faults
-from tidings.sim.ingredients import Publications
+from tidings.sim.ingredients import RandomPublications
 from tidings.sim.library.gossip import what_gossip_promises
 from tidings.sim.mobility import RandomWaypoint, WaypointParams
 from tidings.sim.network.radio import Radio, RadioParams
@@ -29,7 +29,7 @@ def gossip_radio(
         # Whoever walks long enough meets everybody, so in the long run all are neighbours.
         topology=lambda seed: clique(nodes),
         roles=lambda made: dict.fromkeys(made.nodes, make),
-        workload=lambda made, seed: Publications(events=events, end=60.0).inputs(made.nodes, seed),
+        workload=lambda made, seed: RandomPublications(events=events, end=60.0).inputs(made.nodes, seed),
         network=lambda made, calm_at, seed: Radio(made.nodes, RandomWaypoint(walking, seed).position, radio),
         faults=lambda made, until, seed: draw_faults(mix.before(until), made.nodes, seed),
         checkers=what_gossip_promises,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Hashable
 from tidings.machine.effects import Transport
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.network.rule import STREAM_OVERFULL, Fates, Lost, Rule, Wrapper, check_positive, later
+from tidings.sim.network.rule import STREAM_OVERFULL, Fates, LostPacket, Rule, Wrapper, check_positive, later
 
 HEADERS_BYTES = 40
 """What IP and TCP add to a message."""
@@ -28,7 +28,7 @@ HEADERS_BYTES = 40
 SEND_QUEUE_BYTES_MAX = 8 * 2**20
 """What a stream may keep at the sender, beyond the queue of the link; as much as a host on sockets does by default."""
 
-QUEUE_FULL = Lost("queue is full")
+QUEUE_FULL = LostPacket("queue is full")
 
 LinkOf = Callable[[NodeId, NodeId], Hashable]
 

@@ -16,7 +16,7 @@ from array import array
 from heapq import heappop, heappush
 
 from tidings.machine.effects import Transport
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.sim.network.rule import Fates, Rule
 
@@ -69,7 +69,7 @@ class Internet(Rule):
         return fates
 
 
-def build_graph(rng: Stream) -> list[list[tuple[int, float]]]:
+def build_graph(rng: RandomStream) -> list[list[tuple[int, float]]]:
     """Transit AS are all connected; every other one buys from earlier ones, preferring those that have many links."""
     sellers = TRANSITS + MIXED
     links: list[list[tuple[int, float]]] = [[] for _ in range(sellers + STUBS)]
@@ -102,7 +102,7 @@ def build_graph(rng: Stream) -> list[list[tuple[int, float]]]:
     return links
 
 
-def draw_latency(rng: Stream) -> float:
+def draw_latency(rng: RandomStream) -> float:
     place = rng.random()
     for share, low, high in LATENCY_CLASSES:
         if place < share:

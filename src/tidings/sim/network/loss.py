@@ -15,7 +15,7 @@ from tidings.sim.network.rule import (
     RETRANSMIT_AFTER,
     STREAM_GIVEN_UP,
     Fates,
-    Lost,
+    LostPacket,
     Rule,
     Wrapper,
     check_positive,
@@ -23,8 +23,8 @@ from tidings.sim.network.rule import (
     later,
 )
 
-NOISE = Lost("lost by noise")
-BURST = Lost("lost in a burst")
+NOISE = LostPacket("lost by noise")
+BURST = LostPacket("lost in a burst")
 
 
 class Losing(Wrapper):
@@ -55,7 +55,7 @@ class Losing(Wrapper):
         return [(node, self.lost if fates and self.is_lost(now, 0.0, sender, node) else fates) for node, fates in heard]
 
 
-class Loss(Losing):
+class RandomLoss(Losing):
     """Each packet is lost with the same probability, whatever happened to the others."""
 
     def __init__(self, inner: Rule, probability: float) -> None:

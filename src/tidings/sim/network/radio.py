@@ -22,13 +22,13 @@ import msgspec
 
 from tidings.machine.effects import BROADCAST, Transport
 from tidings.model.identity import NodeId
-from tidings.sim.network.rule import Fates, Lost, Rule, check_positive
+from tidings.sim.network.rule import Fates, LostPacket, Rule, check_positive
 
 METRES_PER_SECOND = 299_792_458.0
 
-OUT_OF_RANGE = Lost("out of range")
-COLLISION = Lost("collision on the air")
-AIR_BUSY = Lost("air is busy for too long")
+OUT_OF_RANGE = LostPacket("out of range")
+COLLISION = LostPacket("collision on the air")
+AIR_BUSY = LostPacket("air is busy for too long")
 
 Point = tuple[float, float]
 PositionOf = Callable[[NodeId, float], Point]

@@ -37,7 +37,7 @@ RETRANSMISSIONS_MAX = 8
 """How often it does before the link counts as broken: 51 seconds in all."""
 
 
-class Lost(tuple[float, ...]):
+class LostPacket(tuple[float, ...]):
     """No delay at all: the packet does not arrive, for this reason."""
 
     reason: str
@@ -50,13 +50,13 @@ class Lost(tuple[float, ...]):
 
 def reason_of(fates: Fates) -> str:
     """Why a packet without fates is lost."""
-    return fates.reason if isinstance(fates, Lost) else UNNAMED
+    return fates.reason if isinstance(fates, LostPacket) else UNNAMED
 
 
 UNNAMED = "lost"
-STREAM_GIVEN_UP = Lost("lost again with every retransmission")
+STREAM_GIVEN_UP = LostPacket("lost again with every retransmission")
 
-STREAM_OVERFULL = Lost("queue full")
+STREAM_OVERFULL = LostPacket("queue full")
 """The sender of a stream may keep no more. It knows so at once, and what it sent before arrives (`streams.py`)."""
 
 

@@ -18,7 +18,7 @@ from enum import Enum
 
 import msgspec
 
-from tidings.machine.streams import Stream
+from tidings.machine.streams import RandomStream
 from tidings.model.errors import UsageError
 from tidings.sim.network.bandwidth import DropTail
 from tidings.sim.network.rule import check_positive, check_probability
@@ -29,7 +29,7 @@ RENO_KEEPS = 0.5
 WINDOW_MIN = 2.0
 
 
-class Variant(Enum):
+class TcpVariant(Enum):
     RENO = "reno"
     CUBIC = "cubic"
 
@@ -37,7 +37,7 @@ class Variant(Enum):
 class TcpParams(msgspec.Struct, frozen=True):
     round_trip: float
     """Seconds without any waiting."""
-    variant: Variant = Variant.RENO
+    variant: TcpVariant = TcpVariant.RENO
     packet_bytes: int = 1500
     loss: float = 0.0
     """Probability that a packet is lost beside the queue."""
@@ -55,7 +55,7 @@ class TcpParams(msgspec.Struct, frozen=True):
 class TcpFlow:
     """`TcpFlow(simulator.queue, network.link("bottleneck"), TcpParams(0.05), rng).start(now)`"""
 
-    def __init__(self, queue: Queue, link: DropTail, params: TcpParams, rng: Stream) -> None:
+    def __init__(self, queue: Queue, link: DropTail, params: TcpParams, rng: RandomStream) -> None:
         self.queue, self.link, self.params, self.rng = queue, link, params, rng
         self.window = WINDOW_MIN
         self.threshold = math.inf
@@ -98,7 +98,7 @@ class TcpFlow:
         self.acknowledged += 1
         if self.window < self.threshold:
             self.window += 1
-        elif self.params.variant is Variant.RENO:
+        elif self.params.variant is TcpVariant.RENO:
             self.window += 1 / self.window
         else:
             self.window += max(0.0, self.cubic_target(now) - self.window) / self.window
@@ -117,7 +117,7 @@ class TcpFlow:
         self.in_flight -= 1
         self.lost += 1
         if number >= self.recovered_from:
-            keeps = RENO_KEEPS if self.params.variant is Variant.RENO else CUBIC_KEEPS
+            keeps = RENO_KEEPS if self.params.variant is TcpVariant.RENO else CUBIC_KEEPS
             self.window_before, self.shrunk_at = self.window, now
             self.window = self.threshold = max(WINDOW_MIN, self.window * keeps)
             self.recovered_from = self.next_number

@@ -13,13 +13,13 @@ from tidings.sim.topologies.shapes import (
     scale_free,
     star,
 )
-from tidings.sim.topologies.topology import Edge, Topology
+from tidings.sim.topologies.topology import Topology, TopologyEdge
 from tidings.sim.topologies.zoo import from_topohub, zoo
 
 __all__ = [
     "SHAPES",
-    "Edge",
     "Topology",
+    "TopologyEdge",
     "balanced_tree",
     "bounded_tree",
     "chain",

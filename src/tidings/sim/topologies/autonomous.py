@@ -6,7 +6,7 @@ between hosts.
 
 from tidings.machine.streams import random_stream
 from tidings.sim.network.internet import build_graph
-from tidings.sim.topologies.topology import Edge, Topology
+from tidings.sim.topologies.topology import Topology, TopologyEdge
 
 
 def internet(seed: int) -> Topology:
@@ -18,5 +18,7 @@ def internet(seed: int) -> Topology:
         for other, round_trip in others:
             if one < other:
                 shortest[one, other] = min(round_trip, shortest.get((one, other), round_trip))
-    edges = [Edge(names[one], names[other], None, round_trip / 2) for (one, other), round_trip in shortest.items()]
+    edges = [
+        TopologyEdge(names[one], names[other], None, round_trip / 2) for (one, other), round_trip in shortest.items()
+    ]
     return Topology("internet", tuple(names), tuple(edges))

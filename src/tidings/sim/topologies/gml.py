@@ -13,7 +13,7 @@ from typing import Any
 
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.topologies.topology import Edge, Topology, great_circle_km
+from tidings.sim.topologies.topology import Topology, TopologyEdge, great_circle_km
 
 GML_CHARS_MAX = 4 * 1024 * 1024
 DEPTH_MAX = 8
@@ -34,14 +34,14 @@ def read_gml(text: str, name: str) -> Topology:
         if key == "node" and isinstance(value, list) and isinstance((node := dict(value)).get("id"), int):
             places.setdefault(node["id"], node)
     names = name_nodes(places)
-    edges: dict[frozenset[int], Edge] = {}
+    edges: dict[frozenset[int], TopologyEdge] = {}
     for key, value in graph:
         if key == "edge" and isinstance(value, list):
             ends = dict(value)
             a, b = ends.get("source"), ends.get("target")
             if isinstance(a, int) and isinstance(b, int) and a in places and b in places and a != b:
                 length_km = distance_km(places[a], places[b])
-                edges.setdefault(frozenset((a, b)), Edge(names[a], names[b], length_km))
+                edges.setdefault(frozenset((a, b)), TopologyEdge(names[a], names[b], length_km))
     return Topology(name, tuple(names.values()), tuple(edges.values()))
 
 

@@ -13,7 +13,7 @@ from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.sim.topologies.autonomous import internet
 from tidings.sim.topologies.shapes import SHAPES, node_names
-from tidings.sim.topologies.topology import Edge, Topology
+from tidings.sim.topologies.topology import Topology, TopologyEdge
 from tidings.sim.topologies.zoo import from_topohub, zoo
 from tidings.workloads.round_trips import LatencyMatrix, planetlab_matrix, seattle_matrix
 
@@ -61,7 +61,7 @@ def linked_hosts(measured: LatencyMatrix, nodes: int, seed: int) -> Topology:
         raise UsageError(f"nodes: {nodes} is not possible here; {measured.name} has {len(rows)} hosts")
     chosen = random_stream(seed, "topology", measured.name).sample(range(len(rows)), nodes)
     edges = [
-        Edge(names[a], names[b], None, (rows[i][j] + rows[j][i]) / 4)
+        TopologyEdge(names[a], names[b], None, (rows[i][j] + rows[j][i]) / 4)
         for a, i in enumerate(chosen)
         for b, j in enumerate(chosen[a + 1 :], a + 1)
     ]

@@ -17,10 +17,10 @@ after the shape, so the same seed gives the same graph whatever else a run draws
 from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.topologies.topology import Edge, Topology
+from tidings.sim.topologies.topology import Topology, TopologyEdge
 
 NODES_MAX = 100_000
 """Nodes of a made topology."""
@@ -116,7 +116,7 @@ def scale_free(nodes: int, seed: int, edges_each: int = 2) -> Topology:
     return join("scale_free", nodes, edges)
 
 
-def draw_distinct(rng: Stream, ends: list[int], count: int) -> list[int]:
+def draw_distinct(rng: RandomStream, ends: list[int], count: int) -> list[int]:
     """Different members; one that occurs often in `ends` is drawn more often."""
     drawn: dict[int, None] = {}
     available = len(ends)
@@ -128,7 +128,7 @@ def draw_distinct(rng: Stream, ends: list[int], count: int) -> list[int]:
 def join(name: str, nodes: int, edges: Iterable[tuple[int, int]]) -> Topology:
     require("nodes", nodes, 1, NODES_MAX)
     names = node_names(nodes)
-    return Topology(name, tuple(names), tuple(Edge(names[a], names[b]) for a, b in edges))
+    return Topology(name, tuple(names), tuple(TopologyEdge(names[a], names[b]) for a, b in edges))
 
 
 def node_names(count: int) -> list[NodeId]:

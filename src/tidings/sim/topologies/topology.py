@@ -20,7 +20,7 @@ FIBRE_KM_PER_SECOND = 200_000.0
 """Light in glass goes at two thirds of its speed in a vacuum."""
 
 
-class Edge(msgspec.Struct, frozen=True):
+class TopologyEdge(msgspec.Struct, frozen=True):
     a: NodeId
     b: NodeId
     length_km: float | None = None
@@ -39,7 +39,7 @@ class Topology(msgspec.Struct, frozen=True):
 
     name: str
     nodes: tuple[NodeId, ...]
-    edges: tuple[Edge, ...]
+    edges: tuple[TopologyEdge, ...]
 
     def __post_init__(self) -> None:
         known = set(self.nodes)

@@ -16,7 +16,7 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.sim.topologies.gml import read_gml, readable_name
-from tidings.sim.topologies.topology import Edge, Topology
+from tidings.sim.topologies.topology import Topology, TopologyEdge
 from tidings.workloads.data import data_folder
 
 ARCHIVE = Path("topologies") / "internet-topology-zoo-gml.tar.gz"
@@ -70,10 +70,10 @@ def from_topohub(key: str) -> Topology:
     for node in found["nodes"]:
         label = readable_name(str(node.get("name") or ""), f"n{node['id']}")
         names[node["id"]] = label if label not in names.values() else f"{label}_{node['id']}"
-    edges: dict[frozenset[str], Edge] = {}
+    edges: dict[frozenset[str], TopologyEdge] = {}
     for link in found["edges"]:
         a, b = names[link["source"]], names[link["target"]]
         if a != b:
             length_km = link.get("dist")
-            edges.setdefault(frozenset((a, b)), Edge(a, b, None if length_km is None else float(length_km)))
+            edges.setdefault(frozenset((a, b)), TopologyEdge(a, b, None if length_km is None else float(length_km)))
     return Topology(key.rpartition("/")[2], tuple(names.values()), tuple(edges.values()))

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from tidings.model.errors import UsageError
 from tidings.spark.live.columns import columns_of
+from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.offsets import (
     EARLIEST,
     Offset,
@@ -28,9 +29,8 @@ from tidings.spark.live.offsets import (
     ranges_between,
 )
 from tidings.spark.live.options import Options
+from tidings.spark.live.pieces import Piece, check_stored, cut_work, read_piece
 from tidings.spark.live.predicates import kinds_of, push
-from tidings.spark.live.reaching import Link
-from tidings.spark.live.reading import Piece, check_stored, cut_work, read_piece
 
 
 class TidingsReader(DataSourceReader):
@@ -45,7 +45,7 @@ class TidingsReader(DataSourceReader):
         return left
 
     def partitions(self) -> Sequence[InputPartition]:
-        with Link(self.options) as link:
+        with LiveConnection(self.options) as link:
             marks = link.run(link.client.marks(self.filter)).marks
             start = first_offset(self.options.start or Start(EARLIEST), marks, time.time())
             check_stored(link, self.filter, doubtful(start, marks), self.options.fails_on_loss)

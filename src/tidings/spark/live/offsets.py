@@ -20,7 +20,7 @@ is asked for anew:
 
 Numbers have holes: of a filter, and of clients that came again under the same name and begin far above what they had
 used. So a difference of numbers bounds the events from above, and may be far above; whoever divides the work asks first
-where the events begin (`reading.py`).
+where the events begin (`pieces.py`).
 
 Everything here is a pure function; time and brokers come in as values.
 """
@@ -41,7 +41,7 @@ ALL_STORED = 0.0
 HOW_TO_START = 'write "earliest", "latest", a time such as 2026-11-15T09:30:00Z, seconds since 1970, or an offset'
 
 
-class Mark(Protocol):
+class OffsetMark(Protocol):
     """How far a publisher has come, and up to where its broker has forgotten."""
 
     @property
@@ -119,7 +119,7 @@ def read_time(option: str, text: str) -> float:
     return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
 
 
-def first_offset(start: Start, marks: Iterable[Mark], now: float) -> Offset:
+def first_offset(start: Start, marks: Iterable[OffsetMark], now: float) -> Offset:
     """Where a read begins."""
     match start.kind:
         case "earliest":
@@ -132,7 +132,7 @@ def first_offset(start: Start, marks: Iterable[Mark], now: float) -> Offset:
     return Offset(start.offset.since, start.offset.after, is_first=True)
 
 
-def last_numbers(start: Offset, marks: Iterable[Mark]) -> dict[str, int]:
+def last_numbers(start: Offset, marks: Iterable[OffsetMark]) -> dict[str, int]:
     """How far one can read now. Nobody goes back: a publisher whose broker cannot be asked stays where it was."""
     numbers = dict(start.after)
     for mark in marks:
@@ -218,7 +218,7 @@ def cut(ranges: list[Range], pieces: int, least: int) -> list[list[Range]]:
     return [piece for piece in made if piece]
 
 
-def doubtful(start: Offset, marks: Iterable[Mark]) -> list[Range]:
+def doubtful(start: Offset, marks: Iterable[OffsetMark]) -> list[Range]:
     """What may have been forgotten before it was read. A mark says so too early where the publisher has moved and its
     earlier broker is out of reach for a while; whoever asks for these is told the truth."""
     return [

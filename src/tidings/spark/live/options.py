@@ -36,11 +36,11 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
-from tidings.net.client.connecting import CONNECT_TIMEOUT, Connecting, connect, parse_brokers
+from tidings.net.client.connection import CONNECT_TIMEOUT, Connecting, connect, parse_brokers
 from tidings.net.errors import HostError
 from tidings.net.keys import principal_of_token, read_token_file, token_of_text
 from tidings.net.tls import Tls
-from tidings.protocols.access.judging import BEHIND_PRINCIPAL
+from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 from tidings.spark.live.offsets import Start, read_start
 
 TIMEOUT = 60.0

@@ -22,7 +22,8 @@ must come back to the same network of brokers.
 A batch write has no checkpoint: each is a new publication. It is named by the job, so that only tasks that are tried
 again are recognised.
 
-Columns: `encoding.py`. `advertise` says what will be published; the default is everything that the client may publish.
+Columns: `publications.py`. `advertise` says what will be published; the default is everything that the client may
+publish.
 """
 
 import secrets
@@ -34,9 +35,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from tidings.model.errors import UsageError
-from tidings.spark.live.encoding import Encoder
+from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.options import Options
-from tidings.spark.live.reaching import Link
+from tidings.spark.live.publications import Encoder
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -49,7 +50,7 @@ QUERY_ID = "sql.streaming.queryId"
 """What Spark calls them among the properties of a task."""
 
 
-class Published(WriterCommitMessage):
+class TaskCommit(WriterCommitMessage):
     """What a task did."""
 
     def __init__(self, publisher: str, rows: int) -> None:
@@ -90,16 +91,18 @@ def first_number(batch: int) -> int:
     return (batch + 1) << BATCH_BITS
 
 
-def publish(name: str, first: int, batches: "Iterator[RecordBatch]", schema: StructType, options: Options) -> Published:
+def publish(
+    name: str, first: int, batches: "Iterator[RecordBatch]", schema: StructType, options: Options
+) -> TaskCommit:
     encoder, rows = Encoder(schema), 0
-    link: Link | None = None
+    link: LiveConnection | None = None
     try:
         for batch in batches:
             if batch.num_rows == 0:
                 continue
             heads, payloads = encoder.events(batch)
             if link is None:
-                link = Link(options, name, numbers_from=first)
+                link = LiveConnection(options, name, numbers_from=first)
                 link.run(link.client.advertise(options.advertise or link.client.advertisements.bound or "TRUE"))
             rows += len(heads)
             if rows >= 1 << BATCH_BITS:
@@ -110,4 +113,4 @@ def publish(name: str, first: int, batches: "Iterator[RecordBatch]", schema: Str
     finally:
         if link is not None:
             link.close()
-    return Published(name, rows)
+    return TaskCommit(name, rows)

@@ -20,8 +20,8 @@ from pyspark.sql.types import StructType
 from tidings.model.errors import UsageError
 from tidings.spark.live.batch import TidingsReader
 from tidings.spark.live.columns import infer_schema
+from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.options import read_options
-from tidings.spark.live.reaching import Link
 from tidings.spark.live.sink import TidingsStreamWriter, TidingsWriter
 from tidings.spark.live.stream import TidingsStreamReader
 
@@ -38,7 +38,7 @@ class TidingsSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        with Link(self.said) as link:
+        with LiveConnection(self.said) as link:
             return infer_schema(link.run(link.client.marks(self.said.filter)).offers)
 
     def reader(self, schema: StructType) -> TidingsReader:

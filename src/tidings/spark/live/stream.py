@@ -22,8 +22,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from tidings.model.errors import UsageError
-from tidings.net.client.reading import Mark
+from tidings.net.client.history import Mark
 from tidings.spark.live.columns import columns_of
+from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.offsets import (
     LATEST,
     Offset,
@@ -37,8 +38,7 @@ from tidings.spark.live.offsets import (
     share,
 )
 from tidings.spark.live.options import Options
-from tidings.spark.live.reaching import Link
-from tidings.spark.live.reading import Piece, check_stored, cut_work, find_begin, read_piece
+from tidings.spark.live.pieces import Piece, check_stored, cut_work, find_begin, read_piece
 
 
 class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -49,7 +49,7 @@ class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "option endingOffsets: a stream has no end; use trigger(availableNow=True), or read a batch"
             )
         self.schema, self.options = schema, options
-        self.link: Link | None = None
+        self.link: LiveConnection | None = None
         self.first: Offset | None = None
         self.target: dict[str, int] | None = None
         """With availableNow: how far to go."""
@@ -103,9 +103,9 @@ class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # What it does for that.
 
-    def connected(self) -> Link:
+    def connected(self) -> LiveConnection:
         if self.link is None:
-            self.link = Link(self.options)
+            self.link = LiveConnection(self.options)
         return self.link
 
     def look(self) -> tuple[Mark, ...]:

@@ -10,8 +10,8 @@
 subscriptions that match it, ascending, or with their number alone. Every column is an attribute if a filter asks for
 its name, key columns included.
 
-**How.** Subscriptions become an index once, in the driver (`building.py`), in a file that each worker loads once
-(`shipping.py`). Events stay where they are: each partition is matched batch by batch (`batches.py`), without a shuffle,
+**How.** Subscriptions become an index once, in the driver (`builder.py`), in a file that each worker loads once
+(`shipment.py`). Events stay where they are: each partition is matched batch by batch (`batches.py`), without a shuffle,
 so the cost grows linearly with the events. The answer is exact, and the same under any partitioning.
 
 A stream of events gives a stream of matches, with the subscriptions as they were when `match` was called. To match many
@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.model.errors import UsageError
 from tidings.spark.matching.batches import MATCHES, SUBSCRIPTIONS, match_batches
-from tidings.spark.matching.building import build_index_file
+from tidings.spark.matching.builder import build_index_file
 from tidings.spark.matching.event_columns import attribute_columns
 from tidings.spark.matching.index_file import names_of_table, read_table
-from tidings.spark.matching.shipping import own_folder, ship, shipped_index
+from tidings.spark.matching.shipment import own_folder, ship, shipped_index
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -3,7 +3,7 @@
     signature     8 bytes
     two lengths   8 bytes each: of the table, of the index
     table         an Arrow stream: subscription, and its filter as MessagePack; sorted by subscription
-    index         as `tidings.matching.index.saving` writes it; empty where the writer had no numba
+    index         as `tidings.matching.index.archive` writes it; empty where the writer had no numba
 
 The index is a copy of memory, so loading it takes a tenth of a second for 100,000 subscriptions. It is of use only to a
 process with numba and the same kernels; any other builds an index from the filters of the table, which takes some
@@ -71,7 +71,7 @@ def write_index_file(path: Path, table: Any) -> None:
 
 def save_where_possible(index: Index, file: BinaryIO) -> None:
     if index.describe()["engine"] == "fast":
-        from tidings.matching.index.saving import save_index
+        from tidings.matching.index.archive import save_index
 
         save_index(index, file)
 
@@ -113,7 +113,7 @@ def saved_index(path: Path, index_at: int) -> Index | None:
     """The index in the file, if there is one that this process can use."""
     if not index_at or find_spec("numba") is None:
         return None
-    from tidings.matching.index.saving import OtherLayout, load_index
+    from tidings.matching.index.archive import OtherLayout, load_index
 
     with path.open("rb") as file:
         file.seek(index_at)

@@ -1,6 +1,6 @@
 """What a run achieved and what it cost, computed from its trace.
 
-    from tidings.spark.metrics.reading import read_traces
+    from tidings.spark.metrics.traces import read_traces
     from tidings.spark.metrics.registry import FAMILIES, METRICS
 
     trace = read_traces(spark, ["run.parquet"])

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, get_args, get_type_hints
 from tidings.machine.effects import Note, note_name
 from tidings.model.errors import UsageError
 from tidings.spark.metrics.values import millionths
-from tidings.trace.recording import IN_COLUMNS
+from tidings.trace.things import IN_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

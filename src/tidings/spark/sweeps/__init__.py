@@ -10,10 +10,10 @@
 
 A *run* is all that decides a simulation: what is run, under which parameters, with which seed (`run.py`). A run that
 nobody shares anything with needs no coordination, so a sweep is the simplest job there is: Spark hands one run to each
-task, and the worker performs it as it would be performed without Spark (`performing.py`). What comes of it goes into
+task, and the worker performs it as it would be performed without Spark (`performer.py`). What comes of it goes into
 files that the run alone writes (`folder.py`): its trace, and when everything is done, one row of results. Nothing is
 held back until the end of the job, so whatever ends a sweep, all that was finished is in the folder, and the next sweep
-into the same folder does only what is missing (`sweeping.py`).
+into the same folder does only what is missing (`sweep.py`).
 
 A run that fails is a row too, with the error and a command that performs this one run again, in one process and without
 Spark. That holds for exceptions, for checkers that find something, and for runs whose worker dies.
@@ -22,9 +22,9 @@ Everything a run knows comes from its row. So the results are the same on one co
 """
 
 from tidings.spark.sweeps.outcome import Outcome
-from tidings.spark.sweeps.performing import run_here
+from tidings.spark.sweeps.performer import run_here
 from tidings.spark.sweeps.run import Parameter, Run
-from tidings.spark.sweeps.sweeping import Sweep, sweep
+from tidings.spark.sweeps.sweep import Sweep, sweep
 from tidings.spark.sweeps.tables import read_results, read_traces, runs_frame
 from tidings.spark.sweeps.tally import Progress
 

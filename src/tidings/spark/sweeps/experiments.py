@@ -22,10 +22,10 @@ from typing import Any
 
 from tidings.model.errors import UsageError
 from tidings.sim.library import find
-from tidings.sim.order import Order, run_ordered, write_order
+from tidings.sim.order import RunOrder, run_ordered, write_order
 from tidings.sim.simulator import Counters
-from tidings.trace.gathering import Writer
 from tidings.trace.rows import Rows
+from tidings.trace.writer import Writer
 
 Experiment = Callable[[str, Mapping[str, Any], int, Writer], Mapping[str, float]]
 
@@ -80,7 +80,7 @@ def run_scenario(
 ) -> dict[str, float]:
     is_file = name.endswith(FILE_ENDING) or FUNCTION_IN_FILE in name
     definition = find(str(base / name) if is_file else name)
-    order = Order(scenario=name, seed=seed, settings=dict(parameters))
+    order = RunOrder(scenario=name, seed=seed, settings=dict(parameters))
     scenario = definition.scenario(order.settings)
     # The simulator is quicker without a trace than with one that nobody keeps.
     kept = None if isinstance(trace, Nowhere) else trace

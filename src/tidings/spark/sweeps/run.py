@@ -16,14 +16,14 @@ import msgspec
 import xxhash
 
 from tidings.model.errors import UsageError
-from tidings.trace.gathering import SEED_MAX, SEED_MIN
+from tidings.trace.writer import SEED_MAX, SEED_MIN
 
 Parameter = bool | int | float | str
 
 DIGEST_CHARS = 12
 """48 bits of the hash: among a million runs two are alike once in five hundred times, and then the sweep says so."""
 
-NAME_CHARS_MAX = 40
+SWEEP_NAME_CHARS_MAX = 40
 """Of experiment and variant in an identity; what is cut off still counts in the hash."""
 
 REPLAY = ("python", "-m", "tidings.spark.sweeps.replay")
@@ -65,7 +65,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def name_part(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[-NAME_CHARS_MAX:].strip("-")
+    return re.sub(r"[^A-Za-z0-9_]+", "-", text).strip("-")[-SWEEP_NAME_CHARS_MAX:].strip("-")
 
 
 def parse_run(text: str) -> Run:

@@ -23,7 +23,7 @@ class Progress(msgspec.Struct, frozen=True):
     """As far as one can tell from those done so far; None before the first."""
 
 
-class Tally:
+class SweepTally:
     def __init__(self, folder: Folder, ids: list[str]) -> None:
         self.folder, self.total = folder, len(ids)
         self.waiting = dict.fromkeys(ids)

@@ -30,15 +30,15 @@ import msgspec
 
 from tidings.lab.transport.brokers import BrokerNetwork
 from tidings.lab.transport.substrate import AS_PUBLISHED, WARM_UP, WIRE_BYTES, SubstrateParams, named
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.model.values import Value
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import CongestionParams, TransportParams
-from tidings.sim.network.tcp import TcpFlow, TcpParams, Variant
+from tidings.sim.network.tcp import TcpFlow, TcpParams, TcpVariant
 from tidings.sim.topologies.shapes import chain
-from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
+from tidings.trace.writer import Writer
 
 NEAR, FAR = "n0", "n1"
 ONE_WAY = 0.02
@@ -56,7 +56,7 @@ Points = tuple[tuple[float, float], ...]
 encode = msgspec.json.Encoder().encode
 
 
-class Flow(msgspec.Struct, frozen=True):
+class BottleneckFlow(msgspec.Struct, frozen=True):
     pair: int
     rate: Points
     share: float
@@ -71,8 +71,8 @@ class Flow(msgspec.Struct, frozen=True):
         return f"s{self.pair}"
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    flows: tuple[Flow, ...]
+class BottleneckPlan(msgspec.Struct, frozen=True, kw_only=True):
+    flows: tuple[BottleneckFlow, ...]
     capacity: Points
     """Bits a second."""
     seconds: float
@@ -82,7 +82,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Its variant. Packets have the size of an event."""
     event_bytes: int = WIRE_BYTES
 
-    def for_record(self, record: int) -> "Plan":
+    def for_record(self, record: int) -> "BottleneckPlan":
         """Headers with another record have another size. The link and its queue, and a TCP beside, have as many events
         as before."""
         size = WIRE_BYTES + (record - RECORD) * ENTRY_BYTES
@@ -132,7 +132,7 @@ def between(points: Points, at: float) -> float:
 Content = Mapping[str, Value]
 
 
-class Publisher:
+class FlowPublisher:
     """A publisher at work: a Poisson process of a rate that changes, of events that `draw` draws."""
 
     def __init__(
@@ -140,8 +140,8 @@ class Publisher:
         network: BrokerNetwork,
         name: NodeId,
         rate: Points,
-        draw: Callable[[Stream], Content],
-        rng: Stream,
+        draw: Callable[[RandomStream], Content],
+        rng: RandomStream,
         until: float,
     ) -> None:
         self.network, self.name, self.rate, self.draw, self.rng, self.until = network, name, rate, draw, rng, until
@@ -161,16 +161,16 @@ class Publisher:
         self.wait(at)
 
 
-def drawing(flow: Flow) -> Callable[[Stream], Content]:
+def drawing(flow: BottleneckFlow) -> Callable[[RandomStream], Content]:
     unwanted, wanted = ({"pair": flow.pair, "wanted": number} for number in (0, 1))
     return lambda rng: wanted if rng.random() < flow.share else unwanted
 
 
-def play(plan: Plan, mode: Mode, seed: int, trace: Writer) -> BrokerNetwork:
+def play(plan: BottleneckPlan, mode: Mode, seed: int, trace: Writer) -> BrokerNetwork:
     network = build(plan, mode, seed, trace)
     for flow in plan.flows:
         rng = random_stream(seed, "publications", flow.pair)
-        Publisher(network, flow.publisher, flow.rate, drawing(flow), rng, plan.seconds).begin()
+        FlowPublisher(network, flow.publisher, flow.rate, drawing(flow), rng, plan.seconds).begin()
     for at, rate_bps in plan.capacity:
         network.simulator.call_at(WARM_UP + at, partial(network.set_rate, NEAR, FAR, rate_bps))
     if plan.tcp_from is not None:
@@ -180,7 +180,7 @@ def play(plan: Plan, mode: Mode, seed: int, trace: Writer) -> BrokerNetwork:
     return network
 
 
-def build(plan: Plan, mode: Mode, seed: int, trace: Writer) -> BrokerNetwork:
+def build(plan: BottleneckPlan, mode: Mode, seed: int, trace: Writer) -> BrokerNetwork:
     params = SubstrateParams(
         handling=0.00025,
         link_delay=ONE_WAY,
@@ -194,9 +194,9 @@ def build(plan: Plan, mode: Mode, seed: int, trace: Writer) -> BrokerNetwork:
     return BrokerNetwork(seed, trace, chain(2), params, clients, wants, transports=mode.params, modes=mode.modes)
 
 
-def compete(network: BrokerNetwork, plan: Plan, seed: int, trace: Writer) -> None:
+def compete(network: BrokerNetwork, plan: BottleneckPlan, seed: int, trace: Writer) -> None:
     """A TCP flow beside."""
-    link, params = network.link(NEAR, FAR), TcpParams(2 * ONE_WAY, Variant(plan.tcp), plan.event_bytes)
+    link, params = network.link(NEAR, FAR), TcpParams(2 * ONE_WAY, TcpVariant(plan.tcp), plan.event_bytes)
     tcp = TcpFlow(network.simulator.queue, link, params, random_stream(seed, "tcp"))
     assert plan.tcp_from is not None
     network.simulator.call_at(WARM_UP + plan.tcp_from, lambda: tcp.start(network.simulator.now))

@@ -10,13 +10,13 @@ from functools import partial
 import msgspec
 
 from tidings.lab.transport.brokers import BrokerNetwork
-from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, RECORD, SETTLE, Content, Mode, Publisher, watch
+from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, RECORD, SETTLE, Content, FlowPublisher, Mode, watch
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES, SubstrateParams
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.sim.network.bandwidth import DropTail
 from tidings.sim.topologies.topology import Topology
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 
 class Crowd(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     wants: Mapping[NodeId, str]
     rate: float
     """Events a second, of each publisher."""
-    draw: Callable[[NodeId, Stream], Content]
+    draw: Callable[[NodeId, RandomStream], Content]
     narrow: Mapping[tuple[NodeId, NodeId], float]
     """Links from, to, and the bits a second that they carry."""
     seconds: float
@@ -64,7 +64,9 @@ def play_crowd(
     )
     for publisher in crowd.publishers:
         rng = random_stream(seed, "publications", publisher)
-        Publisher(network, publisher, ((0.0, crowd.rate),), partial(crowd.draw, publisher), rng, crowd.seconds).begin()
+        FlowPublisher(
+            network, publisher, ((0.0, crowd.rate),), partial(crowd.draw, publisher), rng, crowd.seconds
+        ).begin()
     for place, (sender, to) in enumerate(crowd.narrow, 1):
         watch(network, trace, f"link {place}", partial(carried_bytes, network.link(sender, to)), crowd.seconds)
     network.simulator.run(WARM_UP + crowd.seconds + SETTLE)

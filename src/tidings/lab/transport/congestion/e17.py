@@ -20,7 +20,7 @@ from tidings.protocols.transport.congestion.rates import allowed_rate
 from tidings.sim.network.bandwidth import DropTail
 from tidings.sim.network.tcp import TcpFlow, TcpParams
 from tidings.sim.queue import LadderQueue
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

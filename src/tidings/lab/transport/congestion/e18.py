@@ -31,7 +31,7 @@ from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
 from tidings.machine.effects import Deliver, Effect
 from tidings.machine.inputs import Input
 from tidings.machine.machine import Machine
-from tidings.machine.streams import Stream
+from tidings.machine.streams import RandomStream
 from tidings.model.identity import NodeId
 from tidings.model.values import Value
 from tidings.nodes.client import ClientNode
@@ -40,7 +40,7 @@ from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.adapter.adapter import Adapter
 from tidings.protocols.transport.codec import decode_data, encode_data
 from tidings.protocols.transport.formats import BadHeader, entry_form
-from tidings.protocols.transport.marking import MARK, Kind
+from tidings.protocols.transport.marks import MARK, Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.client import Arrived, PublishBatch
@@ -48,7 +48,7 @@ from tidings.pubsub.notes import LossEvent, RateAssessed
 from tidings.pubsub.publications import event_of
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.shapes import chain
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -66,7 +66,7 @@ T_MAX = 2000.0
 """Events a second: a T above it limits nothing here."""
 
 
-class Watcher(ClientNode):
+class FlowWatcher(ClientNode):
     """Lets its transport see `most` entries of a record, and gives no feedback if that is not all."""
 
     most = IDEAL
@@ -105,7 +105,7 @@ class WatchedNetwork(BrokerNetwork):
         assert isinstance(params, TransportParams)
 
         def make(draws: Draws) -> Machine:
-            watcher = Watcher(node_id, GuestParams(brokers=(home,)), SessionParams(), draws("access"))
+            watcher = FlowWatcher(node_id, GuestParams(brokers=(home,)), SessionParams(), draws("access"))
             watcher.most, rng = int(node_id[1:]), draws("transport")
             return Adapter(watcher, TransportNode(rng.getrandbits(32), params, rng))
 
@@ -116,7 +116,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     """Parameters: seconds."""
     factor = (WIRE_BYTES + (IDEAL - RECORD) * ENTRY_BYTES) / WIRE_BYTES
 
-    def draw(publisher: NodeId, rng: Stream) -> dict[str, Value]:
+    def draw(publisher: NodeId, rng: RandomStream) -> dict[str, Value]:
         return {"wanted": int(rng.random() < SHARE)}
 
     crowd = Crowd(

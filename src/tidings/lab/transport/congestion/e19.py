@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, Points, paced, plain, play
+from tidings.lab.transport.congestion.bottleneck import (
+    CONTROL,
+    PLAIN,
+    BottleneckFlow,
+    BottleneckPlan,
+    Points,
+    paced,
+    plain,
+    play,
+)
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, together, travel, within
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.protocols.transport.params import CongestionParams
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -63,8 +72,8 @@ MODES = {
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: stretch, how many times as long everything takes."""
     stretch, mode = parameters["stretch"], MODES[variant]
-    plan = Plan(
-        flows=(Flow(1, tuple((at * stretch, rate) for at, rate in LOAD), SHARE),),
+    plan = BottleneckPlan(
+        flows=(BottleneckFlow(1, tuple((at * stretch, rate) for at, rate in LOAD), SHARE),),
         capacity=((0.0, CAPACITY_BPS),),
         seconds=LENGTH * stretch,
     )

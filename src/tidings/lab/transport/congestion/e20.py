@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, Points, paced, plain, play
+from tidings.lab.transport.congestion.bottleneck import (
+    CONTROL,
+    PLAIN,
+    BottleneckFlow,
+    BottleneckPlan,
+    Points,
+    paced,
+    plain,
+    play,
+)
 from tidings.lab.transport.congestion.series import draw_lines, in_spans, owed_to_pairs, together, within
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WIRE_BYTES
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -40,8 +49,10 @@ def capacity(seconds: float, period: float) -> Points:
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: seconds, and the period of changes."""
     seconds = parameters["seconds"]
-    plan = Plan(
-        flows=(Flow(1, ((0.0, RATE),), SHARE),), capacity=capacity(seconds, parameters["period"]), seconds=seconds
+    plan = BottleneckPlan(
+        flows=(BottleneckFlow(1, ((0.0, RATE),), SHARE),),
+        capacity=capacity(seconds, parameters["period"]),
+        seconds=seconds,
     )
     play(plan, MODES[variant], seed, trace)
     return {}

@@ -11,11 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, Points, paced, plain, play
+from tidings.lab.transport.congestion.bottleneck import (
+    CONTROL,
+    PLAIN,
+    BottleneckFlow,
+    BottleneckPlan,
+    Points,
+    paced,
+    plain,
+    play,
+)
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, within
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.protocols.transport.params import CongestionParams
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -43,8 +52,8 @@ MODES = {
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: stretch, how many times as long everything takes; and whether additions run too."""
     stretch = parameters["stretch"]
-    plan = Plan(
-        flows=tuple(Flow(pair, ((0.0, RATE),), share) for pair, share in enumerate(SHARES, 1)),
+    plan = BottleneckPlan(
+        flows=tuple(BottleneckFlow(pair, ((0.0, RATE),), share) for pair, share in enumerate(SHARES, 1)),
         capacity=tuple((at * stretch, rate_bps) for at, rate_bps in CAPACITY),
         seconds=LENGTH * stretch,
     )

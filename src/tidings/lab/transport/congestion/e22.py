@@ -14,12 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, Flow, Plan, paced, plain, play
+from tidings.lab.transport.congestion.bottleneck import (
+    CONTROL,
+    PLAIN,
+    BottleneckFlow,
+    BottleneckPlan,
+    paced,
+    plain,
+    play,
+)
 from tidings.lab.transport.congestion.series import carried, draw_lines, owed_to_pairs
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
 from tidings.protocols.transport.params import CongestionParams
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -42,8 +50,8 @@ MODES = {mode.label: mode for mode in (plain(), paced(), paced(LONGER, record=5)
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: seconds, the mode, the variant of TCP, and whether additions run too."""
     mode = MODES[parameters["mode"]]
-    plan = Plan(
-        flows=(Flow(1, ((0.0, RATE),), SHARE),),
+    plan = BottleneckPlan(
+        flows=(BottleneckFlow(1, ((0.0, RATE),), SHARE),),
         capacity=((0.0, CAPACITY_BPS),),
         seconds=parameters["seconds"],
         tcp_from=BEGINS,

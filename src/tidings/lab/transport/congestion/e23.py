@@ -24,12 +24,12 @@ from tidings.lab.transport.congestion.series import carried, draw_lines, lines, 
 from tidings.lab.transport.network.rising_load import HUBS
 from tidings.lab.transport.recovery.lossy_tree import note
 from tidings.lab.transport.substrate import WIRE_BYTES
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.model.values import Value
 from tidings.protocols.transport.params import CongestionParams
-from tidings.sim.topologies.topology import Edge, Topology
-from tidings.trace.gathering import Writer
+from tidings.sim.topologies.topology import Topology, TopologyEdge
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 PATH = Topology(
     "path",
     tuple(f"n{place}" for place in range(8)),
-    (*(Edge(f"n{place}", f"n{place + 1}") for place in range(6)), Edge("n3", "n7")),
+    (*(TopologyEdge(f"n{place}", f"n{place + 1}") for place in range(6)), TopologyEdge("n3", "n7")),
 )
 TREES = {"diameter 3": (HUBS, "a1", "A"), "diameter 6": (PATH, "n0", "n1")}
 """The brokers, where the publishers are, and the other end of the narrow link."""
@@ -78,7 +78,7 @@ class Zipf:
         total, reached = sum(weights), 0.0
         self.ends = [(reached := reached + weight / total) for weight in weights]
 
-    def draw(self, rng: Stream) -> int:
+    def draw(self, rng: RandomStream) -> int:
         point = rng.random()
         return next((value for value, end in enumerate(self.ends) if point < end), len(self.ends) - 1)
 
@@ -86,7 +86,7 @@ class Zipf:
 ZIPF = Zipf(VALUES)
 
 
-def draw_interest(rng: Stream) -> Interest:
+def draw_interest(rng: RandomStream) -> Interest:
     attributes = rng.sample(range(ATTRIBUTES), 1 + rng.below(ATTRIBUTES))
     return {attribute: ZIPF.draw(rng) for attribute in sorted(attributes)}
 
@@ -106,7 +106,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         said = {f"x{attribute}": value for attribute, value in interest.items()}
         trace.write(note(0.0, name, "interest", {**said, "is_beyond": subscribers[name] != home}))
 
-    def draw(publisher: NodeId, rng: Stream) -> dict[str, Value]:
+    def draw(publisher: NodeId, rng: RandomStream) -> dict[str, Value]:
         return {f"x{place}": ZIPF.draw(rng) for place in range(ATTRIBUTES)}
 
     crowd = Crowd(

@@ -18,7 +18,7 @@ from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.e23 import draw_interest, text_of
 from tidings.lab.transport.samples import measured_in_runs
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.matching.bloom import BloomProfile
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.congestion.flows import FlowTable
@@ -26,7 +26,7 @@ from tidings.protocols.transport.congestion.flows import ReceiverClaim as Said
 from tidings.protocols.transport.congestion.interests import FlowInterest, interests_of
 from tidings.protocols.transport.formats import FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -44,7 +44,7 @@ def table_of(bits: int) -> FlowTable:
     return FlowTable(TransportParams(is_paced=True, profile=profile, congestion=CongestionParams(flows_max=4096)))
 
 
-def draw_flow(rng: Stream, profile: BloomProfile) -> FlowInterest:
+def draw_flow(rng: RandomStream, profile: BloomProfile) -> FlowInterest:
     return interests_of(parse(text_of(draw_interest(rng))), profile)[0]
 
 

@@ -23,19 +23,19 @@ from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, RECORD, SETTLE, Mode, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
 from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
-from tidings.machine.streams import Stream
+from tidings.machine.streams import RandomStream
 from tidings.model.identity import NodeId
 from tidings.model.values import Value
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import TransportParams
-from tidings.sim.topologies.topology import Edge, Topology
-from tidings.trace.gathering import Writer
+from tidings.sim.topologies.topology import Topology, TopologyEdge
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from pyspark.sql import DataFrame
 
-STAR = Topology("star", ("B1", "B2", "B3", "B4"), tuple(Edge("B1", leaf) for leaf in ("B2", "B3", "B4")))
+STAR = Topology("star", ("B1", "B2", "B3", "B4"), tuple(TopologyEdge("B1", leaf) for leaf in ("B2", "B3", "B4")))
 SECTIONS = 4
 BOTH, DIGESTS = "both", "both, with digests"
 SUBSCRIBERS = {f"{broker.lower()}.{place}": broker for broker in ("B2", "B3", "B4") for place in range(5)}
@@ -66,7 +66,7 @@ def wants(name: NodeId) -> str:
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: seconds; the rate of each publisher; the narrow links."""
 
-    def draw(publisher: NodeId, rng: Stream) -> dict[str, Value]:
+    def draw(publisher: NodeId, rng: RandomStream) -> dict[str, Value]:
         return {f"section{rng.below(SECTIONS)}": True}
 
     crowd = Crowd(

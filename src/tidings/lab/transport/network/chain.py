@@ -17,7 +17,7 @@ from tidings.lab.transport.substrate import WARM_UP, Substrate, SubstrateParams,
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
 from tidings.sim.topologies import shapes
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 PARAMS = SubstrateParams(workers=32, handling=0.002, wander=0.0, link_rate_bps=100e6)
 """Links are fast: the source limits them in other experiments only."""

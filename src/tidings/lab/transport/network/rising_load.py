@@ -16,7 +16,7 @@ not say what it was. We chose what gives the rates that it reports:
 
 So the rates are no evidence of anything; what happens at the limit is.
 
-A `Layout` says where brokers and clients are. E7 has one of its own (`e7.py`); all else is as above.
+A `LoadLayout` says where brokers and clients are. E7 has one of its own (`e7.py`); all else is as above.
 
 **Trace.** Besides what the network writes, a `note` "interest" for each client says what it wants: everything that has
 the topic, or of the publisher's events those with a level up to the share.
@@ -33,9 +33,9 @@ from tidings.lab.transport.network.store_and_forward import StoreAndForwardNetwo
 from tidings.lab.transport.substrate import WARM_UP, Substrate, SubstrateParams, named
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
-from tidings.sim.topologies.topology import Edge, Topology
-from tidings.trace.gathering import Writer
+from tidings.sim.topologies.topology import Topology, TopologyEdge
 from tidings.trace.record import Record
+from tidings.trace.writer import Writer
 from tidings.workloads.table import Row
 from tidings.workloads.transport import RisingLoad
 
@@ -45,7 +45,7 @@ LENGTH = 300.0
 HUBS = Topology(
     "hubs",
     ("A", "B", "a1", "a2", "a3", "b1", "b2", "b3"),
-    (Edge("A", "B"), *(Edge(hub, f"{hub.lower()}{leaf}") for hub in "AB" for leaf in (1, 2, 3))),
+    (TopologyEdge("A", "B"), *(TopologyEdge(hub, f"{hub.lower()}{leaf}") for hub in "AB" for leaf in (1, 2, 3))),
 )
 
 CLIENTS = 50
@@ -60,7 +60,7 @@ SETTLE = 10.0
 """Seconds after the last publication in which everything arrives that will."""
 
 
-class Layout(msgspec.Struct, frozen=True):
+class LoadLayout(msgspec.Struct, frozen=True):
     """Who is where: at each broker so many clients, called after it; slow publishers by name; at the broker that a
     stream goes to, the places of the clients that want it."""
 
@@ -89,7 +89,7 @@ def client_name(broker: NodeId, place: int) -> NodeId:
     return f"{broker}.c{place:02}"
 
 
-EIGHT = Layout(
+EIGHT = LoadLayout(
     HUBS,
     CLIENTS,
     tuple(client_name(broker, place) for broker in HUBS.nodes for place in range(SLOW_PUBLISHERS)),
@@ -97,11 +97,11 @@ EIGHT = Layout(
 )
 
 
-class Load:
+class OfferedLoad:
     """The workload on a layout: which client is which publisher and which subscriber of it."""
 
     def __init__(
-        self, seed: int, streams: Sequence[Intense], layout: Layout = EIGHT, slowdown: float = 1.0, grades: int = 0
+        self, seed: int, streams: Sequence[Intense], layout: LoadLayout = EIGHT, slowdown: float = 1.0, grades: int = 0
     ) -> None:
         nodes = layout.topology.nodes
         self.homes = {client_name(broker, place): broker for broker in nodes for place in range(layout.clients)}
@@ -165,7 +165,7 @@ SYSTEMS: dict[str, type[Substrate]] = {"best effort": Substrate, "store and forw
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: system, streams, slowdown, and the seconds to be played."""
-    load = Load(seed, STREAMS[parameters["streams"]], slowdown=parameters["slowdown"])
+    load = OfferedLoad(seed, STREAMS[parameters["streams"]], slowdown=parameters["slowdown"])
     load.note_interests(trace)
     params = SubstrateParams(slowdown=parameters["slowdown"])
     network = SYSTEMS[parameters["system"]](seed, trace, HUBS, params, load.homes, load.filters)

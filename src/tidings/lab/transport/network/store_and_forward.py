@@ -23,20 +23,21 @@ from functools import partial
 
 import msgspec
 
-from tidings.lab.transport.substrate import UNHEARD, Client, Desk, Substrate, publication_of
+from tidings.lab.transport.substrate import UNHEARD, Desk, LabClient, Substrate, publication_of
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.node import Node
-from tidings.machine.streams import Stream
+from tidings.machine.streams import RandomStream
+from tidings.model.bounds import DESTINATION_HOPS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.destinations.messages import HOPS_MAX, Directed, LinkState, Predicates
+from tidings.protocols.routing.destinations.messages import Directed, LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.requests import Publish
-from tidings.sim.network.processing import Processing
+from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws, Make
 
 PUBLISHER_BLOCKED = "publisher is blocked"
@@ -59,7 +60,7 @@ class StoreParams(msgspec.Struct, frozen=True):
 class StoreAndForward(DestinationRouter):
     messages: tuple[type, ...] = (LinkState, Predicates, Directed, Publications, Accepted)
 
-    def __init__(self, node_id: NodeId, store: StoreParams, rng: Stream) -> None:
+    def __init__(self, node_id: NodeId, store: StoreParams, rng: RandomStream) -> None:
         super().__init__(node_id, DestinationParams())
         self.store, self.rng = store, rng
         self.door: deque[tuple[NodeId, Directed | Publications]] = deque()
@@ -97,7 +98,7 @@ class StoreAndForward(DestinationRouter):
 
     def addressed(self, batch: Publications) -> Directed:
         """A publication of a client of ours, with the brokers that may want it; we may be one of them."""
-        return Directed((self.node_id, *(self.destinations_of(batch.heads[0]) or ())), HOPS_MAX, batch)
+        return Directed((self.node_id, *(self.destinations_of(batch.heads[0]) or ())), DESTINATION_HOPS_MAX, batch)
 
     def work(self, now: float) -> list[Effect]:
         if not self.stored or self.is_working or self.is_handled:
@@ -132,7 +133,7 @@ class StoreAndForward(DestinationRouter):
             assert 0 <= on_way <= self.store.window, f"{on_way} messages are on the way to {hop}"
 
 
-class PatientClient(Client):
+class PatientClient(LabClient):
     """Publishes nothing while its broker has not accepted what it published before."""
 
     def __init__(self, node_id: NodeId, home: NodeId) -> None:

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tidings.lab.experiment import Measured
-from tidings.lab.transport.network.rising_load import Intense, Layout, Load
-from tidings.lab.transport.ordering.orderers import Delivered, Orderer, RecordedSubstrate, compare
+from tidings.lab.transport.network.rising_load import Intense, LoadLayout, OfferedLoad
+from tidings.lab.transport.ordering.orderers import OrderedDelivery, Orderer, RecordedSubstrate, compare
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
 from tidings.lab.transport.substrate import SubstrateParams
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def play_and_compare(
-    layout: Layout,
+    layout: LoadLayout,
     streams: Sequence[Intense],
     orderers: Sequence[Orderer],
     parameters: Mapping[str, Any],
@@ -60,7 +60,7 @@ def play_and_compare(
 ) -> dict[str, float]:
     """Parameters: slowdown, the seconds to be played, and of how many subscribers one is followed."""
     slowdown = parameters["slowdown"]
-    load = Load(seed, streams, layout, slowdown, GRADES)
+    load = OfferedLoad(seed, streams, layout, slowdown, GRADES)
     load.note_interests(trace)
     filters, params = load.filters, SubstrateParams(slowdown=slowdown)
     network = RecordedSubstrate(seed, trace, layout.topology, params, load.homes, filters)
@@ -80,7 +80,7 @@ def is_followed(client: NodeId, one_in: int) -> bool:
     return int(client.rpartition(".c")[2]) % one_in == 0
 
 
-def delivery(orderer: Orderer, publisher: NodeId, subscription: int, one: Delivered) -> Record:
+def delivery(orderer: Orderer, publisher: NodeId, subscription: int, one: OrderedDelivery) -> Record:
     said = {
         "publisher": publisher,
         "number": one.number,

@@ -13,7 +13,7 @@ from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.network.rising_load import EIGHT, STREAMS
 from tidings.lab.transport.ordering.comparison import draw, figures, play_and_compare
 from tidings.lab.transport.ordering.orderers import probabilistic, static
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

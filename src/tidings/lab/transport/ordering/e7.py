@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.broker_trees import longest_way, low_degree
-from tidings.lab.transport.network.rising_load import Intense, Layout, client_name
+from tidings.lab.transport.network.rising_load import Intense, LoadLayout, client_name
 from tidings.lab.transport.ordering.comparison import draw, figures, play_and_compare
 from tidings.lab.transport.ordering.orderers import probabilistic, static
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -36,10 +36,10 @@ ORDERERS = (
 
 
 @cache
-def layout() -> Layout:
+def layout() -> LoadLayout:
     topology = low_degree(BROKERS, DIAMETER)
     names = [client_name(broker, place) for place in range(2) for broker in topology.nodes]
-    return Layout(topology, CLIENTS, tuple(names[:SLOW_PUBLISHERS]), range(CLIENTS))
+    return LoadLayout(topology, CLIENTS, tuple(names[:SLOW_PUBLISHERS]), range(CLIENTS))
 
 
 def streams() -> tuple[Intense, Intense]:

@@ -19,14 +19,14 @@ from msgspec.structs import asdict
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.ordering.orderers import Orderer, RecordedSubstrate, Replay, headers_of, probabilistic
+from tidings.lab.transport.ordering.orderers import Orderer, OrderReplay, RecordedSubstrate, headers_of, probabilistic
 from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.language.parser import parse
 from tidings.sim.topologies.shapes import chain
-from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +54,7 @@ def rate_at(rates: Sequence[float], at: float) -> float:
     return rates[min(int(at / STEP), len(rates) - 1)]
 
 
-def draw_rates(rng: Stream, seconds: float) -> list[float]:
+def draw_rates(rng: RandomStream, seconds: float) -> list[float]:
     """Each factor is as likely as any other."""
     return [RATE_MIN * (RATE_MAX / RATE_MIN) ** rng.random() for _ in range(int(seconds / STEP) + 1)]
 
@@ -79,7 +79,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 def note_latches(network: RecordedSubstrate, orderer: Orderer, trace: Writer) -> None:
     """What the orderer notes of each event that it holds."""
     params, recording = orderer.stretched(1.0), network.recording
-    replay = Replay(params, parse(FILTER))
+    replay = OrderReplay(params, parse(FILTER))
     for _ in replay.deliveries("p", headers_of(params, recording.published["p"]), recording.arrived["p"]["s"]):
         pass
     for at, note in replay.latched:

@@ -31,14 +31,14 @@ from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.lab.transport.substrate import AS_PUBLISHED
 from tidings.machine.effects import Effect
-from tidings.machine.streams import Stream, random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.departures import Departures
 from tidings.protocols.transport.formats import ENTRY_AGE, Data
 from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.signals import CarriedEvent, EventLost, Heard, Listen, StreamGone
 from tidings.pubsub.publications import encode_head
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -124,7 +124,7 @@ class Trials:
         return self.ordering.handle(float(number), Heard(stream, number, header, content))
 
 
-def share_seen(trials: Trials, match: float, loss: float, count: int, rng: Stream) -> tuple[float, int]:
+def share_seen(trials: Trials, match: float, loss: float, count: int, rng: RandomStream) -> tuple[float, int]:
     """The share of losses seen, and how many were seen that no record told of."""
     seen = beyond = 0
     for _ in range(count):

@@ -22,7 +22,7 @@ from random import Random
 
 import msgspec
 
-from tidings.lab.transport.substrate import AS_PUBLISHED, Client, Substrate, SubstrateParams
+from tidings.lab.transport.substrate import AS_PUBLISHED, LabClient, Substrate, SubstrateParams
 from tidings.machine.effects import Deliver, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.filter import Filter
@@ -37,7 +37,7 @@ from tidings.pubsub.publications import Publications
 from tidings.pubsub.requests import Publish
 from tidings.sim.node import Make
 from tidings.sim.topologies.topology import Topology
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 SUBSCRIPTION = 1
 
@@ -73,7 +73,7 @@ def probabilistic(violation: str, record: int, quantile: str = "appendix") -> Or
 # What is recorded.
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishedAt(msgspec.Struct, frozen=True):
     at: float
     head: bytes
 
@@ -82,13 +82,13 @@ class Recording:
     """What was published, and when it arrived where."""
 
     def __init__(self) -> None:
-        self.published: dict[NodeId, list[Published]] = {}
+        self.published: dict[NodeId, list[PublishedAt]] = {}
         """By publisher, in the order of numbers, from 0 on."""
         self.arrived: dict[NodeId, dict[NodeId, list[tuple[float, int]]]] = {}
         """By publisher and subscriber: time and number, in the order of time."""
 
     def publish(self, publisher: NodeId, now: float, head: bytes) -> None:
-        self.published.setdefault(publisher, []).append(Published(now, head))
+        self.published.setdefault(publisher, []).append(PublishedAt(now, head))
 
     def arrive(self, now: float, subscriber: NodeId, batch: Publications) -> None:
         at_subscriber = self.arrived.setdefault(batch.publisher, {}).setdefault(subscriber, [])
@@ -103,7 +103,7 @@ class Recording:
         return part
 
 
-class RecordingClient(Client):
+class RecordingClient(LabClient):
     def __init__(self, node_id: NodeId, home: NodeId, recording: Recording) -> None:
         super().__init__(node_id, home)
         self.recording = recording
@@ -142,7 +142,7 @@ class RecordedSubstrate(Substrate):
 # What orderers make of it.
 
 
-class Delivered(msgspec.Struct, frozen=True):
+class OrderedDelivery(msgspec.Struct, frozen=True):
     """`latch` is how long the event was to be held, `held` how long it was."""
 
     at: float
@@ -151,13 +151,13 @@ class Delivered(msgspec.Struct, frozen=True):
     held: float
 
 
-def headers_of(params: TransportParams, published: Sequence[Published]) -> list[Data]:
+def headers_of(params: TransportParams, published: Sequence[PublishedAt]) -> list[Data]:
     """What stands before each event of one publisher."""
     publishing = Departures(1, params)
     return [publishing.depart(one.at, publishing.bits_of(one.head), ())[1] for one in published]
 
 
-class Replay:
+class OrderReplay:
     """One orderer at one subscriber."""
 
     def __init__(self, params: TransportParams, filter: Filter) -> None:
@@ -169,7 +169,7 @@ class Replay:
 
     def deliveries(
         self, publisher: NodeId, headers: Sequence[Data], arrived: Sequence[tuple[float, int]]
-    ) -> Iterator[Delivered]:
+    ) -> Iterator[OrderedDelivery]:
         """Of one publisher, in the order in which the application gets them. `latched` is then that of this pair."""
         stream, now = (publisher, 1), 0.0
         self.latched.clear()
@@ -180,30 +180,30 @@ class Replay:
         yield from self.fire_until(None)
         yield from self.settle(now, self.ordering.handle(now, StreamGone(stream)))
 
-    def fire_until(self, now: float | None) -> Iterator[Delivered]:
+    def fire_until(self, now: float | None) -> Iterator[OrderedDelivery]:
         """Whatever is due before that time, or at all."""
         while self.fires_at is not None and (now is None or self.fires_at < now):
             at, self.fires_at = self.fires_at, None
             yield from self.settle(at, self.ordering.handle(at, Fired(self.key)))
 
-    def settle(self, now: float, effects: list[Effect]) -> Iterator[Delivered]:
+    def settle(self, now: float, effects: list[Effect]) -> Iterator[OrderedDelivery]:
         for effect in effects:
             if type(effect) is SetTimer:
                 self.fires_at, self.key = effect.at, effect.key
             elif type(effect) is Deliver and type(effect.item) is Handed:
                 handed = effect.item
-                yield Delivered(now, handed.sequence, handed.latch, handed.held)
+                yield OrderedDelivery(now, handed.sequence, handed.latch, handed.held)
             elif type(effect) is Latched:
                 self.latched.append((now, effect))
 
 
 def compare(
     recording: Recording, filters: Mapping[NodeId, Filter], orderers: Sequence[Orderer], slowdown: float
-) -> Iterator[tuple[Orderer, NodeId, NodeId, Iterator[Delivered]]]:
+) -> Iterator[tuple[Orderer, NodeId, NodeId, Iterator[OrderedDelivery]]]:
     """Every orderer for every pair of publisher and subscriber, with what it hands over; each is to be read before the
     next. Publisher by publisher, since headers are large."""
     params = {orderer.label: orderer.stretched(slowdown) for orderer in orderers}
-    replays: dict[tuple[str, NodeId], Replay] = {}
+    replays: dict[tuple[str, NodeId], OrderReplay] = {}
     for publisher, at_subscribers in recording.arrived.items():
         published = recording.published[publisher]
         # Headers differ by mode and length of the record only.
@@ -216,5 +216,5 @@ def compare(
                 known = orderer.label, subscriber
                 replay = replays.get(known)
                 if replay is None:
-                    replay = replays[known] = Replay(params[orderer.label], filters[subscriber])
+                    replay = replays[known] = OrderReplay(params[orderer.label], filters[subscriber])
                 yield orderer, publisher, subscriber, replay.deliveries(publisher, headers[written], arrived)

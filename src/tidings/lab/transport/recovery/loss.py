@@ -30,7 +30,7 @@ from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
-from tidings.trace.gathering import Writer
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

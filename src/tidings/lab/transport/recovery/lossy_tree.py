@@ -50,8 +50,8 @@ from tidings.model.values import Value
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
 from tidings.sim.topologies.topology import Topology
-from tidings.trace.gathering import Writer
 from tidings.trace.record import Record
+from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
     from tidings.workloads.transport import RareMatches
@@ -72,7 +72,7 @@ RECEIVERS, EVERYBODY, ADDITIONS = "receivers", "everybody", "additions"
 encode = msgspec.json.Encoder().encode
 
 
-class World(msgspec.Struct, frozen=True):
+class LossyTree(msgspec.Struct, frozen=True):
     brokers: int
     diameter: int
     publishers: int
@@ -101,11 +101,11 @@ class World(msgspec.Struct, frozen=True):
         return {name: topology.nodes[place % self.brokers] for place, name in enumerate(names)}
 
 
-WORLDS = {12: World(12, 5, 6, 54, 500.0, 0.5), 46: World(46, 11, 10, 220, 250.0, 0.6)}
+WORLDS = {12: LossyTree(12, 5, 6, 54, 500.0, 0.5), 46: LossyTree(46, 11, 10, 220, 250.0, 0.6)}
 
 
 @cache
-def tree(world: World) -> Topology:
+def tree(world: LossyTree) -> Topology:
     return low_degree(world.brokers, world.diameter)
 
 

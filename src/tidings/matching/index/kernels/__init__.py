@@ -13,6 +13,6 @@ which an event picks one per dimension; their AND leaves few candidates, whose r
 rows were built with. So new edges take effect at once for new chunks, while `renewal.py` rebuilds the old ones little
 by little.
 
-`layout.py` draws the memory, `filing.py` adds and removes. The idea of filing by the rarest condition is Fabret et
+`layout.py` draws the memory, `changes.py` adds and removes. The idea of filing by the rarest condition is Fabret et
 al.'s (SIGMOD 2001); the rows of bits are bit-sliced signatures, cut into chunks so that they stay in the cache.
 """

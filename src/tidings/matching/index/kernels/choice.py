@@ -18,9 +18,9 @@ from tidings.matching.index.kernels.layout import (
     RECORDS,
     RIGHT_OPEN,
     Array,
+    IndexStore,
     Integer,
     Real,
-    Store,
     inner,
     integer,
 )
@@ -37,7 +37,7 @@ WIDE = 0.4
 
 
 @inner
-def atom_share(store: Store, atom: Integer) -> Real:
+def atom_share(store: IndexStore, atom: Integer) -> Real:
     """The share of events expected to satisfy an atom: as seen, with what filters ask for as the first guess."""
     if atom == 0:
         return 1.0
@@ -46,7 +46,7 @@ def atom_share(store: Store, atom: Integer) -> Real:
 
 
 @inner
-def share_below(store: Store, knots: Integer, number: Real) -> Real:
+def share_below(store: IndexStore, knots: Integer, number: Real) -> Real:
     """The share of numbers up to `number`, between equally likely knots."""
     floats = store.floats
     if number <= floats[knots]:
@@ -65,7 +65,7 @@ def share_below(store: Store, knots: Integer, number: Real) -> Real:
 
 
 @inner
-def interval_share(store: Store, dimension: Integer, low: Real, high: Real) -> Real:
+def interval_share(store: IndexStore, dimension: Integer, low: Real, high: Real) -> Real:
     knots = store.words[DIMENSION_AT + dimension] + DIMENSION_KNOTS
     if np.isnan(store.floats[knots]):
         return 0.1 if low > -np.inf and high < np.inf else 0.5
@@ -87,7 +87,7 @@ def range_home(dimension: Integer, low: Real, high: Real, share: Real) -> Intege
 
 @inner
 def best_home(
-    store: Store, names: Array, at: Integer, dimensions: Integer, atoms: Integer, bounds: Array, begin: Integer
+    store: IndexStore, names: Array, at: Integer, dimensions: Integer, atoms: Integer, bounds: Array, begin: Integer
 ) -> Any:
     """The cluster for a record, and the share of events that would look there. Names and bounds may lie anywhere."""
     share, home = 1.0, integer(ATOM_HOMES)
@@ -106,7 +106,7 @@ def best_home(
 
 
 @inner
-def better_home(store: Store, record: Integer, home: Integer) -> Integer:
+def better_home(store: IndexStore, record: Integer, home: Integer) -> Integer:
     """A home where the record would be looked at by four times fewer events, or the one it has."""
     dimensions, atoms = dimension_count(store, record), atom_count(store, record)
     bounds = bounds_of(record, dimensions, atoms)

@@ -33,8 +33,8 @@ from tidings.matching.index.kernels.layout import (
     USAGE_AT,
     USERS_AT,
     ZERO,
+    IndexStore,
     Integer,
-    Store,
     inner,
     integer,
     load,
@@ -59,13 +59,13 @@ def width_of(capacity: Integer) -> Integer:
 
 
 @inner
-def references_of(store: Store, chunk: Integer) -> Integer:
+def references_of(store: IndexStore, chunk: Integer) -> Integer:
     """Where the record offsets of a chunk begin, as an index of halves."""
     return 2 * (chunk + CHUNK_BODY + width_of(store.words[chunk + CHUNK_CAPACITY]))
 
 
 @inner
-def codes_of(store: Store, chunk: Integer) -> Integer:
+def codes_of(store: IndexStore, chunk: Integer) -> Integer:
     capacity = store.words[chunk + CHUNK_CAPACITY]
     return chunk + CHUNK_BODY + width_of(capacity) + (capacity + 1) // 2
 
@@ -77,7 +77,7 @@ def rows_of(chunk: Integer, codes: Integer, groups: Integer) -> Integer:
 
 @inner
 def change_bits(
-    store: Store, row: Integer, width: Integer, bit: Integer, first: Integer, last: Integer, setting: Integer
+    store: IndexStore, row: Integer, width: Integer, bit: Integer, first: Integer, last: Integer, setting: Integer
 ) -> None:
     """Clear, or set again, a bit in the rows of all buckets but first to last."""
     words = store.words
@@ -90,7 +90,7 @@ def change_bits(
 
 
 @inner
-def change_rows(store: Store, chunk: Integer, record: Integer, position: Integer, setting: Integer) -> None:
+def change_rows(store: IndexStore, chunk: Integer, record: Integer, position: Integer, setting: Integer) -> None:
     """Clear the bits by which the rows rule a record out, or set them again."""
     stay_apart()
     words, halves = store.words, store.halves
@@ -122,7 +122,7 @@ def change_rows(store: Store, chunk: Integer, record: Integer, position: Integer
 
 
 @inner
-def set_position(store: Store, chunk: Integer, record: Integer, position: Integer) -> None:
+def set_position(store: IndexStore, chunk: Integer, record: Integer, position: Integer) -> None:
     halves = store.halves
     store.halves[references_of(store, chunk) + position] = record
     halves[2 * record + 1] = (halves[2 * record + 1] & ((1 << POSITION) - 1)) | (position << POSITION)
@@ -132,7 +132,7 @@ def set_position(store: Store, chunk: Integer, record: Integer, position: Intege
 
 
 @inner
-def put(store: Store, chunk: Integer, record: Integer) -> None:
+def put(store: IndexStore, chunk: Integer, record: Integer) -> None:
     """Put a record at the first free position; there is one."""
     words = store.words
     at = chunk + CHUNK_BODY
@@ -143,7 +143,7 @@ def put(store: Store, chunk: Integer, record: Integer) -> None:
 
 
 @inner
-def list_members(store: Store, chunk: Integer, count: Integer) -> Integer:
+def list_members(store: IndexStore, chunk: Integer, count: Integer) -> Integer:
     """Write the records of a chunk into the members from `count` on; how many there are then."""
     words, references = store.words, references_of(store, chunk)
     for w in range(width_of(words[chunk + CHUNK_CAPACITY])):
@@ -156,7 +156,7 @@ def list_members(store: Store, chunk: Integer, count: Integer) -> Integer:
 
 
 @inner
-def count_usage(store: Store, begin: Integer, end: Integer, home: Integer) -> Integer:
+def count_usage(store: IndexStore, begin: Integer, end: Integer, home: Integer) -> Integer:
     """Count which codes the members use; list those in use as picked, and say how many they are."""
     words, halves = store.words, store.halves
     used = 0
@@ -179,7 +179,7 @@ def count_usage(store: Store, begin: Integer, end: Integer, home: Integer) -> In
 
 
 @inner
-def pick_codes(store: Store, begin: Integer, end: Integer, home: Integer) -> Integer:
+def pick_codes(store: IndexStore, begin: Integer, end: Integer, home: Integer) -> Integer:
     """Bring the codes that deserve rows to the front of the picked; how many they are."""
     stay_apart()
     words = store.words
@@ -203,7 +203,7 @@ def pick_codes(store: Store, begin: Integer, end: Integer, home: Integer) -> Int
 
 
 @inner
-def build_chunk(store: Store, begin: Integer, end: Integer, capacity: Integer, home: Integer) -> Integer:
+def build_chunk(store: IndexStore, begin: Integer, end: Integer, capacity: Integer, home: Integer) -> Integer:
     """A new chunk of some of the members."""
     stay_apart()
     words = store.words
@@ -230,7 +230,7 @@ def build_chunk(store: Store, begin: Integer, end: Integer, capacity: Integer, h
 
 
 @inner
-def free_chunk(store: Store, chunk: Integer) -> None:
+def free_chunk(store: IndexStore, chunk: Integer) -> None:
     words, codes = store.words, codes_of(store, chunk)
     for group in range(words[chunk + CHUNK_GROUPS]):
         words[USERS_AT + words[codes + group]] -= 1
@@ -239,7 +239,7 @@ def free_chunk(store: Store, chunk: Integer) -> None:
 
 
 @inner
-def add_candidates(store: Store, references: Integer, left: Integer, count: Integer) -> Integer:
+def add_candidates(store: IndexStore, references: Integer, left: Integer, count: Integer) -> Integer:
     """Append where the references at the set bits stand. They are not read yet: that would mean to wait for memory."""
     halves = store.halves
     while left != 0:
@@ -250,7 +250,7 @@ def add_candidates(store: Store, references: Integer, left: Integer, count: Inte
 
 
 @inner
-def sift(store: Store, chunk: Integer, count: Integer) -> Integer:
+def sift(store: IndexStore, chunk: Integer, count: Integer) -> Integer:
     """Append the references to records that the rows do not rule out to the candidates; how many there are then."""
     words = store.words
     capacity, groups = words[chunk + CHUNK_CAPACITY], words[chunk + CHUNK_GROUPS]

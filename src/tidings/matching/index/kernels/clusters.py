@@ -33,8 +33,8 @@ from tidings.matching.index.kernels.layout import (
     MEMBERS_AT,
     SET,
     ZERO,
+    IndexStore,
     Integer,
-    Store,
     inner,
     integer,
     stay_apart,
@@ -51,7 +51,7 @@ def entry_at(directory: Integer, entry: Integer) -> Integer:
 
 
 @inner
-def widen_hull(store: Store, at: Integer, record: Integer, home: Integer) -> None:
+def widen_hull(store: IndexStore, at: Integer, record: Integer, home: Integer) -> None:
     floats = store.floats
     floats[at + ENTRY_KEY] = min(floats[at + ENTRY_KEY], key_of(store, record, home))
     low, high = interval_of(store, record, home)
@@ -60,14 +60,14 @@ def widen_hull(store: Store, at: Integer, record: Integer, home: Integer) -> Non
 
 
 @inner
-def set_entry(store: Store, at: Integer, begin: Integer, end: Integer, capacity: Integer, home: Integer) -> None:
+def set_entry(store: IndexStore, at: Integer, begin: Integer, end: Integer, capacity: Integer, home: Integer) -> None:
     """Build a chunk of some of the members, and describe it in the entry at this place."""
     set_hull(store, at, begin, end, home)
     store.words[at + ENTRY_CHUNK] = build_chunk(store, begin, end, capacity, home)
 
 
 @inner
-def set_hull(store: Store, at: Integer, begin: Integer, end: Integer, home: Integer) -> None:
+def set_hull(store: IndexStore, at: Integer, begin: Integer, end: Integer, home: Integer) -> None:
     floats = store.floats
     floats[at + ENTRY_KEY], floats[at + ENTRY_LOW], floats[at + ENTRY_HIGH] = np.inf, np.inf, -np.inf
     for m in range(begin, end):
@@ -75,7 +75,7 @@ def set_hull(store: Store, at: Integer, begin: Integer, end: Integer, home: Inte
 
 
 @inner
-def open_entry(store: Store, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> Integer:
+def open_entry(store: IndexStore, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> Integer:
     """Make room for one more entry; the directory, which may have moved."""
     words = store.words
     count, capacity = words[directory + DIRECTORY_COUNT], words[directory + DIRECTORY_CAPACITY]
@@ -96,7 +96,7 @@ def open_entry(store: Store, partition: Integer, home: Integer, directory: Integ
 
 
 @inner
-def close_entry(store: Store, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> None:
+def close_entry(store: IndexStore, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> None:
     """Remove an entry, and the directory with the last one."""
     words = store.words
     count = words[directory + DIRECTORY_COUNT] - 1
@@ -109,7 +109,7 @@ def close_entry(store: Store, partition: Integer, home: Integer, directory: Inte
 
 
 @inner
-def find_entry(store: Store, directory: Integer, chunk: Integer) -> Integer:
+def find_entry(store: IndexStore, directory: Integer, chunk: Integer) -> Integer:
     entry = 0
     while store.words[entry_at(directory, entry) + ENTRY_CHUNK] != chunk:
         entry += 1
@@ -117,7 +117,7 @@ def find_entry(store: Store, directory: Integer, chunk: Integer) -> Integer:
 
 
 @inner
-def pick_entry(store: Store, directory: Integer, record: Integer, home: Integer) -> Integer:
+def pick_entry(store: IndexStore, directory: Integer, record: Integer, home: Integer) -> Integer:
     """The entry whose chunk should take a record: by its key, or for an atom any chunk that has room."""
     words = store.words
     count = words[directory + DIRECTORY_COUNT]
@@ -139,7 +139,7 @@ def pick_entry(store: Store, directory: Integer, record: Integer, home: Integer)
 
 
 @inner
-def sort_members(store: Store, count: Integer, home: Integer) -> None:
+def sort_members(store: IndexStore, count: Integer, home: Integer) -> None:
     """Sort the first members by key (Shell's sort: they are few)."""
     words, floats = store.words, store.floats
     for m in range(count):
@@ -156,7 +156,7 @@ def sort_members(store: Store, count: Integer, home: Integer) -> None:
 
 
 @inner
-def capacity_for(store: Store, count: Integer) -> Integer:
+def capacity_for(store: IndexStore, count: Integer) -> Integer:
     capacity = min(4, store.words[CHUNK_RECORDS])
     while capacity < count:
         capacity *= 2
@@ -164,14 +164,14 @@ def capacity_for(store: Store, count: Integer) -> Integer:
 
 
 @inner
-def file_alone(store: Store, partition: Integer, record: Integer, home: Integer) -> None:
+def file_alone(store: IndexStore, partition: Integer, record: Integer, home: Integer) -> None:
     """The only record of a cluster needs no chunk; it remembers the cluster itself."""
     store.heads[partition, home] = record << 2 | LONE
     store.halves[2 * record + 2] = ~home
 
 
 @inner
-def place(store: Store, partition: Integer, record: Integer, home: Integer) -> None:
+def place(store: IndexStore, partition: Integer, record: Integer, home: Integer) -> None:
     """File a record in a cluster."""
     stay_apart()
     words = store.words
@@ -212,7 +212,13 @@ def place(store: Store, partition: Integer, record: Integer, home: Integer) -> N
 
 @inner
 def split(
-    store: Store, partition: Integer, record: Integer, home: Integer, directory: Integer, entry: Integer, chunk: Integer
+    store: IndexStore,
+    partition: Integer,
+    record: Integer,
+    home: Integer,
+    directory: Integer,
+    entry: Integer,
+    chunk: Integer,
 ) -> None:
     """One more record for a full chunk: halve it by key, or begin a new one if the record comes last anyway."""
     stay_apart()
@@ -238,7 +244,7 @@ def split(
 
 
 @inner
-def take_out(store: Store, partition: Integer, record: Integer) -> Integer:
+def take_out(store: IndexStore, partition: Integer, record: Integer) -> Integer:
     """Take a record out of its cluster; the chunk it was in, which may now want `tidy`, or 0."""
     stay_apart()
     words = store.words
@@ -254,7 +260,7 @@ def take_out(store: Store, partition: Integer, record: Integer) -> Integer:
 
 
 @inner
-def tidy(store: Store, partition: Integer, chunk: Integer) -> None:
+def tidy(store: IndexStore, partition: Integer, chunk: Integer) -> None:
     """Drop an empty chunk, and build one anew that is three quarters empty: smaller, or joined with a neighbour."""
     stay_apart()
     words = store.words
@@ -278,7 +284,7 @@ def tidy(store: Store, partition: Integer, chunk: Integer) -> None:
 
 
 @inner
-def tidy_entry(store: Store, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> None:
+def tidy_entry(store: IndexStore, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> None:
     stay_apart()
     words = store.words
     chunk = words[entry_at(directory, entry) + ENTRY_CHUNK]

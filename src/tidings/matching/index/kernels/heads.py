@@ -65,7 +65,7 @@ STRING_BYTES_MAX = 256
 FALSE_MARK = 0xC2
 
 
-class Reader(NamedTuple):
+class KernelReader(NamedTuple):
     """Where the scan writes: a row of numbers a head, atoms one behind the other, and what is missing."""
 
     lows: Any
@@ -76,7 +76,9 @@ class Reader(NamedTuple):
 
 
 @inner
-def note_missing(reader: Reader, row: Integer, count: Integer, kind: Integer, at: Integer, length: Integer) -> Any:
+def note_missing(
+    reader: KernelReader, row: Integer, count: Integer, kind: Integer, at: Integer, length: Integer
+) -> Any:
     """Write down what Python has to look at; more than fits is asked about head by head."""
     if count == reader.missing.shape[0]:
         reader.states[row] = ASKED
@@ -91,7 +93,7 @@ def note_missing(reader: Reader, row: Integer, count: Integer, kind: Integer, at
 
 @inner
 def take_value(
-    lexicon: Lexicon, reader: Reader, row: Integer, attribute: Integer, place: Integer, used: Integer
+    lexicon: Lexicon, reader: KernelReader, row: Integer, attribute: Integer, place: Integer, used: Integer
 ) -> Any:
     """What a value found in the lexicon reads as."""
     dimension = load(lexicon.attributes, attribute * COLUMNS + DIMENSION)
@@ -108,7 +110,7 @@ def take_value(
 
 
 @inner
-def take_exists(lexicon: Lexicon, reader: Reader, attribute: Integer, used: Integer) -> Any:
+def take_exists(lexicon: Lexicon, reader: KernelReader, attribute: Integer, used: Integer) -> Any:
     """A value that satisfies nothing but that there is one."""
     atom = load(lexicon.attributes, attribute * COLUMNS + EXISTS)
     if atom != 0:
@@ -125,7 +127,7 @@ def read_name(
     at: Integer,
     end: Integer,
     mark: Integer,
-    reader: Reader,
+    reader: KernelReader,
     row: Integer,
     missing: Integer,
 ) -> Any:
@@ -159,7 +161,7 @@ def read_string(
     length: Integer,
     attribute: Integer,
     context: Integer,
-    reader: Reader,
+    reader: KernelReader,
     row: Integer,
     used: Integer,
     missing: Integer,
@@ -193,7 +195,7 @@ def read_truth(
     data: Array,
     at: Integer,
     attribute: Integer,
-    reader: Reader,
+    reader: KernelReader,
     row: Integer,
     used: Integer,
     missing: Integer,
@@ -216,7 +218,7 @@ def take_number(
     after: Integer,
     number: Any,
     attribute: Integer,
-    reader: Reader,
+    reader: KernelReader,
     row: Integer,
     used: Integer,
     missing: Integer,
@@ -247,7 +249,7 @@ def read_head(
     at: Integer,
     end: Integer,
     mark: Integer,
-    reader: Reader,
+    reader: KernelReader,
     row: Integer,
     used: Integer,
     missing: Integer,
@@ -282,7 +284,7 @@ def read_head(
 
 
 @compiled
-def read_heads(lexicon: Lexicon, data: Array, ends: Array, mark: Integer, reader: Reader) -> Any:
+def read_heads(lexicon: Lexicon, data: Array, ends: Array, mark: Integer, reader: KernelReader) -> Any:
     """All heads of a buffer. How many atoms they have (if more than there is room for, the answer is no good), and how
     much is missing. `mark` is larger than in all calls before by as much as those had heads."""
     used, missing, begin = integer(0), integer(0), integer(0)

@@ -101,7 +101,7 @@ ZERO, CLEAR, SET = np.int64(0), np.int64(0), np.int64(1)
 """For arguments: numba would compile a function once more for each literal."""
 
 
-class Store(NamedTuple):
+class IndexStore(NamedTuple):
     """The arena in its three views, and the two tables."""
 
     words: Any
@@ -132,7 +132,7 @@ SPEC_SLOT, SPEC_FLAGS, SPEC_PARTITION, SPEC_DIMENSIONS, SPEC_ATOMS, SPEC_NAMES_A
 )
 
 
-class Batch(NamedTuple):
+class IndexBatch(NamedTuple):
     """Encoded events. `lows` and `highs` hold each number rounded down and up to a double; mostly one array is both."""
 
     lows: Any

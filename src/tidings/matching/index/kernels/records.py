@@ -15,9 +15,9 @@ from tidings.matching.index.kernels.layout import (
     RECORD_BODY,
     SMALL_WORDS,
     TOP,
+    IndexStore,
     Integer,
     Real,
-    Store,
     inner,
     integer,
 )
@@ -29,7 +29,7 @@ def block_class(size: Integer) -> Integer:
 
 
 @inner
-def take_block(store: Store, size: Integer) -> Integer:
+def take_block(store: IndexStore, size: Integer) -> Integer:
     """A block of at least `size` words; the caller made sure that there is room (see MARGIN)."""
     words = store.words
     kind = FREE + block_class(size)
@@ -46,7 +46,7 @@ def take_block(store: Store, size: Integer) -> Integer:
 
 
 @inner
-def give_block(store: Store, block: Integer, size: Integer) -> None:
+def give_block(store: IndexStore, block: Integer, size: Integer) -> None:
     words = store.words
     kind = FREE + block_class(size)
     words[block] = words[kind]
@@ -54,28 +54,28 @@ def give_block(store: Store, block: Integer, size: Integer) -> None:
 
 
 @inner
-def dimension_count(store: Store, record: Integer) -> Integer:
+def dimension_count(store: IndexStore, record: Integer) -> Integer:
     return integer(store.halves[2 * record + 1] & 255)
 
 
 @inner
-def atom_count(store: Store, record: Integer) -> Integer:
+def atom_count(store: IndexStore, record: Integer) -> Integer:
     return integer(store.halves[2 * record + 1] >> 8 & 255)
 
 
 @inner
-def position_of(store: Store, record: Integer) -> Integer:
+def position_of(store: IndexStore, record: Integer) -> Integer:
     return integer(store.halves[2 * record + 1] >> POSITION)
 
 
 @inner
-def chunk_of(store: Store, record: Integer) -> Integer:
+def chunk_of(store: IndexStore, record: Integer) -> Integer:
     """The chunk of a record, or ~home if it is alone in its cluster."""
     return integer(store.halves[2 * record + 2])
 
 
 @inner
-def next_of_filter(store: Store, record: Integer) -> Integer:
+def next_of_filter(store: IndexStore, record: Integer) -> Integer:
     return integer(store.halves[2 * record + 3])
 
 
@@ -96,7 +96,7 @@ def record_words(dimensions: Integer, atoms: Integer) -> Integer:
 
 
 @inner
-def interval_of(store: Store, record: Integer, home: Integer) -> tuple[Real, Real]:
+def interval_of(store: IndexStore, record: Integer, home: Integer) -> tuple[Real, Real]:
     """The interval of the dimension that a cluster is about; everything for a cluster of an atom."""
     if home < ATOM_HOMES:
         dimensions, names = dimension_count(store, record), names_of(record)
@@ -108,7 +108,7 @@ def interval_of(store: Store, record: Integer, home: Integer) -> tuple[Real, Rea
 
 
 @inner
-def key_of(store: Store, record: Integer, home: Integer) -> Real:
+def key_of(store: IndexStore, record: Integer, home: Integer) -> Real:
     """By what the records of an interval cluster are ordered: the lower bound, or the upper where there is no lower."""
     if home >= ATOM_HOMES:
         return 0.0
@@ -117,7 +117,7 @@ def key_of(store: Store, record: Integer, home: Integer) -> Real:
 
 
 @inner
-def bucket_of(store: Store, edges: Integer, number: Real) -> Integer:
+def bucket_of(store: IndexStore, edges: Integer, number: Real) -> Integer:
     """How many of the edges at this place lie at or below a number; ABSENT if it is none."""
     if np.isnan(number):
         return ABSENT

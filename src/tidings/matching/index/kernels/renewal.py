@@ -23,8 +23,8 @@ from tidings.matching.index.kernels.layout import (
     SWEEP_PARTITION,
     TOP,
     ZERO,
+    IndexStore,
     Integer,
-    Store,
     Truth,
     compiled,
     inner,
@@ -33,7 +33,7 @@ from tidings.matching.index.kernels.layout import (
 
 
 @inner
-def is_stale(store: Store, chunk: Integer) -> Truth:
+def is_stale(store: IndexStore, chunk: Integer) -> Truth:
     """Was it built with edges that have been replaced since?"""
     words, codes = store.words, codes_of(store, chunk)
     for group in range(words[chunk + CHUNK_GROUPS]):
@@ -44,7 +44,7 @@ def is_stale(store: Store, chunk: Integer) -> Truth:
 
 
 @inner
-def move_out(store: Store, partition: Integer, chunk: Integer, home: Integer) -> Integer:
+def move_out(store: IndexStore, partition: Integer, chunk: Integer, home: Integer) -> Integer:
     """File elsewhere what has a much better place by now; how many."""
     stay_apart()
     words = store.words
@@ -66,7 +66,7 @@ def move_out(store: Store, partition: Integer, chunk: Integer, home: Integer) ->
 
 
 @inner
-def renew(store: Store, partition: Integer, chunk: Integer, home: Integer) -> None:
+def renew(store: IndexStore, partition: Integer, chunk: Integer, home: Integer) -> None:
     stay_apart()
     words = store.words
     moved = move_out(store, partition, chunk, home)
@@ -87,7 +87,7 @@ def renew(store: Store, partition: Integer, chunk: Integer, home: Integer) -> No
 
 
 @compiled
-def sweep(store: Store, budget: Integer) -> Truth:
+def sweep(store: IndexStore, budget: Integer) -> Truth:
     """Renew clusters from where the last call stopped; True when through. A chunk costs 64, a lone record 1."""
     words = store.words
     while budget > 0 and words.size - words[TOP] >= 2 * words[MARGIN]:

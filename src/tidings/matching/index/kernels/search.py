@@ -46,10 +46,10 @@ from tidings.matching.index.kernels.layout import (
     USERS_AT,
     ZERO,
     Array,
-    Batch,
+    IndexBatch,
+    IndexStore,
     Integer,
     Slots,
-    Store,
     compiled,
     inner,
     integer,
@@ -65,7 +65,7 @@ CHUNK_CANDIDATES = 512
 
 
 @inner
-def enter_event(store: Store, batch: Batch, event: Integer) -> None:
+def enter_event(store: IndexStore, batch: IndexBatch, event: Integer) -> None:
     """Mark the atoms of an event, look up its buckets, and learn from it."""
     words = store.words
     words[EPOCH] += 1
@@ -91,7 +91,9 @@ def enter_event(store: Store, batch: Batch, event: Integer) -> None:
 
 
 @inner
-def visit_atoms(store: Store, batch: Batch, event: Integer, partition: Integer, visits: Array, count: Integer) -> Any:
+def visit_atoms(
+    store: IndexStore, batch: IndexBatch, event: Integer, partition: Integer, visits: Array, count: Integer
+) -> Any:
     """List what to look at for the atoms of an event."""
     words = store.words
     for i in range(batch.offsets[event], batch.offsets[event + 1]):
@@ -107,7 +109,9 @@ def visit_atoms(store: Store, batch: Batch, event: Integer, partition: Integer, 
 
 
 @inner
-def visit_ranges(store: Store, batch: Batch, event: Integer, partition: Integer, visits: Array, count: Integer) -> Any:
+def visit_ranges(
+    store: IndexStore, batch: IndexBatch, event: Integer, partition: Integer, visits: Array, count: Integer
+) -> Any:
     """The same for its numbers."""
     words, floats = store.words, store.floats
     for dimension in range(batch.lows.shape[1]):
@@ -161,7 +165,9 @@ def candidate_at(halves: Array, at: Integer) -> Any:
 
 
 @inner
-def collect(store: Store, slots: Slots, lows: Array, highs: Array, count: Integer, out: Array, filled: Integer) -> Any:
+def collect(
+    store: IndexStore, slots: Slots, lows: Array, highs: Array, count: Integer, out: Array, filled: Integer
+) -> Any:
     """Test the candidates and append the slots of those that match, each filter once, to `out`."""
     words, halves, floats, atoms = store.words, store.halves, store.floats, store.atoms.reshape(-1)
     epoch = words[EPOCH]
@@ -187,7 +193,7 @@ def collect(store: Store, slots: Slots, lows: Array, highs: Array, count: Intege
 
 @compiled
 def match_events(
-    store: Store, slots: Slots, batch: Batch, begin: Integer, visits: Array, out: Array, offsets: Array
+    store: IndexStore, slots: Slots, batch: IndexBatch, begin: Integer, visits: Array, out: Array, offsets: Array
 ) -> Any:
     """Slots (~slot if doubtful) of the events from `begin` on; the event for which `out` might be too small."""
     filled = integer(0)
@@ -216,10 +222,10 @@ def match_events(
 
 @inner
 def find_links(
-    store: Store,
+    store: IndexStore,
     slots: Slots,
     link_marks: Array,
-    batch: Batch,
+    batch: IndexBatch,
     event: Integer,
     is_owned: Integer,
     visits: Array,
@@ -258,11 +264,11 @@ def find_links(
 
 @compiled
 def match_links(
-    store: Store,
+    store: IndexStore,
     slots: Slots,
     owners: Array,
     link_marks: Array,
-    batch: Batch,
+    batch: IndexBatch,
     begin: Integer,
     visits: Array,
     out: Array,

@@ -22,26 +22,21 @@ is taken twice. Not guaranteed, without durability: that a crash of this broker 
 """
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.message import TEXT_CHARS_MAX
-from tidings.model.bounds import INTEGER_MAX
+from tidings.model.bounds import (
+    BATCH_BYTES_MAX,
+    INTEGER_MAX,
+    PIECE_OVERHEAD_BYTES_MAX,
+    PUBLICATION_BYTES_MAX,
+    TEXT_CHARS_MAX,
+)
 from tidings.protocols.delivery.edge.batches import size_bytes
-from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request, Requests, read_filter
+from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
 from tidings.protocols.delivery.edge.sieve import FEW_HEADS
-from tidings.protocols.delivery.messages import Advertise, Publish, Refusal, Unadvertise
+from tidings.protocols.delivery.messages import Advertise, PublishMessage, Refusal, Unadvertise
 from tidings.pubsub.client import Accepted, Declined
-from tidings.pubsub.publications import (
-    BATCH_BYTES_MAX,
-    PIECE_OVERHEAD_BYTES_MAX,
-    PUBLICATION_BYTES_MAX,
-    BadPublication,
-    Publications,
-    cut,
-    pick,
-    pieces,
-    read_head,
-)
+from tidings.pubsub.publications import BadPublication, Publications, cut, pick, pieces, read_head
 from tidings.pubsub.signals import Forward, Offer
 
 HEAD_BYTES_MAX = 512
@@ -65,7 +60,7 @@ class Acceptance:
 
     # Advertisements.
 
-    def advertise(self, client: Client, asked: Advertise) -> list[Effect]:
+    def advertise(self, client: ServedClient, asked: Advertise) -> list[Effect]:
         filter = read_filter(asked.filter, client.publish_bound, "publish")
         publisher = self.publishers.of(client)
         is_new = asked.number not in publisher.advertisements
@@ -73,21 +68,21 @@ class Acceptance:
             raise BadRequest(f"a client has at most {self.params.advertisements_max} advertisements; withdraw one")
         publisher.first = asked.first
         known, effects = self.publishers.advertise(publisher, asked.number, filter)
-        ticket = self.requests.add(Request("advertise", client, asked.number, filter.text()))
+        ticket = self.requests.add(NetworkRequest("advertise", client, asked.number, filter.text()))
         return [*effects, Offer(known.id, publisher.name, filter, ticket)]
 
-    def unadvertise(self, client: Client, asked: Unadvertise) -> list[Effect] | None:
+    def unadvertise(self, client: ServedClient, asked: Unadvertise) -> list[Effect] | None:
         """None if there is nothing to withdraw."""
         publisher = self.publishers.all.get(client.name)
         known = None if publisher is None else publisher.advertisements.pop(asked.number, None)
         if known is None:
             return None
-        ticket = self.requests.add(Request("unadvertise", client, asked.number))
+        ticket = self.requests.add(NetworkRequest("unadvertise", client, asked.number))
         return self.publishers.withdraw(known, ticket)
 
     # Publications.
 
-    def publish(self, now: float, client: Client, asked: Publish) -> list[Effect]:
+    def publish(self, now: float, client: ServedClient, asked: PublishMessage) -> list[Effect]:
         if not asked.heads or asked.first + len(asked.heads) > INTEGER_MAX:
             return [Drop(asked, NO_NUMBERS)]
         publisher = self.publishers.all.get(client.name)
@@ -132,22 +127,22 @@ class Acceptance:
         self,
         publisher: Publisher,
         advertised: Advertised | None,
-        client: Client,
-        asked: Publish,
+        client: ServedClient,
+        asked: PublishMessage,
         numbers: tuple[int, ...],
-    ) -> tuple[Publish, tuple[int, ...], list[Effect]]:
+    ) -> tuple[PublishMessage, tuple[int, ...], list[Effect]]:
         """What of it is new, and what a repetition makes necessary: if a receipt is wanted, the publications go out
         once more, because only that tells whether they have arrived; whoever has them recognises the numbers."""
         count = min(publisher.through - asked.first + 1, len(numbers))
         first, heads, payloads = asked.first + count, asked.heads[count:], asked.payloads[count:]
-        new = Publish(asked.advertisement, first, asked.receipt, heads, payloads)
+        new = PublishMessage(asked.advertisement, first, asked.receipt, heads, payloads)
         if count < len(numbers) or not asked.receipt or advertised is None:
             return new, numbers[count:], []
         verdicts = self.judge(advertised, asked)
         places = [place for place, verdict in enumerate(verdicts) if not verdict]
         if not places:
             return new, (), self.refuse_receipt(client, asked, numbers, verdicts[0])
-        ticket = self.requests.add(Request("publish", client, numbers[-1]))
+        ticket = self.requests.add(NetworkRequest("publish", client, numbers[-1]))
         batch = Publications(
             publisher.name, advertised.id, publisher.accepted_at, 0, numbers, asked.heads, asked.payloads
         )
@@ -156,10 +151,10 @@ class Acceptance:
     def take(
         self,
         now: float,
-        client: Client,
+        client: ServedClient,
         publisher: Publisher,
         advertised: Advertised,
-        asked: Publish,
+        asked: PublishMessage,
         numbers: tuple[int, ...],
     ) -> list[Effect]:
         effects: list[Effect] = []
@@ -175,7 +170,11 @@ class Acceptance:
         for part, size in parts:
             effects += self.publishers.keep(publisher, part, size)
             is_final = part is parts[-1][0]
-            ticket = self.requests.add(Request("publish", client, numbers[-1])) if asked.receipt and is_final else None
+            ticket = (
+                self.requests.add(NetworkRequest("publish", client, numbers[-1]))
+                if asked.receipt and is_final
+                else None
+            )
             effects.append(Forward(part, ticket))
         return effects
 
@@ -184,9 +183,9 @@ class Acceptance:
 
     def permitted(
         self,
-        client: Client,
+        client: ServedClient,
         advertised: Advertised,
-        asked: Publish,
+        asked: PublishMessage,
         numbers: tuple[int, ...],
         effects: list[Effect],
     ) -> list[int] | None:
@@ -204,7 +203,7 @@ class Acceptance:
             effects += self.refuse_receipt(client, asked, numbers, verdicts[0])
         return kept
 
-    def judge(self, advertised: Advertised, asked: Publish) -> list[str]:
+    def judge(self, advertised: Advertised, asked: PublishMessage) -> list[str]:
         """For each publication why it is refused; empty where it is not."""
         verdicts = [""] * len(asked.heads)
         if advertised.is_everything:
@@ -241,7 +240,7 @@ class Acceptance:
         return OUTSIDE.format(filter=advertised.filter.text())[:TEXT_CHARS_MAX]
 
     def parts_of(
-        self, client: Client, batch: Publications, asked: Publish, effects: list[Effect]
+        self, client: ServedClient, batch: Publications, asked: PublishMessage, effects: list[Effect]
     ) -> list[tuple[Publications, int]]:
         """One batch with its size, or several where the frame of a client held more than one between brokers may."""
         total = size_bytes(batch)
@@ -260,10 +259,14 @@ class Acceptance:
             batch, sizes = pick(batch, places, receipt=0), [sizes[place] for place in places]
         return [(cut(batch, part, receipt=0), sum(sizes[part])) for part in pieces(sizes)]
 
-    def decline(self, client: Client, asked: Publish, numbers: tuple[int, ...], reason: str) -> list[Effect]:
+    def decline(
+        self, client: ServedClient, asked: PublishMessage, numbers: tuple[int, ...], reason: str
+    ) -> list[Effect]:
         return [Send(client.name, Declined(numbers, reason)), *self.refuse_receipt(client, asked, numbers, reason)]
 
-    def refuse_receipt(self, client: Client, asked: Publish, numbers: tuple[int, ...], reason: str) -> list[Effect]:
+    def refuse_receipt(
+        self, client: ServedClient, asked: PublishMessage, numbers: tuple[int, ...], reason: str
+    ) -> list[Effect]:
         if not asked.receipt:
             return []
         return [Send(client.name, Refusal("publish", numbers[-1], reason, may_retry=False))]

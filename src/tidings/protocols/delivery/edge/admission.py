@@ -10,7 +10,7 @@ from tidings.machine.effects import Disconnect, Drop, Effect, Send
 from tidings.protocols.delivery.edge.batches import behind, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import origin_of
-from tidings.protocols.delivery.edge.streams import Stream, Subscription
+from tidings.protocols.delivery.edge.streams import PublisherStream, ServedSubscription
 from tidings.protocols.delivery.messages import Delivery
 from tidings.pubsub.client import Missed
 from tidings.pubsub.publications import Publications, cut
@@ -27,8 +27,8 @@ class Admission:
 
     def admit(
         self,
-        subscription: Subscription,
-        stream: Stream,
+        subscription: ServedSubscription,
+        stream: PublisherStream,
         batch: Publications,
         effects: list[Effect],
         is_history: bool = False,
@@ -58,7 +58,9 @@ class Admission:
             return batch
         return self.admit_part(subscription, stream, batch, effects, is_history)
 
-    def wakes(self, subscription: Subscription, stream: Stream, batch: Publications, effects: list[Effect]) -> bool:
+    def wakes(
+        self, subscription: ServedSubscription, stream: PublisherStream, batch: Publications, effects: list[Effect]
+    ) -> bool:
         """Whether the stream becomes active by what has arrived."""
         if stream.state == "silent" and subscription.is_settled:
             stream.state = "active"
@@ -71,8 +73,8 @@ class Admission:
 
     def admit_part(
         self,
-        subscription: Subscription,
-        stream: Stream,
+        subscription: ServedSubscription,
+        stream: PublisherStream,
         batch: Publications,
         effects: list[Effect],
         is_history: bool,
@@ -97,7 +99,7 @@ class Admission:
             self.turn_away(subscription, rest, effects)
         return ready
 
-    def turn_away(self, subscription: Subscription, rest: Publications, effects: list[Effect]) -> None:
+    def turn_away(self, subscription: ServedSubscription, rest: Publications, effects: list[Effect]) -> None:
         """There is no room for these, and the subscription does not wait."""
         if subscription.policy == "drop oldest":
             self.drop_oldest(subscription, rest, effects)
@@ -108,7 +110,7 @@ class Admission:
             client.is_turned_out = True
             effects += [*tell_missed(subscription), Disconnect(client.name, QUEUE_FULL)]
 
-    def drop_oldest(self, subscription: Subscription, batch: Publications, effects: list[Effect]) -> None:
+    def drop_oldest(self, subscription: ServedSubscription, batch: Publications, effects: list[Effect]) -> None:
         outlet, count = subscription.outlet, len(batch.numbers)
         while (fitting := outlet.count_fitting(batch, self.params.pending_bytes_max)) < count:
             oldest = outlet.take_out(count - fitting)
@@ -123,7 +125,7 @@ class Admission:
         outlet.put(batch)
 
 
-def queue_up(subscription: Subscription, batch: Publications) -> Publications | None:
+def queue_up(subscription: ServedSubscription, batch: Publications) -> Publications | None:
     """There is room for all of it: answers with what leaves at once."""
     subscription.outlet.put(batch)
     leaving = subscription.outlet.flow()
@@ -135,26 +137,26 @@ def queue_up(subscription: Subscription, batch: Publications) -> Publications | 
     return ready
 
 
-def give_up(subscription: Subscription, batch: Publications, effects: list[Effect]) -> None:
+def give_up(subscription: ServedSubscription, batch: Publications, effects: list[Effect]) -> None:
     subscription.give_up(batch, QUEUE_FULL)
     effects.append(Drop(batch, QUEUE_FULL))
 
 
-def fall_back(subscription: Subscription, stream: Stream) -> None:
+def fall_back(subscription: ServedSubscription, stream: PublisherStream) -> None:
     """The stream stops where it is, and asks for history when there is room."""
     stream.state = "lagging"
     subscription.lagging[stream.publisher] = None
     subscription.client.lagging[subscription.number] = subscription
 
 
-def deliver(subscription: Subscription, batch: Publications) -> Send:
+def deliver(subscription: ServedSubscription, batch: Publications) -> Send:
     return Send(
         subscription.client.name,
         Delivery(batch.publisher, batch.accepted_at, batch.numbers, batch.heads, batch.payloads, subscription.matched),
     )
 
 
-def tell_missed(subscription: Subscription) -> list[Effect]:
+def tell_missed(subscription: ServedSubscription) -> list[Effect]:
     """What was given up since the client was last told."""
     missed, subscription.missed = subscription.missed, {}
     return [

@@ -6,18 +6,18 @@ lacks another may hold; what is left then is lost, and the client is told (`exte
 
 from collections.abc import Mapping, Sequence
 
+from tidings.model.bounds import MARKS_MAX, PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.extents import Extent, within, without
 from tidings.protocols.delivery.edge.inquiries import Mark
 from tidings.protocols.delivery.edge.pages import merged
 from tidings.protocols.delivery.messages import Fetch, FetchedFar
-from tidings.pubsub.client import MARKS_MAX, Fetched, Marks
-from tidings.pubsub.publications import PUBLICATIONS_MAX
+from tidings.pubsub.client import Fetched, MarksReply
 
 
 def marks_found(
     number: int, marks: Mapping[NodeId, Sequence[Mark]], offers: tuple[str, ...], unreachable: Sequence[NodeId]
-) -> list[Marks]:
+) -> list[MarksReply]:
     """The answer to a look, in as many messages as it takes, at least one. Who could not be reached at one of its
     brokers has no mark."""
     rows = [(each, *merged_marks(marks[each])) for each in sorted(marks) if each not in unreachable]
@@ -25,7 +25,7 @@ def marks_found(
     messages = []
     while True:
         is_last = len(rows) <= MARKS_MAX and len(names) <= MARKS_MAX
-        messages.append(Marks(number, tuple(rows[:MARKS_MAX]), offers, tuple(names[:MARKS_MAX]), is_last))
+        messages.append(MarksReply(number, tuple(rows[:MARKS_MAX]), offers, tuple(names[:MARKS_MAX]), is_last))
         if is_last:
             return messages
         rows, names, offers = rows[MARKS_MAX:], names[MARKS_MAX:], ()

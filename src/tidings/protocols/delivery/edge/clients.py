@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tidings.machine.message import TEXT_CHARS_MAX
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -12,10 +11,10 @@ from tidings.pubsub.client import Kind
 from tidings.pubsub.signals import ClientUp, Ticket
 
 if TYPE_CHECKING:
-    from tidings.protocols.delivery.edge.streams import Subscription
+    from tidings.protocols.delivery.edge.streams import ServedSubscription
 
 
-class Client:
+class ServedClient:
     """One connection of a client. A client that comes back is a new one, with the same name."""
 
     def __init__(self, up: ClientUp, life: int) -> None:
@@ -24,15 +23,17 @@ class Client:
         self.life = life
         self.pending_bytes = 0
         """Publications in its queues and on the way to it."""
-        self.lagging: dict[int, Subscription] = {}
+        self.lagging: dict[int, ServedSubscription] = {}
         """Its subscriptions that wait for room before they ask for more."""
         self.is_turned_out = False
 
 
-class Request:
+class NetworkRequest:
     """Something that the network carries out; the client is answered when it has."""
 
-    def __init__(self, kind: Kind, client: Client, number: int, filter_text: str = "", subject: object = None) -> None:
+    def __init__(
+        self, kind: Kind, client: ServedClient, number: int, filter_text: str = "", subject: object = None
+    ) -> None:
         self.kind, self.client, self.number, self.filter_text = kind, client, number, filter_text
         self.subject = subject
         """What it is about, so that the answer to an earlier request under the same number is not mistaken."""
@@ -42,15 +43,15 @@ class Requests:
     """What is outstanding, by ticket. Every ticket comes back once."""
 
     def __init__(self) -> None:
-        self.waiting: dict[Ticket, Request] = {}
+        self.waiting: dict[Ticket, NetworkRequest] = {}
         self.made = 0
 
-    def add(self, request: Request) -> Ticket:
+    def add(self, request: NetworkRequest) -> Ticket:
         self.made += 1
         self.waiting[self.made] = request
         return self.made
 
-    def take(self, ticket: Ticket) -> Request | None:
+    def take(self, ticket: Ticket) -> NetworkRequest | None:
         return self.waiting.pop(ticket, None)
 
 

@@ -23,7 +23,7 @@ Signals. Hears of clients from access, of neighbours from the overlay, and `Sett
 from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
 Timers. "sweep": history may be too old. "ask": a question for history was not answered. "read": a reading was not.
 ("save", name): once more.
-Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `Closed` is delivered.
+Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `EdgeClosed` is delivered.
 
 A durable edge reads its store when it starts. Until then everything that happens to it waits, in order, up to
 `deferred_max`.
@@ -38,21 +38,21 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Load, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Loaded, Received, Request, Saved, Signal
-from tidings.machine.message import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
+from tidings.model.bounds import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
 from tidings.protocols.delivery.edge.admission import Admission
 from tidings.protocols.delivery.edge.batches import size_bytes as batch_bytes
-from tidings.protocols.delivery.edge.clients import BadRequest, Client, Requests
-from tidings.protocols.delivery.edge.fetching import Fetching
+from tidings.protocols.delivery.edge.clients import BadRequest, Requests, ServedClient
 from tidings.protocols.delivery.edge.inquiries import Inquiries
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
-from tidings.protocols.delivery.edge.readings import Readings
+from tidings.protocols.delivery.edge.questions import Fetching
+from tidings.protocols.delivery.edge.readings import ServedReadings
 from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References, Routes
 from tidings.protocols.delivery.edge.sieve import Engine
-from tidings.protocols.delivery.edge.streams import Subscription
-from tidings.protocols.delivery.edge.subscriptions import Subscriptions
+from tidings.protocols.delivery.edge.streams import ServedSubscription
+from tidings.protocols.delivery.edge.subscriptions import ServedSubscriptions
 from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (
     Advertise,
@@ -63,7 +63,7 @@ from tidings.protocols.delivery.messages import (
     Look,
     LookFar,
     MarksFar,
-    Publish,
+    PublishMessage,
     Reference,
     Refusal,
     Subscribe,
@@ -105,7 +105,7 @@ class Close(Request, frozen=True):
     """Request: serve nobody new, and say when everything that was begun is done."""
 
 
-class Closed(msgspec.Struct, frozen=True):
+class EdgeClosed(msgspec.Struct, frozen=True):
     """Nothing is outstanding any more: the broker can be stopped without breaking a promise."""
 
 
@@ -115,7 +115,7 @@ class Edge:
     routing `is_best_effort` nothing can be promised, and whoever asks for a promise is refused."""
 
     messages: tuple[type, ...] = (
-        *(Subscribe, Unsubscribe, Advertise, Unadvertise, Publish, Taken),
+        *(Subscribe, Unsubscribe, Advertise, Unadvertise, PublishMessage, Taken),
         *(Look, Fetch, Reference, History, LookFar, MarksFar, FetchFar, FetchedFar),
     )
     hears: tuple[type, ...] = (
@@ -134,16 +134,16 @@ class Edge:
         is_best_effort: bool = False,
     ) -> None:
         self.node_id, self.params, self.is_best_effort = node_id, params, is_best_effort
-        self.clients: dict[NodeId, Client] = {}
+        self.clients: dict[NodeId, ServedClient] = {}
         self.requests = Requests()
         self.publishers = Publishers(node_id, params, engine)
         self.acceptance = Acceptance(params, self.requests, self.publishers)
         self.references = References(node_id, params, routes, self.publishers)
         admission = Admission(params, is_best_effort)
         self.fetching = Fetching(node_id, params, self.references, admission)
-        self.subscriptions = Subscriptions(params, self.requests, admission, self.fetching)
+        self.subscriptions = ServedSubscriptions(params, self.requests, admission, self.fetching)
         self.inquiries = Inquiries(node_id, params, self.references)
-        self.readings = Readings(node_id, params, self.fetching, self.inquiries)
+        self.readings = ServedReadings(node_id, params, self.fetching, self.inquiries)
         self.lives = 0
         self.is_loading = self.is_closing = self.is_closed = False
         self.sweep_at: float | None = None
@@ -162,8 +162,8 @@ class Edge:
             Fired: self.fire,
             Close: self.close,
         }
-        self.hearers: dict[type, Callable[[float, Client, Any], list[Effect]]] = {
-            Publish: self.publish,
+        self.hearers: dict[type, Callable[[float, ServedClient, Any], list[Effect]]] = {
+            PublishMessage: self.publish,
             Taken: self.subscriptions.take,
             Subscribe: self.subscribe,
             Unsubscribe: self.unsubscribe,
@@ -229,7 +229,7 @@ class Edge:
         if self.is_closing:
             return [*effects, Disconnect(up.client, CLOSING)]
         self.lives += 1
-        client = self.clients[up.client] = Client(up, self.lives)
+        client = self.clients[up.client] = ServedClient(up, self.lives)
         self.publishers.arrive(client)
         return effects
 
@@ -237,7 +237,7 @@ class Edge:
         client = self.clients.get(down.client)
         return [] if client is None else self.part_with(now, client)
 
-    def part_with(self, now: float, client: Client) -> list[Effect]:
+    def part_with(self, now: float, client: ServedClient) -> list[Effect]:
         del self.clients[client.name]
         self.readings.leave(client)
         return [*self.subscriptions.leave(client), *self.publishers.leave(now, client)]
@@ -289,13 +289,13 @@ class Edge:
                 return self.readings.hear_page(message)
         return []
 
-    def publish(self, now: float, client: Client, asked: Publish) -> list[Effect]:
+    def publish(self, now: float, client: ServedClient, asked: PublishMessage) -> list[Effect]:
         if self.is_closing:
             # Not declined: the client keeps it and publishes it elsewhere.
             return [Drop(asked, CLOSING)]
         return self.acceptance.publish(now, client, asked)
 
-    def subscribe(self, now: float, client: Client, asked: Subscribe) -> list[Effect]:
+    def subscribe(self, now: float, client: ServedClient, asked: Subscribe) -> list[Effect]:
         def carry_out() -> list[Effect]:
             if self.is_best_effort and (asked.guarantee != "none" or asked.policy == "wait"):
                 raise BadRequest(NO_PROMISE)
@@ -303,11 +303,13 @@ class Edge:
 
         return self.attempt(client, "subscribe", asked.number, carry_out)
 
-    def advertise(self, now: float, client: Client, asked: Advertise) -> list[Effect]:
+    def advertise(self, now: float, client: ServedClient, asked: Advertise) -> list[Effect]:
         effects = self.attempt(client, "advertise", asked.number, lambda: self.acceptance.advertise(client, asked))
         return [*self.arm_sweep(now), *effects]
 
-    def attempt(self, client: Client, kind: Kind, number: int, carry_out: Callable[[], list[Effect]]) -> list[Effect]:
+    def attempt(
+        self, client: ServedClient, kind: Kind, number: int, carry_out: Callable[[], list[Effect]]
+    ) -> list[Effect]:
         if self.is_closing:
             return [Send(client.name, Refusal(kind, number, CLOSING, may_retry=True))]
         try:
@@ -315,7 +317,7 @@ class Edge:
         except BadRequest as problem:
             return [Send(client.name, Refusal(kind, number, problem.reason, may_retry=False))]
 
-    def read(self, client: Client, asked: Look | Fetch, carry_out: Callable[[], list[Effect]]) -> list[Effect]:
+    def read(self, client: ServedClient, asked: Look | Fetch, carry_out: Callable[[], list[Effect]]) -> list[Effect]:
         # Also while we are closing: nobody waits for readings, and whoever hears no answer asks the next broker.
         try:
             if self.is_best_effort:
@@ -324,15 +326,15 @@ class Edge:
         except BadRequest as problem:
             return [Send(client.name, Refusal("read", asked.number, problem.reason, may_retry=False))]
 
-    def unsubscribe(self, now: float, client: Client, asked: Unsubscribe) -> list[Effect]:
+    def unsubscribe(self, now: float, client: ServedClient, asked: Unsubscribe) -> list[Effect]:
         effects = self.subscriptions.unsubscribe(client, asked)
         return self.nothing_to_end(now, client, "unsubscribe", asked.number) if effects is None else effects
 
-    def unadvertise(self, now: float, client: Client, asked: Unadvertise) -> list[Effect]:
+    def unadvertise(self, now: float, client: ServedClient, asked: Unadvertise) -> list[Effect]:
         effects = self.acceptance.unadvertise(client, asked)
         return self.nothing_to_end(now, client, "unadvertise", asked.number) if effects is None else effects
 
-    def nothing_to_end(self, now: float, client: Client, kind: Kind, number: int) -> list[Effect]:
+    def nothing_to_end(self, now: float, client: ServedClient, kind: Kind, number: int) -> list[Effect]:
         """What is not there is ended already: a client that repeats its request gets its receipt."""
         receipt = Receipt(kind, number, (self.node_id,), 1, now + self.params.clock_offset, "", self.promise)
         return [Send(client.name, receipt)]
@@ -342,7 +344,7 @@ class Edge:
         if request is None:
             return []
         client = request.client
-        subscription = request.subject if isinstance(request.subject, Subscription) else None
+        subscription = request.subject if isinstance(request.subject, ServedSubscription) else None
         is_superseded = request.kind == "subscribe" and not self.subscriptions.is_current(subscription)
         if self.clients.get(client.name) is not client or is_superseded:
             return [Drop(settled, CLIENT_LEFT)]
@@ -404,7 +406,7 @@ class Edge:
         if self.requests.waiting or is_saving:
             return []
         self.is_closed = True
-        return [Deliver(Closed())]
+        return [Deliver(EdgeClosed())]
 
     # What others may look at.
 

@@ -18,10 +18,10 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 
+from tidings.model.bounds import EXTENTS_MAX
 from tidings.protocols.delivery.edge.batches import size_bytes
 from tidings.protocols.delivery.edge.extents import Extent, without
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.messages import EXTENTS_MAX
 from tidings.pubsub.publications import Publications
 
 NEVER = float("-inf")
@@ -30,7 +30,7 @@ ELSEWHERE_MAX = EXTENTS_MAX - 2
 """Extents that are remembered to be elsewhere; beyond it the two oldest become one, with what is between them."""
 
 
-class Store:
+class HistoryStore:
     """How much all histories of a broker hold together."""
 
     def __init__(self, params: EdgeParams) -> None:
@@ -41,7 +41,7 @@ class Store:
 class PublisherHistory:
     """Of one publisher."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: HistoryStore) -> None:
         self.store, self.params = store, store.params
         self.batches: deque[Publications] = deque()
         self.sizes_bytes: deque[int] = deque()

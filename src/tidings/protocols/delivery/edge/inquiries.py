@@ -16,13 +16,14 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
+from tidings.model.bounds import PUBLICATIONS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.extents import Extent, within
 from tidings.protocols.delivery.edge.history import PublisherHistory
-from tidings.protocols.delivery.edge.pages import Page
+from tidings.protocols.delivery.edge.pages import HistoryPage
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import (
     NO_WAY,
@@ -34,7 +35,6 @@ from tidings.protocols.delivery.edge.references import (
 )
 from tidings.protocols.delivery.edge.sieve import Sieve, Sieves
 from tidings.protocols.delivery.messages import FetchedFar, FetchFar, LookFar, MarksFar
-from tidings.pubsub.publications import PUBLICATIONS_MAX
 from tidings.pubsub.signals import AdvertisementId
 
 Mark = tuple[AdvertisementId, int, tuple[Extent, ...], tuple[Extent, ...]]
@@ -131,10 +131,12 @@ class Inquiries:
             payloads=payloads,
         )
 
-    def search(self, history: PublisherHistory, sieve: Sieve, begin: int, end: int, limit: int) -> tuple[Page, int]:
+    def search(
+        self, history: PublisherHistory, sieve: Sieve, begin: int, end: int, limit: int
+    ) -> tuple[HistoryPage, int]:
         """What matches behind `begin` up to `end`, and the number up to which that is all: `end`, or less where a
         bound was met."""
-        limit, scanned, found = min(max(limit, 1), PUBLICATIONS_MAX), 0, Page()
+        limit, scanned, found = min(max(limit, 1), PUBLICATIONS_MAX), 0, HistoryPage()
         while begin < end:
             candidates = gathered(history, begin, end, min(limit, self.params.scanned_max - scanned))
             if not candidates.numbers:
@@ -155,9 +157,9 @@ class Inquiries:
         return FetchedFar(reading, advertisement, problem, 0, 0, 0, False, (), (), (), (), (), (), (), ())
 
 
-def gathered(history: PublisherHistory, begin: int, end: int, count: int) -> Page:
+def gathered(history: PublisherHistory, begin: int, end: int, count: int) -> HistoryPage:
     """The next stored publications behind `begin` up to `end`, at most so many."""
-    page = Page()
+    page = HistoryPage()
     for batch in history.behind(begin):
         numbers = batch.numbers
         first = bisect_right(numbers, begin) if numbers[0] <= begin else 0

@@ -35,7 +35,7 @@ def marks_of(publisher: NodeId, history: PublisherHistory) -> SavedPublisher:
     return SavedPublisher(publisher, history.forgotten_through, history.forgotten_at, history.base or 0, elsewhere)
 
 
-class Numbers:
+class PublisherNumbers:
     def __init__(self, params: EdgeParams) -> None:
         self.params = params
         self.marks: dict[NodeId, SavedPublisher] = {}

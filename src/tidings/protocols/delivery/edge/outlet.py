@@ -4,21 +4,21 @@ At most `window` publications are on the way and not yet taken by the applicatio
 it took. What comes meanwhile waits in a queue of at most `waiting_max`. Everything is kept in the batches in which it
 came, so that the usual case, a batch that fits the window as a whole, costs the same for one publication or for many.
 
-All outlets of a client share its bound on bytes (`Client.pending_bytes`). What happens to a publication for which there
-is no room is not decided here but by the policy of the subscription.
+All outlets of a client share its bound on bytes (`ServedClient.pending_bytes`). What happens to a publication for which
+there is no room is not decided here but by the policy of the subscription.
 """
 
 from collections import deque
 
 from tidings.protocols.delivery.edge.batches import fitting, size_bytes
-from tidings.protocols.delivery.edge.clients import Client
+from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.pubsub.publications import Publications, cut
 
 
 class Outlet:
     __slots__ = ("client", "ledger", "queue", "under_way", "waiting", "waiting_max", "window")
 
-    def __init__(self, client: Client, window: int, waiting_max: int) -> None:
+    def __init__(self, client: ServedClient, window: int, waiting_max: int) -> None:
         self.client, self.window, self.waiting_max = client, window, waiting_max
         self.under_way = self.waiting = 0
         self.ledger: deque[tuple[int, int]] = deque()

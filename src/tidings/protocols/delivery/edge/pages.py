@@ -7,8 +7,9 @@ answers for thousands of heads at once (`sieve.py`).
 from collections.abc import Sequence
 from operator import itemgetter
 
+from tidings.model.bounds import BATCH_BYTES_MAX, PIECE_OVERHEAD_BYTES_MAX
 from tidings.protocols.delivery.edge.references import POSITION_BYTES_MAX
-from tidings.pubsub.publications import BATCH_BYTES_MAX, PIECE_OVERHEAD_BYTES_MAX, Publications
+from tidings.pubsub.publications import Publications
 
 ROW_BYTES_MAX = POSITION_BYTES_MAX + PIECE_OVERHEAD_BYTES_MAX
 """What a publication takes in a page besides its bytes."""
@@ -17,7 +18,7 @@ Columns = tuple[tuple[float, ...], tuple[int, ...], tuple[bytes, ...], tuple[byt
 """Times, numbers, heads, payloads."""
 
 
-class Page:
+class HistoryPage:
     def __init__(self) -> None:
         self.times: list[float] = []
         self.numbers: list[int] = []
@@ -76,14 +77,14 @@ class Page:
         return tuple(self.times), tuple(self.numbers), tuple(self.heads), tuple(self.payloads)
 
 
-def merged(parts: Sequence[Columns], through: int) -> Page:
+def merged(parts: Sequence[Columns], through: int) -> HistoryPage:
     """What several brokers store of a publisher, in the order of numbers and each once, up to a number."""
-    together = Page()
+    together = HistoryPage()
     for part in parts:
         together.extend(part)
     if len(parts) == 1 and (not together.numbers or together.numbers[-1] <= through):
         return together
     place_of = {number: place for place, number in enumerate(together.numbers) if number <= through}
-    page = Page()
+    page = HistoryPage()
     page.extend(together.picked([place_of[number] for number in sorted(place_of)]))
     return page

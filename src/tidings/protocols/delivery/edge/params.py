@@ -5,10 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from tidings.model.bounds import BATCH_BYTES_MAX, PUBLISHERS_MAX, SUBSCRIPTIONS_MATCHED_MAX
 from tidings.model.errors import UsageError
-from tidings.protocols.delivery.messages import SUBSCRIPTIONS_MATCHED_MAX
-from tidings.pubsub.client import PUBLISHERS_MAX
-from tidings.pubsub.publications import BATCH_BYTES_MAX
 
 MEBIBYTE = 1024 * 1024
 

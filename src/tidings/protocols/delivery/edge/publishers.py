@@ -16,16 +16,16 @@ from collections.abc import Sequence
 import msgspec
 
 from tidings.machine.effects import Drop, Effect, Save, Send, SetTimer
-from tidings.machine.message import NAME_CHARS_MAX
 from tidings.matching.index.index import best_engine
+from tidings.model.bounds import NAME_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.batches import size_bytes
-from tidings.protocols.delivery.edge.clients import BadRequest, Client
-from tidings.protocols.delivery.edge.history import NEVER, PublisherHistory, Store
-from tidings.protocols.delivery.edge.numbers import Numbers, SavedPublisher, marks_of
+from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient
+from tidings.protocols.delivery.edge.history import NEVER, HistoryStore, PublisherHistory
+from tidings.protocols.delivery.edge.numbers import PublisherNumbers, SavedPublisher, marks_of
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.sieve import Engine, Sieve
 from tidings.pubsub.client import Accepted
@@ -74,11 +74,11 @@ class Advertised:
 
 
 class Publisher:
-    def __init__(self, name: NodeId, store: Store) -> None:
+    def __init__(self, name: NodeId, store: HistoryStore) -> None:
         self.name = name
         self.history = PublisherHistory(store)
         self.advertisements: dict[int, Advertised] = {}
-        self.client: Client | None = None
+        self.client: ServedClient | None = None
         self.left_at = 0.0
         self.first = 1
         """With this number the present life of the publisher began."""
@@ -107,27 +107,27 @@ class Publisher:
 class Publishers:
     def __init__(self, node_id: NodeId, params: EdgeParams, engine: Engine | None = "plain") -> None:
         self.node_id, self.params, self.engine = node_id, params, engine or best_engine()
-        self.store = Store(params)
+        self.store = HistoryStore(params)
         self.all: dict[NodeId, Publisher] = {}
         self.offered: dict[AdvertisementId, Advertised] = {}
-        self.numbers = Numbers(params)
+        self.numbers = PublisherNumbers(params)
         """Of those that are not here any more."""
 
     # Who is there.
 
-    def arrive(self, client: Client) -> None:
+    def arrive(self, client: ServedClient) -> None:
         publisher = self.all.get(client.name)
         if publisher is not None:
             publisher.client = client
 
-    def leave(self, now: float, client: Client) -> list[Effect]:
+    def leave(self, now: float, client: ServedClient) -> list[Effect]:
         publisher = self.all.get(client.name)
         if publisher is None or publisher.client is not client:
             return []
         publisher.client, publisher.left_at = None, now
         return self.sweep(now) if self.params.history_age == 0 else []
 
-    def of(self, client: Client) -> Publisher:
+    def of(self, client: ServedClient) -> Publisher:
         """The client as a publisher, from now on if not before."""
         publisher = self.all.get(client.name)
         if publisher is None:

@@ -24,18 +24,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
-from tidings.machine.message import TEXT_CHARS_MAX
+from tidings.model.bounds import MARKS_MAX, OFFERS_MAX, TEXT_CHARS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.answers import fetched, marks_found
-from tidings.protocols.delivery.edge.clients import BadRequest, Client, read_filter
+from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient, read_filter
 from tidings.protocols.delivery.edge.extents import without
-from tidings.protocols.delivery.edge.fetching import Fetching
 from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import origin_of
+from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, Look, LookFar, MarksFar, Refusal
-from tidings.pubsub.client import MARKS_MAX, OFFERS_MAX
 from tidings.pubsub.signals import AdvertisementId, Known
 
 OLD_ANSWER = "answers a reading that nobody waits for any more"
@@ -55,7 +54,7 @@ LOOKS_MAX = 64
 """Filters of looks for which the advertisements that overlap them are remembered."""
 
 
-class Offered(NamedTuple):
+class OfferedHere(NamedTuple):
     """What overlaps a filter, as of so many news: filters of advertisements, and advertisements with their publishers,
     one of each publisher at each broker."""
 
@@ -64,16 +63,16 @@ class Offered(NamedTuple):
     publisher_of: dict[AdvertisementId, NodeId]
 
 
-class Reading:
+class ServedReading:
     """A request that waits. `awaited` are the advertisements whose brokers have not answered."""
 
-    def __init__(self, client: Client, asked: Look | Fetch, filter: Filter, ends_at: float) -> None:
+    def __init__(self, client: ServedClient, asked: Look | Fetch, filter: Filter, ends_at: float) -> None:
         self.client, self.asked, self.filter, self.ends_at = client, asked, filter, ends_at
         self.awaited: dict[AdvertisementId, None] = {}
 
 
-class Looking(Reading):
-    def __init__(self, client: Client, asked: Look, filter: Filter, ends_at: float) -> None:
+class Looking(ServedReading):
+    def __init__(self, client: ServedClient, asked: Look, filter: Filter, ends_at: float) -> None:
         super().__init__(client, asked, filter, ends_at)
         self.publisher_of: dict[AdvertisementId, NodeId] = {}
         self.offers: tuple[str, ...] = ()
@@ -81,20 +80,20 @@ class Looking(Reading):
         self.unreachable: dict[NodeId, None] = {}
 
 
-class Fetches(Reading):
-    def __init__(self, client: Client, asked: Fetch, filter: Filter, ends_at: float) -> None:
+class Fetches(ServedReading):
+    def __init__(self, client: ServedClient, asked: Fetch, filter: Filter, ends_at: float) -> None:
         super().__init__(client, asked, filter, ends_at)
         self.wanted = asked
         self.pages: dict[NodeId, FetchedFar] = {}
         """By the broker that answered."""
 
 
-class Readings:
+class ServedReadings:
     def __init__(self, node_id: NodeId, params: EdgeParams, fetching: Fetching, inquiries: Inquiries) -> None:
         self.node_id, self.params, self.fetching, self.inquiries = node_id, params, fetching, inquiries
         self.open: dict[int, Looking | Fetches] = {}
         """By our number for it, which is not that of the client."""
-        self.remembered: dict[str, Offered] = {}
+        self.remembered: dict[str, OfferedHere] = {}
         self.made = 0
         self.is_timed = False
 
@@ -105,7 +104,7 @@ class Readings:
 
     # What clients ask.
 
-    def look(self, now: float, client: Client, asked: Look) -> list[Effect]:
+    def look(self, now: float, client: ServedClient, asked: Look) -> list[Effect]:
         reading = Looking(client, asked, self.admit(client, asked), now + self.params.reading_timeout)
         id = self.begin(reading)
         offered = self.offered(reading.filter)
@@ -124,7 +123,7 @@ class Readings:
                 effects.append(Send(hop, LookFar(id, tuple(there[place : place + MARKS_MAX]), (self.node_id,))))
         return [*effects, *self.finish_look(id, reading), *self.arm()]
 
-    def offered(self, filter: Filter) -> Offered:
+    def offered(self, filter: Filter) -> OfferedHere:
         """Advertisements that overlap the filter. Whoever looks looks again, and they rarely change."""
         text, news = filter.text(), self.fetching.news
         remembered = self.remembered.get(text)
@@ -142,10 +141,10 @@ class Readings:
         publisher_of = {advertisement: publisher for (publisher, _), advertisement in first.items()}
         if len(self.remembered) >= LOOKS_MAX:
             self.remembered.clear()
-        offered = self.remembered[text] = Offered(news, tuple(sorted(texts)[:OFFERS_MAX]), publisher_of)
+        offered = self.remembered[text] = OfferedHere(news, tuple(sorted(texts)[:OFFERS_MAX]), publisher_of)
         return offered
 
-    def fetch(self, now: float, client: Client, asked: Fetch) -> list[Effect]:
+    def fetch(self, now: float, client: ServedClient, asked: Fetch) -> list[Effect]:
         reading = Fetches(client, asked, self.admit(client, asked), now + self.params.reading_timeout)
         mine = [self.fetching.known[each][0] for each in self.fetching.of_publisher.get(asked.publisher, {})]
         is_bound = client.subscribe_bound is not None
@@ -157,7 +156,7 @@ class Readings:
             effects += self.ask(id, reading, advertisement)
         return [*effects, *self.finish_fetch(id, reading), *self.arm()]
 
-    def admit(self, client: Client, asked: Look | Fetch) -> Filter:
+    def admit(self, client: ServedClient, asked: Look | Fetch) -> Filter:
         """The filter, narrowed to what the client may have; BadRequest if it may not ask."""
         if sum(each.client is client for each in self.open.values()) >= self.params.readings_max:
             raise BadRequest(f"a client reads at most {self.params.readings_max} things at a time; wait for one")
@@ -308,12 +307,12 @@ class Readings:
         self.is_timed = True
         return [SetTimer("read", next(iter(self.open.values())).ends_at)]
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: ServedClient) -> None:
         self.open = {id: reading for id, reading in self.open.items() if reading.client is not client}
 
     def check(self) -> None:
         assert self.is_timed or not self.open, "a reading may wait for ever"
-        counts: dict[Client, int] = {}
+        counts: dict[ServedClient, int] = {}
         for reading in self.open.values():
             counts[reading.client] = counts.get(reading.client, 0) + 1
         assert all(count <= self.params.readings_max for count in counts.values()), "readings_max does not hold"

@@ -5,7 +5,7 @@ from typing import Literal
 
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.edge.clients import Client
+from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.history import NEVER
 from tidings.protocols.delivery.edge.outlet import Outlet
 from tidings.protocols.delivery.edge.params import EdgeParams
@@ -19,7 +19,7 @@ State = Literal["active", "asked", "lagging", "silent"]
 lagging: there was no room; history is asked for when there is. silent: nothing is to be expected yet."""
 
 
-class Stream:
+class PublisherStream:
     """A publisher as seen by a subscription."""
 
     __slots__ = (
@@ -72,7 +72,7 @@ class Stream:
             self.early.append(batch)
 
 
-class Subscription:
+class ServedSubscription:
     __slots__ = (
         "after",
         "client",
@@ -96,7 +96,7 @@ class Subscription:
         "streams",
     )
 
-    def __init__(self, client: Client, asked: Subscribe, filter: Filter, params: EdgeParams) -> None:
+    def __init__(self, client: ServedClient, asked: Subscribe, filter: Filter, params: EdgeParams) -> None:
         self.client, self.number, self.filter, self.filter_text = client, asked.number, filter, filter.text()
         self.key: SubscriptionKey = (client.name, asked.number)
         self.matched = ((asked.number,),)
@@ -106,7 +106,7 @@ class Subscription:
         """Since when publications are wanted of a publisher that has no position; None is from now on."""
         self.policy: Policy = asked.policy
         self.outlet = Outlet(client, min(asked.window, params.window_max), min(asked.queue_max, params.queue_max))
-        self.streams: dict[NodeId, Stream] = {}
+        self.streams: dict[NodeId, PublisherStream] = {}
         self.lagging: dict[NodeId, None] = {}
         self.is_settled = False
         self.known_before = 0

@@ -41,11 +41,11 @@ from collections.abc import Mapping, Sequence
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.admission import Admission, deliver, tell_missed
-from tidings.protocols.delivery.edge.clients import BadRequest, Client, Request, Requests, read_filter
-from tidings.protocols.delivery.edge.fetching import Fetching
-from tidings.protocols.delivery.edge.packing import joined
+from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.streams import Subscription
+from tidings.protocols.delivery.edge.parcels import joined
+from tidings.protocols.delivery.edge.questions import Fetching
+from tidings.protocols.delivery.edge.streams import ServedSubscription
 from tidings.protocols.delivery.messages import History, Subscribe, Taken, Unsubscribe
 from tidings.pubsub.publications import Publications, pick
 from tidings.pubsub.signals import Known, Matched, SubscriptionKey, Unwant, Want, Wants
@@ -54,15 +54,15 @@ NO_SUBSCRIPTION = "for a subscription that is not there"
 NOT_UNDER_WAY = "takes what was not on the way"
 
 
-class Subscriptions:
+class ServedSubscriptions:
     def __init__(self, params: EdgeParams, requests: Requests, admission: Admission, fetching: Fetching) -> None:
         self.params, self.requests, self.admission, self.fetching = params, requests, admission, fetching
-        self.all: dict[SubscriptionKey, Subscription] = {}
-        self.of_client: dict[NodeId, dict[int, Subscription]] = {}
+        self.all: dict[SubscriptionKey, ServedSubscription] = {}
+        self.of_client: dict[NodeId, dict[int, ServedSubscription]] = {}
 
     # Coming and going.
 
-    def subscribe(self, now: float, client: Client, asked: Subscribe) -> list[Effect]:
+    def subscribe(self, now: float, client: ServedClient, asked: Subscribe) -> list[Effect]:
         filter = read_filter(asked.filter, client.subscribe_bound, "subscribe to")
         mine = self.of_client.setdefault(client.name, {})
         earlier = mine.get(asked.number)
@@ -74,10 +74,10 @@ class Subscriptions:
             raise BadRequest("window: 0 lets nothing through; ask for at least 1")
         if earlier is not None:
             self.forget(earlier)
-        subscription = Subscription(client, asked, filter, self.params)
+        subscription = ServedSubscription(client, asked, filter, self.params)
         mine[asked.number] = self.all[subscription.key] = subscription
         subscription.known_before = self.fetching.news
-        request = Request("subscribe", client, asked.number, subscription.filter_text, subscription)
+        request = NetworkRequest("subscribe", client, asked.number, subscription.filter_text, subscription)
         ticket = self.requests.add(request)
         # The subscription leaves ahead of the question for history, on every link.
         effects: list[Effect] = [Want(subscription.key, filter, ticket)]
@@ -90,32 +90,32 @@ class Subscriptions:
             effects += self.fetching.ask(now, subscription, self.fetching.publishers_for(filter))
         return effects
 
-    def unsubscribe(self, client: Client, asked: Unsubscribe) -> list[Effect] | None:
+    def unsubscribe(self, client: ServedClient, asked: Unsubscribe) -> list[Effect] | None:
         """None if there is nothing to end."""
         subscription = self.of_client.get(client.name, {}).get(asked.number)
         if subscription is None:
             return None
-        ticket = self.requests.add(Request("unsubscribe", client, asked.number))
+        ticket = self.requests.add(NetworkRequest("unsubscribe", client, asked.number))
         self.forget(subscription)
         return [*tell_missed(subscription), Unwant(subscription.key, ticket)]
 
-    def leave(self, client: Client) -> list[Effect]:
+    def leave(self, client: ServedClient) -> list[Effect]:
         mine = list(self.of_client.pop(client.name, {}).values())
         for subscription in mine:
             self.forget(subscription)
         return [Unwant(subscription.key) for subscription in mine]
 
-    def forget(self, subscription: Subscription) -> None:
+    def forget(self, subscription: ServedSubscription) -> None:
         del self.all[subscription.key]
         self.of_client.get(subscription.client.name, {}).pop(subscription.number, None)
         self.fetching.forget(subscription)
         subscription.outlet.close()
 
-    def is_current(self, subscription: Subscription | None) -> bool:
+    def is_current(self, subscription: ServedSubscription | None) -> bool:
         """Whether it was not ended, or made again, meanwhile."""
         return subscription is not None and self.all.get(subscription.key) is subscription
 
-    def settled(self, now: float, subscription: Subscription, at: float) -> list[Effect]:
+    def settled(self, now: float, subscription: ServedSubscription, at: float) -> list[Effect]:
         """The subscription is in place everywhere: the receipt has just gone out."""
         subscription.is_settled = True
         if subscription.guarantee != "installed":
@@ -157,7 +157,7 @@ class Subscriptions:
             shares = self.shares(batch, {wanted[0][0]: None}, effects)
         else:
             shares = self.shares(batch, places_of(wanted), effects)
-        leaving: dict[NodeId, list[tuple[Subscription, Publications]]] = {}
+        leaving: dict[NodeId, list[tuple[ServedSubscription, Publications]]] = {}
         for subscription, part in shares:
             stream = subscription.streams.get(batch.publisher) or self.fetching.stream(subscription, batch.publisher)
             ready = self.admission.admit(subscription, stream, part, effects)
@@ -172,7 +172,7 @@ class Subscriptions:
 
     def shares(
         self, batch: Publications, places_of: Mapping[SubscriptionKey, list[int] | None], effects: list[Effect]
-    ) -> list[tuple[Subscription, Publications]]:
+    ) -> list[tuple[ServedSubscription, Publications]]:
         """For each subscription what of the batch it wants. Those that want the same get the same object."""
         parts: dict[int, Publications] = {}
         made = []
@@ -190,7 +190,7 @@ class Subscriptions:
 
     # Room.
 
-    def take(self, now: float, client: Client, taken: Taken) -> list[Effect]:
+    def take(self, now: float, client: ServedClient, taken: Taken) -> list[Effect]:
         subscription = self.of_client.get(client.name, {}).get(taken.subscription)
         if subscription is None:
             return [Drop(taken, NO_SUBSCRIPTION)]

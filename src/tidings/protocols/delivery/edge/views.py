@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidings.protocols.delivery.edge.streams import Subscription
+from tidings.protocols.delivery.edge.streams import ServedSubscription
 from tidings.pubsub.publications import BadPublication, decode_head
 from tidings.pubsub.rows import (
     AdvertisementRow,
@@ -53,7 +53,7 @@ def gauges_of(edge: "Edge") -> Iterator[Gauge]:
         yield Gauge("dropped_publications", meaning, number, {"reason": reason})
 
 
-def subscription_row(subscription: Subscription) -> SubscriptionRow:
+def subscription_row(subscription: ServedSubscription) -> SubscriptionRow:
     client, number = subscription.key
     return SubscriptionRow(client=client, number=number, filter=subscription.filter_text)
 
@@ -67,7 +67,7 @@ def advertisement_row(known: Known) -> AdvertisementRow:
     )
 
 
-def queue_row(subscription: Subscription) -> QueueRow:
+def queue_row(subscription: ServedSubscription) -> QueueRow:
     outlet, streams = subscription.outlet, subscription.streams.values()
     states = {stream.state: None for stream in streams}
     return QueueRow(

@@ -10,10 +10,10 @@ access), all of it is said again, under the same numbers: advertisements first, 
 with their positions. The broker recognises publications that it had already; we recognise those that reach us twice.
 So brokers need no memory of clients that left, and it makes no difference which broker it is.
 
-State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standing.py`); for
-each subscription its positions and what the application has not taken (`receiving.py`); `publishing`, the
+State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standings.py`); for
+each subscription its positions and what the application has not taken (`subscription.py`); `publishing`, the
 window of publications that are not accepted, and `receipts`, those of publications that are still to come
-(`publishing.py`); `readings`, what the application wants to read of history (`reading.py`).
+(`outbound.py`); `readings`, what the application wants to read of history (`readings.py`).
 
 Numbers. Publications are numbered from `first_publication` on. Usually those are numbers that no earlier process of
 this name has used. An application that can repeat what it published gives the same number to the same publication in
@@ -41,11 +41,11 @@ from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import Advertise, Delivery, Refusal, Subscribe, Taken, Unadvertise, Unsubscribe
+from tidings.protocols.delivery.session.outbound import Outbound, Receipts
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.delivery.session.publishing import Publishing, Receipts
-from tidings.protocols.delivery.session.reading import Readings
-from tidings.protocols.delivery.session.receiving import Receiving, promises
-from tidings.protocols.delivery.session.standing import NO_SUCH, NOT_ASKED, Standing, Standings
+from tidings.protocols.delivery.session.readings import SessionReadings
+from tidings.protocols.delivery.session.standings import NO_SUCH, NOT_ASKED, Standing, Standings
+from tidings.protocols.delivery.session.subscription import SubscriptionReceiving, promises
 from tidings.pubsub.client import (
     Accepted,
     Arrived,
@@ -56,7 +56,7 @@ from tidings.pubsub.client import (
     Declined,
     Failed,
     Fetched,
-    Marks,
+    MarksReply,
     Missed,
     OpenAdvertisement,
     OpenSubscription,
@@ -83,7 +83,7 @@ class Session:
     """`Session(SessionParams(), rng)`. A process that comes back under the name of an earlier one gives a
     `first_publication` above all numbers that the earlier one used, or is `is_repeating`."""
 
-    messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed, Marks, Fetched)
+    messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed, MarksReply, Fetched)
     hears: tuple[type, ...] = (
         *(PeerUp, PeerDown, TurnedAway),
         *(OpenSubscription, CloseSubscription, OpenAdvertisement, CloseAdvertisement, PublishBatch, Took),
@@ -98,12 +98,12 @@ class Session:
         self.broker: NodeId | None = None
         self.advertisements = Standings("advertise", "unadvertise", params.advertisements_max, params, rng, self.send)
         self.subscriptions = Standings("subscribe", "unsubscribe", params.subscriptions_max, params, rng, self.send)
-        self.receiving: dict[int, Receiving] = {}
+        self.receiving: dict[int, SubscriptionReceiving] = {}
         """The subscriptions that are open, by number."""
         self.first_publication = first_publication
-        self.publishing = Publishing(params.window_publications, params.window_bytes, first_publication)
+        self.publishing = Outbound(params.window_publications, params.window_bytes, first_publication)
         self.receipts = Receipts()
-        self.readings = Readings(params.readings_max, self.send)
+        self.readings = SessionReadings(params.readings_max, self.send)
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
             Fired: self.retry,
             PeerUp: self.served,
@@ -124,7 +124,7 @@ class Session:
             ReadMarks: self.readings.read_marks,
             ReadHistory: self.readings.read_history,
             StopReading: lambda now, request: self.readings.close(request.number),
-            Marks: self.readings.marks,
+            MarksReply: self.readings.marks,
             Fetched: self.readings.fetched,
         }
 
@@ -169,7 +169,7 @@ class Session:
         again += self.readings.again()
         return [Deliver(signal), *self.send(*again)]
 
-    def ask(self, receiving: Receiving) -> Subscribe:
+    def ask(self, receiving: SubscriptionReceiving) -> Subscribe:
         receiving.is_asked = self.broker is not None
         return receiving.subscribe()
 
@@ -191,7 +191,7 @@ class Session:
 
     def open_subscription(self, now: float, request: OpenSubscription) -> list[Effect]:
         number = self.subscriptions.next
-        receiving = Receiving(number, request)
+        receiving = SubscriptionReceiving(number, request)
         effects = self.subscriptions.open(
             Standing(number, request.ticket, lambda: self.ask(receiving), Unsubscribe(number))
         )
@@ -245,7 +245,7 @@ class Session:
             return self.send(self.ask(receiving))
         return self.tell_taken(receiving)
 
-    def tell_taken(self, receiving: Receiving) -> list[Effect]:
+    def tell_taken(self, receiving: SubscriptionReceiving) -> list[Effect]:
         if not receiving.is_due:
             return []
         taken, receiving.taken, receiving.bytes_untold = receiving.taken, 0, 0

@@ -19,14 +19,14 @@ from tidings.protocols.routing.tables import LiveHop
 from tidings.pubsub.publications import Publications
 
 if TYPE_CHECKING:
-    from tidings.protocols.routing.carriage.carrier import Carrier
+    from tidings.protocols.routing.carriage.carrier import BatchCarrier
 
 Parcel = tuple[NodeId, Publications]
 """A neighbour, and what it wants of a batch, under the receipt that it is to answer."""
 
 
 class Carriage(Protocol):
-    """Made from the `Carrier` of its router."""
+    """Made from the `BatchCarrier` of its router."""
 
     messages: ClassVar[tuple[type[Message], ...]]
     """Its own; only these are heard from nodes that are no neighbours, too."""
@@ -44,6 +44,6 @@ class Carriage(Protocol):
     def check(self) -> None: ...
 
 
-MakeCarriage = Callable[["Carrier"], Carriage]
+MakeCarriage = Callable[["BatchCarrier"], Carriage]
 
 CARRIAGES: dict[CarriageName, type[PlainCarriage]] = {"plain": PlainCarriage}

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 from tidings.machine.effects import Drop, Effect
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.announcing import Link
 from tidings.protocols.routing.carriage.carriage import CARRIAGES, Carriage, MakeCarriage, Parcel
 from tidings.protocols.routing.carriage.finder import Finder, Picks, Route
 from tidings.protocols.routing.carriage.passage import Passage
+from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, Request, Unanswered
+from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, PendingRequest, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import LiveHop, Tables
 from tidings.pubsub.publications import BadPublication, Numbers, Publications, cut, pick, read_head
@@ -42,7 +42,7 @@ UNADVERTISED = "its advertisement is not known"
 UNWANTED = "nobody wants it any more"
 
 
-class Carrier:
+class BatchCarrier:
     def __init__(
         self,
         params: RoutingParams,
@@ -66,15 +66,15 @@ class Carrier:
         if batch.receipt:
             batch = replace(batch, receipt=0)
         if not batch.numbers:
-            return Request(None, ticket, is_batch=True).answer()
+            return PendingRequest(None, ticket, is_batch=True).answer()
         self.passage.take(batch.publisher, batch.numbers)
-        request = None if ticket is None else Request(None, ticket, is_batch=True)
+        request = None if ticket is None else PendingRequest(None, ticket, is_batch=True)
         if request is not None and not self.ledger.acknowledges:
             return [*self.carry(now, None, batch, None), *request.answer(NOT_ACKNOWLEDGED)]
         return self.carry(now, None, batch, request)
 
-    def receive(self, now: float, link: Link, batch: Publications) -> list[Effect]:
-        request = Request(link.asker, batch.receipt, is_batch=True) if batch.receipt else None
+    def receive(self, now: float, link: NeighbourLink, batch: Publications) -> list[Effect]:
+        request = PendingRequest(link.asker, batch.receipt, is_batch=True) if batch.receipt else None
         problem = self.problem_of(link, batch)
         if problem:
             return [Drop(batch, problem), *(request.answer(problem) if request else ())]
@@ -100,7 +100,7 @@ class Carrier:
             batch = self.without_passed(replace(batch, receipt=0), effects)
         return effects + self.carry(now, rescued.stand_in_for, batch, None) if batch.numbers else effects
 
-    def problem_of(self, link: Link, batch: Publications) -> str:
+    def problem_of(self, link: NeighbourLink, batch: Publications) -> str:
         chosen = self.tables.chosen(batch.advertisement)
         if chosen is None:
             return UNADVERTISED
@@ -119,7 +119,7 @@ class Carrier:
         effects.append(Drop(pick(batch, passed, batch.receipt), PASSED_ALREADY))
         return pick(batch, new, batch.receipt) if new else cut(batch, slice(0), batch.receipt)
 
-    def carry(self, now: float, source: LiveHop, batch: Publications, request: Request | None) -> list[Effect]:
+    def carry(self, now: float, source: LiveHop, batch: Publications, request: PendingRequest | None) -> list[Effect]:
         if self.params.merge_share_max:
             self.remember(batch)
         effects: list[Effect] = []
@@ -136,7 +136,9 @@ class Carrier:
             self.carry_picks(now, source, Picks(batch, routes), routes, request, effects)
         return effects if request is None else effects + self.ledger.settle(request)
 
-    def strand(self, source: LiveHop, batch: Publications, request: Request | None, effects: list[Effect]) -> None:
+    def strand(
+        self, source: LiveHop, batch: Publications, request: PendingRequest | None, effects: list[Effect]
+    ) -> None:
         """Tell what would go to neighbours that are lost and have not come back."""
         assert self.tables.ghost_index is not None
         for lost, places in self.tables.ghost_index.find_heads_links(batch.heads).places.items():
@@ -151,7 +153,7 @@ class Carrier:
         source: LiveHop,
         batch: Publications,
         route: Route,
-        request: Request | None,
+        request: PendingRequest | None,
         effects: list[Effect],
     ) -> None:
         if route.links:
@@ -162,7 +164,7 @@ class Carrier:
             effects.append(Drop(batch, UNWANTED))
 
     def carry_places(
-        self, now: float, source: LiveHop, batch: Publications, request: Request | None, effects: list[Effect]
+        self, now: float, source: LiveHop, batch: Publications, request: PendingRequest | None, effects: list[Effect]
     ) -> None:
         """The same without routes."""
         links, keys = self.finder.find_places(batch.heads)
@@ -186,7 +188,7 @@ class Carrier:
         source: LiveHop,
         picks: Picks,
         routes: list[Route],
-        request: Request | None,
+        request: PendingRequest | None,
         effects: list[Effect],
     ) -> None:
         parcels = [(link, picks.pick(chosen)) for link, chosen in picks.by_link().items()]
@@ -204,7 +206,7 @@ class Carrier:
                 effects.append(Drop(picks.pick(unwanted), UNWANTED))
 
     def pass_on(
-        self, now: float, source: LiveHop, parcels: list[Parcel], request: Request | None, effects: list[Effect]
+        self, now: float, source: LiveHop, parcels: list[Parcel], request: PendingRequest | None, effects: list[Effect]
     ) -> None:
         if request is None:
             effects += self.carriage.pass_on(now, source, parcels)

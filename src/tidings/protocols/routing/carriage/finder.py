@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import cast
 
-from tidings.matching.index.answers import Finding
+from tidings.matching.index.answers import MatchedPlaces
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.tables import LiveHop, Tables
 from tidings.pubsub.publications import Publications, pick
@@ -63,11 +63,11 @@ class Finder:
     def is_remembering(self) -> bool:
         return self.unremembered <= 0 or bool(self.always)
 
-    def find_places(self, heads: Sequence[bytes]) -> tuple[Finding, Finding]:
+    def find_places(self, heads: Sequence[bytes]) -> tuple[MatchedPlaces, MatchedPlaces]:
         """Which of these go where, on links and to clients, without the memo and without a route for each."""
         self.unremembered -= len(heads)
         link_index, local_index = self.tables.link_index, self.tables.local_index
-        nothing = Finding({}, [])
+        nothing = MatchedPlaces({}, [])
         keys = local_index.find_heads(heads) if len(local_index) else nothing
         links = nothing if len(local_index) and not len(link_index) else link_index.find_heads_links(heads)
         return links, keys

@@ -15,13 +15,13 @@ from tidings.protocols.routing.tables import LiveHop
 from tidings.pubsub.publications import Publications
 
 if TYPE_CHECKING:
-    from tidings.protocols.routing.carriage.carrier import Carrier
+    from tidings.protocols.routing.carriage.carrier import BatchCarrier
 
 
 class PlainCarriage:
     messages: ClassVar[tuple[type[Message], ...]] = ()
 
-    def __init__(self, carrier: "Carrier") -> None:
+    def __init__(self, carrier: "BatchCarrier") -> None:
         self.transport = carrier.params.transport
 
     def pass_on(self, now: float, source: LiveHop, parcels: Sequence[tuple[NodeId, Publications]]) -> list[Effect]:

@@ -10,13 +10,14 @@ from typing import Any
 
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.matching.bloom import message_bits_match_filter_bits
+from tidings.model.bounds import VERSION_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.destinations.messages import VERSION_MAX, LinkState, Predicates
+from tidings.protocols.routing.destinations.messages import LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.predicates import Rows, rows_from_bytes, rows_of, rows_to_bytes
-from tidings.protocols.routing.destinations.topology import Topology
+from tidings.protocols.routing.destinations.topology import KnownTopology
 
 OTHER_PROFILE = "its Bloom rows are of another profile than ours; all brokers need the same"
 BAD_ROWS = "its Bloom rows are none of its profile"
@@ -27,7 +28,7 @@ class Knowledge:
     def __init__(self, node_id: NodeId, params: DestinationParams) -> None:
         self.node_id, self.params = node_id, params
         self.neighbours: list[NodeId] = []
-        self.topology = Topology(node_id)
+        self.topology = KnownTopology(node_id)
         self.topology.put(node_id, 0, ())
         self.rows: dict[NodeId, tuple[int, Rows]] = {node_id: (0, ())}
         """For each broker the version of its predicates, and they themselves."""

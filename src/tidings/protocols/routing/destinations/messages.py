@@ -5,21 +5,16 @@ from typing import Annotated
 from msgspec import Meta
 
 from tidings.machine.message import Message, Name
+from tidings.model.bounds import (
+    BLOOM_BITS_MAX,
+    DESTINATION_HOPS_MAX,
+    DESTINATIONS_MAX,
+    INTEGER_MAX,
+    NEIGHBOURS_MAX,
+    PREDICATE_ROWS_BYTES_MAX,
+    VERSION_MAX,
+)
 from tidings.pubsub.publications import Publications
-
-NEIGHBOURS_MAX = 256
-"""Links of one broker."""
-
-ROWS_BYTES_MAX = 512 * 1024
-"""All Bloom rows of one broker together."""
-
-DESTINATIONS_MAX = 100
-"""Brokers that one message is for. Their names fit into a frame beside the largest batch."""
-
-HOPS_MAX = 255
-
-VERSION_MAX = 2**62
-"""No broker counts so far; somebody who claims it is not believed."""
 
 Version = Annotated[int, Meta(ge=0, le=VERSION_MAX)]
 
@@ -40,16 +35,16 @@ class Predicates(Message, frozen=True):
 
     broker: Name
     version: Version
-    bits: Annotated[int, Meta(ge=8, le=64 * 1024)]
+    bits: Annotated[int, Meta(ge=8, le=BLOOM_BITS_MAX)]
     hashes: Annotated[int, Meta(ge=1, le=32)]
-    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    seed: Annotated[int, Meta(ge=0, le=INTEGER_MAX)]
     """The profile of the rows. All brokers of a network have the same."""
-    rows: Annotated[bytes, Meta(max_length=ROWS_BYTES_MAX)]
+    rows: Annotated[bytes, Meta(max_length=PREDICATE_ROWS_BYTES_MAX)]
 
 
 class Directed(Message, frozen=True):
     """Publications for the clients of these brokers, and of no others."""
 
     destinations: Destinations
-    hops_left: Annotated[int, Meta(ge=0, le=HOPS_MAX)]
+    hops_left: Annotated[int, Meta(ge=0, le=DESTINATION_HOPS_MAX)]
     batch: Publications

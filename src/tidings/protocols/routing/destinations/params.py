@@ -7,8 +7,8 @@ import msgspec
 
 from tidings.machine.effects import Transport
 from tidings.matching.bloom import BloomProfile
+from tidings.model.bounds import PREDICATE_ROWS_BYTES_MAX
 from tidings.model.errors import UsageError
-from tidings.protocols.routing.destinations.messages import ROWS_BYTES_MAX
 
 
 class DestinationParams(msgspec.Struct, frozen=True, tag_field="kind", tag="destinations"):
@@ -41,8 +41,8 @@ class DestinationParams(msgspec.Struct, frozen=True, tag_field="kind", tag="dest
     """Engine of the index of our clients' filters; None is the best that is installed."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.rows_max <= ROWS_BYTES_MAX // self.profile.size_bytes:
-            most = ROWS_BYTES_MAX // self.profile.size_bytes
+        if not 1 <= self.rows_max <= PREDICATE_ROWS_BYTES_MAX // self.profile.size_bytes:
+            most = PREDICATE_ROWS_BYTES_MAX // self.profile.size_bytes
             raise UsageError(f"rows_max: {self.rows_max} rows do not fit a message; give 1 to {most}")
         for name in ("announce_after", "rate_max"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):

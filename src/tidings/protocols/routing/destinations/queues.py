@@ -17,7 +17,7 @@ QUEUE_FULL = "the queue to this neighbour is full"
 NEIGHBOUR_GONE = "the neighbour it waited for is gone"
 
 
-class Queue(msgspec.Struct):
+class LinkQueue(msgspec.Struct):
     free_at: float = 0.0
     """When the link takes the next message."""
     waiting: deque[Directed] = msgspec.field(default_factory=deque)
@@ -28,10 +28,10 @@ class Queue(msgspec.Struct):
 class Queues:
     def __init__(self, params: DestinationParams) -> None:
         self.params = params
-        self.by_neighbour: dict[NodeId, Queue] = {}
+        self.by_neighbour: dict[NodeId, LinkQueue] = {}
 
     def open(self, neighbour: NodeId) -> None:
-        self.by_neighbour[neighbour] = Queue()
+        self.by_neighbour[neighbour] = LinkQueue()
 
     def close(self, neighbour: NodeId) -> list[Effect]:
         queue = self.by_neighbour.pop(neighbour)

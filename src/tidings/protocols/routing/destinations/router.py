@@ -37,17 +37,11 @@ from tidings.machine.effects import Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.matching.bloom import bits_of_event
 from tidings.matching.index import Index
+from tidings.model.bounds import DESTINATION_HOPS_MAX, DESTINATIONS_MAX, NEIGHBOURS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.destinations.knowledge import Knowledge
-from tidings.protocols.routing.destinations.messages import (
-    DESTINATIONS_MAX,
-    HOPS_MAX,
-    NEIGHBOURS_MAX,
-    Directed,
-    LinkState,
-    Predicates,
-)
+from tidings.protocols.routing.destinations.messages import Directed, LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.queues import Queues
 from tidings.pubsub.publications import BadPublication, Publications, pick, read_head
@@ -220,7 +214,7 @@ class DestinationRouter:
             effects += self.deliver(pick(batch, readable, batch.receipt))
         for destinations, chosen in places.items():
             if destinations:
-                effects += self.pass_on(now, destinations, HOPS_MAX, pick(batch, chosen, batch.receipt))
+                effects += self.pass_on(now, destinations, DESTINATION_HOPS_MAX, pick(batch, chosen, batch.receipt))
         return effects
 
     def destinations_of(self, head: bytes) -> tuple[NodeId, ...] | None:

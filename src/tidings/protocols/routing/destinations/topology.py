@@ -8,7 +8,7 @@ all know the same links, every hop brings a message nearer to its destination, s
 from tidings.model.identity import NodeId
 
 
-class Topology:
+class KnownTopology:
     def __init__(self, node_id: NodeId) -> None:
         self.node_id = node_id
         self.versions: dict[NodeId, int] = {}

@@ -6,10 +6,10 @@ from tidings.model.errors import UsageError
 from tidings.protocols.routing.params import RepairName
 from tidings.protocols.routing.repairs.repair import Repair
 from tidings.protocols.routing.repairs.strawman import Strawman
-from tidings.protocols.routing.subscriptions import Subscriptions
+from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.pubsub.signals import Level
 
-MakeRepair = Callable[[Subscriptions], Repair]
+MakeRepair = Callable[[RoutingSubscriptions], Repair]
 
 REPAIRS: dict[RepairName, type[Strawman]] = {"strawman": Strawman}
 

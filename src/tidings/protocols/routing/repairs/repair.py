@@ -27,7 +27,7 @@ from tidings.machine.effects import Effect
 from tidings.machine.inputs import TimerKey
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.announcing import Link
+from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.signals import Level, NeighbourReplaced
 
@@ -43,11 +43,11 @@ class Repair(Protocol):
         wants nothing: `subscriptions.withdraw(now, ghost.lost, effects)`, or `defer` with the ghost as it is."""
         ...
 
-    def up(self, now: float, link: Link) -> list[Effect]:
+    def up(self, now: float, link: NeighbourLink) -> list[Effect]:
         """There is a new neighbour, and nothing has been told to it."""
         ...
 
-    def told(self, now: float, link: Link) -> list[Effect]:
+    def told(self, now: float, link: NeighbourLink) -> list[Effect]:
         """All filters and advertisements were sent to a new neighbour; what is sent now comes behind them."""
         ...
 

@@ -14,8 +14,8 @@ from tidings.machine.effects import Effect
 from tidings.machine.inputs import TimerKey
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.announcing import Link
-from tidings.protocols.routing.subscriptions import Subscriptions
+from tidings.protocols.routing.links import NeighbourLink
+from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.signals import Level, NeighbourReplaced
 
@@ -24,16 +24,16 @@ class Strawman:
     needs: ClassVar[Level] = Level.LINKS
     messages: ClassVar[tuple[type[Message], ...]] = ()
 
-    def __init__(self, subscriptions: Subscriptions) -> None:
+    def __init__(self, subscriptions: RoutingSubscriptions) -> None:
         self.subscriptions = subscriptions
 
     def lost(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
         self.subscriptions.withdraw(now, ghost.lost, effects)
 
-    def up(self, now: float, link: Link) -> list[Effect]:
+    def up(self, now: float, link: NeighbourLink) -> list[Effect]:
         return []
 
-    def told(self, now: float, link: Link) -> list[Effect]:
+    def told(self, now: float, link: NeighbourLink) -> list[Effect]:
         return []
 
     def replaced(self, now: float, replaced: NeighbourReplaced) -> list[Effect]:

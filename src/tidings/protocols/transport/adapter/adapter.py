@@ -32,17 +32,18 @@ from typing import Any, cast
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Note, SetTimer
-from tidings.machine.inputs import Fired, Input, Request, TimerKey
+from tidings.machine.inputs import Fired, Input, Request, Signal, TimerKey
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.adapter.batches import BACKLOG_FULL, Sendings
 from tidings.protocols.transport.adapter.deliveries import BROUGHT, Intake, WindowLedger, packed
 from tidings.protocols.transport.adapter.own import OwnNeeds
 from tidings.protocols.transport.adapter.stored import HoleKey, StoredEvents
 from tidings.protocols.transport.carrier import Carrier, Modes, OpenCarried, Order, Own, RoomMade, SetModes, Subscribed
-from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.shim import BAD_EVENT
 from tidings.protocols.transport.signals import (
+    Caught,
     Configure,
     Emit,
     FoundLosses,
@@ -84,6 +85,10 @@ from tidings.pubsub.signals import PeerUp
 
 class Adapter:
     """`Adapter(carrier, TransportNode(...))`. The parts can be looked at; inputs go through `handle`."""
+
+    hears: tuple[type[Signal], ...] = (Emit, Watch, Unwatch, Recall)
+    tells: tuple[type[Signal], ...] = (Caught, Recalled, FoundLosses)
+    """From and to the transport inside."""
 
     def __init__(self, carrier: Carrier, transport: TransportNode) -> None:
         self.carrier, self.transport, self.params = carrier, transport, transport.params

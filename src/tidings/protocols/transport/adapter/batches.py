@@ -23,7 +23,7 @@ import msgspec
 from tidings.machine.effects import Deliver, Effect
 from tidings.protocols.transport.carrier import Own, RoomMade
 from tidings.protocols.transport.formats import HEADER_BYTES
-from tidings.protocols.transport.marking import DATA_TAIL
+from tidings.protocols.transport.marks import DATA_TAIL
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Emit
 from tidings.pubsub.client import Confirmed, Failed, PublishBatch, Receipt, Ticket, Window

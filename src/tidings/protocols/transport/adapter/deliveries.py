@@ -23,7 +23,7 @@ from itertools import groupby, repeat
 from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.protocols.transport.carrier import Carried
 from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.marking import is_event
+from tidings.protocols.transport.marks import is_event
 from tidings.protocols.transport.ordering.stream import REPEATED, TOO_OLD
 from tidings.protocols.transport.signals import CarriedEvent, Caught, Handed, Stream, Way
 from tidings.protocols.transport.transport import TransportNode

@@ -16,7 +16,7 @@ from collections.abc import Hashable, Sequence
 from tidings.machine.effects import Drop
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.carrier import Order, Own
-from tidings.protocols.transport.marking import MARK, Kind
+from tidings.protocols.transport.marks import MARK, Kind
 from tidings.protocols.transport.signals import Emit, Watch
 from tidings.pubsub.client import (
     CloseAdvertisement,

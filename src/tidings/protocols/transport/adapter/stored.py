@@ -27,13 +27,14 @@ from typing import cast
 import msgspec
 
 from tidings.machine.effects import SetTimer
+from tidings.model.bounds import PUBLISHERS_MAX
 from tidings.protocols.transport.carrier import Carrier, Order, Own, Subscribed
 from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.formats import BadHeader
-from tidings.protocols.transport.marking import Kind, unmark
+from tidings.protocols.transport.marks import Kind, unmark
 from tidings.protocols.transport.signals import CarriedEvent, FoundLosses, Recall, Recalled, Recovered
 from tidings.protocols.transport.transport import TransportNode
-from tidings.pubsub.client import PUBLISHERS_MAX, Fetched, Marks, Missed, ReadHistory, ReadMarks
+from tidings.pubsub.client import Fetched, MarksReply, Missed, ReadHistory, ReadMarks
 
 READINGS_MAX = 8
 WAITING_MAX = 256
@@ -174,7 +175,7 @@ class StoredEvents:
         hole.after = hole.through
         return found + self.look_again(now, key)
 
-    def marks_read(self, now: float, ticket: Own, parts: Sequence[Marks]) -> list[Order]:
+    def marks_read(self, now: float, ticket: Own, parts: Sequence[MarksReply]) -> list[Order]:
         key = cast(HoleKey, ticket.key)
         hole, filter = self.holes.get(key), self.filter_of(key[0])
         found = [through for part in parts for name, _, through in part.marks if name == key[1]]

@@ -32,16 +32,16 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.buckets import Bucket
-from tidings.protocols.transport.congestion.guarding import Valve
+from tidings.protocols.transport.congestion.guard import Valve
 from tidings.protocols.transport.formats import FlowMark, FlowReport
-from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import kept
 from tidings.protocols.transport.signals import Departed, Leaving
 from tidings.pubsub.publications import BadPublication, read_head
 
 if TYPE_CHECKING:
-    from tidings.protocols.transport.congestion.queueing import Waiting
+    from tidings.protocols.transport.congestion.queues import Waiting
 
 REMEMBERED_MAX = 1024
 """Rows of events whose flows are remembered; all are forgotten when the table changes."""

@@ -14,10 +14,10 @@ import xxhash
 
 from tidings.matching.bloom import BloomProfile, bits_of_tags
 from tidings.matching.tags import tags_of_filter
+from tidings.model.bounds import ASKED_FILTER_BYTES_MAX
 from tidings.model.filter import Filter
 from tidings.model.sets.conjunction import Conjunction
 from tidings.model.values import Value
-from tidings.protocols.transport.formats import FILTER_BYTES_MAX
 from tidings.protocols.transport.rows import kept
 from tidings.pubsub.publications import BadPublication, read_head
 
@@ -62,7 +62,7 @@ def interests_of(
     found = []
     for bits, part in parts:
         text = part.text() if is_exact else ""
-        if len(text.encode()) > FILTER_BYTES_MAX:
+        if len(text.encode()) > ASKED_FILTER_BYTES_MAX:
             text = ""
         found.append(FlowInterest(flow_of(bits, text, profile.size_bytes), bits, text, priority))
     return tuple(found)

@@ -30,11 +30,12 @@ from typing import cast
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
+from tidings.model.bounds import FLOWS_MAX
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.congestion.interests import FlowInterests, interests_of
 from tidings.protocols.transport.congestion.paced import SEEN_BITS, PacedFlow, PacedStream
-from tidings.protocols.transport.formats import FLOWS_MAX, WRAP, Acknowledgement, Feedback
-from tidings.protocols.transport.marking import TO, Kind, head_of
+from tidings.protocols.transport.formats import WRAP, Acknowledgement, Feedback
+from tidings.protocols.transport.marks import TO, Kind, head_of
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Configure,

@@ -6,14 +6,14 @@ less of everything would punish all other subscribers.
 The idea. Receivers say how many events a second they can take of what they want (`Receiver`). The publisher keeps a
 table of *flows* (`flows.py`), each with the rate of its slowest receiver, and lets an event leave when all flows that
 it belongs to have a token for it. Events of no flow leave at once: they are wanted by nobody who is short of room. What
-has to wait waits in a short queue (`queueing.py`); what does not fit is *withheld*. Numbers and times are given to
+has to wait waits in a short queue (`queues.py`); what does not fit is *withheld*. Numbers and times are given to
 events when they leave, so a withheld event is no gap and waiting is no delay that a receiver could mistake for one of
 the network.
 
 Nothing is limited before the first report. With `slow_start` a publisher begins with few events a second and doubles
 that as long as something waits and nobody reports, and receivers report from the beginning (G-21).
 
-State: the table; what waits; the controller (`control.py`, `window.py`); the budget for feedback (`guarding.py`, which
+State: the table; what waits; the controller (`control.py`, `window.py`); the budget for feedback (`guard.py`, which
 tells what a lying receiver can do); a bucket for requests and repairs. Those take tokens like events, and besides may
 not be more than a small share of what this node receives and sends (T-99); what is too much waits.
 
@@ -40,14 +40,14 @@ from tidings.matching.bloom import FILL_MAX
 from tidings.protocols.transport.buckets import Bucket
 from tidings.protocols.transport.congestion.control import Controller, TokenBuckets
 from tidings.protocols.transport.congestion.flows import Change, FlowTable, LimitedFlow, ReceiverClaim
-from tidings.protocols.transport.congestion.guarding import FeedbackBudget
+from tidings.protocols.transport.congestion.guard import FeedbackBudget
 from tidings.protocols.transport.congestion.interests import flow_of
 from tidings.protocols.transport.congestion.paced import quota_floor
-from tidings.protocols.transport.congestion.queueing import Queueing
+from tidings.protocols.transport.congestion.queues import Queueing
 from tidings.protocols.transport.congestion.rates import Meter
 from tidings.protocols.transport.congestion.window import Windows
 from tidings.protocols.transport.formats import Acknowledgement, Feedback, FlowMark, FlowReport
-from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from tidings.machine.effects import Deliver, Effect, SetTimer
-from tidings.protocols.transport.formats import RECORD_MAX
+from tidings.model.bounds import RECORD_MAX
 from tidings.protocols.transport.ordering.delays import model_of
 from tidings.protocols.transport.ordering.numbers import NumberStates
 from tidings.protocols.transport.ordering.wanted import WantedRows

@@ -21,7 +21,7 @@ import msgspec
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.protocols.transport.codec import decode_data
 from tidings.protocols.transport.formats import BadHeader, Data, unwrap
-from tidings.protocols.transport.marking import Kind, unmark
+from tidings.protocols.transport.marks import Kind, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.requester import Key, LostEvent, Requester
 from tidings.protocols.transport.recovery.streams import RecoveryStream

@@ -38,7 +38,7 @@ from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.protocols.transport.buckets import Bucket, Buckets
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import LossRepair, LossRequest
-from tidings.protocols.transport.marking import TO, Kind, head_of, mark
+from tidings.protocols.transport.marks import TO, Kind, head_of, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import Kept
 from tidings.protocols.transport.recovery.requester import Key, fact_key

@@ -30,7 +30,7 @@ from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.protocols.transport.buckets import Bucket
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import WRAP, LossRequest
-from tidings.protocols.transport.marking import Kind
+from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.requests import request_head
 from tidings.protocols.transport.recovery.streams import FARTHER, RecoveryStream, clamped

@@ -37,7 +37,7 @@ from tidings.matching.bloom import BloomProfile, filter_bits_cover
 from tidings.model.filter import Filter
 from tidings.model.language.lexer import quoted
 from tidings.model.values import Value
-from tidings.protocols.transport.marking import BIT, DOMAIN, MARK, OF, Kind, head_of
+from tidings.protocols.transport.marks import BIT, DOMAIN, MARK, OF, Kind, head_of
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import rows_of_filter
 from tidings.protocols.transport.signals import CarriedEvent, Listen, Unwatch, Watch

@@ -1,0 +1,143 @@
+"""Reading what the network has stored, without a subscription.
+
+    marks = await client.marks("magnitude >= 4.5")                    how far publishers have come
+    for mark in marks.marks:
+        pages = client.history("magnitude >= 4.5", mark.publisher, after=mark.forgotten, through=mark.through)
+        async for stored in pages:
+            ...
+
+The publications of a publisher, under its numbers, are a log; a position in the history of the network is a number for
+each publisher. What was read between two positions can be read again, by another program if need be, and is the same,
+or says that some of it is no longer stored (`is_truncated`). Pages hold encoded events side by side, as bytes, for
+those who make columns of them; `events()` makes objects. What publishers' transports wrote for themselves is taken off.
+
+While one page is in use the next one is on its way.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from datetime import datetime
+from itertools import repeat
+from typing import Any
+
+import msgspec
+
+from tidings.model.errors import UsageError
+from tidings.model.filter import Filter
+from tidings.model.language.parser import parse
+from tidings.net.client.subscription import Delivered
+from tidings.net.client.tickets import Tickets
+from tidings.protocols.transport.marks import has_marks, take_off
+from tidings.pubsub.client import HistoryRead, MarksRead, ReadHistory, ReadMarks, StopReading
+
+PAGE_PUBLICATIONS = 4096
+"""Publications of a page at most; their bytes, and how long a broker may look for them, bound it too."""
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """How far a publisher has come. Everything behind `forgotten`, up to and including `through`, is stored."""
+
+    publisher: str
+    forgotten: int
+    through: int
+
+
+class Marks(msgspec.Struct, frozen=True):
+    marks: tuple[Mark, ...]
+    """Sorted by publisher."""
+    offers: tuple[str, ...]
+    """The filters of what is advertised, each once; not all of them if they are many."""
+    unreachable: tuple[str, ...]
+    """Publishers whose brokers did not answer; they have no mark here."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A page of what a publisher published, side by side."""
+
+    publisher: str
+    through: int
+    """Nothing that matches is left out up to this number: the next page is behind it."""
+    is_truncated: bool
+    """Whether something in between is no longer stored."""
+    has_more: bool
+    accepted_at: tuple[float, ...]
+    numbers: tuple[int, ...]
+    heads: tuple[bytes, ...]
+    payloads: tuple[bytes, ...]
+
+    def events(self) -> list[Delivered]:
+        same = repeat(0), repeat(self.publisher)
+        return list(map(Delivered, *same, self.numbers, self.accepted_at, self.heads, self.payloads))
+
+
+class HistoryReader:
+    """`inject(request)` makes a request of the session; `check_open(what)` raises if that is no use."""
+
+    def __init__(self, tickets: Tickets, inject: Callable[[Any], None], check_open: Callable[[str], None]) -> None:
+        self.tickets, self.inject, self.check_open = tickets, inject, check_open
+
+    async def marks(self, filter: str | Filter) -> Marks:
+        text = text_of(filter)
+        answer: MarksRead = await self.ask("marks", lambda ticket: ReadMarks(ticket, text))
+        rows = [Mark(*row) for part in answer.parts for row in part.marks]
+        offers = [offer for part in answer.parts for offer in part.offers]
+        unreachable = [name for part in answer.parts for name in part.unreachable]
+        return Marks(tuple(rows), tuple(offers), tuple(unreachable))
+
+    async def fetch(
+        self,
+        filter: str | Filter,
+        publisher: str,
+        *,
+        after: int | None,
+        since: float | datetime | None,
+        through: int,
+        limit: int,
+    ) -> Stored:
+        text = text_of(filter)
+        if after is not None and since is not None:
+            raise UsageError("fetch: after= and since= are two beginnings; give one of them")
+        if limit < 1:
+            raise UsageError(f"fetch: limit={limit} leaves no room; give at least 1")
+        if isinstance(since, datetime):
+            since = since.timestamp()
+        asked = text, publisher, after, since, through, limit
+        answer: HistoryRead = await self.ask("fetch", lambda ticket: ReadHistory(ticket, *asked))
+        page = answer.page
+        columns: tuple[Any, ...] = page.accepted_at, page.numbers, page.heads, page.payloads
+        if has_marks(page.heads):
+            places, heads, payloads = take_off(page.heads, page.payloads)
+            times, numbers = ([column[place] for place in places] for column in columns[:2])
+            columns = tuple(times), tuple(numbers), tuple(heads), tuple(payloads)
+        return Stored(publisher, page.through, page.is_truncated, page.has_more, *columns)
+
+    async def history(
+        self, filter: str | Filter, publisher: str, *, after: int | None, since: float | datetime | None, through: int
+    ) -> AsyncGenerator[Stored, None]:
+        def begin(after: int | None, since: float | datetime | None) -> asyncio.Task[Stored]:
+            fetch = self.fetch(filter, publisher, after=after, since=since, through=through, limit=PAGE_PUBLICATIONS)
+            return asyncio.ensure_future(fetch)
+
+        coming: asyncio.Task[Stored] | None = begin(after, since)
+        try:
+            while coming is not None:
+                stored = await coming
+                coming = begin(stored.through, None) if stored.has_more else None
+                yield stored
+        finally:
+            if coming is not None:
+                coming.cancel()
+
+    async def ask(self, what: str, request: Callable[[int], Any]) -> Any:
+        self.check_open(what)
+        begun: list[int] = []
+        try:
+            return await self.tickets.ask(what, request, begun.append)
+        except asyncio.CancelledError:
+            for number in begun:
+                self.inject(StopReading(number))
+            raise
+
+
+def text_of(filter: str | Filter) -> str:
+    return (parse(filter) if isinstance(filter, str) else filter).text()

@@ -1,0 +1,140 @@
+"""Who is this, and what may it do? A judge answers, and is a pure function.
+
+A judge gets the name of the node at the other end of the link, the role it asks for, what it shows, and the time of
+day; it answers with a `Verdict` or with the reason why not. Three judges, which can be combined:
+
+    open_judge             everybody, without bounds: for one's own machine, and for experiments
+    NameJudge(principals)  the name of the node is the principal. Right where the link itself proves the name: with
+                           mutual TLS the name must stand in the certificate
+    TokenJudge(...)        a signed token (`tokens.py`) says who it is and what it may do
+
+A *principal* is somebody who is held responsible: a person, a service, a broker. It has roles, and two *bounds* that
+are filters: what it may publish and what it may subscribe to. A client's node carries the name of its principal, or
+that name, a plus sign and whatever tells several clients of one principal apart: `ann`, `ann+desk`. Otherwise one
+principal could take the place of another: a broker knows the owner of a subscription, and the publisher of an event, by
+the name of the node.
+
+Where a token names the key of its holder, the verdict does so too, and whoever shows the token must sign a nonce with
+that key before it is let in. A token without such a key is a bearer token: whoever has it, has its rights.
+"""
+
+from collections.abc import Mapping
+from typing import Literal, Protocol
+
+import msgspec
+
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, NAME_CHARS_MAX
+from tidings.model.errors import UsageError
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+
+Role = Literal["client", "broker"]
+"""As what a node attaches."""
+
+Right = Literal["client", "broker", "admin"]
+"""What a principal may be: attach as one of the roles, and as a client besides look at the tables of a broker."""
+
+RIGHTS: tuple[Right, ...] = ("client", "broker", "admin")
+
+BEHIND_PRINCIPAL = "+"
+"""Stands between the name of a principal, which has none in it, and what tells its clients apart."""
+
+NOBODY_KNOWS_YOU = "this broker does not know that name; ask whoever runs it to add a principal"
+WRONG_ROLE = "that role is not given to this principal"
+WRONG_NAME = "the node is not named after its principal; call it like the principal, or that, '+' and what you like"
+BOUND_TOO_LONG = "the bounds are too long when they are taken together; write them shorter"
+CREDENTIALS_NEEDED = "credentials are needed here; show a token"
+
+
+class Principal(msgspec.Struct, frozen=True):
+    name: str
+    roles: tuple[Right, ...] = ("client",)
+    publish_bound: Filter | None = None
+    """What it may publish; None is anything."""
+    subscribe_bound: Filter | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.name) <= NAME_CHARS_MAX:
+            raise UsageError(f"name: a principal has a name of 1 to {NAME_CHARS_MAX} characters, not {self.name!r}")
+        if BEHIND_PRINCIPAL in self.name:
+            raise UsageError(f"name: {self.name!r} has a {BEHIND_PRINCIPAL!r}, which ends the name of a principal")
+        if not self.roles or any(role not in RIGHTS for role in self.roles):
+            raise UsageError(f"roles: {self.roles!r} of {self.name}; give some of {', '.join(RIGHTS)}")
+        for bound in (self.publish_bound, self.subscribe_bound):
+            if not fits(bound):
+                raise UsageError(f"bound of {self.name}: longer than {FILTER_TEXT_BYTES_MAX} bytes as text")
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Come in, as this principal."""
+
+    principal: str
+    publish_bound: Filter | None = None
+    subscribe_bound: Filter | None = None
+    expires_at: float | None = None
+    """Time of day at which it has to leave again."""
+    holder_key: bytes = b""
+    """Where it is not empty: only after a signature with this key."""
+    roles: tuple[Right, ...] = ()
+    """All that it may be."""
+
+
+class Judge(Protocol):
+    def __call__(self, peer: NodeId, role: Role, credentials: bytes, now: float) -> Verdict | str: ...
+
+
+class Signatures(Protocol):
+    """Ed25519, which comes from outside: the core has no cryptography of its own."""
+
+    def verify(self, public_key: bytes, signature: bytes, data: bytes) -> bool:
+        """Never raises, whatever the bytes are."""
+        ...
+
+
+def open_judge(peer: NodeId, role: Role, credentials: bytes, now: float) -> Verdict | str:
+    return Verdict(peer)
+
+
+def closed_judge(peer: NodeId, role: Role, credentials: bytes, now: float) -> Verdict | str:
+    return CREDENTIALS_NEEDED
+
+
+class NameJudge:
+    """The link has proved the name; `principals` says what it may do."""
+
+    def __init__(self, principals: Mapping[str, Principal]) -> None:
+        self.principals = principals
+
+    def __call__(self, peer: NodeId, role: Role, credentials: bytes, now: float) -> Verdict | str:
+        principal = self.principals.get(peer if role == "broker" else principal_of(peer))
+        if principal is None:
+            return NOBODY_KNOWS_YOU
+        if role not in principal.roles:
+            return WRONG_ROLE
+        return Verdict(principal.name, principal.publish_bound, principal.subscribe_bound, roles=principal.roles)
+
+
+def principal_of(node: NodeId) -> str:
+    """A principal that is a broker is one node; one that is a client may be several."""
+    return node.partition(BEHIND_PRINCIPAL)[0]
+
+
+def both(one: Filter | None, other: Filter | None) -> Filter | None:
+    """The bound that lies in both; None is no bound."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
+
+
+def fits(bound: Filter | None) -> bool:
+    return bound is None or len(bound.text().encode()) <= FILTER_TEXT_BYTES_MAX
+
+
+def bound_text(bound: Filter | None) -> str:
+    return "" if bound is None else bound.text()
+
+
+def statement(nonce: bytes, holder: NodeId, challenger: NodeId) -> bytes:
+    """What the holder of a key signs. The names are in it so that a signature given to one broker is of no use at
+    another, and the opening words so that it is of no use as anything else."""
+    return msgspec.msgpack.encode(("tidings: I hold this key", nonce, holder, challenger))

@@ -1,0 +1,235 @@
+"""The asker's side of history: which publishers are known, whom to ask for what, and what to do with the answers.
+
+A question names all advertisements of a publisher that are known here, with the position of the stream. A
+publisher that came from another broker is advertised by both for a while, and each stores a part of its publications;
+so there is one answer from each, and they are put in order before anything is passed on. While an answer is awaited the
+stream passes on nothing: what arrives is in the answer, or comes behind it; what comes behind that of one broker while
+another has not answered is put in order with the rest.
+
+A question is as long as there is room. If the answer had to stop, or is longer than the room has become, the stream
+lags, and asks again when the client has taken enough. A question that is not answered is asked again after a while: it
+may have been under way when a link broke, though then the publisher becomes known again, which asks anew by itself.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from tidings.machine.effects import Drop, Effect, Send, SetTimer
+from tidings.model.bounds import PUBLISHERS_MAX
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.protocols.delivery.edge.admission import Admission, deliver, fall_back
+from tidings.protocols.delivery.edge.clients import ServedClient
+from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.parcels import merged
+from tidings.protocols.delivery.edge.publishers import origin_of
+from tidings.protocols.delivery.edge.references import References
+from tidings.protocols.delivery.edge.streams import PublisherStream, ServedSubscription
+from tidings.protocols.delivery.messages import History, Reference
+from tidings.pubsub.client import Missed
+from tidings.pubsub.signals import AdvertisementId, Known, SubscriptionKey
+
+OLD_ANSWER = "answers a question that nobody waits for any more"
+TOO_LONG = "a longer answer than was asked for"
+FORGOTTEN = "older publications were asked for than are stored"
+
+WANTED_MAX = 1000
+"""Advertisements that one question names, so that it fits a frame."""
+
+Wanted = tuple[AdvertisementId, int | None]
+"""An advertisement, and the number behind which its publications are wanted, if there is one."""
+
+
+class Fetching:
+    def __init__(self, node_id: NodeId, params: EdgeParams, references: References, admission: Admission) -> None:
+        self.node_id, self.params, self.references, self.admission = node_id, params, references, admission
+        self.known: dict[AdvertisementId, tuple[Known, int]] = {}
+        """Advertisements as routing knows them, each with the count of such news at the time."""
+        self.of_publisher: dict[NodeId, dict[AdvertisementId, None]] = {}
+        self.news = 0
+        self.asked: dict[tuple[SubscriptionKey, NodeId], ServedSubscription] = {}
+        """Streams that wait for an answer, the one that has waited longest first."""
+
+    # Advertisements.
+
+    def learn(self, known: Known) -> None:
+        self.news += 1
+        self.known[known.advertisement] = (known, self.news)
+        self.of_publisher.setdefault(known.publisher, {})[known.advertisement] = None
+
+    def unlearn(self, now: float, advertisement: AdvertisementId) -> list[Effect]:
+        """It is withdrawn, or out of reach. Nobody waits for an answer from there any longer."""
+        entry = self.known.pop(advertisement, None)
+        if entry is None:
+            return []
+        self.news += 1
+        publisher = entry[0].publisher
+        others = self.of_publisher[publisher]
+        del others[advertisement]
+        if not others:
+            del self.of_publisher[publisher]
+            return []
+        waiting = [subscription for (_, name), subscription in self.asked.items() if name == publisher]
+        return [effect for subscription in waiting for effect in self.ask(now, subscription, [publisher])]
+
+    def publishers_for(self, filter: Filter, news: int = 0) -> list[NodeId]:
+        """Who may publish what the filter matches, as far as it was heard of after so many news."""
+        entries = self.known.values()
+        return list({known.publisher: None for known, at in entries if at > news and known.filter.overlaps(filter)})
+
+    # Streams.
+
+    def stream(self, subscription: ServedSubscription, publisher: NodeId) -> PublisherStream:
+        """What is known of this publisher, from now on if not before."""
+        stream = subscription.streams.get(publisher)
+        if stream is None:
+            self.make_room(subscription)
+            is_active = subscription.guarantee != "installed" or subscription.is_settled
+            position = subscription.after.get(publisher)
+            effective_at = subscription.effective_at(position)
+            stream = PublisherStream(publisher, "active" if is_active else "silent", position, effective_at)
+            subscription.streams[publisher] = stream
+        return stream
+
+    def make_room(self, subscription: ServedSubscription) -> None:
+        """Forget the publisher that is gone for longest; one that is still there must stay."""
+        if len(subscription.streams) >= self.params.streams_max:
+            streams = subscription.streams.items()
+            gone = (name for name, it in streams if name not in self.of_publisher and it.state != "lagging")
+            oldest = next(gone, None)
+            if oldest is not None:
+                del subscription.streams[oldest]
+                self.asked.pop((subscription.key, oldest), None)
+
+    def forget(self, subscription: ServedSubscription) -> None:
+        for publisher, stream in subscription.streams.items():
+            if stream.state == "asked":
+                del self.asked[subscription.key, publisher]
+        subscription.client.lagging.pop(subscription.number, None)
+
+    # Questions.
+
+    def ask(self, now: float, subscription: ServedSubscription, publishers: Sequence[NodeId]) -> list[Effect]:
+        """Ask for the history of these publishers, except those that wait for room."""
+        streams = [self.stream(subscription, publisher) for publisher in publishers]
+        streams = [stream for stream in streams if stream.state != "lagging"]
+        if not streams:
+            return []
+        subscription.round += 1
+        limit = max(1, subscription.outlet.room // len(streams))
+        effects: list[Effect] = [] if self.asked else [SetTimer("ask", now + self.params.ask_again_after)]
+        questions: list[list[Wanted]] = [[]]
+        for stream in streams:
+            advertisements = self.of_publisher.get(stream.publisher, {})
+            stream.ask(now, subscription.round, [origin_of(each) for each in advertisements])
+            key = (subscription.key, stream.publisher)
+            self.asked.pop(key, None)
+            self.asked[key] = subscription
+            if len(questions[-1]) + len(advertisements) > WANTED_MAX:
+                questions.append([])
+            questions[-1] += [(advertisement, stream.position) for advertisement in advertisements]
+        for wanted in questions:
+            if wanted:
+                effects += self.put(now, subscription, limit, wanted[:PUBLISHERS_MAX])
+        return effects
+
+    def put(self, now: float, subscription: ServedSubscription, limit: int, wanted: list[Wanted]) -> list[Effect]:
+        question = Reference(
+            subscription.client.name,
+            subscription.number,
+            subscription.round,
+            subscription.filter_text,
+            tuple(wanted),
+            subscription.since,
+            subscription.group,
+            limit,
+            (self.node_id,),
+        )
+        effects: list[Effect] = []
+        for hop, there in self.references.by_hop(question, None).items():
+            # Where no way is known it becomes known again, and then it is asked for.
+            if hop is not None:
+                effects.append(Send(hop, replace(question, wanted=tuple(there))))
+        here = tuple(each for each in wanted if each[0] in self.references.publishers.offered)
+        for answer in self.references.answer(now, question, subscription.filter, here):
+            effects += self.hear(now, subscription, answer)
+        return effects
+
+    def ask_again(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for (_, publisher), subscription in list(self.asked.items()):
+            if now - subscription.streams[publisher].asked_at < self.params.ask_again_after:
+                break
+            effects += self.ask(now, subscription, [publisher])
+        if self.asked:
+            (_, publisher), subscription = next(iter(self.asked.items()))
+            effects.append(SetTimer("ask", subscription.streams[publisher].asked_at + self.params.ask_again_after))
+        return effects
+
+    # Answers.
+
+    def hear(self, now: float, subscription: ServedSubscription | None, history: History) -> list[Effect]:
+        """An answer to a question of ours, or a part of it."""
+        stream = None if subscription is None else subscription.streams.get(history.publisher)
+        if subscription is None or stream is None or stream.state != "asked" or stream.round != history.round:
+            return [Drop(history, OLD_ANSWER)]
+        if history.problem:
+            return [Drop(history, history.problem)]
+        if sum(len(each.numbers) for each in stream.answers) > stream.origins * subscription.outlet.capacity:
+            return [Drop(history, TOO_LONG)]
+        stream.answers.append(history)
+        if history.is_last:
+            stream.awaited.pop(origin_of(history.advertisement), None)
+        return [] if stream.awaited else self.conclude(now, subscription, stream)
+
+    def conclude(self, now: float, subscription: ServedSubscription, stream: PublisherStream) -> list[Effect]:
+        """Every broker that stores something of the publisher has answered."""
+        del self.asked[subscription.key, stream.publisher]
+        answers, early = stream.answers, stream.early
+        stream.answers, stream.early = [], []
+        effects: list[Effect] = []
+        group_times = [each.group_at for each in answers if each.group_at is not None]
+        if group_times and stream.position is None:
+            stream.effective_at = min(group_times)
+        # What one broker lacks, another may have.
+        if all(each.is_truncated for each in answers if each.is_last):
+            message = Missed(subscription.number, stream.publisher, 0, FORGOTTEN)
+            effects.append(Send(subscription.client.name, message))
+        stopped = [each.through for each in answers if each.has_more]
+        if stream.early_max is not None:
+            stopped.append(stream.early_max)
+        newest = [each.numbers[-1] for each in early]
+        through = min(stopped) if stopped else max(newest + [each.through for each in answers])
+        for batch in merged(answers, early, through):
+            ready = self.admission.admit(subscription, stream, batch, effects, is_history=True)
+            if ready is not None:
+                effects.append(deliver(subscription, ready))
+            if stream.publisher in subscription.lagging:
+                return effects
+        if through:
+            stream.position = max(stream.position or 0, through)
+        if not stopped:
+            stream.state = "active"
+            return effects
+        fall_back(subscription, stream)
+        return effects + self.catch_up(now, subscription.client)
+
+    def catch_up(self, now: float, client: ServedClient) -> list[Effect]:
+        """Subscriptions that had to stop go on, where half of the room or more is free again."""
+        effects: list[Effect] = []
+        for number, subscription in list(client.lagging.items()):
+            outlet = subscription.outlet
+            if 2 * outlet.room < outlet.capacity or 2 * client.pending_bytes > self.params.pending_bytes_max:
+                continue
+            publishers = list(subscription.lagging)
+            del client.lagging[number]
+            subscription.lagging.clear()
+            for publisher in publishers:
+                subscription.streams[publisher].state = "silent"
+            effects += self.ask(now, subscription, publishers)
+        return effects
+
+    def check(self) -> None:
+        for (_, publisher), subscription in self.asked.items():
+            assert subscription.streams[publisher].state == "asked", "an answer is awaited for no question"

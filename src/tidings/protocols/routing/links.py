@@ -1,0 +1,191 @@
+"""One neighbour: what it was told, and whether it has acknowledged it.
+
+Opening. When the overlay names a neighbour, both ends begin a *life* of the link and say so (`TablesBegun`). A broker
+tells its tables only when it has heard of the life at the other end, and believes only what is told to its own. So it
+does not matter which end hears first that they are neighbours, and nothing that is still on its way from before, while
+the stream between them lived on, is taken for new.
+
+Telling. The announced filters are what the reduction makes of the candidates. Additions go before removals. Each change
+has a number, under which it waits in the ledger for its acknowledgement.
+
+Ready or not. A filter that somebody wants now may be covered by one that was announced long ago. That one stands for
+it only if it is *ready*: acknowledged, and acknowledged since we heard of every advertisement from there that the new
+filter overlaps. For an acknowledgement says: everybody behind me knows the filter who must, as far as I had heard of
+publishers. If it is still under way, its acknowledgement is waited for; if it is too old or failed, it is asked for
+again by telling the same filter again. (G-41 and G-42, and with them the publisher who came in between.)
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tidings.machine.effects import Effect, Send
+from tidings.machine.message import Message
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.protocols.routing.messages import (
+    AdvertisementAdded,
+    AdvertisementRemoved,
+    SubscriptionAdded,
+    SubscriptionRemoved,
+    TablesBegun,
+)
+from tidings.protocols.routing.reductions import Reduction
+from tidings.protocols.routing.requests import Announcement, Asker, Ledger, PendingRequest, Unanswered
+from tidings.protocols.routing.tables import Offered, Tables, Way
+from tidings.pubsub.signals import AdvertisementId, ReconfigurationId
+
+Numbers = list[int]
+"""Numbers of what was told: whoever caused it may wait for them."""
+
+
+class NeighbourLink:
+    """A neighbour, from NeighbourUp to NeighbourDown."""
+
+    def __init__(
+        self,
+        neighbour: NodeId,
+        epoch: int,
+        reconfiguration: ReconfigurationId,
+        life: int,
+        tables: Tables,
+        ledger: Ledger,
+    ) -> None:
+        self.neighbour, self.epoch, self.reconfiguration, self.life = neighbour, epoch, reconfiguration, life
+        self.tables, self.ledger = tables, ledger
+        self.holds_back: Callable[[str], bool] | None = None
+        """What a repair does not want told here yet."""
+        self.life_heard = 0
+        """The life at the other end; 0 until it is heard of."""
+        self.is_heard = False
+        """Whether what arrives is meant for our life."""
+        self.is_told = False
+        """Whether the neighbour has told us everything."""
+        self.asker = Asker(neighbour)
+        self.reduction: Reduction | None = None
+        self.filters: dict[str, Announcement] = {}
+        self.advertisements: dict[AdvertisementId, Announcement] = {}
+
+    def begin(self) -> Effect:
+        return Send(self.neighbour, TablesBegun(self.life, self.life_heard))
+
+    def open(self, life: int, reduction: Reduction) -> None:
+        """The other end began this life: nothing has been told to it."""
+        self.life_heard, self.reduction = life, reduction
+        self.filters, self.advertisements = {}, {}
+
+    def close(self) -> None:
+        """Neither end knows anything of the other any more."""
+        if self.reduction is not None:
+            self.reduction.clear()
+        self.reduction, self.is_heard, self.is_told, self.life_heard = None, False, False, 0
+        self.filters, self.advertisements = {}, {}
+        self.asker.is_gone = True
+        self.asker = Asker(self.neighbour)
+
+    def tell(
+        self, now: float, message: Message, number: int, announcement: Announcement | None, effects: list[Effect]
+    ) -> None:
+        """Send a change and expect its answer; a removal has no announcement."""
+        entry = Unanswered(announcement, self.tables.version, is_removal=announcement is None)
+        if announcement is not None:
+            announcement.number, announcement.sent_version = number, self.tables.version
+            if not number:
+                announcement.acknowledged_version = self.tables.version
+        effects.append(Send(self.neighbour, message))
+        effects += self.ledger.expect(now, self.neighbour, number, entry)
+
+    # Filters.
+
+    def change_filters(
+        self, now: float, added: Mapping[str, Filter], removed: Iterable[str], effects: list[Effect]
+    ) -> Numbers:
+        assert self.reduction is not None
+        more, less = self.reduction.change(added, removed)
+        numbers = []
+        for text in more:
+            announcement = self.filters[text] = Announcement()
+            numbers.append(self.tell_filter(now, text, announcement, effects))
+        for text in less:
+            del self.filters[text]
+            number = self.ledger.number_of_change()
+            self.tell(now, SubscriptionRemoved(number, text), number, None, effects)
+            numbers.append(number)
+        return numbers
+
+    def tell_filter(self, now: float, text: str, announcement: Announcement, effects: list[Effect]) -> int:
+        number = self.ledger.number_of_change()
+        self.tell(now, SubscriptionAdded(number, text), number, announcement, effects)
+        return number
+
+    def await_filter(
+        self, now: float, text: str, filter: Filter, request: PendingRequest, effects: list[Effect]
+    ) -> None:
+        """Let the request wait until what stands for this candidate is ready."""
+        if self.reduction is None or text not in self.reduction.candidates or not self.ledger.acknowledges:
+            return
+        for announced in self.reduction.stand_ins(text):
+            announcement = self.filters[announced]
+            if self.is_current(announcement.acknowledged_version, text, filter):
+                request.count(self.neighbour, announcement.brokers, announcement.brokers_count)
+                continue
+            number = announcement.number
+            if not number or not self.is_current(announcement.sent_version, text, filter):
+                number = self.tell_filter(now, announced, announcement, effects)
+            self.ledger.wait(request, self.neighbour, number)
+
+    def is_current(self, version: int, text: str, filter: Filter) -> bool:
+        """Has no advertisement that the filter overlaps come from there since that version?"""
+        if version < 0:
+            return False
+        return not any(
+            self.tables.do_overlap(text, filter, offered.text, offered.filter)
+            for offered in self.tables.offers_newer_than(self.neighbour, version)
+        )
+
+    # Advertisements.
+
+    def change_advertisement(
+        self, now: float, advertisement: AdvertisementId, offered: Offered | None, way: Way, effects: list[Effect]
+    ) -> Numbers:
+        """Tell what is now known of an advertisement, unless that is what was told last; None is nothing."""
+        announcement = self.advertisements.get(advertisement)
+        if offered is None:
+            if announcement is None:
+                return []
+            del self.advertisements[advertisement]
+            number = self.ledger.number_of_change()
+            self.tell(now, AdvertisementRemoved(number, advertisement), number, None, effects)
+            return [number]
+        content = offered.publisher, offered.text, way
+        if announcement is not None and announcement.content == content:
+            return []
+        announcement = self.advertisements[advertisement] = Announcement(content)
+        return [self.tell_advertisement(now, advertisement, announcement, effects)]
+
+    def tell_advertisement(
+        self, now: float, advertisement: AdvertisementId, announcement: Announcement, effects: list[Effect]
+    ) -> int:
+        assert announcement.content is not None
+        publisher, text, (begun_by, way) = announcement.content
+        number = self.ledger.number_of_change()
+        message = AdvertisementAdded(number, advertisement, publisher, text, begun_by, way)
+        self.tell(now, message, number, announcement, effects)
+        return number
+
+    def await_advertisement(
+        self, now: float, advertisement: AdvertisementId, request: PendingRequest, effects: list[Effect]
+    ) -> None:
+        announcement = self.advertisements.get(advertisement)
+        if announcement is None:
+            return
+        if announcement.acknowledged_version >= 0:
+            request.count(self.neighbour, announcement.brokers, announcement.brokers_count)
+            return
+        number = announcement.number or self.tell_advertisement(now, advertisement, announcement, effects)
+        self.ledger.wait(request, self.neighbour, number)
+
+    def check(self) -> None:
+        if self.reduction is not None:
+            self.reduction.check(self.filters)
+        unanswered = self.ledger.unanswered.get(self.neighbour, {})
+        for announcement in (*self.filters.values(), *self.advertisements.values()):
+            assert not announcement.number or unanswered[announcement.number].announcement is announcement

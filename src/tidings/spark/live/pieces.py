@@ -1,0 +1,130 @@
+"""How the work of a read is cut, and what each task of it does.
+
+The driver cuts what lies between two positions into pieces, at most `partitions` of them. Numbers of a publisher have
+holes, some of them huge (`offsets.py`), so before it cuts a wide range it asks for the first few events in it: from
+there on numbers are mostly close together. That is balance, not truth; wherever the cuts are, each event is in one
+piece.
+
+A task connects, reads its ranges page by page, and turns each page into a record batch. It asks for the next page
+before it decodes the one it has, so that the broker searches meanwhile.
+
+Nothing in a piece depends on when or where it is read: the same positions give the same pieces and rows again, as
+long as brokers store them. Where they do not, `DataLoss` ends the query, or a line in the log counts what is missing.
+"""
+
+import logging
+from collections.abc import Coroutine, Generator, Iterator
+from contextlib import closing
+from typing import Any
+
+import pyarrow
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from tidings.net.client.history import Stored
+from tidings.spark.live.connection import LiveConnection
+from tidings.spark.live.events import DecodedPage, Decoder
+from tidings.spark.live.offsets import Range, cut, loss
+from tidings.spark.live.options import Options
+
+PAGE_EVENTS = 4096
+"""Events of one page, and the least worth a task of its own."""
+
+PROBE_EVENTS = 64
+"""Events that the driver looks at to see where a range begins."""
+
+log = logging.getLogger("tidings.spark.live")
+
+
+class Piece(InputPartition):
+    """What one task reads; `until` is the time of day at which a batch read ends, if it has one."""
+
+    def __init__(self, ranges: list[Range], until: float | None = None) -> None:
+        self.ranges, self.until = ranges, until
+
+
+class RangeStart:
+    """Where the events of a range begin: a range that says so, and the numbers of the first few."""
+
+    def __init__(self, range: Range, numbers: tuple[int, ...]) -> None:
+        self.range, self.numbers = range, numbers
+
+
+def find_begin(link: LiveConnection, filter: str, range: Range, fails: bool) -> RangeStart | None:
+    """None where nothing matches."""
+    stored = link.run(fetch(link, filter, range, PROBE_EVENTS))
+    check_whole(stored, range, fails)
+    if not stored.numbers and not stored.has_more:
+        return None
+    after = stored.numbers[0] - 1 if stored.numbers else stored.through
+    return RangeStart(Range(range.publisher, after, range.since, range.through), tuple(stored.numbers))
+
+
+def cut_work(
+    link: LiveConnection, filter: str, ranges: list[Range], options: Options, fails: bool
+) -> list[list[Range]]:
+    found = []
+    for range in ranges:
+        if range.after is None or range.width > PAGE_EVENTS:
+            begin = find_begin(link, filter, range, fails)
+            if begin is not None:
+                found.append(begin.range)
+        else:
+            found.append(range)
+    return cut(found, options.partitions, PAGE_EVENTS)
+
+
+def fetch(link: LiveConnection, filter: str, range: Range, limit: int) -> Coroutine[Any, Any, Stored]:
+    since = range.since if range.after is None and not range.is_open else None
+    return link.client.fetch(
+        filter, range.publisher, after=range.after, since=since, through=range.through, limit=limit
+    )
+
+
+def check_whole(stored: Stored, range: Range, fails: bool) -> None:
+    if stored.is_truncated and not range.is_open:
+        if fails:
+            raise loss(range.publisher)
+        log.warning("%s: publications behind %s were forgotten before they were read", range.publisher, range.after)
+
+
+def check_stored(link: LiveConnection, filter: str, ranges: list[Range], fails: bool) -> None:
+    """Before anything is read of these: is all of it still there?"""
+    for range in ranges:
+        check_whole(link.run(fetch(link, filter, range, 1)), range, fails)
+
+
+def read_pages(link: LiveConnection, filter: str, range: Range, fails: bool) -> Generator[Stored, None, None]:
+    task = link.begin(fetch(link, filter, range, PAGE_EVENTS))
+    try:
+        while True:
+            stored = link.finish(task)
+            check_whole(stored, range, fails)
+            if stored.has_more:
+                range = Range(range.publisher, stored.through, range.since, range.through)
+                task = link.begin(fetch(link, filter, range, PAGE_EVENTS))
+            if stored.numbers:
+                yield stored
+            if not stored.has_more:
+                return
+    finally:
+        link.drop(task)
+
+
+def read_piece(piece: Piece, filter: str, schema: StructType, options: Options) -> Iterator[pyarrow.RecordBatch]:
+    decoder = Decoder(schema, options.fails_on_type)
+    with LiveConnection(options) as link:
+        for range in piece.ranges:
+            with closing(read_pages(link, filter, range, options.fails_on_loss)) as pages:
+                for stored in pages:
+                    page = DecodedPage(
+                        stored.publisher, stored.numbers, stored.accepted_at, stored.heads, stored.payloads
+                    )
+                    if piece.until is not None and page.accepted_at[-1] >= piece.until:
+                        early = page.before(piece.until)
+                        if early.numbers:
+                            yield decoder.batch(early)
+                        break
+                    yield decoder.batch(page)
+    if decoder.misread:
+        log.warning("%d values had another type than their column and are null", decoder.misread)
