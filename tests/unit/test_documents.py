@@ -33,7 +33,7 @@ def test_the_readme_names_the_two_commands() -> None:
     ("row", "value"),
     [
         ("attributes of an event", f"{bounds.ATTRIBUTES_MAX}"),
-        ("attribute name", f"{bounds.NAME_CHARS_MAX} characters"),
+        ("attribute name", f"{bounds.ATTRIBUTE_NAME_CHARS_MAX} characters"),
         ("string value", f"{bounds.STRING_BYTES_MAX // 1024} KiB of UTF-8"),
         ("payload", f"{bounds.PAYLOAD_BYTES_MAX // 2**20} MiB"),
         ("text read as a number", f"{bounds.NUMBER_TEXT_CHARS_MAX} characters"),
