@@ -94,14 +94,15 @@ class Cut(msgspec.Struct, frozen=True):
     """Where a connection is to break: at the n-th message of a kind that goes one way, before or after it passes."""
 
     way: Literal["to broker", "to client"]
-    message: str
+    message: type
     when: Literal["before", "after"] = "before"
     nth: int = 1
     kind: str = ""
     """Of answers: what they answer."""
 
     def __str__(self) -> str:
-        what = f"{self.message}({self.kind})" if self.kind else self.message
+        name = self.message.__name__
+        what = f"{name}({self.kind})" if self.kind else name
         return f"{self.when} {what} {self.nth} {self.way}"
 
 
@@ -170,7 +171,7 @@ class Relay:
         if cut is None or self.has_cut.is_set() or way != cut.way:
             return False
         message = decode(body)
-        if type(message).__name__ != cut.message or (cut.kind and message.kind != cut.kind):
+        if type(message) is not cut.message or (cut.kind and message.kind != cut.kind):
             return False
         self.seen += 1
         return self.seen == cut.nth

@@ -1,6 +1,7 @@
 """`tidings` as processes of their own, for tests: started, listened to, and never left behind."""
 
 import asyncio
+import ctypes
 import json
 import os
 import signal
@@ -8,6 +9,9 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
+
+LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -69,32 +73,44 @@ class Program:
         return found
 
 
+def become_child() -> None:
+    """In a new process, before its program: it does not outlive us, even if we are killed."""
+    if sys.platform == "linux":
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # Tests that are run in the background have Ctrl-C ignored, and so would every process that they start.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@asynccontextmanager
+async def python(*words: str, **how: Any) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process of this Python that is gone afterwards, whatever the test did. Its stdout can be read."""
+    pipe = {"stdout": asyncio.subprocess.PIPE, **how}
+    process = await asyncio.create_subprocess_exec(sys.executable, *words, preexec_fn=become_child, **pipe)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
 @asynccontextmanager
 async def tidings(
     *arguments: str, stdin: bytes | None = None, variables: dict[str, str] | None = None
 ) -> AsyncIterator[Program]:
-    """A process that is gone afterwards, whatever the test did."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tidings", *arguments),
+    async with python(
+        *("-m", "tidings", *arguments),
         stdin=asyncio.subprocess.PIPE if stdin is not None else asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **ENVIRONMENT, **(variables or {})},
-        # Tests that are run in the background have Ctrl-C ignored, and so would every process that they start.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    program = Program(process)
-    try:
+    ) as process:
+        program = Program(process)
         if stdin is not None:
             assert process.stdin is not None
             process.stdin.write(stdin)
             process.stdin.close()
         yield program
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-        await program.listening
+    await program.listening
 
 
 @asynccontextmanager

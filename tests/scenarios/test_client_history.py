@@ -15,6 +15,7 @@ from tidings import Client, Mark, NotPermitted, NotReachable, Refused, Stored, U
 from tidings.model.identity import NodeId
 from tidings.protocols.access.judge import Verdict
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.pubsub.client import Fetched, MarksReply
 from tidings.pubsub.publications import encode_head
 
 LONG = 3600.0
@@ -271,9 +272,9 @@ def test_a_fetch_waits_for_a_publisher_that_is_about_to_be_known() -> None:
     play(scenario())
 
 
-@pytest.mark.parametrize("message", ["Marks", "Fetched"])
+@pytest.mark.parametrize("message", [MarksReply, Fetched])
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_reading_whose_answer_is_lost_with_the_link_is_asked_for_again(message: str, when: Any) -> None:
+def test_a_reading_whose_answer_is_lost_with_the_link_is_asked_for_again(message: type, when: Any) -> None:
     async def scenario() -> None:
         async with Broker() as broker, connect(broker.url) as client:
             await publish(client, 1, 2, 3)

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.brokers.servers import free_port
+from tests.scenarios.processes import python
 from tests.scenarios.sockets import (
     PATIENT,
     QUIET,
@@ -68,23 +69,11 @@ asyncio.run(main())
 @asynccontextmanager
 async def child_process(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, tuple[str, int]]]:
     """A node named "child" in a process of its own, and its address."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        CHILD,
-        *arguments,
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-    )
-    assert process.stdout is not None
-    try:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    async with python("-c", CHILD, *arguments, cwd=ROOT, env=environment) as process:
+        assert process.stdout is not None
         host, port = json.loads(await process.stdout.readline())
         yield process, (host, port)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 def test_a_port_that_is_taken_is_named_together_with_what_to_do() -> None:

@@ -3,8 +3,7 @@
 import asyncio
 import os
 import signal
-import subprocess
-import sys
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -14,46 +13,59 @@ import pytest
 
 from bench.brokers.servers import free_port
 from tests.scenarios.client_world import Broker, Cut, Relay, connect, url_of
+from tests.scenarios.processes import python
 from tests.scenarios.sockets import play, until
 from tidings import Client, Subscription
 from tidings.net import Address
+from tidings.protocols.access.messages import Attach, Attached
+from tidings.protocols.delivery.messages import (
+    Advertise,
+    Delivery,
+    PublishMessage,
+    Subscribe,
+    Taken,
+    Unadvertise,
+    Unsubscribe,
+)
+from tidings.pubsub.client import Accepted, Receipt
+from tidings.wire.handshake import Hello
 
 EVENTS = 60
 """Published by each of the two clients."""
 
 STEPS = [
-    Cut("to broker", "Hello", "before"),
-    Cut("to broker", "Hello", "after"),
-    Cut("to client", "Hello", "before"),
-    Cut("to client", "Hello", "after"),
-    Cut("to broker", "Attach", "before"),
-    Cut("to broker", "Attach", "after"),
-    Cut("to client", "Attached", "before"),
-    Cut("to client", "Attached", "after"),
-    Cut("to broker", "Advertise", "before"),
-    Cut("to broker", "Advertise", "after"),
-    Cut("to client", "Receipt", "before", kind="advertise"),
-    Cut("to client", "Receipt", "after", kind="advertise"),
-    Cut("to broker", "Subscribe", "before"),
-    Cut("to broker", "Subscribe", "after"),
-    Cut("to client", "Receipt", "before", kind="subscribe"),
-    Cut("to client", "Receipt", "after", kind="subscribe"),
-    Cut("to broker", "Publish", "before", 2),
-    Cut("to broker", "Publish", "after", 2),
-    Cut("to client", "Accepted", "before", 2),
-    Cut("to client", "Accepted", "after", 2),
-    Cut("to client", "Delivery", "before", 1),
-    Cut("to client", "Delivery", "after", 1),
-    Cut("to client", "Delivery", "before", 5),
-    Cut("to client", "Delivery", "after", 5),
-    Cut("to broker", "Taken", "before"),
-    Cut("to broker", "Taken", "after"),
-    Cut("to broker", "Unsubscribe", "before"),
-    Cut("to broker", "Unsubscribe", "after"),
-    Cut("to client", "Receipt", "before", kind="unsubscribe"),
-    Cut("to broker", "Unadvertise", "before"),
-    Cut("to broker", "Unadvertise", "after"),
-    Cut("to client", "Receipt", "before", kind="unadvertise"),
+    Cut("to broker", Hello, "before"),
+    Cut("to broker", Hello, "after"),
+    Cut("to client", Hello, "before"),
+    Cut("to client", Hello, "after"),
+    Cut("to broker", Attach, "before"),
+    Cut("to broker", Attach, "after"),
+    Cut("to client", Attached, "before"),
+    Cut("to client", Attached, "after"),
+    Cut("to broker", Advertise, "before"),
+    Cut("to broker", Advertise, "after"),
+    Cut("to client", Receipt, "before", kind="advertise"),
+    Cut("to client", Receipt, "after", kind="advertise"),
+    Cut("to broker", Subscribe, "before"),
+    Cut("to broker", Subscribe, "after"),
+    Cut("to client", Receipt, "before", kind="subscribe"),
+    Cut("to client", Receipt, "after", kind="subscribe"),
+    Cut("to broker", PublishMessage, "before", 2),
+    Cut("to broker", PublishMessage, "after", 2),
+    Cut("to client", Accepted, "before", 2),
+    Cut("to client", Accepted, "after", 2),
+    Cut("to client", Delivery, "before", 1),
+    Cut("to client", Delivery, "after", 1),
+    Cut("to client", Delivery, "before", 5),
+    Cut("to client", Delivery, "after", 5),
+    Cut("to broker", Taken, "before"),
+    Cut("to broker", Taken, "after"),
+    Cut("to broker", Unsubscribe, "before"),
+    Cut("to broker", Unsubscribe, "after"),
+    Cut("to client", Receipt, "before", kind="unsubscribe"),
+    Cut("to broker", Unadvertise, "before"),
+    Cut("to broker", Unadvertise, "after"),
+    Cut("to client", Receipt, "before", kind="unadvertise"),
 ]
 
 
@@ -148,31 +160,36 @@ def test_a_client_that_dies_here_leaves_nothing_behind(cut: Cut) -> None:
 
 
 class BrokerProcess:
-    """A durable broker that can be killed."""
+    """A durable broker that can be killed, and is in the end."""
 
     def __init__(self, root: Path, store: Path) -> None:
         self.root, self.store = root, store
+        self.lives = AsyncExitStack()
         self.address: Address = ("127.0.0.1", free_port())
 
     async def start(self) -> None:
         arguments = ["-m", "tests.scenarios.broker_process", str(self.address[1]), str(self.store)]
         environment = {**os.environ, "PYTHONPATH": f"{self.root / 'src'}{os.pathsep}{self.root}"}
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable, *arguments, stdout=subprocess.PIPE, env=environment, cwd=self.root
-        )
-        assert self.process.stdout is not None
-        assert await self.process.stdout.readline() == b"up\n"
+        process = await self.lives.enter_async_context(python(*arguments, env=environment, cwd=self.root))
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"up\n"
 
     async def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        await self.process.wait()
+        await self.lives.aclose()
+
+    async def __aenter__(self) -> "BrokerProcess":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *problem: Any) -> None:
+        await self.kill()
 
 
 KILLED = [
-    Cut("to broker", "Publish", "after", 2),
-    Cut("to client", "Delivery", "after", 5),
-    Cut("to broker", "Subscribe", "after"),
-    Cut("to client", "Accepted", "after", 2),
+    Cut("to broker", PublishMessage, "after", 2),
+    Cut("to client", Delivery, "after", 5),
+    Cut("to broker", Subscribe, "after"),
+    Cut("to client", Accepted, "after", 2),
 ]
 """A process takes seconds to start, so the quick run takes the first of these, a longer one all."""
 
@@ -181,19 +198,17 @@ def test_a_broker_process_that_is_killed_and_started_again_costs_nothing(
     root: Path, tmp_path: Path, examples: int
 ) -> None:
     async def scenario(cut: Cut) -> None:
-        broker = BrokerProcess(root, tmp_path / f"{cut.message}.sqlite")
-        await broker.start()
+        async with BrokerProcess(root, tmp_path / f"{cut.message.__name__}.sqlite") as broker:
 
-        async def restart() -> None:
-            await broker.kill()
-            await broker.start()
+            async def restart() -> None:
+                await broker.kill()
+                await broker.start()
 
-        async with Relay(lambda: broker.address, cut) as relay:
-            relay.on_cut = restart
-            async with connect(url_of(relay.address)) as client, connect(url_of(broker.address)) as other:
-                await live(client, other)
-            await until(relay.has_cut.is_set)
-        await broker.kill()
+            async with Relay(lambda: broker.address, cut) as relay:
+                relay.on_cut = restart
+                async with connect(url_of(relay.address)) as client, connect(url_of(broker.address)) as other:
+                    await live(client, other)
+                await until(relay.has_cut.is_set)
 
     for cut in KILLED[: max(1, examples // 100)]:
         play(scenario(cut))
@@ -217,15 +232,12 @@ asyncio.run(main())
 def test_a_client_that_is_killed_leaves_nothing_behind() -> None:
     async def scenario() -> None:
         async with Broker("a", history_age=0.3, sweep_period=0.1) as broker:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-c", CLIENT_TO_BE_KILLED, broker.url, stdout=subprocess.PIPE
-            )
-            assert process.stdout is not None
-            assert await process.stdout.readline() == b"ready\n"
             edge, access = broker.node.edge, broker.node.access
-            assert (len(edge.clients), len(edge.subscriptions.all)) == (1, 2)
-            process.send_signal(signal.SIGKILL)
-            await process.wait()
+            async with python("-c", CLIENT_TO_BE_KILLED, broker.url) as process:
+                assert process.stdout is not None
+                assert await process.stdout.readline() == b"ready\n"
+                assert (len(edge.clients), len(edge.subscriptions.all)) == (1, 2)
+                process.send_signal(signal.SIGKILL)
             await until(lambda: not edge.clients and not access.entrants)
             assert not edge.subscriptions.all
             assert not edge.subscriptions.of_client

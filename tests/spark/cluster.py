@@ -20,6 +20,7 @@ from queue import Queue
 import pyspark
 import pytest
 
+from tests.scenarios.processes import become_child
 from tidings.spark.java import find_java
 from tidings.spark.session import LOOPBACK
 
@@ -94,6 +95,7 @@ def daemon(*words: str) -> Iterator["Queue[str]"]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=become_child,
     )
     lines: Queue[str] = Queue()
     listening = threading.Thread(target=listen, args=(process, lines))

@@ -7,7 +7,6 @@ TIDINGS_KILLS says how often it is killed (1; the full test is 20), TIDINGS_SEED
 import asyncio
 import os
 import signal
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.scenarios.client_world import connect
-from tests.scenarios.processes import SOURCE, Program, tidings
+from tests.scenarios.processes import SOURCE, Program, python, tidings
 from tests.spark.live_query import start_queries
 from tests.spark.live_world import ThreadBroker
 from tidings.net.client.client import Client
@@ -66,19 +65,17 @@ async def source_broker(data: Path, listen: str = "127.0.0.1:0") -> AsyncIterato
 @asynccontextmanager
 async def life(source: str, target: str, folder: Path) -> AsyncIterator[asyncio.StreamReader]:
     """The queries in a process with all that it starts; it is killed in the end."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.spark.live_query", source, target, str(folder)),
-        stdout=asyncio.subprocess.PIPE,
+    async with python(
+        *("-m", "tests.spark.live_query", source, target, str(folder)),
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(SOURCE.parent)])},
         start_new_session=True,
-    )
-    assert process.stdout is not None
-    try:
-        yield process.stdout
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 async def live_and_die(source: str, target: str, folder: Path, meter: Meter, rng: Random) -> None:
