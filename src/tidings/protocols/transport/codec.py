@@ -3,11 +3,11 @@
 import math
 import struct
 from collections.abc import Callable
+from typing import Any
 
 from tidings.model.bounds import ASKED_FILTER_BYTES_MAX, FLOWS_MAX, RATE_MAX, TIME_MAX_US
 from tidings.protocols.transport.formats import (
     ACKNOWLEDGEMENT,
-    ACKNOWLEDGEMENT_FORM,
     AGE_MAX_US,
     BASIC,
     CARRIES_HEAD,
@@ -16,12 +16,9 @@ from tidings.protocols.transport.formats import (
     DATA,
     DIGEST,
     ECHO_REPLY,
-    ECHO_REPLY_FORM,
     ECHO_REQUEST,
-    ECHO_REQUEST_FORM,
     ENTRY_AGE,
     FEEDBACK,
-    FEEDBACK_FIXED,
     FIXED,
     FURTHER,
     FURTHER_FLOW,
@@ -30,10 +27,8 @@ from tidings.protocols.transport.formats import (
     MICROSECONDS,
     RELEASE,
     REPAIR,
-    REPAIR_FIXED,
     REPORT,
     REQUEST,
-    REQUEST_FIXED,
     VERSION,
     WRAP,
     Acknowledgement,
@@ -174,148 +169,146 @@ def read_flows(payload: bytes, place: int) -> tuple[int, tuple[FlowMark, ...]]:
 # The transport's own messages.
 
 
-def encode_control(message: Control, payload: bytes = b"") -> bytes:
-    """`payload` is that of the event which a repair brings."""
-    match message:
-        case LossRequest():
-            return encode_request(message)
-        case LossRepair():
-            return encode_repair(message, payload)
-        case Feedback():
-            return encode_feedback(message)
-        case EchoRequest(subscriber, publisher, nonce, sent):
-            return ECHO_REQUEST_FORM.pack(FIRST | ECHO_REQUEST, 0, subscriber, publisher, nonce, to_us(sent))
-        case EchoReply(subscriber, publisher, nonce, echoed, held, sent):
-            times = to_us(echoed), span_us(held), to_us(sent)
-            return ECHO_REPLY_FORM.pack(FIRST | ECHO_REPLY, 0, subscriber, publisher, nonce, *times)
-        case Acknowledgement(subscriber, publisher, flow, through, received, missing, sent):
-            numbers = subscriber, publisher, flow, through % WRAP, received % WRAP
-            form = ACKNOWLEDGEMENT_FORM.pack(FIRST | ACKNOWLEDGEMENT, 0, *numbers, to_us(sent))
-            return form + missing.to_bytes(4, "big")
+class Layout:
+    """The fixed part of one type of message: type, flags, and fields in the order of the wire, each of a kind."""
+
+    def __init__(self, kind: int, make: type[Control], fields: str) -> None:
+        self.first, self.make = FIRST | kind, make
+        pairs = [field.split(":") for field in fields.split()]
+        self.names = [name for name, _ in pairs]
+        codes, self.writers, self.readers = zip(*[KINDS[kind] for _, kind in pairs], strict=True)
+        self.form = struct.Struct(">BB" + "".join(codes))
+
+    def write(self, message: Any, flags: int = 0, **more: int) -> bytes:
+        """`more` are fields of the wire that the message does not have."""
+        values = [more[name] if name in more else getattr(message, name) for name in self.names]
+        written = [write(value) for write, value in zip(self.writers, values, strict=True)]
+        return self.form.pack(self.first, flags, *written)
+
+    def read(self, payload: bytes) -> tuple[int, dict[str, Any], bytes]:
+        """Flags, fields, and what follows."""
+        _, flags, *values = self.form.unpack_from(payload)
+        fields = {name: read(value) for name, read, value in zip(self.names, self.readers, values, strict=True)}
+        return flags, fields, payload[self.form.size :]
 
 
 def span_us(seconds: float) -> int:
     return min(AGE_MAX_US, max(0, to_us(seconds)))
 
 
-def encode_request(request: LossRequest) -> bytes:
-    fixed = REQUEST_FIXED.pack(
-        FIRST | REQUEST,
-        0,
-        request.round,
-        request.row_bytes,
-        request.requester,
-        request.publisher,
-        request.sequence % WRAP,
-        to_us(request.sent),
-        request.request_wait,
-        request.distance,
-        request.repairer,
-        to_us(request.repair_sent),
-        span_us(request.repair_held),
+def time_of(microseconds: int) -> float:
+    if microseconds > TIME_MAX_US:
+        raise BadHeader(f"time {microseconds}")
+    return microseconds / MICROSECONDS
+
+
+def checked_span(seconds: float) -> float:
+    if not (math.isfinite(seconds) and 0.0 <= seconds <= SPAN_MAX):
+        raise BadHeader(f"a span of {seconds} s")
+    return seconds
+
+
+KINDS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "byte": ("B", int, int),
+    "short": ("H", int, int),
+    "word": ("I", lambda number: number % WRAP, int),
+    "time": ("Q", to_us, time_of),
+    "age": ("I", span_us, lambda microseconds: microseconds / MICROSECONDS),
+    "span": ("f", float, checked_span),
+}
+"""How a field is packed, written and read. A sequence number is a word: its last 32 bits."""
+
+LAYOUTS = {
+    layout.make: layout
+    for layout in (
+        Layout(
+            REQUEST,
+            LossRequest,
+            "round:byte row_bytes:byte requester:word publisher:word sequence:word sent:time request_wait:span "
+            "distance:span repairer:word repair_sent:time repair_held:age",
+        ),
+        Layout(REPAIR, LossRepair, "repairer:word sent:time requester:word request_sent:time held:age"),
+        Layout(
+            FEEDBACK, Feedback, "subscriber:word publisher:word sent:time round_trip:span count:short row_bytes:byte"
+        ),
+        Layout(ECHO_REQUEST, EchoRequest, "subscriber:word publisher:word nonce:word sent:time"),
+        Layout(ECHO_REPLY, EchoReply, "subscriber:word publisher:word nonce:word echoed:time held:age sent:time"),
+        Layout(
+            ACKNOWLEDGEMENT,
+            Acknowledgement,
+            "subscriber:word publisher:word flow:word through:word received:word sent:time missing:word",
+        ),
     )
-    return fixed + request.bits.to_bytes(request.row_bytes, "little")
+}
+BY_FIRST_BYTE = {layout.first: layout for layout in LAYOUTS.values()}
 
 
-def encode_repair(repair: LossRepair, payload: bytes) -> bytes:
-    fixed = REPAIR_FIXED.pack(
-        FIRST | REPAIR,
-        CARRIES_HEAD if repair.head else 0,
-        repair.repairer,
-        to_us(repair.sent),
-        repair.requester,
-        to_us(repair.request_sent),
-        span_us(repair.held),
-    )
-    inside = HEAD_LENGTH.pack(len(repair.head)) + repair.head if repair.head else b""
-    return fixed + inside + encode_data(repair.data) + payload
+def encode_control(message: Control, payload: bytes = b"") -> bytes:
+    """`payload` is that of the event which a repair brings."""
+    layout = LAYOUTS[type(message)]
+    match message:
+        case LossRequest():
+            return layout.write(message) + message.bits.to_bytes(message.row_bytes, "little")
+        case LossRepair():
+            inside = HEAD_LENGTH.pack(len(message.head)) + message.head if message.head else b""
+            fixed = layout.write(message, CARRIES_HEAD if message.head else 0)
+            return fixed + inside + encode_data(message.data) + payload
+        case Feedback():
+            fixed = layout.write(message, RELEASE * message.is_release, count=len(message.reports))
+            return fixed + b"".join([encode_report(report, message.row_bytes) for report in message.reports])
+    return layout.write(message)
 
 
-def encode_feedback(feedback: Feedback) -> bytes:
-    fixed = FEEDBACK_FIXED.pack(
-        FIRST | FEEDBACK,
-        RELEASE * feedback.is_release,
-        feedback.subscriber,
-        feedback.publisher,
-        to_us(feedback.sent),
-        feedback.round_trip,
-        len(feedback.reports),
-    )
-    parts = [fixed, bytes((feedback.row_bytes,))]
-    for report in feedback.reports:
-        text = report.filter.encode()
-        if len(text) > ASKED_FILTER_BYTES_MAX:
-            text = b""
-        parts.append(
-            REPORT.pack(report.flow, min(report.quota, RATE_MAX)) + report.bits.to_bytes(feedback.row_bytes, "little")
-        )
-        parts.append(FILTER_LENGTH.pack(len(text)) + text)
-    return b"".join(parts)
+def encode_report(report: FlowReport, row_bytes: int) -> bytes:
+    text = report.filter.encode()
+    if len(text) > ASKED_FILTER_BYTES_MAX:
+        text = b""
+    fixed = REPORT.pack(report.flow, min(report.quota, RATE_MAX)) + report.bits.to_bytes(row_bytes, "little")
+    return fixed + FILTER_LENGTH.pack(len(text)) + text
 
 
 def decode_control(payload: bytes) -> tuple[Control, bytes]:
     """The message, and the payload of the event which a repair brings."""
     if not payload:
         raise BadHeader("no bytes")
-    decode = DECODERS.get(payload[0])
-    if decode is None:
+    layout = BY_FIRST_BYTE.get(payload[0])
+    if layout is None:
         raise BadHeader(f"first byte {payload[0]:#04x}: another version or type")
     try:
-        return decode(payload)
+        flags, fields, rest = layout.read(payload)
+        if layout.make is LossRepair:
+            return decode_repair(flags, fields, rest)
+        if layout.make is LossRequest:
+            if len(rest) != fields["row_bytes"] or not rest:
+                raise BadHeader(f"a Bloom row of {len(rest)} bytes, {fields['row_bytes']} announced")
+            return LossRequest(**fields, bits=int.from_bytes(rest, "little")), b""
+        if layout.make is Feedback:
+            reports = decode_reports(rest, fields.pop("count"), fields["row_bytes"])
+            return Feedback(**fields, reports=reports, is_release=bool(flags & RELEASE)), b""
     except struct.error:
         raise BadHeader(f"{len(payload)} bytes are too few for this message") from None
+    if rest:
+        raise BadHeader(f"{len(rest)} bytes behind the message")
+    return layout.make(**fields), b""
 
 
-def decode_request(payload: bytes) -> tuple[LossRequest, bytes]:
-    fixed = REQUEST_FIXED.unpack_from(payload)
-    _, _, round_, row_bytes, requester, publisher, sequence, sent, wait, distance, repairer, repair_sent, held = fixed
-    row = payload[REQUEST_FIXED.size :]
-    if len(row) != row_bytes or not row_bytes:
-        raise BadHeader(f"a Bloom row of {len(row)} bytes, {row_bytes} announced")
-    message = LossRequest(
-        requester,
-        publisher,
-        sequence,
-        time_of(sent),
-        checked_span(wait),
-        checked_span(distance),
-        int.from_bytes(row, "little"),
-        row_bytes,
-        round_,
-        repairer,
-        time_of(repair_sent),
-        held / MICROSECONDS,
-    )
-    return message, b""
-
-
-def decode_repair(payload: bytes) -> tuple[LossRepair, bytes]:
-    _, flags, repairer, sent, requester, request_sent, held = REPAIR_FIXED.unpack_from(payload)
-    place, head = REPAIR_FIXED.size, b""
+def decode_repair(flags: int, fields: dict[str, Any], rest: bytes) -> tuple[LossRepair, bytes]:
+    head = b""
     if flags & CARRIES_HEAD:
-        (length,) = HEAD_LENGTH.unpack_from(payload, place)
-        place += HEAD_LENGTH.size
-        head = payload[place : place + length]
+        (length,) = HEAD_LENGTH.unpack_from(rest)
+        head, rest = rest[HEAD_LENGTH.size : HEAD_LENGTH.size + length], rest[HEAD_LENGTH.size + length :]
         if len(head) != length or not length:
             raise BadHeader("cut short in the attributes")
-        place += length
-    data, rest = decode_data(payload[place:])
+    data, payload = decode_data(rest)
     if data.kind != DATA:
         raise BadHeader("a repair of what is no event")
-    times = time_of(request_sent), held / MICROSECONDS
-    return LossRepair(repairer, time_of(sent), requester, *times, data, head), rest
+    return LossRepair(**fields, data=data, head=head), payload
 
 
-def decode_feedback(payload: bytes) -> tuple[Feedback, bytes]:
-    _, flags, subscriber, publisher, sent, round_trip, count = FEEDBACK_FIXED.unpack_from(payload)
-    place = FEEDBACK_FIXED.size
-    if len(payload) <= place:
-        raise BadHeader("cut short before the reports")
-    row_bytes = payload[place]
-    place += 1
+def decode_reports(payload: bytes, count: int, row_bytes: int) -> tuple[FlowReport, ...]:
     if count > FLOWS_MAX or not row_bytes:
         raise BadHeader(f"{count} flows with rows of {row_bytes} bytes")
-    reports = []
+    reports, place = [], 0
     for _ in range(count):
         flow, quota = REPORT.unpack_from(payload, place)
         if not 0.0 <= quota <= RATE_MAX:
@@ -332,39 +325,7 @@ def decode_feedback(payload: bytes) -> tuple[Feedback, bytes]:
         reports.append(FlowReport(flow, quota, int.from_bytes(row, "little"), text_of(text)))
     if place != len(payload):
         raise BadHeader("something follows the last report")
-    spans = time_of(sent), checked_span(round_trip)
-    return Feedback(subscriber, publisher, *spans, tuple(reports), row_bytes, bool(flags & RELEASE)), b""
-
-
-def decode_echo_request(payload: bytes) -> tuple[EchoRequest, bytes]:
-    _, _, subscriber, publisher, nonce, sent = ECHO_REQUEST_FORM.unpack(payload)
-    return EchoRequest(subscriber, publisher, nonce, time_of(sent)), b""
-
-
-def decode_echo_reply(payload: bytes) -> tuple[EchoReply, bytes]:
-    _, _, subscriber, publisher, nonce, echoed, held, sent = ECHO_REPLY_FORM.unpack(payload)
-    return EchoReply(subscriber, publisher, nonce, time_of(echoed), held / MICROSECONDS, time_of(sent)), b""
-
-
-def decode_acknowledgement(payload: bytes) -> tuple[Acknowledgement, bytes]:
-    form, missing = payload[: ACKNOWLEDGEMENT_FORM.size], payload[ACKNOWLEDGEMENT_FORM.size :]
-    _, _, subscriber, publisher, flow, through, received, sent = ACKNOWLEDGEMENT_FORM.unpack(form)
-    if len(missing) != 4:
-        raise BadHeader("cut short in the missing ones")
-    numbers = subscriber, publisher, flow, through, received
-    return Acknowledgement(*numbers, int.from_bytes(missing, "big"), time_of(sent)), b""
-
-
-def time_of(microseconds: int) -> float:
-    if microseconds > TIME_MAX_US:
-        raise BadHeader(f"time {microseconds}")
-    return microseconds / MICROSECONDS
-
-
-def checked_span(seconds: float) -> float:
-    if not (math.isfinite(seconds) and 0.0 <= seconds <= SPAN_MAX):
-        raise BadHeader(f"a span of {seconds} s")
-    return seconds
+    return tuple(reports)
 
 
 def text_of(data: bytes) -> str:
@@ -372,13 +333,3 @@ def text_of(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise BadHeader("a filter that is no text") from None
-
-
-DECODERS: dict[int, Callable[[bytes], tuple[Control, bytes]]] = {
-    FIRST | REPAIR: decode_repair,
-    FIRST | REQUEST: decode_request,
-    FIRST | FEEDBACK: decode_feedback,
-    FIRST | ECHO_REQUEST: decode_echo_request,
-    FIRST | ECHO_REPLY: decode_echo_reply,
-    FIRST | ACKNOWLEDGEMENT: decode_acknowledgement,
-}

@@ -159,13 +159,7 @@ WRAP = 2**32
 FIXED = struct.Struct(">BBBBIIQfIIq")
 ENTRY_AGE = struct.Struct(">I")
 FURTHER_FLOW = struct.Struct(">IIq")
-REQUEST_FIXED = struct.Struct(">BBBBIIIQffIQI")
-REPAIR_FIXED = struct.Struct(">BBIQIQI")
-FEEDBACK_FIXED = struct.Struct(">BBIIQfH")
 REPORT = struct.Struct(">If")
-ECHO_REQUEST_FORM = struct.Struct(">BBIIIQ")
-ECHO_REPLY_FORM = struct.Struct(">BBIIIQIQ")
-ACKNOWLEDGEMENT_FORM = struct.Struct(">BBIIIIIQ")
 
 HEADER_BYTES = FIXED.size
 assert HEADER_BYTES == 40
