@@ -194,7 +194,7 @@ def test_whatever_is_written_to_it_a_machine_stays_whole(steps: list[tuple[float
             assert recovered.content.subscriptions, "for nobody"
         for outgoing in of(Leaving, effects):
             event_of(outgoing.head, b"")
-    for key in list(machine.losses.asking.losses):
+    for key in list(machine.losses.requester.losses):
         assert ("request", *key) in timers, "a loss that nothing will end"
 
 

@@ -254,7 +254,7 @@ def test_requests_for_numbers_that_nobody_heard_of_leave_nothing_behind() -> Non
     world.run(100.0)
     machine.check()
     assert world.sent(Kind.REPAIR) == []
-    assert len(machine.losses.asking.overheard) <= 256 and len(machine.streams) == 2
+    assert len(machine.losses.requester.overheard) <= 256 and len(machine.streams) == 2
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

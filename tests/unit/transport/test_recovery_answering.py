@@ -261,14 +261,14 @@ def test_what_is_asked_for_follows_subscriptions_and_parameters() -> None:
 @pytest.mark.spec("T-60")
 def test_a_repair_changes_neither_rates_nor_distances_to_the_publisher() -> None:
     machine = volunteer()
-    before = machine.streams[STREAM].ring.heard, machine.distance(STREAM)
+    before = machine.streams[STREAM].ring.heard, machine.distances.of(STREAM)
     header, head, _ = event(9, A)
     told = Told(LossRepair(9, 0.0, 8, 0.4, 0.1, header), CarriedEvent(head, b"p", subscriptions=(1,)), STREAM, 9, True)
     effects = machine.handle(1.0, told)
     assert [type(effect) for effect in effects] == [
         Recovered
     ]  # never `Heard`, from which rates and delays are measured
-    assert (machine.streams[STREAM].ring.heard, machine.distance(STREAM)) == before
+    assert (machine.streams[STREAM].ring.heard, machine.distances.of(STREAM)) == before
 
 
 def test_what_was_recovered_can_be_repaired_for_others() -> None:
@@ -304,7 +304,7 @@ def test_not_more_than_a_bounded_number_of_requesters_is_remembered() -> None:
     for requester in range(100, 100 + 2 * repairer.REQUESTERS_MAX):
         machine.handle(1.0, request(requester=requester))
     machine.check()
-    assert len(machine.answering.requesters.by_name) == repairer.REQUESTERS_MAX
+    assert len(machine.repairer.requesters.by_name) == repairer.REQUESTERS_MAX
 
 
 def test_not_more_repairs_than_are_allowed_wait(monkeypatch: pytest.MonkeyPatch) -> None:

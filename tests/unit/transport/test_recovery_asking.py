@@ -284,7 +284,7 @@ def test_distances_that_nobody_can_have_are_not_believed() -> None:
     for seconds in (-1.0, 0.0, 1e9):
         machine.handle(0.0, RoundTrip(STREAM, seconds))
         machine.check()
-        assert 0 < machine.distance(STREAM) <= DELAY * 100
+        assert 0 < machine.distances.of(STREAM) <= DELAY * 100
 
 
 def test_a_node_keeps_to_the_rate_of_requests_that_others_listen_to() -> None:

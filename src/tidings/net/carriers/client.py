@@ -32,9 +32,9 @@ from tidings.net.client.subscription import Delivered
 from tidings.net.client.transport import Ordered, make_params
 from tidings.net.errors import Closed
 from tidings.net.waiters import Waiters
-from tidings.protocols.transport.carrier import Carried, Modes, OpenCarried
+from tidings.protocols.transport.carrier import Carried, OpenCarried, modes_of
 from tidings.protocols.transport.marks import RESERVED
-from tidings.protocols.transport.params import TransportParams, check_modes
+from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Quality
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.client import Arrived, Begun, CloseSubscription, OpenSubscription, PublishBatch
@@ -148,16 +148,11 @@ class CarrierClient:
     ) -> CarrierSubscription:
         """Events that match and arrive from now on. What is not said is as the client was connected."""
         self.check_open()
-        params = self.params
-        is_ordered = params.is_ordered if ordered is None else ordered
-        is_reliable = (params.is_reliable and is_ordered) if reliable is None else reliable
-        is_paced = (params.is_paced and is_ordered) if paced is None else paced
-        check_modes(is_ordered, is_reliable, is_paced, params.ordering.mode)
-        if queue_max < 1 or not priority > 0:
-            raise UsageError(f"subscribe: queue_max={queue_max}, priority={priority}; give numbers above 0")
+        modes = modes_of(self.params, ordered, reliable, paced, priority)
+        if queue_max < 1:
+            raise UsageError(f"subscribe: queue_max={queue_max}; give a number above 0")
         asked = parse(filter) if isinstance(filter, str) else filter
         subscription = CarrierSubscription(self, asked, queue_max)
-        modes = Modes(is_ordered, is_reliable, is_paced, priority)
         self.runner.take(OpenCarried(OpenSubscription(subscription, asked.text()), modes))
         return subscription
 

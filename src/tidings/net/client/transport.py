@@ -30,8 +30,8 @@ from tidings.net.client.items import Items
 from tidings.net.client.outbound import OutgoingBatch
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.transport.adapter.batches import overhead_of
-from tidings.protocols.transport.carrier import Carried, Modes, RoomMade, SetModes
-from tidings.protocols.transport.params import CongestionParams, OrderingParams, TransportParams, check_modes
+from tidings.protocols.transport.carrier import Carried, Modes, RoomMade, SetModes, checked_modes, modes_of
+from tidings.protocols.transport.params import CongestionParams, OrderingParams, TransportParams
 from tidings.protocols.transport.signals import Configure, Quality
 from tidings.protocols.transport.views import TransportState
 
@@ -106,24 +106,6 @@ class Carrying:
             RoomMade: self.client.outgoing.accepted,
         }
 
-    def modes(self, ordered: bool | None, reliable: bool | None, paced: bool | None, priority: float = 1.0) -> Modes:
-        """Of a subscription that names some of them; the others are the client's."""
-        params = self.machine.params
-        is_ordered = params.is_ordered if ordered is None else bool(ordered)
-        modes = Modes(
-            is_ordered,
-            (params.is_reliable and is_ordered) if reliable is None else reliable,
-            (params.is_paced and is_ordered) if paced is None else paced,
-            priority,
-        )
-        return self.checked(modes)
-
-    def checked(self, modes: Modes) -> Modes:
-        check_modes(modes.is_ordered, modes.is_reliable, modes.is_paced, self.machine.params.ordering.mode)
-        if not modes.priority > 0:
-            raise UsageError(f"priority: {modes.priority} is no weight; give a number above 0")
-        return modes
-
     def equip(
         self,
         subscription: "Subscription",
@@ -132,11 +114,11 @@ class Carrying:
         paced: bool | None,
         priority: float,
     ) -> None:
-        subscription.modes = self.modes(ordered, reliable, paced, priority)
+        subscription.modes = modes_of(self.machine.params, ordered, reliable, paced, priority)
         subscription.change_modes = self.change_modes
 
     def change_modes(self, subscription: "Subscription", modes: Modes) -> None:
-        subscription.modes = self.checked(modes)
+        subscription.modes = checked_modes(modes, self.machine.params)
         self.client.inject(SetModes(subscription.number, modes))
 
     def configure(

@@ -34,6 +34,8 @@ import msgspec
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import Request
 from tidings.machine.machine import Machine
+from tidings.model.errors import UsageError
+from tidings.protocols.transport.params import TransportParams, check_modes
 from tidings.protocols.transport.signals import Way
 from tidings.pubsub.client import Arrived, OpenSubscription, PublishBatch, Window
 
@@ -65,6 +67,28 @@ class Modes(msgspec.Struct, frozen=True):
     is_paced: bool = False
     priority: float = 1.0
     """Weight of its filter when the rate that we can take is divided among ours."""
+
+
+def modes_of(
+    params: TransportParams,
+    ordered: bool | None = None,
+    reliable: bool | None = None,
+    paced: bool | None = None,
+    priority: float = 1.0,
+) -> Modes:
+    """Of a subscription that names some of them; the others are the client's, as far as the order allows."""
+    is_ordered = params.is_ordered if ordered is None else ordered
+    is_reliable = (params.is_reliable and is_ordered) if reliable is None else reliable
+    is_paced = (params.is_paced and is_ordered) if paced is None else paced
+    return checked_modes(Modes(is_ordered, is_reliable, is_paced, priority), params)
+
+
+def checked_modes(modes: Modes, params: TransportParams) -> Modes:
+    """UsageError where they do not go together."""
+    check_modes(modes.is_ordered, modes.is_reliable, modes.is_paced, params.ordering.mode)
+    if not modes.priority > 0:
+        raise UsageError(f"priority: {modes.priority} is no weight; give a number above 0")
+    return modes
 
 
 # Requests.

@@ -7,7 +7,7 @@ are read when somebody asks; nothing is counted for this that the parts do not c
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -204,48 +204,19 @@ def stream_rows(transport: "TransportNode", recovery: RecoveryOverview) -> Itera
 def report_rows(state: TransportState) -> list[TransportRow]:
     """The client's own row first."""
     modes = {"ordered": state.is_ordered, "reliable": state.is_reliable, "paced": state.is_paced}
-    client = TransportRow(
-        kind="client",
-        modes=" ".join(name for name, is_on in modes.items() if is_on),
-        problem=state.problem,
-        cache=state.cache,
-        published=state.published,
-        withheld=state.withheld,
-    )
-    return [client, *map(report_stream, state.streams), *map(report_flow, state.flows)]
+    on = " ".join(name for name, is_on in modes.items() if is_on)
+    rows = [report_row(state, kind="client", modes=on)]
+    rows += [report_row(row, kind="stream", publisher=row.publisher or str(row.id)) for row in state.streams]
+    for flow in state.flows:
+        rows.append(report_row(flow, kind=f"flow as {flow.side}", flow=flow.filter or f"{flow.flow:08x}"))
+    return rows
 
 
-def report_stream(row: StreamRow) -> TransportRow:
-    return TransportRow(
-        kind="stream",
-        publisher=row.publisher or str(row.id),
-        hold=finite(row.hold),
-        loss_event_rate=finite(row.loss_event_rate),
-        round_trip=finite(row.round_trip),
-        cache=row.cache,
-        cache_max=row.cache_max,
-        requests=row.requests,
-        hits=row.hits,
-        delivered=row.delivered,
-        late=row.late,
-        lost=row.lost,
-        recovered=row.recovered,
-        given_up=row.given_up,
-    )
-
-
-def report_flow(row: FlowRow) -> TransportRow:
-    return TransportRow(
-        kind=f"flow as {row.side}",
-        publisher=row.publisher,
-        flow=row.filter or f"{row.flow:08x}",
-        rate=finite(row.rate),
-        quota=finite(row.quota),
-        queue=row.queue,
-        is_limiting=row.is_limiting,
-    )
-
-
-def finite(number: float) -> float:
-    """JSON has no infinity; what has no bound, or is not known, is told as 0."""
-    return number if math.isfinite(number) else 0.0
+def report_row(row: TransportState | StreamRow | FlowRow, **more: str) -> TransportRow:
+    """What both have under the same name, and more. JSON has no infinity; what has no bound, or is not known, is told
+    as 0."""
+    shared = [name for name in row.__struct_fields__ if name in TransportRow.__struct_fields__]
+    fields: dict[str, Any] = {name: getattr(row, name) for name in shared}
+    fields |= {name: 0.0 for name, value in fields.items() if value == math.inf}
+    fields |= more
+    return TransportRow(**fields)

@@ -38,9 +38,17 @@ from tidings.protocols.transport.adapter.batches import BACKLOG_FULL, Sendings
 from tidings.protocols.transport.adapter.deliveries import BROUGHT, Intake, WindowLedger, packed
 from tidings.protocols.transport.adapter.own import OwnNeeds
 from tidings.protocols.transport.adapter.stored import HoleKey, StoredEvents
-from tidings.protocols.transport.carrier import Carrier, Modes, OpenCarried, Order, Own, RoomMade, SetModes, Subscribed
+from tidings.protocols.transport.carrier import (
+    Carrier,
+    OpenCarried,
+    Order,
+    Own,
+    RoomMade,
+    SetModes,
+    Subscribed,
+    modes_of,
+)
 from tidings.protocols.transport.marks import Kind
-from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.shim import BAD_EVENT
 from tidings.protocols.transport.signals import (
     Caught,
@@ -64,7 +72,6 @@ from tidings.pubsub.client import (
     Accepted,
     Arrived,
     Begun,
-    CloseAdvertisement,
     CloseSubscription,
     Confirmed,
     Declined,
@@ -73,11 +80,8 @@ from tidings.pubsub.client import (
     HistoryRead,
     MarksRead,
     Missed,
-    OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
-    ReadHistory,
-    ReadMarks,
     Took,
 )
 from tidings.pubsub.signals import PeerUp
@@ -130,12 +134,6 @@ class Adapter:
             Recall: lambda now, order: self.perform(now, self.stored.recall(order)),
             Recalled: self.tell,
             FoundLosses: self.tell,
-            ReadHistory: self.ask,
-            ReadMarks: self.ask,
-            OpenSubscription: self.ask,
-            CloseSubscription: self.ask,
-            OpenAdvertisement: self.ask,
-            CloseAdvertisement: self.ask,
             PublishBatch: self.speak,
             Drop: self.dropped,
         }
@@ -162,12 +160,9 @@ class Adapter:
         """The transport."""
         return self.perform(now, self.transport.handle(now, input))
 
-    def ask(self, now: float, *requests: Order) -> list[Effect]:
+    def ask(self, now: float, request: Request) -> list[Effect]:
         """The carrier."""
-        effects: list[Effect] = []
-        for request in requests:
-            effects += self.hear(now, self.carrier.handle(now, cast(Request, request)))
-        return effects
+        return self.hear(now, self.carrier.handle(now, request))
 
     def speak(self, now: float, request: PublishBatch) -> list[Effect]:
         """For the transport itself; the numbers of what it publishes are remembered."""
@@ -206,8 +201,8 @@ class Adapter:
         for item in items:
             self.stored.recalls.saw(item.publisher, item.numbers[-1])
         out = self.perform(now, self.intake.catch(now, items))
-        if self.ledger.consumed:
-            out += self.ask(now, *self.ledger.take_consumed())
+        for took in self.ledger.take_consumed():
+            out += self.ask(now, took)
         return out
 
     def begun(self, now: float, item: Begun) -> list[Effect]:
@@ -318,7 +313,12 @@ class Adapter:
                 out.append(effect)
             else:
                 order = self.orders.get(type(effect))
-                out += [cast(Effect, effect)] if order is None else order(now, effect)
+                if order is not None:
+                    out += order(now, effect)
+                elif isinstance(effect, Request):
+                    out += self.ask(now, effect)
+                else:
+                    out.append(effect)
         if handed:
             out += packed(handed)
         if events:
@@ -443,7 +443,3 @@ class Adapter:
         self.transport.check()
         for part in (self.window, self.ledger, self.own, self.stored):
             part.check()
-
-
-def modes_of(params: TransportParams) -> Modes:
-    return Modes(params.is_ordered, params.is_reliable, params.is_paced)

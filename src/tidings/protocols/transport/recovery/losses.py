@@ -151,35 +151,33 @@ Brought = tuple[int, Data, CarriedEvent]
 class Losses:
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.params = params
-        self.asking = Requester(node_id, params, rng)
+        self.requester = Requester(node_id, params, rng)
         self.history = HistoryReadings()
         self.given_up = 0
 
     def __contains__(self, key: Key) -> bool:
-        return key in self.asking.losses or key in self.history
+        return key in self.requester.losses or key in self.history
 
     def configure(self, params: TransportParams) -> None:
         self.params = params
-        self.asking.configure(params)
+        self.requester.configure(params)
 
-    def add(
-        self, now: float, state: RecoveryStream, lost: EventLost, subscriptions: tuple[int, ...], distance: float
-    ) -> list[Effect]:
+    def add(self, now: float, state: RecoveryStream, lost: EventLost, subscriptions: tuple[int, ...]) -> list[Effect]:
         if (lost.stream, lost.sequence) in self:
             return []
         loss = LostEvent(now, lost.bits, subscriptions, *state.numbers_around(lost.sequence))
-        if self.asking.is_full:
+        if self.requester.is_full:
             return self.last_resort(now, lost.stream, lost.sequence, loss, TOO_MANY_LOSSES)
-        return self.asking.lost(now, state, lost.sequence, loss, distance)
+        return self.requester.lost(now, state, lost.sequence, loss)
 
-    def due(self, now: float, state: RecoveryStream, sequence: int, distance: float) -> list[Effect]:
-        loss = self.asking.losses.get((state.stream, sequence))
+    def due(self, now: float, state: RecoveryStream, sequence: int) -> list[Effect]:
+        loss = self.requester.losses.get((state.stream, sequence))
         if loss is None:
             return []
-        asked = self.asking.due(now, state, sequence, distance)
+        asked = self.requester.due(now, state, sequence)
         if asked is not None:
             return asked
-        self.asking.end(state, sequence, distance)
+        self.requester.end(state, sequence)
         return self.last_resort(now, state.stream, sequence, loss, NOBODY_HAS_IT)
 
     def last_resort(self, now: float, stream: Stream, sequence: int, loss: LostEvent, reason: str) -> list[Effect]:
@@ -193,10 +191,10 @@ class Losses:
         quality = Quality("given_up", stream, sequence, subscriptions=loss.subscriptions)
         return [Drop(quality, reason), Deliver(quality), GivenUp(stream, sequence)]
 
-    def end(self, state: RecoveryStream, sequence: int, distance: float) -> list[Effect]:
+    def end(self, state: RecoveryStream, sequence: int) -> list[Effect]:
         """It is here, or nobody wants it any more."""
-        if (state.stream, sequence) in self.asking.losses:
-            return self.asking.end(state, sequence, distance)
+        if (state.stream, sequence) in self.requester.losses:
+            return self.requester.end(state, sequence)
         self.history.drop(state.stream, sequence)
         return []
 
@@ -219,10 +217,10 @@ class Losses:
             effects += self.give_up(stream, sequence, loss, NOT_IN_HISTORY)
         return effects + self.history.read(now, stream)
 
-    def forget(self, state: RecoveryStream, distance: float) -> list[Effect]:
+    def forget(self, state: RecoveryStream) -> list[Effect]:
         stream, effects = state.stream, list[Effect]()
-        for key, loss in [item for item in self.asking.losses.items() if item[0][0] == stream]:
-            effects += self.asking.end(state, key[1], distance)
+        for key, loss in [item for item in self.requester.losses.items() if item[0][0] == stream]:
+            effects += self.requester.end(state, key[1])
             effects += self.give_up(stream, key[1], loss, STREAM_GONE)
         losses, cancelled = self.history.forget(stream)
         effects += cancelled
@@ -232,8 +230,8 @@ class Losses:
 
     def unwanted(self, reliable: set[int]) -> list[Key]:
         """Those that no subscription is left for."""
-        return [key for key, loss in self.asking.losses.items() if reliable.isdisjoint(loss.subscriptions)]
+        return [key for key, loss in self.requester.losses.items() if reliable.isdisjoint(loss.subscriptions)]
 
     def check(self) -> None:
-        self.asking.check()
+        self.requester.check()
         self.history.check()

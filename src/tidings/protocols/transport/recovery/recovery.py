@@ -82,12 +82,12 @@ class Recovery(TransportPart):
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
+        self.distances = Distances(params.recovery)
         self.budget = CacheRoom(params.recovery.cache_total, params.recovery.cache_bytes)
-        self.own = RecoveryStream(("", node_id), params.recovery, self.budget, params.recovery.own_cache)
+        self.own = self.make_stream(("", node_id), params.recovery.own_cache)
         self.streams: dict[Stream, RecoveryStream] = {self.own.stream: self.own}
-        self.distances = Distances()
         self.losses = Losses(node_id, params, rng)
-        self.answering = Repairer(node_id, params, rng)
+        self.repairer = Repairer(node_id, params, rng)
         self.volunteering = Volunteering(node_id)
         self.reliable = self.volunteering.reliable
         self.is_reviewing = False
@@ -110,24 +110,24 @@ class Recovery(TransportPart):
     def start(self, now: float) -> list[Effect]:
         """After a crash nothing is under way: what was asked for is asked for again, and what waited is forgotten."""
         self.is_reviewing = False
-        self.answering.pending.clear()
+        self.repairer.pending.clear()
         effects: list[Effect] = self.volunteering.again(self.params)
-        effects += [SetTimer(("request", *key), now + self.distance(key[0])) for key in self.losses.asking.losses]
+        effects += [
+            SetTimer(("request", *key), now + self.distances.of(key[0])) for key in self.losses.requester.losses
+        ]
         for stream in list(self.losses.history.readings):
             effects += self.losses.unanswered(now, stream)
         return [*effects, *self.review_later(now)] if len(self.streams) > 1 else effects
-
-    def distance(self, stream: Stream) -> float:
-        known = self.distances.publishers.get(stream)
-        return clamped(self.params.recovery.distance_first) if known is None else known
 
     def state_of(self, now: float, stream: Stream) -> tuple[RecoveryStream, list[Effect]]:
         state = self.streams.get(stream)
         if state is not None:
             return state, []
-        state = RecoveryStream(stream, self.params.recovery, self.budget, self.params.recovery.cache_min)
-        self.streams[stream] = state
+        state = self.streams[stream] = self.make_stream(stream, self.params.recovery.cache_min)
         return state, self.review_later(now)
+
+    def make_stream(self, stream: Stream, size: int) -> RecoveryStream:
+        return RecoveryStream(stream, self.params.recovery, self.budget, self.distances, size)
 
     def review_later(self, now: float) -> list[Effect]:
         if self.is_reviewing:
@@ -165,12 +165,12 @@ class Recovery(TransportPart):
         if not subscriptions:
             return []
         state, effects = self.state_of(now, lost.stream)
-        return effects + self.losses.add(now, state, lost, subscriptions, self.distance(lost.stream))
+        return effects + self.losses.add(now, state, lost, subscriptions)
 
     def recovered(self, now: float, recovered: Recovered) -> list[Effect]:
         """It came late by itself."""
         state = self.streams.get(recovered.stream)
-        return [] if state is None else self.losses.end(state, recovered.sequence, self.distance(recovered.stream))
+        return [] if state is None else self.losses.end(state, recovered.sequence)
 
     def recalled(self, now: float, recalled: Recalled) -> list[Effect]:
         found, effects = self.losses.recalled(now, recalled)
@@ -189,7 +189,7 @@ class Recovery(TransportPart):
 
     def requested(self, now: float, told: Told, request: LossRequest) -> list[Effect]:
         self.requests_heard += 1
-        if not self.answering.admits(now, request):
+        if not self.repairer.admits(now, request):
             return [Drop(request, ASKS_TOO_OFTEN)]
         stream = self.own.stream if request.publisher == self.node_id else told.stream
         state = None if stream is None else self.streams.get(stream)
@@ -198,18 +198,18 @@ class Recovery(TransportPart):
         state.joined(request.requester)
         if request.repairer == self.node_id:
             self.distances.exchanged(now, request.requester, request.repair_sent, request.repair_held)
-        if (stream, told.sequence) in self.losses.asking.losses:
-            return self.losses.asking.heard(now, state, told.sequence, request, self.distance(stream))
+        if (stream, told.sequence) in self.losses.requester.losses:
+            return self.losses.requester.heard(now, state, told.sequence, request)
         if state.ring.had(told.sequence):
             return self.look_up(now, state, told.sequence, request)
         if state is not self.own:
-            self.losses.asking.overhear(now, (stream, told.sequence))
+            self.losses.requester.overhear(now, (stream, told.sequence))
         return []
 
     def look_up(self, now: float, state: RecoveryStream, sequence: int, request: LossRequest) -> list[Effect]:
         """Something that we had."""
         claimed = clamped(request.distance)
-        near = claimed if state is self.own else self.distance(state.stream)
+        near = claimed if state is self.own else state.distance
         distance = self.distances.peers.get(request.requester, near)
         state.ring.learn(request.request_wait, claimed, distance, request.round)
         kept = state.ring.look_up(sequence)
@@ -218,7 +218,7 @@ class Recovery(TransportPart):
         if kept is None:
             return [note]
         state.hits += 1
-        return [note, *self.answering.asked(now, state, sequence, kept, request, distance)]
+        return [note, *self.repairer.asked(now, state, sequence, kept, request, distance)]
 
     def repaired(self, now: float, told: Told, repair: LossRepair) -> list[Effect]:
         self.repairs_heard += 1
@@ -232,7 +232,7 @@ class Recovery(TransportPart):
         state.last_repair = LastRepair(repair.repairer, repair.sent, now)
         sequence = told.sequence
         if sequence in state.ring.entries or sequence in state.ring.missed:
-            held = self.answering.heard(now, state, sequence, repair, self.distance(stream))
+            held = self.repairer.heard(now, state, sequence, repair)
             return [*held, *self.review_later(now)]
         if state is self.own:
             return []
@@ -251,7 +251,7 @@ class Recovery(TransportPart):
         self, state: RecoveryStream, sequence: int, header: Data, content: CarriedEvent, way: Way
     ) -> list[Effect]:
         """An event that was lost is here; it is for those whose filter matches it exactly (G-35)."""
-        effects = self.losses.end(state, sequence, self.distance(state.stream))
+        effects = self.losses.end(state, sequence)
         subscriptions = self.volunteering.wanted_by(content)
         number = content.number if way == "history" else 0
         restored = CarriedEvent(
@@ -278,8 +278,8 @@ class Recovery(TransportPart):
         if state is None or state is self.own:
             self.distances.publishers.pop(stream, None)
             return []
-        effects = self.losses.forget(state, self.distance(stream))
-        effects += self.answering.forget(stream)
+        effects = self.losses.forget(state)
+        effects += self.repairer.forget(stream)
         self.distances.publishers.pop(stream, None)
         del self.streams[stream]
         state.ring.clear()
@@ -296,7 +296,7 @@ class Recovery(TransportPart):
         """Losses of subscriptions that are gone are nobody's."""
         effects: list[Effect] = []
         for stream, sequence in self.losses.unwanted(self.reliable):
-            effects += self.losses.end(self.streams[stream], sequence, self.distance(stream))
+            effects += self.losses.end(self.streams[stream], sequence)
             effects += [Drop(Quality("given_up", stream, sequence), NOT_WANTED_ANY_MORE), GivenUp(stream, sequence)]
         return effects
 
@@ -305,7 +305,8 @@ class Recovery(TransportPart):
         assert isinstance(params, TransportParams)
         self.params = params
         self.losses.configure(params)
-        self.answering.configure(params)
+        self.repairer.configure(params)
+        self.distances.configure(params.recovery)
         self.budget.count_max, self.budget.bytes_max = params.recovery.cache_total, params.recovery.cache_bytes
         self.budget.keep()
         self.own.ring.resize(params.recovery.own_cache)
@@ -324,16 +325,16 @@ class Recovery(TransportPart):
         if kind == "recall":
             return self.losses.unanswered(now, stream)
         if kind == "request":
-            return self.losses.due(now, state, rest[0], self.distance(stream))
-        return [*self.answering.due(now, state, rest[0]), *self.review_later(now)]
+            return self.losses.due(now, state, rest[0])
+        return [*self.repairer.due(now, state, rest[0]), *self.review_later(now)]
 
     def review(self, now: float) -> list[Effect]:
         self.is_reviewing = False
-        self.answering.review(now, self.streams)
+        self.repairer.review(now, self.streams)
         for state in self.streams.values():
             if state is not self.own:
                 state.ring.review(now, self.params.recovery)
-        return self.review_later(now) if len(self.streams) > 1 or self.answering.held else []
+        return self.review_later(now) if len(self.streams) > 1 or self.repairer.held else []
 
     def overview(self) -> RecoveryOverview:
         streams = tuple(
@@ -344,19 +345,19 @@ class Recovery(TransportPart):
                 requests=state.requests_heard,
                 hits=state.hits,
                 group=state.group_size,
-                distance=self.distance(stream),
+                distance=state.distance,
             )
             for stream, state in self.streams.items()
         )
         return RecoveryOverview(
             streams=streams,
-            asked_for=len(self.losses.asking.losses),
-            requests_sent=self.losses.asking.sent,
+            asked_for=len(self.losses.requester.losses),
+            requests_sent=self.losses.requester.sent,
             requests_heard=self.requests_heard,
-            repairs_sent=self.answering.sent,
+            repairs_sent=self.repairer.sent,
             repairs_heard=self.repairs_heard,
-            repairs_suppressed=self.answering.suppressed,
-            repairs_refused=self.answering.refused,
+            repairs_suppressed=self.repairer.suppressed,
+            repairs_refused=self.repairer.refused,
             recovered=self.recovered_count,
             given_up=self.losses.given_up,
             mistaken=self.mistaken,
@@ -367,7 +368,7 @@ class Recovery(TransportPart):
         assert self.budget.count == sum(len(state.ring.order) for state in self.streams.values())
         for state in self.streams.values():
             state.check()
-        for part in (self.losses, self.answering, self.distances):
+        for part in (self.losses, self.repairer, self.distances):
             part.check()
-        for stream, _ in self.losses.asking.losses:
+        for stream, _ in self.losses.requester.losses:
             assert stream in self.streams, "a loss of a stream that is not known"

@@ -190,9 +190,7 @@ class Repairer:
         head = head_of({TO: request.requester}, Kind.REPAIR) if inside else mark(content.head, Kind.REPAIR)
         return Leaving(Kind.REPAIR, head, encode_control(message, content.payload), bits or request.bits)
 
-    def heard(
-        self, now: float, state: RecoveryStream, sequence: int, repair: LossRepair, distance: float
-    ) -> list[Effect]:
+    def heard(self, now: float, state: RecoveryStream, sequence: int, repair: LossRepair) -> list[Effect]:
         """Another has repaired something that we keep, or would have."""
         key = state.stream, sequence
         pending = self.pending.pop(key, None)
@@ -203,7 +201,7 @@ class Repairer:
             return [CancelTimer(("repair", *key)), Suppressed(fact_key(*key))]
         hold = self.held.get(key)
         if hold is None or hold.until <= now:
-            self.keep_hold(key, Hold(now + HOLD_DOWN * distance), state)
+            self.keep_hold(key, Hold(now + HOLD_DOWN * state.distance), state)
             return []
         hold.seen += 1
         if hold.held is not None and repair.held > FARTHER * hold.held:

@@ -93,45 +93,41 @@ class Requester:
     def configure(self, params: TransportParams) -> None:
         self.params, self.bucket = params, None
 
-    def lost(self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent, distance: float) -> list[Effect]:
+    def lost(self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent) -> list[Effect]:
         key = state.stream, sequence
         self.losses[key] = loss
         state.adapt_requests()
         heard_at = self.overheard.pop(key, None)
         if heard_at is None or now - heard_at > OVERHEARD_SECONDS:
-            return [SetTimer(("request", *key), now + self.interval(state, loss, distance))]
+            return [SetTimer(("request", *key), now + self.interval(state, loss))]
         loss.seen, loss.first_at = 1, now
-        return self.back_off(now, state, sequence, loss, distance)
+        return self.back_off(now, state, sequence, loss)
 
-    def interval(self, state: RecoveryStream, loss: LostEvent, distance: float) -> float:
+    def interval(self, state: RecoveryStream, loss: LostEvent) -> float:
         doublings = min(self.params.recovery.rounds_max, loss.round + loss.backoffs)
-        once = state.requests.draw(self.rng, distance)
+        once = state.requests.draw(self.rng, state.distance)
         return max(once, min(WAIT_MAX, self.params.recovery.backoff**doublings * once))
 
-    def back_off(
-        self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent, distance: float
-    ) -> list[Effect]:
+    def back_off(self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent) -> list[Effect]:
         loss.backoffs += 1
-        wait = self.interval(state, loss, distance)
+        wait = self.interval(state, loss)
         loss.quiet_until = now + wait / 2
         return [
             SetTimer(("request", state.stream, sequence), now + wait),
             Suppressed(fact_key(state.stream, sequence)),
         ]
 
-    def heard(
-        self, now: float, state: RecoveryStream, sequence: int, request: LossRequest, distance: float
-    ) -> list[Effect]:
+    def heard(self, now: float, state: RecoveryStream, sequence: int, request: LossRequest) -> list[Effect]:
         """Another asks for what we lost as well."""
         loss = self.losses[state.stream, sequence]
         loss.first_at = now if loss.first_at is None else loss.first_at
         if request.round == 0:
             loss.seen += 1
-            if loss.round and clamped(request.distance) > FARTHER * distance:
+            if loss.round and clamped(request.distance) > FARTHER * state.distance:
                 state.requests.outran()
         if loss.round or now < loss.quiet_until or loss.backoffs >= self.params.recovery.rounds_max:
             return []
-        return self.back_off(now, state, sequence, loss, distance)
+        return self.back_off(now, state, sequence, loss)
 
     def overhear(self, now: float, key: Key) -> None:
         """Another asks for what we have neither got nor missed."""
@@ -140,7 +136,7 @@ class Requester:
         if len(self.overheard) > OVERHEARD_MAX:
             del self.overheard[next(iter(self.overheard))]
 
-    def due(self, now: float, state: RecoveryStream, sequence: int, distance: float) -> list[Effect] | None:
+    def due(self, now: float, state: RecoveryStream, sequence: int) -> list[Effect] | None:
         """Ask; None when that was done often enough."""
         loss = self.losses[state.stream, sequence]
         if loss.round >= self.params.recovery.rounds_max:
@@ -154,14 +150,14 @@ class Requester:
                 loss.has_turn = True
                 return [SetTimer(("request", state.stream, sequence), now + wait)]
         loss.has_turn = False
-        effects = self.request(now, state, sequence, loss, distance)
+        effects = self.request(now, state, sequence, loss)
         if loss.round == 0:
             loss.seen += 1
             if loss.first_at is None:
                 state.requests.sent_first()
                 loss.first_at = now
         loss.round += 1
-        return [*effects, SetTimer(("request", state.stream, sequence), now + self.interval(state, loss, distance))]
+        return [*effects, SetTimer(("request", state.stream, sequence), now + self.interval(state, loss))]
 
     def turn(self, now: float) -> float | None:
         rate = self.params.recovery.requests_per_second
@@ -169,9 +165,7 @@ class Requester:
             self.bucket = Bucket(now, rate, rate * BURST)
         return self.bucket.book(now, TURN_MAX)
 
-    def request(
-        self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent, distance: float
-    ) -> list[Effect]:
+    def request(self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent) -> list[Effect]:
         self.sent += 1
         publisher, is_alone = state.stream[1], state.is_doubtful and loss.round < ALONE_ROUNDS
         row_bytes = max(self.params.profile.size_bytes, (loss.bits.bit_length() + 7) // 8)
@@ -180,8 +174,8 @@ class Requester:
             publisher,
             sequence % WRAP,
             now,
-            state.requests.mean * distance,
-            distance,
+            state.requests.mean * state.distance,
+            state.distance,
             loss.bits,
             row_bytes,
             ALONE_ROUND if is_alone else loss.round,
@@ -193,11 +187,11 @@ class Requester:
             RepairRequested(fact_key(state.stream, sequence), loss.round),
         ]
 
-    def end(self, state: RecoveryStream, sequence: int, distance: float) -> list[Effect]:
+    def end(self, state: RecoveryStream, sequence: int) -> list[Effect]:
         """It came, or will not."""
         loss = self.losses.pop((state.stream, sequence))
         if loss.first_at is not None:
-            state.requests.ended(max(0, loss.seen - 1), (loss.first_at - loss.lost_at) / distance)
+            state.requests.ended(max(0, loss.seen - 1), (loss.first_at - loss.lost_at) / state.distance)
         return [CancelTimer(("request", state.stream, sequence))]
 
     def check(self) -> None:

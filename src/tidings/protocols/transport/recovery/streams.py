@@ -50,9 +50,17 @@ def clamped(seconds: float) -> float:
 
 
 class Distances:
-    def __init__(self) -> None:
+    def __init__(self, params: RecoveryParams) -> None:
+        self.configure(params)
         self.publishers: dict[Stream, float] = {}
         self.peers: dict[int, float] = {}
+
+    def configure(self, params: RecoveryParams) -> None:
+        self.first = clamped(params.distance_first)
+
+    def of(self, stream: Stream) -> float:
+        """To its publisher; before anything was measured, a guess."""
+        return self.publishers.get(stream, self.first)
 
     def round_trip(self, stream: Stream, seconds: float) -> None:
         self.publishers[stream] = clamped(seconds / 2)
@@ -166,8 +174,10 @@ class LastRepair(msgspec.Struct, frozen=True):
 
 
 class RecoveryStream:
-    def __init__(self, stream: Stream, params: RecoveryParams, budget: CacheRoom, size: int) -> None:
-        self.stream = stream
+    def __init__(
+        self, stream: Stream, params: RecoveryParams, budget: CacheRoom, distances: Distances, size: int
+    ) -> None:
+        self.stream, self.distances = stream, distances
         self.ring = Ring(budget, size)
         self.requests = Tuner(params.c1, params.c2, not params.tuning)
         self.repairs = Tuner(repair_first_max(GROUP_MIN), SPREAD_MIN, not params.tuning)
@@ -194,6 +204,10 @@ class RecoveryStream:
     def joined(self, node: int) -> None:
         if len(self.group) < GROUP_MAX:
             self.group[node] = None
+
+    @property
+    def distance(self) -> float:
+        return self.distances.of(self.stream)
 
     @property
     def group_size(self) -> int:
