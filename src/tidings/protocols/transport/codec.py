@@ -169,7 +169,7 @@ def read_flows(payload: bytes, place: int) -> tuple[int, tuple[FlowMark, ...]]:
 # The transport's own messages.
 
 
-class Layout:
+class FieldLayout:
     """The fixed part of one type of message: type, flags, and fields in the order of the wire, each of a kind."""
 
     def __init__(self, kind: int, make: type[Control], fields: str) -> None:
@@ -221,19 +221,19 @@ KINDS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
 LAYOUTS = {
     layout.make: layout
     for layout in (
-        Layout(
+        FieldLayout(
             REQUEST,
             LossRequest,
             "round:byte row_bytes:byte requester:word publisher:word sequence:word sent:time request_wait:span "
             "distance:span repairer:word repair_sent:time repair_held:age",
         ),
-        Layout(REPAIR, LossRepair, "repairer:word sent:time requester:word request_sent:time held:age"),
-        Layout(
+        FieldLayout(REPAIR, LossRepair, "repairer:word sent:time requester:word request_sent:time held:age"),
+        FieldLayout(
             FEEDBACK, Feedback, "subscriber:word publisher:word sent:time round_trip:span count:short row_bytes:byte"
         ),
-        Layout(ECHO_REQUEST, EchoRequest, "subscriber:word publisher:word nonce:word sent:time"),
-        Layout(ECHO_REPLY, EchoReply, "subscriber:word publisher:word nonce:word echoed:time held:age sent:time"),
-        Layout(
+        FieldLayout(ECHO_REQUEST, EchoRequest, "subscriber:word publisher:word nonce:word sent:time"),
+        FieldLayout(ECHO_REPLY, EchoReply, "subscriber:word publisher:word nonce:word echoed:time held:age sent:time"),
+        FieldLayout(
             ACKNOWLEDGEMENT,
             Acknowledgement,
             "subscriber:word publisher:word flow:word through:word received:word sent:time missing:word",
