@@ -15,7 +15,6 @@ from tidings.lab.transport.congestion.bottleneck import (
     BottleneckFlow,
     BottleneckPlan,
     Mode,
-    between,
     paced,
     plain,
     play,
@@ -23,7 +22,6 @@ from tidings.lab.transport.congestion.bottleneck import (
 from tidings.lab.transport.congestion.series import in_spans, owed_to_pairs
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.machine.effects import note_name
-from tidings.machine.streams import random_stream
 from tidings.protocols.transport.congestion.sender import WITHHELD
 from tidings.pubsub.notes import LossEvent, RateAssessed
 from tidings.spark.metrics.congestion import fairness, feedback_rate
@@ -31,6 +29,8 @@ from tidings.spark.metrics.delivery import false_negatives
 from tidings.spark.metrics.recovery import recovery_traffic
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer, open_writer
+from tidings.workloads.plain import along
+from tidings.workloads.transport import SharedInterests
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,7 +152,7 @@ def test_a_longer_record_leaves_the_link_as_many_events() -> None:
 
 def test_rates_go_in_straight_lines_from_point_to_point() -> None:
     points = ((0.0, 100.0), (10.0, 100.0), (20.0, 200.0))
-    assert [between(points, at) for at in (0.0, 5.0, 10.0, 15.0, 20.0, 99.0)] == [100, 100, 100, 150, 200, 200]
+    assert [along(points, at) for at in (0.0, 5.0, 10.0, 15.0, 20.0, 99.0)] == [100, 100, 100, 150, 200, 200]
 
 
 @pytest.mark.spec("T-114")
@@ -253,10 +253,10 @@ def far(around: dict[str, list[str]], start: str) -> int:
 
 
 def test_interests_of_the_crowd_are_few_large_and_many_small_ones() -> None:
-    rng = random_stream(1, "interests")
-    interests = [e23.draw_interest(rng) for _ in range(300)]
+    rows = SharedInterests(subscribers=300, values=e23.VALUES).subscriptions().rows()
+    interests = [[row[name] for name in e23.ATTRIBUTES if row[name] is not None] for row in rows]
     assert {len(interest) for interest in interests} == {1, 2, 3, 4, 5}
-    frequent = sum(value == 0 for interest in interests for value in interest.values())
+    frequent = sum(value == "w0" for interest in interests for value in interest)
     assert frequent / sum(map(len, interests)) == pytest.approx(0.22, abs=0.04)
 
 

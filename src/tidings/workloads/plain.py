@@ -1,4 +1,7 @@
-"""Laws in plain Python: what the scenarios publish and ask for that come with the simulator, which runs without numpy.
+"""Laws in plain Python, for what is drawn one after the other, and for scenarios, which run without numpy.
+
+**Random times** are a Poisson process, drawn as one goes: for a publisher whose rate is made up by an experiment.
+(`Schedule` draws those of a workload, all at once.)
 
 **Scattered** events come from random places at random times, and all differ.
 
@@ -8,12 +11,13 @@ of different rounds cover each other or overlap. Any workload with events and su
 its subscriptions by turns, each with the first event that it matches.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 
 import msgspec
 
-from tidings.machine.streams import random_stream
+from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -27,6 +31,33 @@ SEARCHED_MAX = 1_000
 """Events of a workload, and as many of its subscriptions, among which rounds are looked for."""
 
 TOPICS, LEVELS = 3, 5
+
+
+Points = tuple[tuple[float, float], ...]
+"""Times, and what holds at each."""
+
+
+def random_times(
+    random: RandomStream, rate: float | Callable[[float], float], begin: float = 0.0, end: float = math.inf
+) -> Iterator[float]:
+    """At random, independently of each other, so many a second; a rate that changes holds until the next time."""
+    at = begin
+    while (at := at + random.expovariate(rate(at) if callable(rate) else rate)) < end:
+        yield at
+
+
+def along(points: Points, at: float) -> float:
+    """On straight lines from point to point, and then as at the last."""
+    before, after = points[0], points[-1]
+    for point in points:
+        if point[0] <= at:
+            before = point
+        else:
+            after = point
+            break
+    if after[0] <= before[0]:
+        return before[1]
+    return before[1] + (after[1] - before[1]) * (at - before[0]) / (after[0] - before[0])
 
 
 class Scattered(msgspec.Struct, frozen=True):

@@ -309,7 +309,7 @@ class SharedInterests(Workload, frozen=True, kw_only=True, tag="transport-e23"):
             stream="e23/subscriptions",
             seed=self.seed,
             items=self.subscribers,
-            columns=SUBSCRIPTION,
+            columns={**SUBSCRIPTION, **dict.fromkeys(self.names, "string")},
             make=self.draw_subscriptions,
         )
 
@@ -317,8 +317,13 @@ class SharedInterests(Workload, frozen=True, kw_only=True, tag="transport-e23"):
         rows, most = numpy.arange(first, first + count), self.constraints_max
         asked = distinct_places(random, self.attributes, random.integers(1, most + 1, count), most)
         values = zipf(random, count * most, self.values, self.exponent).reshape(count, most)
-        filters = [
-            all_of(equals(self.names[place], word(value)) for place, value in zip(*pair, strict=True) if place >= 0)
+        wanted = [
+            {self.names[place]: word(value) for place, value in zip(*pair, strict=True) if place >= 0}
             for pair in zip(asked.tolist(), values.tolist(), strict=True)
         ]
-        return {"subscription": Names("s", rows), "filter": filters, "place": rows % self.brokers}
+        return {
+            "subscription": Names("s", rows),
+            "filter": [all_of(equals(*each) for each in own.items()) for own in wanted],
+            "place": rows % self.brokers,
+            **{name: [own.get(name) for own in wanted] for name in self.names},
+        }

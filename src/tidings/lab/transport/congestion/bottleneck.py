@@ -23,14 +23,16 @@ not send is a `drop` there, with the reason `WITHHELD`. What is no node, a TCP f
 each second: what it carried in the second before (`series.py` reads it).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import msgspec
 
 from tidings.lab.transport.brokers import BrokerNetwork
+from tidings.lab.transport.network.rising_load import feed
 from tidings.lab.transport.substrate import AS_PUBLISHED, WARM_UP, WIRE_BYTES, SubstrateParams, named
 from tidings.machine.streams import RandomStream, random_stream
+from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.values import Value
 from tidings.protocols.transport.carrier import Modes
@@ -39,6 +41,7 @@ from tidings.sim.network.tcp import TcpFlow, TcpParams, TcpVariant
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.record import Record
 from tidings.trace.writer import Writer
+from tidings.workloads.plain import Points, along, random_times
 
 NEAR, FAR = "n0", "n1"
 ONE_WAY = 0.02
@@ -49,9 +52,6 @@ RECORD = 2
 ENTRY_BYTES = 20
 """Of a publication record: a time and a Bloom row of 128 bits."""
 PLAIN, CONTROL = "plain", "control"
-
-Points = tuple[tuple[float, float], ...]
-"""Times, and what holds from then on."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -115,50 +115,15 @@ def paced(label: str = CONTROL, record: int = RECORD, congestion: CongestionPara
 # What happens.
 
 
-def between(points: Points, at: float) -> float:
-    """On straight lines from point to point."""
-    before, after = points[0], points[-1]
-    for point in points:
-        if point[0] <= at:
-            before = point
-        else:
-            after = point
-            break
-    if after[0] <= before[0]:
-        return before[1]
-    return before[1] + (after[1] - before[1]) * (at - before[0]) / (after[0] - before[0])
-
-
 Content = Mapping[str, Value]
 
 
-class FlowPublisher:
-    """A publisher at work: a Poisson process of a rate that changes, of events that `draw` draws."""
-
-    def __init__(
-        self,
-        network: BrokerNetwork,
-        name: NodeId,
-        rate: Points,
-        draw: Callable[[RandomStream], Content],
-        rng: RandomStream,
-        until: float,
-    ) -> None:
-        self.network, self.name, self.rate, self.draw, self.rng, self.until = network, name, rate, draw, rng, until
-        self.number = 0
-
-    def begin(self) -> None:
-        self.wait(0.0)
-
-    def wait(self, at: float) -> None:
-        at += self.rng.expovariate(between(self.rate, at))
-        if at < self.until:
-            self.network.simulator.call_at(WARM_UP + at, partial(self.publish, at))
-
-    def publish(self, at: float) -> None:
-        self.network.publish(named(self.name, self.number, self.draw(self.rng)))
-        self.number += 1
-        self.wait(at)
+def flow_events(
+    publisher: NodeId, rate: Points, draw: Callable[[RandomStream], Content], rng: RandomStream, until: float
+) -> Iterator[tuple[float, Event]]:
+    """A Poisson process of a rate that changes, of events that `draw` draws."""
+    for number, at in enumerate(random_times(rng, partial(along, rate), end=until)):
+        yield at, named(publisher, number, draw(rng))
 
 
 def drawing(flow: BottleneckFlow) -> Callable[[RandomStream], Content]:
@@ -170,7 +135,7 @@ def play(plan: BottleneckPlan, mode: Mode, seed: int, trace: Writer) -> BrokerNe
     network = build(plan, mode, seed, trace)
     for flow in plan.flows:
         rng = random_stream(seed, "publications", flow.pair)
-        FlowPublisher(network, flow.publisher, flow.rate, drawing(flow), rng, plan.seconds).begin()
+        feed(network, flow_events(flow.publisher, flow.rate, drawing(flow), rng, plan.seconds))
     for at, rate_bps in plan.capacity:
         network.simulator.call_at(WARM_UP + at, partial(network.set_rate, NEAR, FAR, rate_bps))
     if plan.tcp_from is not None:

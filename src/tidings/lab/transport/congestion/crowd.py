@@ -4,15 +4,17 @@ Who wants what and where the narrow links are is said by a `Crowd`; the rest is 
 Beside the ends, each narrow link ("link 1", "link 2", ...) has its notes "carried", in bytes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import msgspec
 
 from tidings.lab.transport.brokers import BrokerNetwork
-from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, RECORD, SETTLE, Content, FlowPublisher, Mode, watch
+from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, RECORD, SETTLE, Content, Mode, flow_events, watch
+from tidings.lab.transport.network.rising_load import feed
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES, SubstrateParams
 from tidings.machine.streams import RandomStream, random_stream
+from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.sim.network.bandwidth import DropTail
 from tidings.sim.topologies.topology import Topology
@@ -25,9 +27,8 @@ class Crowd(msgspec.Struct, frozen=True, kw_only=True):
     """And the broker of each."""
     subscribers: Mapping[NodeId, NodeId]
     wants: Mapping[NodeId, str]
-    rate: float
-    """Events a second, of each publisher."""
-    draw: Callable[[NodeId, RandomStream], Content]
+    events: Sequence[Iterator[tuple[float, Event]]]
+    """With their times; played once."""
     narrow: Mapping[tuple[NodeId, NodeId], float]
     """Links from, to, and the bits a second that they carry."""
     seconds: float
@@ -62,16 +63,21 @@ def play_crowd(
         transports=mode.params,
         modes=mode.modes,
     )
-    for publisher in crowd.publishers:
-        rng = random_stream(seed, "publications", publisher)
-        FlowPublisher(
-            network, publisher, ((0.0, crowd.rate),), partial(crowd.draw, publisher), rng, crowd.seconds
-        ).begin()
+    for events in crowd.events:
+        feed(network, events)
     for place, (sender, to) in enumerate(crowd.narrow, 1):
         watch(network, trace, f"link {place}", partial(carried_bytes, network.link(sender, to)), crowd.seconds)
     network.simulator.run(WARM_UP + crowd.seconds + SETTLE)
     network.simulator.check()
     return network
+
+
+def steady_events(
+    publishers: Iterable[NodeId], rate: float, draw: Callable[[RandomStream], Content], seed: int, until: float
+) -> list[Iterator[tuple[float, Event]]]:
+    """Of each publisher, at the same rate."""
+    streams = ((name, random_stream(seed, "publications", name)) for name in publishers)
+    return [flow_events(name, ((0.0, rate),), draw, rng, until) for name, rng in streams]
 
 
 def carried_bytes(link: DropTail) -> float:

@@ -24,7 +24,7 @@ from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.brokers import BrokerNetwork
 from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, FAR, NEAR, RECORD, paced
-from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
+from tidings.lab.transport.congestion.crowd import Crowd, play_crowd, steady_events
 from tidings.lab.transport.congestion.series import draw_lines
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
@@ -116,7 +116,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     """Parameters: seconds."""
     factor = (WIRE_BYTES + (IDEAL - RECORD) * ENTRY_BYTES) / WIRE_BYTES
 
-    def draw(publisher: NodeId, rng: RandomStream) -> dict[str, Value]:
+    def draw(rng: RandomStream) -> dict[str, Value]:
         return {"wanted": int(rng.random() < SHARE)}
 
     crowd = Crowd(
@@ -124,8 +124,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         publishers={"p": NEAR},
         subscribers=dict.fromkeys(NODES, FAR),
         wants=dict.fromkeys(NODES, "wanted = 1"),
-        rate=RATE,
-        draw=draw,
+        events=steady_events(["p"], RATE, draw, seed, parameters["seconds"]),
         narrow={(NEAR, FAR): CAPACITY_BPS * factor},
         seconds=parameters["seconds"],
         queue=round(50 * factor),

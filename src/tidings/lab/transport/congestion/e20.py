@@ -15,7 +15,6 @@ from tidings.lab.transport.congestion.bottleneck import (
     PLAIN,
     BottleneckFlow,
     BottleneckPlan,
-    Points,
     paced,
     plain,
     play,
@@ -24,6 +23,7 @@ from tidings.lab.transport.congestion.series import draw_lines, in_spans, owed_t
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.trace.writer import Writer
+from tidings.workloads.plain import Points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

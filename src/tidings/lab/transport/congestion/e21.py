@@ -16,7 +16,6 @@ from tidings.lab.transport.congestion.bottleneck import (
     PLAIN,
     BottleneckFlow,
     BottleneckPlan,
-    Points,
     paced,
     plain,
     play,
@@ -25,6 +24,7 @@ from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_p
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.protocols.transport.params import CongestionParams
 from tidings.trace.writer import Writer
+from tidings.workloads.plain import Points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

@@ -1,9 +1,8 @@
 """E23: eight brokers, many subscribers with interests of all sizes, two publishers behind a narrow link.
 
-Events have five attributes, each with one of 50 values of which few are frequent (Zipf). A subscriber has one filter of
-one to five conditions on values that are drawn the same way: few of them want very much, most very little, and many
-interests overlap or include each other. Both publishers are at one broker, and the link from there has 1 Mbit/s, all
-others 10.
+What is published and wanted is the workload `transport-e23` (`workloads/transport.py`), at random times, with 50 values
+of each attribute: few subscribers want very much, most very little, and many interests overlap or include each other.
+Both publishers are at one broker, and the link from there has 1 Mbit/s, all others 10.
 
 The thesis says that the brokers are up to 6 links apart, the paper says 3; both run. In the first they are a path of
 seven with one more at its middle, in the second two hubs with three leaves each.
@@ -21,15 +20,13 @@ from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, ENTRY_BYTES, PLAIN, RECORD, SETTLE, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
 from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
-from tidings.lab.transport.network.rising_load import HUBS
+from tidings.lab.transport.network.rising_load import HUBS, timed_events
 from tidings.lab.transport.recovery.lossy_tree import note
 from tidings.lab.transport.substrate import WIRE_BYTES
-from tidings.machine.streams import RandomStream, random_stream
-from tidings.model.identity import NodeId
-from tidings.model.values import Value
 from tidings.protocols.transport.params import CongestionParams
 from tidings.sim.topologies.topology import Topology, TopologyEdge
 from tidings.trace.writer import Writer
+from tidings.workloads.transport import SharedInterests
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -43,7 +40,7 @@ PATH = Topology(
 TREES = {"diameter 3": (HUBS, "a1", "A"), "diameter 6": (PATH, "n0", "n1")}
 """The brokers, where the publishers are, and the other end of the narrow link."""
 
-ATTRIBUTES, VALUES = 5, 50
+ATTRIBUTES, VALUES = SharedInterests().names, 50
 NARROW_BPS = 1e6
 SETTLES = 5
 """Seconds in which control finds its rates."""
@@ -62,60 +59,33 @@ MODES = {
     )
 }
 
-Interest = dict[int, int]
-"""Wanted values, by the number of the attribute."""
-
 
 def label_of(tree: str, mode: str) -> str:
     return tree if mode == CONTROL else f"{tree}, {mode}"
 
 
-class Zipf:
-    """Values from 0 on, each as frequent as one over its place."""
-
-    def __init__(self, count: int) -> None:
-        weights = [1 / place for place in range(1, count + 1)]
-        total, reached = sum(weights), 0.0
-        self.ends = [(reached := reached + weight / total) for weight in weights]
-
-    def draw(self, rng: RandomStream) -> int:
-        point = rng.random()
-        return next((value for value, end in enumerate(self.ends) if point < end), len(self.ends) - 1)
-
-
-ZIPF = Zipf(VALUES)
-
-
-def draw_interest(rng: RandomStream) -> Interest:
-    attributes = rng.sample(range(ATTRIBUTES), 1 + rng.below(ATTRIBUTES))
-    return {attribute: ZIPF.draw(rng) for attribute in sorted(attributes)}
-
-
-def text_of(interest: Interest) -> str:
-    return " AND ".join(f"x{attribute} = {value}" for attribute, value in interest.items())
-
-
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: the tree, the mode, seconds, clients at each broker, and the rate of each publisher."""
-    topology, home, next_to = TREES[parameters["tree"]]
-    rng, mode = random_stream(seed, "interests"), MODES[parameters["mode"]]
-    places = [(broker, place) for broker in topology.nodes for place in range(parameters["clients"])]
-    subscribers = {f"{broker}.c{place}": broker for broker, place in places if (broker, place) not in at_home(home)}
-    interests = {name: draw_interest(rng) for name in subscribers}
-    for name, interest in interests.items():
-        said = {f"x{attribute}": value for attribute, value in interest.items()}
-        trace.write(note(0.0, name, "interest", {**said, "is_beyond": subscribers[name] != home}))
-
-    def draw(publisher: NodeId, rng: RandomStream) -> dict[str, Value]:
-        return {f"x{place}": ZIPF.draw(rng) for place in range(ATTRIBUTES)}
-
+    (topology, home, next_to), mode = TREES[parameters["tree"]], MODES[parameters["mode"]]
+    workload = SharedInterests(
+        seed=seed,
+        rate=parameters["rate"],
+        duration=parameters["seconds"],
+        subscribers=len(topology.nodes) * parameters["clients"] - 2,
+        brokers=len(topology.nodes),
+        values=VALUES,
+        arrivals="poisson",
+    )
+    interests = {row["subscription"]: row for row in workload.subscriptions().rows()}
+    for name, row in interests.items():
+        said = {attribute: row[attribute] for attribute in ATTRIBUTES if row[attribute] is not None}
+        trace.write(note(0.0, name, "interest", {**said, "is_beyond": topology.nodes[row["place"]] != home}))
     crowd = Crowd(
         topology=topology,
-        publishers={f"p{place}": home for place in range(2)},
-        subscribers=subscribers,
-        wants={name: text_of(interest) for name, interest in interests.items()},
-        rate=parameters["rate"],
-        draw=draw,
+        publishers={f"p{place}": home for place in range(workload.publishers)},
+        subscribers={name: topology.nodes[row["place"]] for name, row in interests.items()},
+        wants={name: row["filter"] for name, row in interests.items()},
+        events=[timed_events(workload)],
         narrow={(home, next_to): NARROW_BPS},
         seconds=parameters["seconds"],
         link_delay=0.01,
@@ -124,22 +94,16 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {}
 
 
-def at_home(home: NodeId) -> tuple[tuple[NodeId, int], ...]:
-    """The places of the two publishers."""
-    return (home, 0), (home, 1)
-
-
 def owed(traces: "DataFrame") -> "DataFrame":
     """To subscribers beyond the narrow link: run, key, node."""
     from pyspark.sql import functions as F
 
-    names = [f"x{place}" for place in range(ATTRIBUTES)]
-    fields = ", ".join(f"{name} BIGINT" for name in names)
+    fields = ", ".join(f"{name} STRING" for name in ATTRIBUTES)
     wants = beyond(traces).select(
-        "run", "node", *(F.get_json_object("detail", f"$.{name}").alias(f"w{name}") for name in names)
+        "run", "node", *(F.get_json_object("detail", f"$.{name}").alias(f"w{name}") for name in ATTRIBUTES)
     )
     events = traces.where("kind = 'publish'").select("run", "key", F.from_json("detail", fields).alias("said"))
-    is_wanted = " AND ".join(f"(w{name} IS NULL OR w{name} = said.{name})" for name in names)
+    is_wanted = " AND ".join(f"(w{name} IS NULL OR w{name} = said.{name})" for name in ATTRIBUTES)
     pairs = events.join(F.broadcast(wants), on="run", how="inner").where(is_wanted)
     return sent(traces, pairs.select("run", "key", "node"))
 

@@ -1,7 +1,7 @@
 """E24: how much a publisher must remember.
 
 The flow table of a publisher has a row for each flow that somebody limits, and drops rows that others cover. Here
-subscribers with the interests of E23 (`draw_interest`) all report what they can take, ten times over, to a flow table
+subscribers with the interests of E23 all report what they can take, ten times over, to a flow table
 as a publisher has it: nothing else runs. That is more than ever happens, since in E23 most subscribers never have a
 reason to report. Rates are drawn between 1 and 100 events a second, evenly over factors, and change by a tenth or two
 from report to report.
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.e23 import draw_interest, text_of
+from tidings.lab.transport.congestion.e23 import VALUES
 from tidings.lab.transport.samples import measured_in_runs
-from tidings.machine.streams import RandomStream, random_stream
+from tidings.machine.streams import random_stream
 from tidings.matching.bloom import BloomProfile
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.congestion.flows import FlowTable
@@ -27,6 +27,7 @@ from tidings.protocols.transport.congestion.interests import FlowInterest, inter
 from tidings.protocols.transport.formats import FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.trace.writer import Writer
+from tidings.workloads.transport import SharedInterests
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -44,10 +45,6 @@ def table_of(bits: int) -> FlowTable:
     return FlowTable(TransportParams(is_paced=True, profile=profile, congestion=CongestionParams(flows_max=4096)))
 
 
-def draw_flow(rng: RandomStream, profile: BloomProfile) -> FlowInterest:
-    return interests_of(parse(text_of(draw_interest(rng))), profile)[0]
-
-
 def tell(table: FlowTable, at: float, subscriber: int, flow: FlowInterest, rate: float) -> None:
     said = Said(subscriber, subscriber, 0.0, ROUND_TRIP)
     table.report(at, said, FlowReport(flow.flow, rate, flow.bits, flow.text), rate)
@@ -56,7 +53,8 @@ def tell(table: FlowTable, at: float, subscriber: int, flow: FlowInterest, rate:
 def rows_for(subscribers: int, seed: int) -> int:
     """Rows that are left when everybody has reported."""
     rng, table = random_stream(seed, "flows", subscribers), table_of(128)
-    flows = [draw_flow(rng, table.profile) for _ in range(subscribers)]
+    workload = SharedInterests(seed=seed, subscribers=subscribers, values=VALUES)
+    flows = [interests_of(parse(row["filter"]), table.profile)[0] for row in workload.subscriptions().rows()]
     rates = [RATE_MIN * (RATE_MAX / RATE_MIN) ** rng.random() for _ in flows]
     for round in range(ROUNDS):
         for subscriber, (flow, rate) in enumerate(zip(flows, rates, strict=True), 1):

@@ -21,7 +21,7 @@ import msgspec
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, RECORD, SETTLE, Mode, paced, plain
-from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
+from tidings.lab.transport.congestion.crowd import Crowd, play_crowd, steady_events
 from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
 from tidings.machine.streams import RandomStream
 from tidings.model.identity import NodeId
@@ -66,7 +66,7 @@ def wants(name: NodeId) -> str:
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: seconds; the rate of each publisher; the narrow links."""
 
-    def draw(publisher: NodeId, rng: RandomStream) -> dict[str, Value]:
+    def draw(rng: RandomStream) -> dict[str, Value]:
         return {f"section{rng.below(SECTIONS)}": True}
 
     crowd = Crowd(
@@ -74,8 +74,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
         publishers=PUBLISHERS,
         subscribers=SUBSCRIBERS,
         wants={name: wants(name) for name in SUBSCRIBERS},
-        rate=parameters["rate"],
-        draw=draw,
+        events=steady_events(PUBLISHERS, parameters["rate"], draw, seed, parameters["seconds"]),
         narrow=dict.fromkeys((("B1", "B2"), ("B1", "B3")), parameters["narrow_bps"]),
         seconds=parameters["seconds"],
     )

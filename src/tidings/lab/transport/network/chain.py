@@ -11,6 +11,7 @@ distribution, and with brokers that are alike they would be one (`fits.py`).
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from tidings.lab.transport.substrate import WARM_UP, Substrate, SubstrateParams, named
@@ -18,6 +19,7 @@ from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
 from tidings.sim.topologies import shapes
 from tidings.trace.writer import Writer
+from tidings.workloads.plain import random_times
 
 PARAMS = SubstrateParams(workers=32, handling=0.002, wander=0.0, link_rate_bps=100e6)
 """Links are fast: the source limits them in other experiments only."""
@@ -52,9 +54,8 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     clients = {PUBLISHER: topology.nodes[0], **subscribers}
     factors = {} if parameters["alike"] else dict.fromkeys(topology.nodes[SLOW_PLACE::SLOW_EVERY], SLOW_FACTOR)
     network = Substrate(seed, trace, topology, PARAMS, clients, dict.fromkeys(subscribers, "TRUE"), factors)
-    rng, at = random_stream(seed, "publisher"), WARM_UP
-    for number in range(parameters["messages"]):
-        at += rng.expovariate(RATE)
+    at, times = WARM_UP, random_times(random_stream(seed, "publisher"), RATE, begin=WARM_UP)
+    for number, at in enumerate(islice(times, parameters["messages"])):
         network.simulator.call_at(at, partial(network.publish, named(PUBLISHER, number, {"kind": "sample"})))
     network.simulator.run(at + SETTLE)
     return {"delivered": network.simulator.counters().delivered}

@@ -38,6 +38,7 @@ from tidings.trace.record import Record
 from tidings.trace.writer import Writer
 from tidings.workloads.table import Row
 from tidings.workloads.transport import RisingLoad
+from tidings.workloads.workload import Workload
 
 LENGTH = 300.0
 """Seconds over which slow publishers become faster."""
@@ -137,15 +138,20 @@ class OfferedLoad:
             trace.write(Record(time=0.0, node=client, kind="note", message="interest", detail=detail))
 
     def events(self) -> Iterator[tuple[float, Event]]:
-        for each in self.workload.planned_events():
-            assert each.at is not None
-            publisher = self.publishers[int(each.publisher.removeprefix("p"))]
-            yield each.at, named(publisher, each.number, each.attributes)
+        return timed_events(self.workload, {f"p{place}": name for place, name in enumerate(self.publishers)})
 
     def play(self, network: Substrate, seconds: float) -> None:
         """From its beginning up to so many seconds, and a while longer until everything has arrived."""
         feed(network, takewhile(lambda timed: timed[0] < seconds, self.events()))
         network.simulator.run(WARM_UP + seconds + SETTLE)
+
+
+def timed_events(workload: Workload, names: Mapping[str, NodeId] | None = None) -> Iterator[tuple[float, Event]]:
+    """Events of a workload with their times; publishers are called as they are there, or otherwise."""
+    for each in workload.planned_events():
+        assert each.at is not None, "a workload without a schedule"
+        publisher = each.publisher if names is None else names[each.publisher]
+        yield each.at, named(publisher, each.number, each.attributes)
 
 
 def feed(network: Substrate, events: Iterator[tuple[float, Event]]) -> None:

@@ -27,6 +27,7 @@ from tidings.model.language.parser import parse
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.record import Record
 from tidings.trace.writer import Writer
+from tidings.workloads.plain import random_times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,11 +66,10 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     topology = chain(BROKERS)
     ends = {"p": topology.nodes[0], "s": topology.nodes[-1]}
     network = RecordedSubstrate(seed, trace, topology, SubstrateParams(), ends, {"s": FILTER})
-    rates, at, number = draw_rates(rng, seconds), 0.0, 0
-    while (at := at + rng.expovariate(rate_at(rates, at))) < seconds:
-        event = named("p", number, {"wanted": int(rng.random() < MATCH)})
+    rates, number = draw_rates(rng, seconds), 0
+    for number, at in enumerate(random_times(rng, partial(rate_at, rates), end=seconds), 1):
+        event = named("p", number - 1, {"wanted": int(rng.random() < MATCH)})
         network.simulator.call_at(WARM_UP + at, partial(network.publish, event))
-        number += 1
     network.simulator.run(WARM_UP + seconds + SETTLE)
     for orderer in ORDERERS:
         note_latches(network, orderer, trace)

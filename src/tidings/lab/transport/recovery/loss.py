@@ -31,6 +31,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
 from tidings.trace.writer import Writer
+from tidings.workloads.plain import random_times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -79,10 +80,9 @@ def interests(seed: int) -> dict[NodeId, str]:
 
 
 def events(seed: int, publisher: NodeId, seconds: float) -> Iterator[tuple[float, Event]]:
-    drawn, at, number = random_stream(seed, "events", publisher), 0.0, 0
-    while (at := at + drawn.expovariate(RATE)) < seconds:
+    drawn = random_stream(seed, "events", publisher)
+    for number, at in enumerate(random_times(drawn, RATE, end=seconds)):
         yield at, named(publisher, number, {"topic": f"t{drawn.below(TOPICS)}", "size": drawn.below(1000)})
-        number += 1
 
 
 def play(seed: int, trace: Writer, trouble: Trouble, seconds: float) -> BrokerNetwork:
