@@ -22,7 +22,7 @@ from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Tim
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.sim.network.distributions import Exponential, Uniform
 from tidings.sim.network.latency import Drawn
-from tidings.sim.network.loss import BurstyLoss, Duplication, RandomLoss, Reordering
+from tidings.sim.network.loss import BurstyLoss, Duplication, Loss, Reordering
 from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws
 from tidings.sim.queue import HeapQueue, LadderQueue
@@ -128,7 +128,7 @@ plans = st.lists(faults, max_size=12)
 
 class Run:
     def __init__(self, seed: int, plan: list[Any], ladder: bool = True, jitter: float = 0.0, **options: Any) -> None:
-        network = RandomLoss(
+        network = Loss(
             BurstyLoss(
                 Duplication(Reordering(Drawn(Exponential(0.1)), 0.1, Uniform(0, 1)), 0.1),
                 good_for=2.0,

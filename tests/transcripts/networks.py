@@ -23,7 +23,7 @@ from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams, Probe
 from tidings.pubsub.requests import Publish
 from tidings.sim.network.latency import Constant, Matrix
-from tidings.sim.network.loss import RandomLoss
+from tidings.sim.network.loss import Loss
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
 from tidings.trace.record import Record
@@ -91,7 +91,7 @@ def crash_is_suspected(trace: RingBuffer) -> None:
 
 def event_spreads(trace: RingBuffer) -> None:
     """Three nodes in a row gossip; one message in four is lost on the way and sent again."""
-    simulator = Simulator(3, RandomLoss(Matrix({}, default=0.02), 0.25), checking=True, trace=trace)
+    simulator = Simulator(3, Loss(Matrix({}, default=0.02), 0.25), checking=True, trace=trace)
     simulator.add("a", partial(make_gossip, ["b"]))
     simulator.add("b", partial(make_gossip, ["a", "c"]))
     simulator.add("c", partial(make_gossip, ["b"]))

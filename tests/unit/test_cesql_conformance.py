@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tidings.model.errors import FilterSyntaxError
-from tidings.model.language.evaluation import Outcome, evaluate
+from tidings.model.language.evaluation import EvaluationOutcome, evaluate
 from tidings.model.language.parser import parse_expression
 
 CASES_EXPECTED = 275
@@ -20,7 +20,7 @@ CASES_EXPECTED = 275
 DEVIATIONS = {
     "Integer builtin functions: ABS overflow": (
         "integers have 64 bit here and 32 bit in CESQL, so -2147483648 has an absolute value",
-        Outcome(2147483648),
+        EvaluationOutcome(2147483648),
     ),
 }
 
@@ -51,7 +51,7 @@ def cases(data_folder: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def outcome_of(case: dict[str, Any]) -> Outcome | str:
+def outcome_of(case: dict[str, Any]) -> EvaluationOutcome | str:
     attributes = case.get("event") or {**ANY_EVENT, **case.get("eventOverrides", {})}
     try:
         return evaluate(parse_expression(str(case["expression"])), attributes)
@@ -59,11 +59,11 @@ def outcome_of(case: dict[str, Any]) -> Outcome | str:
         return "parse"
 
 
-def expected_of(case: dict[str, Any]) -> Outcome | str:
-    return "parse" if case.get("error") == "parse" else Outcome(case["result"], case.get("error"))
+def expected_of(case: dict[str, Any]) -> EvaluationOutcome | str:
+    return "parse" if case.get("error") == "parse" else EvaluationOutcome(case["result"], case.get("error"))
 
 
-def is_same(outcome: Outcome | str, expected: Outcome | str) -> bool:
+def is_same(outcome: EvaluationOutcome | str, expected: EvaluationOutcome | str) -> bool:
     if isinstance(outcome, str) or isinstance(expected, str):
         return outcome == expected
     return outcome == expected and type(outcome.value) is type(expected.value)

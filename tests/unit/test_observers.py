@@ -13,7 +13,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.teaching.ping import Echo, Ping, PingParams
 from tidings.pubsub.requests import Publish
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.loss import RandomLoss
+from tidings.sim.network.loss import Loss
 from tidings.sim.node import SimulatedNode
 from tidings.sim.observers import EndsTrace, InvariantBroken, Invariants, Observer
 from tidings.sim.simulator import Simulator, SimulatorParams
@@ -129,7 +129,7 @@ def test_watching_changes_nothing_even_where_every_event_is_late_by_chance() -> 
     def arrivals(*observers: Observer) -> list[tuple[float, Any]]:
         simulator = Simulator(
             5,
-            RandomLoss(Constant(0.1), 0.2),
+            Loss(Constant(0.1), 0.2),
             params=SimulatorParams(jitter=0.01),
             observers=observers,
             checking=bool(observers),

@@ -13,7 +13,7 @@ from tidings.matching.index.kernels import changes, heads, renewal, search
 from tidings.matching.index.compilation import prepare
 
 def count():
-    modules = (filing, heads, renewal, search)
+    modules = (changes, heads, renewal, search)
     found = {name: it for module in modules for name, it in vars(module).items()}
     return {name: len(it.signatures) for name, it in found.items() if hasattr(it, "signatures")}
 

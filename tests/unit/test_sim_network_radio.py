@@ -11,7 +11,7 @@ from tidings.machine.inputs import Input, Received, Signal
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.loss import Duplication, RandomLoss
+from tidings.sim.network.loss import Duplication, Loss
 from tidings.sim.network.radio import Radio, RadioParams
 from tidings.sim.network.rule import Fates, reason_of
 from tidings.sim.simulator import Simulator
@@ -131,7 +131,7 @@ def test_a_broadcast_in_the_simulator_reaches_the_machines_in_reach_and_is_count
 
 
 def test_without_a_radio_a_broadcast_reaches_all_others_each_with_a_fate_of_its_own() -> None:
-    simulator = Simulator(1, Duplication(RandomLoss(Constant(0.1), 0.3), 0.3))
+    simulator = Simulator(1, Duplication(Loss(Constant(0.1), 0.3), 0.3))
     for name in PLACES:
         simulator.add(name, lambda draws: Shouter())
     for number in range(100):
@@ -163,13 +163,13 @@ def test_a_broadcast_over_a_stream_is_dropped_and_nobody_has_its_name() -> None:
 
 def test_loss_around_a_radio_strikes_each_hearer_of_a_broadcast_for_itself() -> None:
     inner = Radio(list(PLACES), lambda node, now: PLACES[node])
-    rule = RandomLoss(inner, 0.5)
+    rule = Loss(inner, 0.5)
     rule.begin(1)
     heard = [dict(rule.reach(float(second), "b", BROADCAST, 10) or []) for second in range(500)]
     shares = [sum(bool(fates[node]) for fates in heard) / 500 for node in ("a", "c")]
     assert shares == pytest.approx([0.5, 0.5], abs=0.08)
     assert sum(bool(fates["a"]) != bool(fates["c"]) for fates in heard) > 150
-    assert RandomLoss(Constant(0.1), 0.5).reach(0.0, "b", BROADCAST, 10) is None
+    assert Loss(Constant(0.1), 0.5).reach(0.0, "b", BROADCAST, 10) is None
 
 
 def test_radio_parameters_out_of_range_are_refused() -> None:

@@ -13,7 +13,7 @@ from tidings.model.errors import UsageError
 from tidings.sim.network.bandwidth import SEND_QUEUE_BYTES_MAX, Bandwidth, DropTail, by_sender
 from tidings.sim.network.distributions import Distribution, Exponential, LogNormal, Pareto, Uniform
 from tidings.sim.network.latency import Constant, Drawn, Jittered, Matrix
-from tidings.sim.network.loss import BurstyLoss, Duplication, RandomLoss, Reordering
+from tidings.sim.network.loss import BurstyLoss, Duplication, Loss, Reordering
 from tidings.sim.network.rule import Fates, LostPacket, Rule, reason_of
 
 DATAGRAM, STREAM = Transport.DATAGRAM, Transport.STREAM
@@ -60,7 +60,7 @@ def test_a_pareto_distribution_with_a_heavy_tail_has_no_mean() -> None:
         lambda: Exponential(0.0),
         lambda: LogNormal(1.0, -1.0),
         lambda: Pareto(0.0, 1.0),
-        lambda: RandomLoss(Constant(0.1), 1.5),
+        lambda: Loss(Constant(0.1), 1.5),
         lambda: BurstyLoss(Constant(0.1), 0.0, 1.0),
         lambda: Jittered(Constant(0.1), -1.0),
         lambda: Matrix({("a", "b"): -1.0}),
@@ -98,26 +98,26 @@ def test_the_draws_of_a_sender_do_not_depend_on_who_else_sends() -> None:
 
 
 def test_two_rules_of_one_kind_around_each_other_draw_apart() -> None:
-    fates = ask(begun(RandomLoss(RandomLoss(Constant(0.1), 0.5), 0.5)), 4000)
+    fates = ask(begun(Loss(Loss(Constant(0.1), 0.5), 0.5)), 4000)
     assert sum(not fate for fate in fates) / 4000 == pytest.approx(0.75, abs=0.03)
 
 
 def test_loss_is_as_frequent_as_asked_and_has_a_reason() -> None:
-    fates = ask(begun(RandomLoss(Constant(0.05), 0.1)), 20_000)
+    fates = ask(begun(Loss(Constant(0.05), 0.1)), 20_000)
     lost = [fate for fate in fates if not fate]
     assert len(lost) / 20_000 == pytest.approx(0.1, abs=0.01)
     assert {reason_of(fate) for fate in lost} == {"lost by noise"}
     assert reason_of(()) == "lost"
-    assert ask(begun(RandomLoss(Constant(0.05), 0.0)), 10) == [(0.05,)] * 10
+    assert ask(begun(Loss(Constant(0.05), 0.0)), 10) == [(0.05,)] * 10
 
 
 def test_a_stream_pays_for_loss_with_retransmissions_and_is_given_up_in_the_end() -> None:
-    fates = ask(begun(RandomLoss(Constant(0.05), 0.3)), 5000, STREAM)
+    fates = ask(begun(Loss(Constant(0.05), 0.3)), 5000, STREAM)
     assert all(fates)
     waits = [round(delay - 0.05, 9) for (delay,) in fates]
     assert set(waits) <= {0.0, 0.2, 0.6, 1.4, 3.0, 6.2, 12.6, 25.4, 51.0}
     assert waits.count(0.0) / 5000 == pytest.approx(0.7, abs=0.03)
-    assert reason_of(begun(RandomLoss(Constant(0.05), 1.0)).fate(0.0, "a", "b", 0, STREAM)) == (
+    assert reason_of(begun(Loss(Constant(0.05), 1.0)).fate(0.0, "a", "b", 0, STREAM)) == (
         "lost again with every retransmission"
     )
 
@@ -146,7 +146,7 @@ def test_duplicates_come_as_often_as_asked_and_only_of_datagrams() -> None:
     assert sum(len(fate) == 2 for fate in fates) / 10_000 == pytest.approx(0.2, abs=0.02)
     assert all(first != second for first, second in (fate for fate in fates if len(fate) == 2))
     assert all(len(fate) == 1 for fate in ask(begun(Duplication(Constant(0.01), 1.0)), 100, STREAM))
-    lost = begun(Duplication(RandomLoss(Constant(0.01), 1.0), 1.0)).fate(0.0, "a", "b", 0, DATAGRAM)
+    lost = begun(Duplication(Loss(Constant(0.01), 1.0), 1.0)).fate(0.0, "a", "b", 0, DATAGRAM)
     assert reason_of(lost) == "lost by noise"
 
 
@@ -178,7 +178,7 @@ def test_a_stream_waits_in_the_buffer_of_its_sender_when_the_queue_is_full() -> 
 
 
 def test_jitter_keeps_the_reason_of_a_loss() -> None:
-    rule = begun(Jittered(RandomLoss(Constant(0.01), 1.0), 0.01))
+    rule = begun(Jittered(Loss(Constant(0.01), 1.0), 0.01))
     assert reason_of(rule.fate(0.0, "a", "b", 10, DATAGRAM)) == "lost by noise"
 
 
@@ -197,8 +197,8 @@ def test_an_idle_link_takes_a_packet_that_is_larger_than_its_queue() -> None:
 
 
 def test_only_rules_that_look_at_sizes_ask_for_them() -> None:
-    assert not RandomLoss(Constant(0.1), 0.1).needs_sizes
-    assert RandomLoss(Bandwidth(Constant(0.1), 1e6), 0.1).needs_sizes
+    assert not Loss(Constant(0.1), 0.1).needs_sizes
+    assert Loss(Bandwidth(Constant(0.1), 1e6), 0.1).needs_sizes
 
 
 def test_lost_is_an_empty_tuple_with_a_reason() -> None:

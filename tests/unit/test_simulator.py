@@ -30,7 +30,7 @@ from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo, Ping, PingParams, Probe
 from tidings.pubsub.notes import Suppressed
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.loss import RandomLoss
+from tidings.sim.network.loss import Loss
 from tidings.sim.network.rule import Rule
 from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws
@@ -496,7 +496,7 @@ def test_a_node_cannot_be_added_twice_and_must_exist_to_be_used() -> None:
 
 
 def test_a_network_serves_one_run_only() -> None:
-    network = RandomLoss(Constant(0.1), 0.1)
+    network = Loss(Constant(0.1), 0.1)
     Simulator(1, network)
     with pytest.raises(UsageError, match="make a new one"):
         Simulator(1, network)

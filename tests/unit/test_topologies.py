@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tidings.model.errors import UsageError
 from tidings.sim.topologies import (
     SHAPES,
-    Edge,
     Topology,
+    TopologyEdge,
     balanced_tree,
     bounded_tree,
     chain,
@@ -117,7 +117,11 @@ def test_topologies_are_the_same_under_every_hash_seed(root: Path) -> None:
 
 
 def test_loops_double_edges_and_ends_that_are_no_nodes_are_refused() -> None:
-    for edges in ((Edge("a", "a"),), (Edge("a", "b"), Edge("b", "a")), (Edge("a", "c"),)):
+    for edges in (
+        (TopologyEdge("a", "a"),),
+        (TopologyEdge("a", "b"), TopologyEdge("b", "a")),
+        (TopologyEdge("a", "c"),),
+    ):
         with pytest.raises(UsageError, match="pair"):
             Topology("pair", ("a", "b"), edges)
     with pytest.raises(UsageError, match="named twice"):
@@ -150,7 +154,9 @@ def test_a_spanning_tree_has_fewest_hops_from_its_root() -> None:
 
 
 def test_a_graph_in_pieces_has_no_spanning_tree_but_its_largest_part_has() -> None:
-    graph = Topology("islands", ("a", "b", "c", "d", "e"), (Edge("a", "b"), Edge("c", "d"), Edge("d", "e")))
+    graph = Topology(
+        "islands", ("a", "b", "c", "d", "e"), (TopologyEdge("a", "b"), TopologyEdge("c", "d"), TopologyEdge("d", "e"))
+    )
     with pytest.raises(UsageError, match="not in one piece"):
         graph.spanning_tree()
     assert graph.largest_part().nodes == ("c", "d", "e")

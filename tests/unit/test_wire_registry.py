@@ -56,7 +56,7 @@ CODES = {
     0x0401: "Unsubscribe",
     0x0402: "Advertise",
     0x0403: "Unadvertise",
-    0x0404: "Publish",
+    0x0404: "PublishMessage",
     0x0405: "Taken",
     0x0406: "Look",
     0x0407: "Fetch",
@@ -66,7 +66,7 @@ CODES = {
     0x0413: "Declined",
     0x0414: "Delivery",
     0x0415: "Missed",
-    0x0416: "Marks",
+    0x0416: "MarksReply",
     0x0417: "Fetched",
     0x0420: "Reference",
     0x0421: "History",
@@ -239,9 +239,9 @@ def subclasses(kind: type) -> set[type]:
 def test_bytes_are_the_same_under_every_hash_seed() -> None:
     program = (
         "from tidings.model.event import Event; from tidings.wire import encode;"
-        "from tidings.wire.handshake import hello; from tidings.protocols.teaching.gossip import Repair;"
+        "from tidings.wire.handshake import hello; from tidings.protocols.teaching.gossip import GossipRepair;"
         "print(encode(hello('a', capabilities=set('hgfedcba'))).hex(),"
-        "encode(Repair(Event({name: 1 for name in set('hgfedcba')}))).hex())"
+        "encode(GossipRepair(Event({name: 1 for name in set('hgfedcba')}))).hex())"
     )
     answers: set[Any] = set()
     for seed in ("0", "1", "12345"):

@@ -22,7 +22,7 @@ from tidings.sim.faults import Fault, crashes_of
 from tidings.sim.network.distributions import Exponential, Pareto
 from tidings.sim.network.internet import Internet
 from tidings.sim.network.latency import Constant, Jittered, Matrix
-from tidings.sim.network.loss import Duplication, RandomLoss, Reordering
+from tidings.sim.network.loss import Duplication, Loss, Reordering
 from tidings.sim.network.replay import Fluctuating
 from tidings.sim.network.rule import Fates, Rule, Wrapper, check_positive, check_probability
 from tidings.sim.topologies import Topology
@@ -132,7 +132,7 @@ class RoughNetwork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if self.duplication:
             rough = Duplication(rough, self.duplication)
         if self.loss:
-            rough = RandomLoss(rough, self.loss)
+            rough = Loss(rough, self.loss)
         return Until(calm_at, rough, calm)
 
     def distances(self, topology: Topology) -> Rule:

@@ -30,7 +30,7 @@ from tidings.pubsub.client import (
 )
 from tidings.pubsub.publications import encode_head
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.loss import Duplication, RandomLoss
+from tidings.sim.network.loss import Duplication, Loss
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
 
@@ -58,7 +58,7 @@ def over_dispatcher(node_id: NodeId, links: tuple[NodeId, ...], draws: Draws) ->
 
 
 def test_over_dispatchers_that_lose_and_repeat_events_all_of_them_arrive_once() -> None:
-    simulator = Simulator(5, Duplication(RandomLoss(Constant(0.01), 0.05), 0.05), checking=True)
+    simulator = Simulator(5, Duplication(Loss(Constant(0.01), 0.05), 0.05), checking=True)
     for name, links in {"ann": (), "ben": ("ann",), "cat": ("ben",)}.items():
         simulator.add(name, partial(over_dispatcher, name, links))
     simulator.inject(5.0, "ann", OpenAdvertisement("a", "TRUE"))
@@ -76,7 +76,7 @@ def test_over_dispatchers_that_lose_and_repeat_events_all_of_them_arrive_once() 
 
 
 def test_what_a_network_loses_and_repeats_arrives_once_at_everybody_who_wants_it() -> None:
-    simulator = Simulator(3, Duplication(RandomLoss(Constant(0.01), 0.1), 0.1), checking=True)
+    simulator = Simulator(3, Duplication(Loss(Constant(0.01), 0.1), 0.1), checking=True)
     for name in ("ann", "ben", "cat"):
         simulator.add(name, partial(make, name))
     for name in ("ben", "cat"):

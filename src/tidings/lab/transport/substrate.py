@@ -63,7 +63,7 @@ from tidings.sim.network.bandwidth import HEADERS_BYTES, Bandwidth, DropTail
 from tidings.sim.network.distributions import Uniform
 from tidings.sim.network.drift import Wandering
 from tidings.sim.network.latency import Constant, Matrix
-from tidings.sim.network.loss import Duplication, RandomLoss, Reordering
+from tidings.sim.network.loss import Duplication, Loss, Reordering
 from tidings.sim.network.rule import Fates, Rule, Wrapper
 from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws, Make
@@ -130,7 +130,7 @@ class SubstrateParams(msgspec.Struct, frozen=True, kw_only=True):
         if self.link_duplication:
             wire = Duplication(wire, self.link_duplication)
         if self.link_loss:
-            wire = RandomLoss(wire, self.link_loss)
+            wire = Loss(wire, self.link_loss)
         rate, queue = self.link_rate_bps / self.slowdown, self.link_queue_messages * WIRE_BYTES
         return Bandwidth(wire, rate, queue, headers_bytes=0 if self.counts_payload_only else HEADERS_BYTES)
 

@@ -55,7 +55,7 @@ class Losing(Wrapper):
         return [(node, self.lost if fates and self.is_lost(now, 0.0, sender, node) else fates) for node, fates in heard]
 
 
-class RandomLoss(Losing):
+class Loss(Losing):
     """Each packet is lost with the same probability, whatever happened to the others."""
 
     def __init__(self, inner: Rule, probability: float) -> None:
