@@ -13,8 +13,11 @@ from tidings.machine.machine import Machine
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.client import ClientNode
+from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.overlay.scripted import ScriptedParams, rewiring
+from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import CloseSubscription, OpenAdvertisement, OpenSubscription, PublishBatch
 from tidings.pubsub.publications import encode_head
 from tidings.sim.network.latency import Constant
@@ -54,11 +57,15 @@ class BrokerNetwork:
     def told(self, begin: float, until: float, *without: str) -> list[Record]:
         """What happened between two times, but for messages of these types."""
         self.simulator.run(until)
-        return [
-            msgspec.structs.replace(record, time=record.time - begin)
-            for record in self.trace.records()
-            if record.time >= begin and record.kind in SHOWN and record.message not in without
-        ]
+        return shown(self.trace, begin, *without)
+
+
+def shown(trace: RingBuffer, begin: float, *without: str) -> list[Record]:
+    return [
+        msgspec.structs.replace(record, time=record.time - begin)
+        for record in trace.records()
+        if record.time >= begin and record.kind in SHOWN and record.message not in without
+    ]
 
 
 def receipt_across_three_brokers() -> list[Record]:
@@ -108,3 +115,27 @@ def history_fills_what_a_break_lost() -> list[Record]:
         head = encode_head({"price": 102 + number})
         simulator.inject(BEGIN + 1.01 + number / 100, "pete", PublishBatch(1, (head,), (payload,)))
     return network.told(BEGIN + 1.0, BEGIN + 1.5)
+
+
+def make_dispatcher(name: NodeId, neighbours: tuple[NodeId, ...], draws: Draws) -> Machine:
+    routing = RoutingParams(strategy="subscription", reduction="plain", acknowledges=False)
+    return Dispatcher(
+        name, DispatcherParams(overlay=ScriptedParams(neighbours=neighbours), routing=routing), draws("links")
+    )
+
+
+def lost_link_is_replaced() -> list[Record]:
+    """a - b - c - d in a row, as dispatchers without acknowledgements; d wants something. The link b - c is replaced by
+    a - d: STRAWMAN takes back what was wanted behind the lost link, and tells it anew over the new one."""
+    trace = RingBuffer(RECORDS_MAX)
+    simulator = Simulator(7, Constant(LATENCY), checking=True, trace=trace)
+    row = {"a": ("b",), "b": ("a", "c"), "c": ("b", "d"), "d": ("c",)}
+    for name, neighbours in row.items():
+        simulator.add(name, partial(make_dispatcher, name, neighbours))
+    simulator.inject(BEGIN, "d", OpenSubscription("want", "price > 100"))
+    broken, replaced = rewiring("r1", head=("b", "a"), tail=("d", "c"))
+    for at, steps in ((BEGIN + 1.0, broken), (BEGIN + 1.2, replaced)):
+        for name, request in steps:
+            simulator.inject(at, name, request)
+    simulator.run(BEGIN + 2.0)
+    return shown(trace, BEGIN + 1.0)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.transcripts.broker_networks import (
     history_fills_what_a_break_lost,
+    lost_link_is_replaced,
     receipt_across_three_brokers,
     tree_finds_another_root,
     wide_filter_covers_a_narrow_one,
@@ -122,6 +123,7 @@ BROKER_NETWORKS: dict[str, Callable[[], list[Record]]] = {
     "wide-filter-covers-a-narrow-one": wide_filter_covers_a_narrow_one,
     "tree-finds-another-root": tree_finds_another_root,
     "history-fills-what-a-break-lost": history_fills_what_a_break_lost,
+    "lost-link-is-replaced": lost_link_is_replaced,
 }
 
 NAMES = [*NETWORKS, *BROKER_NETWORKS]
