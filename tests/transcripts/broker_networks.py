@@ -6,9 +6,13 @@ dropped and noted from then on. What is received can be read off what was sent.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 
+from tidings.lab.transport.brokers import Takers
+from tidings.lab.transport.brokers import make_broker as make_plain_broker
+from tidings.lab.transport.brokers import make_client as make_transport_client
 from tidings.machine.machine import Machine
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams
@@ -18,8 +22,11 @@ from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.overlay.scripted import ScriptedParams, rewiring
 from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.transport.carrier import Modes, OpenCarried
+from tidings.protocols.transport.params import TransportParams
 from tidings.pubsub.client import CloseSubscription, OpenAdvertisement, OpenSubscription, PublishBatch
 from tidings.pubsub.publications import encode_head
+from tidings.sim.network.bandwidth import Bandwidth
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
@@ -139,3 +146,55 @@ def lost_link_is_replaced() -> list[Record]:
             simulator.inject(at, name, request)
     simulator.run(BEGIN + 2.0)
     return shown(trace, BEGIN + 1.0)
+
+
+TOLD_OF_FLOWS = ("loss_event", "rate_assessed", "flow_changed")
+
+
+def two_flows() -> list[Record]:
+    """a - b, whose link carries 57 events a second, takes 50 ms, and drops what its queue cannot hold. pete and paul
+    at a publish 32 and 35 a second, ann and bob at b want them: after two seconds, when this begins, the queue is full.
+    From its losses (p) and its round trip each receiver works out the rate that TCP would have (allowed), and reports
+    back over b what it can take (quotas; rate is what comes). The publisher keeps to that (flow_changed, told when it
+    is another by a tenth). Both are cut, nothing is dropped any more, and they grow to what the link carries, each to
+    half of it."""
+    trace = RingBuffer(RECORDS_MAX)
+    network = Bandwidth(Constant(0.05), rate_bps=1e9, queue_bytes_max=9_000)
+    simulator = Simulator(7, network, checking=True, trace=trace, observers=(Takers(),))
+    network.link(("a", "b")).rate_bps = 200_000
+    simulator.add("a", partial(make_plain_broker, "a", ("b",)))
+    simulator.add("b", partial(make_plain_broker, "b", ()))
+    for name, home in {"pete": "a", "paul": "a", "ann": "b", "bob": "b"}.items():
+        client = partial(make_transport_client, name, home, TransportParams(is_paced=True))
+        simulator.add(name, client, at=0.1)
+    for publisher, subscriber, rate in (("pete", "ann", 32.0), ("paul", "bob", 35.0)):
+        want = OpenSubscription("want", f"from = '{publisher}'", "none", policy="drop oldest", queue_max=1000)
+        simulator.inject(1.0, subscriber, OpenCarried(want, Modes(is_paced=True)))
+        simulator.inject(1.0, publisher, OpenAdvertisement("offer", "TRUE"))
+        event = PublishBatch(1, (encode_head({"from": publisher}),), (bytes(100),))
+        for number in range(int(8.0 * rate)):
+            simulator.inject(BEGIN + number / rate, publisher, event)
+    simulator.run(BEGIN + 7.5)
+    return [in_short(record) for record in shown(trace, BEGIN + 2.0) if is_about_flows(record)]
+
+
+def is_about_flows(record: Record) -> bool:
+    """What a's queue drops, what receivers send back, and what either side notes of rates."""
+    return record.message in TOLD_OF_FLOWS or (
+        record.message == "Directed" and (record.kind, record.node) != ("send", "a")
+    )
+
+
+def in_short(record: Record) -> Record:
+    """Three digits of each number; of a batch only whose it is."""
+    fields: dict[str, Any] = msgspec.json.decode(record.detail or "{}")
+    if "batch" in fields:
+        fields = {"advertisement": fields["batch"]["advertisement"]}
+    short = {name: rounded(value) for name, value in fields.items()}
+    return msgspec.structs.replace(record, detail=msgspec.json.encode(short).decode())
+
+
+def rounded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [rounded(each) for each in value]
+    return float(f"{value:.3g}") if isinstance(value, float) else value
