@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.spark.references.families import reference
 from tidings.lab.transport.congestion import e18, e19, e20, e21, e22, e23, e24, e25
 from tidings.lab.transport.congestion.bottleneck import (
     CONTROL,
@@ -84,7 +85,7 @@ def to_pairs(publisher: str, said: dict[str, Any]) -> Iterable[str]:
 
 
 def missed(records: list[Record], owed: Owed) -> int:
-    [row] = false_negatives.reference(records, owed)
+    [row] = reference(false_negatives, records, owed)
     return int(row["false_negatives"])
 
 
@@ -120,7 +121,7 @@ def test_with_control_little_is_lost_and_the_rest_is_withheld(
     assert len(withheld(controlled)) > 1000
     lost, before = (missed(records, owed(records, to_pairs)) for records in (controlled, uncontrolled))
     assert 0 <= lost < before / 3
-    [row] = feedback_rate.reference(controlled)
+    [row] = reference(feedback_rate, controlled)
     assert row["feedback"] > 10
     assert travel(controlled) < travel(uncontrolled)
 
@@ -193,7 +194,7 @@ def test_three_flows_share_a_link_that_is_too_small_for_them() -> None:
     found = {}
     for mode in (plain(), paced()):
         settled = [record for record in played(plan, mode) if WARM_UP + 8.0 <= record.time < WARM_UP + 30.0]
-        [row] = fairness.reference(settled)
+        [row] = reference(fairness, settled)
         found[mode.label] = row["fairness"]
     assert found[CONTROL] >= 0.95
     assert found[PLAIN] < 0.9
@@ -233,7 +234,7 @@ def test_in_a_small_crowd_control_misses_less_and_publishers_remember_flows() ->
         shares[variant] = missed(records, due) / len(due)
     assert shares["diameter 3, plain"] > 0.1
     assert shares["diameter 3"] < shares["diameter 3, plain"]
-    [row] = feedback_rate.reference(records)
+    [row] = reference(feedback_rate, records)
     assert row["flow_table_max"] >= 1
 
 
@@ -279,7 +280,7 @@ def test_recovery_and_control_together_lose_nearly_nothing_and_a_repair_helps_se
         lasting = [record for record in records if record.time >= WARM_UP + e25.SETTLES]
         lost[variant] = missed(lasting, owed(lasting, wants))
     assert lost[e25.BOTH] <= 0.05 * lost[PLAIN]
-    [row] = recovery_traffic.reference(lasting)
+    [row] = reference(recovery_traffic, lasting)
     assert row["deliveries_per_repair"] >= 1.5
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.spark.references.order import order_rows
 from tidings.lab.transport.broker_trees import longest_way, low_degree
 from tidings.lab.transport.congestion import e17
 from tidings.lab.transport.ordering import comparison, e6, e7, e8, e9
@@ -24,7 +25,6 @@ from tidings.lab.transport.substrate import WARM_UP
 from tidings.machine.streams import random_stream
 from tidings.model.language.parser import parse
 from tidings.pubsub.publications import encode_head
-from tidings.spark.metrics.references.order import order_rows
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer, open_writer
 

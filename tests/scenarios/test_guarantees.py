@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from tests.properties.delivery_desk import head
+from tests.spark.references.families import reference
 from tidings.lab.dependable.cloud import CloudOutcome, CloudSetting, CloudWorld
 from tidings.lab.dependable.measures import (
     delivery_latency_99,
@@ -206,7 +207,7 @@ def traced(system: str, kind: str) -> tuple[CloudWorld, CloudOutcome, list[Recor
 
 
 def metric(name: str, records: list[Record]) -> dict[str, Any]:
-    [row] = METRICS[name].reference(records)
+    [row] = reference(METRICS[name], records)
     return row
 
 

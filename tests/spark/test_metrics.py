@@ -8,7 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.metric_tables import due_table, trace_table
 from tests.spark.metric_traces import drawn_trace
-from tidings.spark.metrics.family import Answer, Family, reference_rows
+from tests.spark.references.families import Answer, reference_rows
+from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.registry import FAMILIES
 from tidings.trace.record import Record
 

@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.spark.references.families import reference
+from tests.spark.references.repetition import mean_and_half_width
+from tests.spark.references.values import cut, jain, millionths, percentile
 from tidings.machine.effects import Note
 from tidings.pubsub.client import Arrived
 from tidings.pubsub.notes import (
@@ -28,8 +31,6 @@ from tidings.pubsub.notes import (
     RoundTripMeasured,
     Twin,
 )
-from tidings.spark.metrics.references.repetition import mean_and_half_width
-from tidings.spark.metrics.references.values import cut, jain, millionths, percentile
 from tidings.spark.metrics.registry import FAMILIES, METRICS
 from tidings.spark.metrics.repetition import student_t
 from tidings.trace.record import Record
@@ -64,7 +65,7 @@ def move(kind: Any, time: float, node: str, message: str, detail: str | None = N
 
 
 def only(name: str, records: Sequence[Record], expected: Due = ()) -> dict[str, Any]:
-    [row] = METRICS[name].reference(records, expected)
+    [row] = reference(METRICS[name], records, expected)
     return row
 
 

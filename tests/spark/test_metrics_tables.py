@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from tests.spark.metric_tables import due_table, trace_table
 from tests.spark.metric_traces import drawn_trace
+from tests.spark.references.families import reference
+from tests.spark.references.repetition import mean_and_half_width
 from tidings.cli.program import run
 from tidings.model.errors import UsageError
-from tidings.spark.metrics.references.repetition import mean_and_half_width
 from tidings.spark.metrics.registry import FAMILIES, METRICS
 from tidings.spark.metrics.repetition import mean_over_runs, relative_difference
 from tidings.spark.metrics.traces import read_traces, trace_files
@@ -147,9 +148,9 @@ def test_an_unknown_group_and_a_missing_table_are_refused(spark: SparkSession) -
 def test_one_metric_alone_says_the_same_as_its_reference(spark: SparkSession) -> None:
     records = [record for seed in range(12) for record in drawn_trace(seed)[0]]
     table = METRICS["sent_messages"](trace_table(spark, records))
-    assert sorted((row.asDict() for row in table.collect()), key=lambda row: row["run"]) == METRICS[
-        "sent_messages"
-    ].reference(records)
+    assert sorted((row.asDict() for row in table.collect()), key=lambda row: row["run"]) == reference(
+        METRICS["sent_messages"], records
+    )
 
 
 @pytest.mark.spark
@@ -221,7 +222,7 @@ def test_two_runs_of_a_simulated_network_are_told_apart_and_agree_with_their_ref
     assert run(["trace", "metrics", str(tmp_path), *options, "--json"]) == 0
     answers = json.loads(capsys.readouterr().out)
     for name in asked:
-        wanted = METRICS[name].reference(records)
+        wanted = reference(METRICS[name], records)
         assert len(wanted) >= 2
         assert sorted(answers[name], key=str) == sorted(wanted, key=str)
 

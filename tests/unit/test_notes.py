@@ -100,7 +100,7 @@ def test_a_trace_calls_a_note_by_its_class_in_small_letters() -> None:
 # What metrics read.
 
 
-@pytest.mark.parametrize("path", modules(METRICS / "references"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", modules(ROOT / "tests/spark/references"), ids=lambda path: path.stem)
 def test_a_reference_reads_fields_that_its_notes_have(path: Path) -> None:
     known = {*DELIVERED, *REROUTING}
     for kind in imported(path):

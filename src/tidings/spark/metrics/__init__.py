@@ -21,8 +21,6 @@ key and node: this event is owed to this node. `tidings.spark.matching` makes it
 millionths; so sums are sums of integers. Percentiles are exact, of values cut to four significant digits: at most a
 thousandth too small (`values.py`). What is averaged over groups and then over runs is rounded to millionths in between.
 
-**Beside each family stands a reference**, a few lines of plain Python over a list of records (`references/`). The tests
-compare both on traces drawn at random.
-
-Nothing is imported here, so that references can be used without Spark.
+**For each family there is a reference**, a few lines of plain Python over a list of records, in
+`tests/spark/references`; tests compare both on traces drawn at random.
 """

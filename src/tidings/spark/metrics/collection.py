@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tidings.pubsub.notes import BlockStored, JobStarted
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.collection import collection_rows
 from tidings.spark.metrics.tables import TIME_US, is_note, note
 from tidings.spark.metrics.values import mean, percentiles, seconds
 
@@ -35,7 +34,6 @@ COLLECTION = Family(
     "How long it takes to collect files from many sources at one sink.",
     reads=(note(JobStarted), note(BlockStored)),
     facts=jobs,
-    reference=collection_rows,
     groups=("key",),
     aggregates={
         "jobs": "count(taken_us)",

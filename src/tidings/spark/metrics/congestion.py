@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from tidings.machine.effects import Note
 from tidings.pubsub.notes import FeedbackSent, FlowChanged, LossEvent, Transmitted, Withheld
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.congestion import congestion_rows
 from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import jain, mean, seconds, share, squares
 
@@ -67,7 +66,6 @@ CONGESTION = Family(
     "What flows get of the network, how fairly, and what regulating them costs.",
     reads=(DELIVER, *map(note, AT_RECEIVER + AT_PUBLISHER)),
     facts=flows,
-    reference=congestion_rows,
     groups=("publisher", "node"),
     aggregates={
         "flows": "count(node)",

@@ -25,7 +25,6 @@ negatives per message and subscriber, recovery delay), peer-to-peer 3L (update l
 from typing import TYPE_CHECKING
 
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.delivery import client_latency_rows, delivery_rows
 from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, PUBLISH, due_pairs, fields_of, with_fields
 from tidings.spark.metrics.values import MILLION, mean, percentiles, rounded_mean, seconds, share
 
@@ -84,7 +83,6 @@ DELIVERY = Family(
     "Whether events reach those they are owed to, how often, and how late.",
     reads=(DELIVER, PUBLISH),
     facts=pairs,
-    reference=delivery_rows,
     groups=("node", "publisher", "second"),
     aggregates={
         "publications": "count_if(is_publication)",
@@ -191,7 +189,6 @@ CLIENTS = Family(
     "How late events reach the clients, each client counting the same.",
     reads=(DELIVER, PUBLISH),
     facts=clients,
-    reference=client_latency_rows,
     groups=("node",),
     aggregates={
         "clients": "count(*)",

@@ -5,36 +5,27 @@ metric is a choice of values over these aggregates. The aggregates of all metric
 leaves out those that nobody asked for, so one metric alone costs no more than it must, and `summary` gives all of them
 for the price of one scan.
 
-    PINGS = Family("pings", "Pings and their answers.", reads=(("note", "ping"),), facts=..., reference=...,
+    PINGS = Family("pings", "Pings and their answers.", reads=(("note", "ping"),), facts=...,
                    aggregates={"pings": "count(*)", "answered": "count_if(is_answered)"})
     answer_ratio = PINGS.add("answer_ratio", "Pings answered, of all.", {"answer_ratio": share("answered", "pings")})
 
     answer_ratio(trace)                    # run, answer_ratio
     answer_ratio(trace, by=["node"])       # run, node, answer_ratio
-    answer_ratio.reference(records)        # the same as a list of dicts, without Spark
 
 `by` names columns of the facts; each family says which. What is the same for a whole run, as its variant in a sweep, is
 joined to the result by `run` instead.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from tidings.model.errors import UsageError
-from tidings.trace.record import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Facts = Callable[["DataFrame", "DataFrame | None"], "DataFrame"]
 """From the rows that a family reads, and what is expected, to its facts."""
-
-Expected = frozenset[tuple[str, str]]
-"""Of one run: which event (key) is owed to which node."""
-
-Answer = dict[str, Any]
-Reference = Callable[[list[Record], Expected], list[Answer]]
-"""From the records of one run to the rows of the family's summary, without the run; [] if there are no facts."""
 
 
 class Family:
@@ -49,12 +40,11 @@ class Family:
         reads: Sequence[tuple[str, str | None]],
         facts: Facts,
         aggregates: Mapping[str, str],
-        reference: Reference,
         groups: Sequence[str] = (),
         standing: Sequence[str] = (),
     ) -> None:
         self.name, self.about, self.reads, self.facts = name, about, tuple(reads), facts
-        self.aggregates, self.reference = dict(aggregates), reference
+        self.aggregates = dict(aggregates)
         self.groups, self.standing = tuple(groups), tuple(standing)
         self.metrics: list[Metric] = []
 
@@ -108,24 +98,3 @@ class Metric:
                 f"{self.name} compares with what is due: give `expected`, a table with the columns run, key and node"
             )
         return self.family.table([self], trace, expected, by)
-
-    def reference(self, records: Iterable[Record], expected: Iterable[tuple[str, str, str]] = ()) -> list[Answer]:
-        """The same in memory, for any number of runs; `expected` are tuples of run, key and node."""
-        columns = [*self.family.standing, *self.values]
-        return [
-            {"run": run} | {column: row[column] for column in columns}
-            for run, row in reference_rows(self.family, records, expected)
-        ]
-
-
-def reference_rows(
-    family: Family, records: Iterable[Record], expected: Iterable[tuple[str, str, str]]
-) -> list[tuple[str, Answer]]:
-    of_run: dict[str, list[Record]] = {}
-    due: dict[str, set[tuple[str, str]]] = {}
-    for record in records:
-        of_run.setdefault(record.run, []).append(record)
-    for run, key, node in expected:
-        due.setdefault(run, set()).add((key, node))
-    runs = sorted({*of_run, *due})
-    return [(run, row) for run in runs for row in family.reference(of_run.get(run, []), frozenset(due.get(run, ())))]

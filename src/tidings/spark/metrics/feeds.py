@@ -20,7 +20,6 @@ from tidings.machine.effects import Note
 from tidings.pubsub.notes import CoverageCounted, NeighboursCounted, PathMeasured, RoundTripMeasured
 from tidings.spark.metrics.delivery import pairs
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.feeds import friendship_rows, noise_rows, stretch_rows
 from tidings.spark.metrics.tables import DELIVER, PUBLISH, due_pairs, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles, rounded_mean, share
 
@@ -51,7 +50,6 @@ STRETCH = Family(
     "How much longer updates take than the direct way.",
     reads=(note(RoundTripMeasured), DELIVER, PUBLISH),
     facts=stretched,
-    reference=stretch_rows,
     groups=("node", "publisher"),
     aggregates={
         "updates": "count(*)",
@@ -91,7 +89,6 @@ FRIENDSHIP = Family(
     "How well neighbours are chosen.",
     reads=(note(PathMeasured), note(CoverageCounted), note(NeighboursCounted)),
     facts=told_friendship,
-    reference=friendship_rows,
     groups=("node",),
     aggregates={
         "paths": "count(stretch)",
@@ -147,7 +144,6 @@ NOISE = Family(
     "Updates sent to those who do not read the feed.",
     reads=(("receive", "Update"),),
     facts=received_updates,
-    reference=noise_rows,
     groups=("node",),
     aggregates={
         "received": "sum(copies)",

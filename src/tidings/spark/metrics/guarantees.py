@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.guarantees import acknowledgement_rows, premature_rows, twin_rows
 from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles, seconds, share
 
@@ -57,7 +56,6 @@ ACKNOWLEDGEMENT = Family(
     "What acknowledgements cost the publisher.",
     reads=(note(ReceiptAsked), note(Acknowledged), note(Released)),
     facts=requests,
-    reference=acknowledgement_rows,
     groups=("node",),
     aggregates={
         "publishers": "size(collect_set(node))",
@@ -143,7 +141,6 @@ PREMATURE = Family(
     "Whether clients receive what is older than their subscription.",
     reads=(note(Promised), DELIVER),
     facts=promised_clients,
-    reference=premature_rows,
     groups=("node",),
     aggregates={
         "clients": "count(*)",
@@ -185,7 +182,6 @@ TWINS = Family(
     "Whether subscriptions that are alike receive the same.",
     reads=(note(Twin), DELIVER),
     facts=twin_groups,
-    reference=twin_rows,
     groups=("twins",),
     aggregates={
         "groups": "count(*)",

@@ -17,7 +17,6 @@ Group by `publisher` or `node`. Defined in: transport 3.3.1, 3.3.11, 4.0.
 from typing import TYPE_CHECKING
 
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.order import order_rows
 from tidings.spark.metrics.tables import DELIVER, DELIVERED, fields_of, with_fields
 from tidings.spark.metrics.values import mean, millionths, percentiles, rounded_mean, seconds, share
 
@@ -67,7 +66,6 @@ ORDER = Family(
     "Whether each subscriber gets the events of a publisher in order, and what that costs.",
     reads=(DELIVER,),
     facts=ordered_pairs,
-    reference=order_rows,
     groups=("publisher", "node"),
     aggregates={
         "pairs": "count(*)",

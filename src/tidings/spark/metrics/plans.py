@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tidings.pubsub.notes import PlanExecuted, PlanMade, Shifted
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.plans import plan_rows, transformation_rows
 from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import mean, millionths, percentiles, seconds
 
@@ -39,7 +38,6 @@ PLANS = Family(
     "What it takes to plan a change of the topology and to carry it out.",
     reads=(note(PlanMade), note(PlanExecuted), note(Shifted)),
     facts=told_plans,
-    reference=plan_rows,
     groups=("node",),
     aggregates={
         "plans": "count(planning_us)",
@@ -107,7 +105,6 @@ TRANSFORMATION = Family(
     "What events suffer while the topology changes.",
     reads=(note(PlanExecuted), DELIVER),
     facts=deliveries_and_plans,
-    reference=transformation_rows,
     groups=("node",),
     aggregates={
         "affected": "count_if(is_in_transit)",

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from tidings.pubsub.notes import Forwarded, GossipTaken, Queued
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.popularity import gain_rows, popularity_rows
 from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles, rounded_mean, seconds, share
 
@@ -43,7 +42,6 @@ GAIN = Family(
     "What a copy of a publication brings on the tree.",
     reads=(note(Forwarded),),
     facts=brokers,
-    reference=gain_rows,
     groups=("node",),
     aggregates={
         "brokers": "count(gain)",
@@ -87,7 +85,6 @@ POPULARITY = Family(
     "How unpopular publications travel, and what that does to the popular ones.",
     reads=(note(Forwarded), note(GossipTaken), note(Queued), DELIVER),
     facts=rows_of_each_way,
-    reference=popularity_rows,
     groups=("node",),
     aggregates={
         "deliveries": "count_if(is_delivery)",

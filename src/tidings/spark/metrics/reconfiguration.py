@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from tidings.pubsub.notes import LinkChanged, Misrouted, Reattached
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.reconfiguration import reconfiguration_rows, repair_rows
 from tidings.spark.metrics.tables import RECEIVE, REROUTING, SEND, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import mean, millionths, percentiles, seconds, share
 
@@ -62,7 +61,6 @@ RECONFIGURATION = Family(
     "What it costs routing, and whom it concerns, when links of the overlay change.",
     reads=(note(LinkChanged), note(Misrouted), SEND, RECEIVE),
     facts=reconfigurations,
-    reference=reconfiguration_rows,
     groups=("reconfiguration",),
     aggregates={
         "reconfigurations": "count(*)",
@@ -111,7 +109,6 @@ REPAIR = Family(
     "How fast nodes find a new parent.",
     reads=(note(Reattached),),
     facts=reattachments,
-    reference=repair_rows,
     groups=("strategy", "node"),
     aggregates={
         "repairs": "count(*)",

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from tidings.pubsub.notes import CacheSearched, LossDetected, RepairRequested, RepairSent, Suppressed
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.recovery import recovery_rows
 from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import mean, percentiles, seconds, share
 
@@ -56,7 +55,6 @@ RECOVERY = Family(
     "How lost events are asked for and repaired.",
     reads=(note(RepairRequested), note(RepairSent), note(LossDetected), note(Suppressed), note(CacheSearched), DELIVER),
     facts=lost_events,
-    reference=recovery_rows,
     aggregates={
         **{name: f"sum({name})" for name in ("losses", "requests", "repairs", "suppressed", "recoveries")},
         "requested": "count_if(requests > 0)",

@@ -19,7 +19,6 @@ rates), peer-to-peer 3L (control bandwidth at 50 bytes a message, data traffic).
 from typing import TYPE_CHECKING
 
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.traffic import drop_rows, overhead_rows, rate_rows, traffic_rows
 from tidings.spark.metrics.tables import DELIVER, DROP, IS_DATA, PUBLISH, RECEIVE, SEND, TIME_US
 from tidings.spark.metrics.values import jain, mean, percentiles, seconds, share, squares
 
@@ -59,7 +58,6 @@ TRAFFIC = Family(
     "How many messages a run takes, who bears the load, and how evenly.",
     reads=(SEND, RECEIVE, DROP, PUBLISH, DELIVER),
     facts=nodes,
-    reference=traffic_rows,
     groups=("node",),
     aggregates={
         "nodes": "count(*)",
@@ -150,7 +148,6 @@ OVERHEAD = Family(
     "Messages by type.",
     reads=(SEND,),
     facts=as_they_are,
-    reference=overhead_rows,
     groups=("node", "second"),
     standing=("message",),
     aggregates={"messages": "count(*)", "bytes": "sum(size_bytes)"},
@@ -166,7 +163,6 @@ DROPS = Family(
     "What was given up, by reason.",
     reads=(DROP,),
     facts=as_they_are,
-    reference=drop_rows,
     groups=("node", "message", "second"),
     standing=("reason",),
     aggregates={"drops": "count(*)"},
@@ -178,7 +174,6 @@ RATES = Family(
     "What happened in each second.",
     reads=(PUBLISH, DELIVER, SEND, DROP),
     facts=as_they_are,
-    reference=rate_rows,
     groups=("node",),
     standing=("second",),
     aggregates={

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tidings.pubsub.notes import CycleEnded, ViewCompared
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.references.views import view_rows
 from tidings.spark.metrics.tables import fields_of, is_note, note, with_fields
 from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles
 
@@ -33,7 +32,6 @@ VIEWS = Family(
     "What membership views of gossiping brokers cost, and how good they are.",
     reads=(note(CycleEnded), note(ViewCompared)),
     facts=views,
-    reference=view_rows,
     groups=("cycle", "node"),
     aggregates={
         "cycles": "count(messages)",

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tests.spark.references.values import grouped, largest, mean, notes, percentile, seconds, time_us
 from tidings.pubsub.notes import BlockStored, JobStarted
-from tidings.spark.metrics.references.values import grouped, largest, mean, notes, percentile, seconds, time_us
 from tidings.trace.record import Record
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from math import floor
 from typing import Any
 
-from tidings.spark.metrics.references.values import grouped, jain, mean, percentile, ratio, seconds, time_us
+from tests.spark.references.values import grouped, jain, mean, percentile, ratio, seconds, time_us
 from tidings.spark.metrics.tables import DATA_MESSAGES
 from tidings.trace.record import Kind, Record
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tidings.pubsub.notes import Forwarded, GossipTaken, Queued
-from tidings.spark.metrics.references.values import (
+from tests.spark.references.values import (
     events,
     grouped,
     mean,
@@ -18,6 +17,7 @@ from tidings.spark.metrics.references.values import (
     time_us,
     whole,
 )
+from tidings.pubsub.notes import Forwarded, GossipTaken, Queued
 from tidings.trace.record import Record
 
 Expected = frozenset[tuple[str, str]]

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tidings.pubsub.notes import LinkChanged, Misrouted, Reattached
-from tidings.spark.metrics.references.values import (
+from tests.spark.references.values import (
     grouped,
     largest,
     mean,
@@ -16,6 +15,7 @@ from tidings.spark.metrics.references.values import (
     text,
     whole,
 )
+from tidings.pubsub.notes import LinkChanged, Misrouted, Reattached
 from tidings.trace.record import Record
 
 Expected = frozenset[tuple[str, str]]

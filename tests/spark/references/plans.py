@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tidings.pubsub.notes import PlanExecuted, PlanMade, Shifted
-from tidings.spark.metrics.references.values import (
+from tests.spark.references.values import (
     events,
     largest,
     mean,
@@ -15,6 +14,7 @@ from tidings.spark.metrics.references.values import (
     time_us,
     whole,
 )
+from tidings.pubsub.notes import PlanExecuted, PlanMade, Shifted
 from tidings.trace.record import Record
 
 Expected = frozenset[tuple[str, str]]

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tidings.pubsub.notes import CacheSearched, LossDetected, RepairRequested, RepairSent, Suppressed
-from tidings.spark.metrics.references.values import (
+from tests.spark.references.values import (
     events,
     flag,
     largest,
@@ -15,6 +14,7 @@ from tidings.spark.metrics.references.values import (
     time_us,
     whole,
 )
+from tidings.pubsub.notes import CacheSearched, LossDetected, RepairRequested, RepairSent, Suppressed
 from tidings.trace.record import Record
 
 

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tidings.pubsub.notes import CycleEnded, ViewCompared
-from tidings.spark.metrics.references.values import (
+from tests.spark.references.values import (
     largest,
     mean,
     millionths,
@@ -13,6 +12,7 @@ from tidings.spark.metrics.references.values import (
     seconds,
     whole,
 )
+from tidings.pubsub.notes import CycleEnded, ViewCompared
 from tidings.trace.record import Record
 
 

@@ -3,8 +3,7 @@
 from math import ceil, floor
 from typing import Any
 
-from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
-from tidings.spark.metrics.references.values import (
+from tests.spark.references.values import (
     MILLION,
     events,
     grouped,
@@ -20,6 +19,7 @@ from tidings.spark.metrics.references.values import (
     time_us,
     whole,
 )
+from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
 from tidings.trace.record import Record
 
 Expected = frozenset[tuple[str, str]]

@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
+from tests.spark.references.values import events, jain, largest, mean, notes, ratio, text, time_us, whole
 from tidings.pubsub.notes import FeedbackSent, FlowChanged, LossEvent, Transmitted, Withheld
-from tidings.spark.metrics.references.values import events, jain, largest, mean, notes, ratio, text, time_us, whole
 from tidings.trace.record import Record
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from tidings.spark.metrics.references.values import (
+from tests.spark.references.values import (
     events,
     flag,
     grouped,

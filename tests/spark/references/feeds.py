@@ -3,9 +3,8 @@
 from collections import Counter
 from typing import Any
 
-from tidings.pubsub.notes import CoverageCounted, NeighboursCounted, PathMeasured, RoundTripMeasured
-from tidings.spark.metrics.references.delivery import latencies
-from tidings.spark.metrics.references.values import (
+from tests.spark.references.delivery import latencies
+from tests.spark.references.values import (
     MILLION,
     events,
     grouped,
@@ -20,6 +19,7 @@ from tidings.spark.metrics.references.values import (
     text,
     whole,
 )
+from tidings.pubsub.notes import CoverageCounted, NeighboursCounted, PathMeasured, RoundTripMeasured
 from tidings.trace.record import Record
 
 Expected = frozenset[tuple[str, str]]
