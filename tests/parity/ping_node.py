@@ -10,7 +10,7 @@ import asyncio
 import json
 import sys
 
-from tests.parity.worlds import Draws, host_of, round_trips
+from tests.worlds.both import Draws, host_of, round_trips
 from tidings.machine.effects import Transport
 from tidings.machine.machine import Machine
 from tidings.model.identity import NodeId

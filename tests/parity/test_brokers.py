@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.parity.worlds import Draws, host_of, simulator_of, started
-from tests.scenarios.sockets import play, until
+from tests.worlds.both import Draws, host_of, simulator_of, started
+from tests.worlds.sockets import play, until
 from tidings.machine.machine import Machine
 from tidings.model.identity import NodeId
 from tidings.net import Host

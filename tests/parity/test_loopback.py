@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from tests.parity.worlds import Draws, draws_of, host_of, round_trips, simulator_of, started
-from tests.scenarios.sockets import heard, play, until
+from tests.worlds.both import Draws, draws_of, host_of, round_trips, simulator_of, started
+from tests.worlds.sockets import heard, play, until
 from tidings.machine.effects import BROADCAST, Transport
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.parity.ping_node import PERIOD, make_ping
-from tests.parity.worlds import round_trips, simulator_of
+from tests.worlds.both import round_trips, simulator_of
 from tidings.machine.effects import Transport
 from tidings.trace.writers import RingBuffer
 

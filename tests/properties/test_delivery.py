@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.broker_world import BrokerWorld, random_tree
-from tests.properties.delivery_desk import head
 from tests.properties.message_strategies import of_message
+from tests.worlds.brokers import BrokerWorld, random_tree
+from tests.worlds.edge import head
 from tidings.machine.effects import Send
 from tidings.machine.inputs import Loaded, Received
 from tidings.machine.machine import Machine

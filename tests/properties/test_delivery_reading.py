@@ -14,8 +14,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.broker_world import BrokerWorld, random_tree
-from tests.properties.delivery_desk import head
+from tests.worlds.brokers import BrokerWorld, random_tree
+from tests.worlds.edge import head
 from tidings.machine.effects import Effect, Load, Save
 from tidings.machine.inputs import Input, Loaded, Received, Saved
 from tidings.machine.machine import Machine

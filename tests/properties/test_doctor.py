@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.broker_world import BrokerWorld
+from tests.worlds.brokers import BrokerWorld
 from tidings.diagnosis import findings
 from tidings.diagnosis.findings import diagnose
 from tidings.diagnosis.network import Network, Reported

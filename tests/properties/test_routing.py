@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from tests.properties.broker_world import side_of
-from tests.properties.routing_model import TEXTS, RoutingModel, events_of, filter_of
+from tests.worlds.brokers import side_of
+from tests.worlds.routers import TEXTS, RoutingModel, events_of, filter_of
 from tidings.protocols.routing.params import ReductionName, StrategyName
 from tidings.pubsub.signals import SubscriptionKey, Want
 

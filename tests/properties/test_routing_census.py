@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.broker_world import side_of
-from tests.properties.routing_model import RoutingModel, filter_of
 from tests.properties.test_routing import act, change_links, come_to_rest
+from tests.worlds.brokers import side_of
+from tests.worlds.routers import RoutingModel, filter_of
 from tests.worlds.timed_repair import TimedRepair
 from tidings.machine.effects import Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, Received

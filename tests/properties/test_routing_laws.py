@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.properties.broker_world import BrokerWorld, random_tree, side_of
-from tests.properties.routing_model import HEADS, TEXTS, RoutingModel, events_of
 from tests.properties.test_routing import REDUCTIONS, STRATEGIES, act
+from tests.worlds.brokers import BrokerWorld, random_tree, side_of
+from tests.worlds.routers import HEADS, TEXTS, RoutingModel, events_of
 from tidings.machine.inputs import Received
 from tidings.machine.message import Message
 from tidings.model.language.parser import parse

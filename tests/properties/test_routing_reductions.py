@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.routing_model import TEXTS, events_of, filter_of
 from tests.properties.small_world import events_of as world_events_of
 from tests.properties.small_world import random_filter
+from tests.worlds.routers import TEXTS, events_of, filter_of
 from tidings.model.filter import Filter
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.params import ReductionName, RoutingParams

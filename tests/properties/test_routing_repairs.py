@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.broker_world import BrokerWorld, Edge, random_tree, side_of
-from tests.properties.routing_model import RoutingModel, filter_of
 from tests.properties.test_routing import REDUCTIONS, STRATEGIES, act, change_links, come_to_rest
+from tests.worlds.brokers import BrokerWorld, Edge, random_tree, side_of
+from tests.worlds.routers import RoutingModel, filter_of
 from tests.worlds.timed_repair import TimedRepair
 from tidings.machine.node import Node
 from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams, rewiring

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.transport.carried import Desk, Other, items, sent
+from tests.worlds.desk import items, sent
+from tests.worlds.transport_client import ClientDesk, Other
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.codec import decode_data, encode_control
@@ -34,7 +35,7 @@ STEPS = st.lists(
 
 class World:
     def __init__(self) -> None:
-        self.desk = Desk(PARAMS)
+        self.desk = ClientDesk(PARAMS)
         modes = Modes(True, True)
         self.one, self.two = self.desk.subscribe("x >= 0", modes, "one"), self.desk.subscribe("x < 1000", modes, "two")
         self.other = Other(params=PARAMS)
@@ -88,7 +89,7 @@ class World:
             taken = min(count, self.waiting[number])
             if taken:
                 self.waiting[number] -= taken
-                self.see(self.desk.take(Took(number, taken)))
+                self.see(self.desk.handle(Took(number, taken)))
 
     def answer(self) -> None:
         """The broker answers what it was asked; it stores everything."""
@@ -104,7 +105,7 @@ class World:
             self.see(self.desk.hear(Fetched(question.number, question.through, False, False, times, *columns)))
 
     def wait(self, seconds: float) -> None:
-        self.see(self.desk.fire(self.desk.now + seconds))
+        self.see(self.desk.advance(self.desk.now + seconds))
         self.answer()
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.transport.one_stream import OTHERS, OURS, STREAM, Publisher, Receiver, content_of, params_of
+from tests.worlds.ordering import OTHERS, OURS, STREAM, OrderingDesk, Publisher, content_of, params_of
 from tidings.machine.effects import Drop
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.ordering.delays import latch_factor
@@ -139,12 +139,12 @@ def played(
 def test_it_does_what_the_plain_model_does(mode: str, quantile: str, record: int, events: list[Any]) -> None:
     params = params_of(record, mode=mode, quantile=quantile, latch_max=LATCH_MAX)
     publisher, arrivals = played(params, events, has_digests=False)
-    receiver, plain = Receiver(params), PlainStream(params)
+    receiver, plain = OrderingDesk(params), PlainStream(params)
     for time, _, number in arrivals:
         receiver.at(time, publisher.heard(number))
         plain.until(time)
         plain.hear(time, publisher, number)
-    receiver.until(100.0)
+    receiver.advance(100.0)
     plain.until(100.0)
     handed = [(item.sequence, item.way) for _, item in receiver.handed()]
     assert handed == [(number, way) for number, _, way in plain.out]
@@ -160,7 +160,7 @@ def test_it_keeps_its_promises(
 ) -> None:
     params = params_of(record, mode=mode, late_policy=late_policy, pending_max=pending_max * 10, latch_max=LATCH_MAX)
     publisher, arrivals = played(params, events, has_digests=True)
-    receiver = Receiver(params)
+    receiver = OrderingDesk(params)
     came: dict[int, float] = {}
     told_of: set[int] = set()
     for time, place, number in arrivals:
@@ -176,7 +176,7 @@ def test_it_keeps_its_promises(
         if has_repairs:
             for lost in receiver.told(EventLost)[-1:]:
                 receiver.at(time, Recovered(STREAM, lost.sequence, content_of(lost.sequence), "repaired"))
-    receiver.until(100.0)
+    receiver.advance(100.0)
     receiver.ordering.check()
 
     handed = receiver.handed()
@@ -206,7 +206,7 @@ def test_it_keeps_its_promises(
 @given(st.data())
 def test_nothing_that_strangers_send_raises(data: st.DataObject) -> None:
     params = params_of(3, pending_max=20, window=300)
-    receiver, rng = Receiver(params), Random(data.draw(st.integers(0, 2**32)))
+    receiver, rng = OrderingDesk(params), Random(data.draw(st.integers(0, 2**32)))
     numbers = st.one_of(st.integers(0, 40), st.integers(0, 2**33), st.sampled_from([255, 256, 600, 601, 2**31]))
     for _ in range(data.draw(st.integers(1, 40))):
         sequence, entries = data.draw(numbers), data.draw(st.sampled_from([0, 1, 3, 5, 255]))
@@ -231,7 +231,7 @@ def test_nothing_that_strangers_send_raises(data: st.DataObject) -> None:
             )
         )
         receiver.at(receiver.now + data.draw(st.sampled_from([0.0, 0.001, 3.0])), happened)
-    receiver.until(receiver.now + 10.0)
+    receiver.advance(receiver.now + 10.0)
     (state, *_) = [*receiver.ordering.state().values(), None]
     assert state is None or (state.pending, state.awaited) == (0, 0)
 

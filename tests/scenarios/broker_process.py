@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.scenarios.client_world import Broker
+from tests.worlds.loopback import Broker
 
 
 async def serve(port: int, store: Path) -> None:

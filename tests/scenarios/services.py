@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from tests.scenarios.sockets import QUIET
+from tests.worlds.sockets import QUIET
 from tidings.net.addresses import address_text
 from tidings.net.broker.config import load_config
 from tidings.net.broker.service import BrokerService

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scenarios.sockets import PATIENT, BarePeer, heard, order, play, puppet_host, until
+from tests.worlds.sockets import PATIENT, BarePeer, heard, order, play, puppet_host, until
 from tidings.machine.effects import Connect, Disconnect, Send
 from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.model.errors import UsageError

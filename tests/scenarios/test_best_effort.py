@@ -11,9 +11,9 @@ pytest.importorskip("pydantic_settings", reason="brokers as services need the ex
 
 from bench.brokers.servers import free_port
 from tests.scenarios import processes
-from tests.scenarios.client_world import connect
 from tests.scenarios.services import command, command_until, make_service, where
-from tests.scenarios.sockets import play, until
+from tests.worlds.loopback import connect
+from tests.worlds.sockets import play, until
 from tidings.cli.exits import NO, OK
 from tidings.diagnosis.crawl import crawl
 from tidings.diagnosis.findings import KINDS_DIFFER, MISSING, diagnose

@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("pydantic_settings", reason="a broker service needs the extra 'net'")
 
 from bench.brokers.servers import free_port
-from tests.scenarios.client_world import connect
 from tests.scenarios.services import chain, make_service
-from tests.scenarios.sockets import play, until
 from tests.unit.test_health import exchange, get
+from tests.worlds.loopback import connect
+from tests.worlds.sockets import play, until
 from tidings.diagnosis.crawl import crawl
 from tidings.diagnosis.findings import diagnose
 from tidings.net.addresses import address_text

@@ -13,11 +13,11 @@ import pytest
 pytest.importorskip("pydantic_settings", reason="these commands need the extra 'net'")
 
 from bench.brokers.servers import free_port
-from tests.scenarios.client_world import connect
 from tests.scenarios.processes import broker, is_alive, tidings
 from tests.scenarios.services import chain, command, command_until, make_service, where
-from tests.scenarios.sockets import play, until
 from tests.unit.test_net_tls import Authority
+from tests.worlds.loopback import connect
+from tests.worlds.sockets import play, until
 from tidings.cli.exits import NO, NOT_PERMITTED, NOT_REACHABLE, OK
 from tidings.net.addresses import address_text
 

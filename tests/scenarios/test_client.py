@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 import tidings
-from tests.scenarios.client_world import Broker, connect, refusal, url_of
-from tests.scenarios.sockets import play, until
+from tests.worlds.loopback import Broker, connect, refusal, url_of
+from tests.worlds.sockets import play, until
 from tidings import (
     Closed,
     Event,

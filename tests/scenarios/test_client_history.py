@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tidings
-from tests.scenarios.client_world import Broker, Cut, Relay, connect, url_of
-from tests.scenarios.sockets import play, until
+from tests.worlds.loopback import Broker, Cut, Relay, connect, url_of
+from tests.worlds.sockets import play, until
 from tidings import Client, Mark, NotPermitted, NotReachable, Refused, Stored, UsageError, blocking, parse
 from tidings.model.identity import NodeId
 from tidings.protocols.access.judge import Verdict

@@ -1,6 +1,6 @@
 """One address cannot take all connections of a node."""
 
-from tests.scenarios.sockets import BarePeer, patient, play, puppet_host, until
+from tests.worlds.sockets import BarePeer, patient, play, puppet_host, until
 
 
 def test_more_connections_from_one_address_than_the_bound_are_turned_away() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from bench.brokers.servers import free_port
 from tests.scenarios.processes import python
-from tests.scenarios.sockets import (
+from tests.worlds.sockets import (
     PATIENT,
     QUIET,
     BarePeer,
@@ -52,7 +52,7 @@ WATCHFUL = patient(silence_max=0.4)
 
 CHILD = """
 import asyncio, json, sys
-from tests.scenarios.sockets import PATIENT, QUIET
+from tests.worlds.sockets import PATIENT, QUIET
 from tests.scenarios.notary import Notary
 from tidings.net import Host
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.properties.delivery_desk import head
 from tests.spark.references.families import reference
+from tests.worlds.edge import head
 from tidings.lab.dependable.cloud import CloudOutcome, CloudSetting, CloudWorld
 from tidings.lab.dependable.measures import (
     delivery_latency_99,

@@ -1,7 +1,7 @@
 """Nodes that are met at run time, on real sockets: what a machine learns of them, and links with them."""
 
 from tests.scenarios.services import make_service
-from tests.scenarios.sockets import heard, order, patient, play, puppet_host, until
+from tests.worlds.sockets import heard, order, patient, play, puppet_host, until
 from tidings.machine.effects import Connect, Know, Send, Transport
 from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.machine.message import Contact

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from bench.brokers.servers import free_port
-from tests.scenarios.client_world import Broker, Cut, Relay, connect, url_of
 from tests.scenarios.processes import python
-from tests.scenarios.sockets import play, until
+from tests.worlds.loopback import Broker, Cut, Relay, connect, url_of
+from tests.worlds.sockets import play, until
 from tidings import Client, Subscription
 from tidings.net import Address
 from tidings.protocols.access.messages import Attach, Attached

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.client_world import Broker, Relay, connect, url_of
-from tests.scenarios.sockets import play, until
+from tests.worlds.loopback import Broker, Relay, connect, url_of
+from tests.worlds.sockets import play, until
 from tidings import Delivered, Subscription, UsageError, parse
 from tidings.blocking import connect as connect_blocking
 from tidings.net.client.client import Client

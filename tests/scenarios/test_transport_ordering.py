@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.unit.transport.one_stream import OTHERS, OURS, STREAM, Publisher, Receiver, params_of
+from tests.worlds.ordering import OTHERS, OURS, STREAM, OrderingDesk, Publisher, params_of
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.values import Value
@@ -45,7 +45,7 @@ class Measured(NamedTuple):
 
 
 def measure(setting: Setting, params: TransportParams, seed: int = 1, count: int = PUBLICATIONS) -> Measured:
-    rng, publisher, receiver = Random(seed), Publisher(params), Receiver(params)
+    rng, publisher, receiver = Random(seed), Publisher(params), OrderingDesk(params)
     rows = [row_of_event(Event(dict[str, Value](kind)), params.profile) for kind in (OTHERS, OURS)]
     receiver.is_checked = False
     time, arrivals = 0.0, []
@@ -59,7 +59,7 @@ def measure(setting: Setting, params: TransportParams, seed: int = 1, count: int
     arrivals.sort()
     for arrival, number in arrivals:
         receiver.at(arrival, publisher.heard(number))
-    receiver.until(receiver.now + 10.0)
+    receiver.advance(receiver.now + 10.0)
     assert len(receiver.handed()) == len(arrivals)
     before = violations_of([number for _, number in arrivals])
     after = violations_of(receiver.order())
@@ -158,7 +158,7 @@ def detection(match: float, loss: float, record: int) -> float:
     return 1 - (1 - match + match * loss) ** record
 
 
-def is_detected(rng: Random, receiver: Receiver, params: TransportParams, match: float, loss: float) -> bool:
+def is_detected(rng: Random, receiver: OrderingDesk, params: TransportParams, match: float, loss: float) -> bool:
     """One event is received, the next one lost, and the R after it are as they come."""
     publisher = Publisher(params)
     for number in range(params.record + 2):
@@ -168,10 +168,10 @@ def is_detected(rng: Random, receiver: Receiver, params: TransportParams, match:
     for entry in publisher.sent[2:]:
         if entry.bits == publisher.sent[0].bits and rng.random() >= loss:
             receiver.at(start + entry.departed, publisher.heard(entry.sequence))
-    receiver.until(start + 5.0)
+    receiver.advance(start + 5.0)
     found = any(lost.sequence == 2 for lost in receiver.told(EventLost)[before:])
     receiver.at(start + 5.0, StreamGone(STREAM))
-    receiver.effects.clear()
+    receiver.all.clear()
     return found
 
 
@@ -181,7 +181,7 @@ def is_detected(rng: Random, receiver: Receiver, params: TransportParams, match:
 @pytest.mark.parametrize("loss", [0.01, 0.2])
 def test_losses_are_detected_as_often_as_the_formula_says(match: float, record: int, loss: float) -> None:
     rng, params, trials = Random(f"{match} {record} {loss}"), params_of(record), 400
-    receiver = Receiver(params)
+    receiver = OrderingDesk(params)
     receiver.is_checked = False
     found = sum(is_detected(rng, receiver, params, match, loss) for _ in range(trials))
     expected = detection(match, loss, record)
@@ -200,7 +200,7 @@ def shared_detection(match: float, record: int, sharers: int, trials: int, seed:
     rng = Random(seed)
     params = params_of(record)
     params = TransportParams(record=record, profile=BloomProfile(bits=256), ordering=params.ordering)
-    receivers = [Receiver(params, own=f"n{node} = TRUE") for node in range(sharers + 1)]
+    receivers = [OrderingDesk(params, own=f"n{node} = TRUE") for node in range(sharers + 1)]
     found = 0
     for trial in range(trials):
         publisher = Publisher(params)
@@ -217,11 +217,11 @@ def shared_detection(match: float, record: int, sharers: int, trials: int, seed:
             for number in range(1, record + 1):
                 if wants[number][node]:
                     receiver.at(start + number * 0.001, publisher.heard(number + 2))
-            receiver.until(start + 5.0)
+            receiver.advance(start + 5.0)
         found += any(wants[0][node] and 2 in receiver.lost() for node, receiver in enumerate(receivers))
         for receiver in receivers:
             receiver.at(start + 5.0, StreamGone(STREAM))
-            receiver.effects.clear()
+            receiver.all.clear()
     return found / trials
 
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.scenarios.recovery_network import RecoveryNetwork
-from tests.unit.transport.recovery_world import DELAY, PUBLISHER, World, event, params_with
+from tests.worlds.recovery import DELAY, PUBLISHER, World, event, params_with
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import encode_control

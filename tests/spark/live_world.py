@@ -7,9 +7,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.scenarios.client_world import connect
 from tests.scenarios.services import make_service
-from tests.scenarios.sockets import WAIT_MAX
+from tests.worlds.loopback import connect
+from tests.worlds.sockets import WAIT_MAX
 from tidings.net.addresses import address_text
 from tidings.net.broker.service import BrokerService
 from tidings.pubsub.publications import decode_head, encode_head

@@ -16,10 +16,10 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.scenarios.client_world import connect
 from tests.scenarios.processes import SOURCE, Program, python, tidings
 from tests.spark.live_query import start_queries
 from tests.spark.live_world import ThreadBroker
+from tests.worlds.loopback import connect
 from tidings.net.client.client import Client
 from tidings.pubsub.publications import encode_head
 

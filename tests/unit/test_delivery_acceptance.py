@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from tests.properties.delivery_desk import Desk, dropped, forwarded, head, sent, signalled
+from tests.worlds.desk import drops, of, sent
+from tests.worlds.edge import EdgeDesk, forwarded, head
 from tidings.machine.effects import Deliver, Disconnect, Effect, Load, Save, SetTimer
 from tidings.machine.inputs import Loaded, Saved
 from tidings.model.bounds import PUBLICATION_BYTES_MAX
@@ -17,17 +18,17 @@ from tidings.pubsub.client import Accepted, Declined, Receipt
 from tidings.pubsub.signals import Forward, Offer, Unoffer
 
 
-def publishing(params: EdgeParams | None = None, filter: str = "x >= 0") -> Desk:
-    desk = Desk(params)
+def publishing(params: EdgeParams | None = None, filter: str = "x >= 0") -> EdgeDesk:
+    desk = EdgeDesk(params)
     desk.up("p")
     desk.advertise("p", filter=filter)
     return desk
 
 
 def test_an_advertisement_is_offered_and_acknowledged_when_the_network_has_it() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p")
-    (offer,) = signalled(desk.say("p", Advertise(1, "x >= 0")), Offer)
+    (offer,) = of(Offer, desk.say("p", Advertise(1, "x >= 0")))
     assert (offer.advertisement, offer.publisher, offer.filter) == ("p/1@a", "p", parse("x >= 0"))
     desk.now = 3.0
     assert sent(desk.settle(), Receipt) == [Receipt("advertise", 1, ("a", "b"), 2, 3.0, "x >= 0")]
@@ -35,12 +36,12 @@ def test_an_advertisement_is_offered_and_acknowledged_when_the_network_has_it() 
 
 
 def test_a_request_that_the_network_did_not_carry_out_is_refused_and_may_be_repeated() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p")
     desk.say("p", Advertise(1, "x >= 0"))
     (refusal,) = sent(desk.settle(problem="b did not answer in time"), Refusal)
     assert refusal.may_retry and "b did not answer in time" in refusal.reason
-    (offer,) = signalled(desk.say("p", Advertise(1, "x >= 0")), Offer)
+    (offer,) = of(Offer, desk.say("p", Advertise(1, "x >= 0")))
     assert offer.advertisement == "p/1@a"
 
 
@@ -69,7 +70,7 @@ def test_a_repetition_is_acknowledged_and_not_forwarded_again() -> None:
 def test_a_repetition_for_which_a_receipt_is_wanted_goes_out_once_more() -> None:
     desk = publishing()
     desk.publish("p", 1, 10)
-    (forward,) = signalled(desk.publish("p", 1, 10, receipt=True), Forward)
+    (forward,) = of(Forward, desk.publish("p", 1, 10, receipt=True))
     assert forward.ticket is not None
     assert sent(desk.settle(), Receipt)[0].number == 1
 
@@ -86,9 +87,9 @@ def test_the_receipt_of_a_publication_waits_for_the_brokers_of_all_who_want_it()
 def test_times_of_acceptance_ascend_for_each_publisher_whatever_the_clock_does() -> None:
     desk = publishing(EdgeParams(clock_offset=1000.0))
     desk.now = 5.0
-    times = [signalled(desk.publish("p", number, 1), Forward)[0].batch.accepted_at for number in (1, 2)]
+    times = [of(Forward, desk.publish("p", number, 1))[0].batch.accepted_at for number in (1, 2)]
     desk.now = 4.0
-    times.append(signalled(desk.publish("p", 3, 1), Forward)[0].batch.accepted_at)
+    times.append(of(Forward, desk.publish("p", 3, 1))[0].batch.accepted_at)
     assert times[0] == 1005.0
     assert times == sorted(set(times))
     assert times[2] - times[0] == pytest.approx(2e-6)
@@ -98,7 +99,7 @@ def test_times_of_acceptance_ascend_for_each_publisher_whatever_the_clock_does()
 def test_a_publication_after_unadvertising_is_declined_at_once() -> None:
     desk = publishing()
     effects = desk.say("p", Unadvertise(1))
-    assert [unoffer.advertisement for unoffer in signalled(effects, Unoffer)] == ["p/1@a"]
+    assert [unoffer.advertisement for unoffer in of(Unoffer, effects)] == ["p/1@a"]
     effects = desk.publish("p", 1, 10)
     assert forwarded(effects) == []
     assert sent(effects, Declined) == [Declined((1,), NO_ADVERTISEMENT)]
@@ -107,13 +108,13 @@ def test_a_publication_after_unadvertising_is_declined_at_once() -> None:
 
 
 def test_withdrawing_what_is_not_there_is_done_already() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p")
     assert sent(desk.say("p", Unadvertise(4)), Receipt)[0].number == 4
 
 
 def test_who_did_not_advertise_is_told_so() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p")
     effects = desk.publish("p", 1, 10, receipt=True)
     assert sent(effects, Declined) == [Declined((1,), NO_ADVERTISEMENT)]
@@ -131,7 +132,7 @@ def test_a_publication_outside_its_advertisement_is_declined_and_the_others_go()
 
 
 def test_an_advertisement_is_narrowed_to_what_the_client_may_publish() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p", publish_bound=parse("x < 10"))
     desk.say("p", Advertise(1, "x >= 0"))
     (receipt,) = sent(desk.settle(), Receipt)
@@ -143,7 +144,7 @@ def test_an_advertisement_is_narrowed_to_what_the_client_may_publish() -> None:
 
 @pytest.mark.parametrize("filter", ["x > 20", "y ="])
 def test_an_advertisement_that_cannot_be_is_refused_with_the_reason(filter: str) -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p", publish_bound=parse("x < 10"))
     (refusal,) = sent(desk.say("p", Advertise(1, filter)), Refusal)
     assert not refusal.may_retry
@@ -171,7 +172,7 @@ def test_a_frame_that_holds_more_than_a_batch_becomes_several() -> None:
     large, small = b"y" * (PUBLICATION_BYTES_MAX // 2), b"z" * 40_000
     effects = desk.say("p", PublishMessage(1, 1, True, (head(1),) * 3, (large, large, small)))
     assert forwarded(effects) == [(1,), (2, 3)]
-    assert [forward.ticket is None for forward in signalled(effects, Forward)] == [True, False]
+    assert [forward.ticket is None for forward in of(Forward, effects)] == [True, False]
 
 
 def test_a_publication_that_is_too_large_is_declined() -> None:
@@ -185,11 +186,11 @@ def test_a_publication_that_is_too_large_is_declined() -> None:
 
 
 def test_more_advertisements_than_allowed_are_refused() -> None:
-    desk = Desk(EdgeParams(advertisements_max=1))
+    desk = EdgeDesk(EdgeParams(advertisements_max=1))
     desk.up("p")
     desk.say("p", Advertise(1, "x >= 0"))
     assert "at most 1" in sent(desk.say("p", Advertise(2, "x >= 0")), Refusal)[0].reason
-    assert signalled(desk.say("p", Advertise(1, "x >= 0")), Offer)
+    assert of(Offer, desk.say("p", Advertise(1, "x >= 0")))
 
 
 def test_a_number_of_an_earlier_life_of_the_client_may_stand_for_another_filter() -> None:
@@ -204,8 +205,8 @@ def test_a_publisher_that_left_is_forgotten_with_its_history() -> None:
     desk = publishing(EdgeParams(history_age=10.0))
     desk.publish("p", 1, 10)
     desk.down("p")
-    assert signalled(desk.fire("sweep", 5.0), Unoffer) == []
-    assert [each.advertisement for each in signalled(desk.fire("sweep", 10.0), Unoffer)] == ["p/1@a"]
+    assert of(Unoffer, desk.fire("sweep", 5.0)) == []
+    assert [each.advertisement for each in of(Unoffer, desk.fire("sweep", 10.0))] == ["p/1@a"]
     assert desk.edge.publishers.all == {}
     assert SetTimer("sweep", 15.0) not in desk.effects
 
@@ -213,29 +214,29 @@ def test_a_publisher_that_left_is_forgotten_with_its_history() -> None:
 def test_without_history_a_publisher_that_leaves_is_forgotten_at_once() -> None:
     desk = publishing(EdgeParams(history_age=0.0))
     desk.publish("p", 1, 10)
-    assert signalled(desk.down("p"), Unoffer) != []
+    assert of(Unoffer, desk.down("p")) != []
     assert desk.edge.publishers.all == {}
 
 
 def test_strangers_are_not_served() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     for message in (PublishMessage(1, 1, False, (head(1),), (b"",)), Advertise(1, "x >= 0")):
-        assert dropped(desk.say("nobody", message)) == [NOT_A_CLIENT]
+        assert drops(desk.say("nobody", message)) == [NOT_A_CLIENT]
 
 
 def test_numbers_that_do_not_exist_are_dropped() -> None:
     desk = publishing()
-    assert dropped(desk.say("p", PublishMessage(1, 2**63 - 1, False, (head(1), head(1)), (b"", b"")))) != []
-    assert dropped(desk.say("p", PublishMessage(1, 5, False, (), ()))) != []
+    assert drops(desk.say("p", PublishMessage(1, 2**63 - 1, False, (head(1), head(1)), (b"", b"")))) != []
+    assert drops(desk.say("p", PublishMessage(1, 5, False, (), ()))) != []
 
 
 # Durable.
 
 
-def durable() -> Desk:
-    desk = Desk(EdgeParams(is_durable=True))
+def durable() -> EdgeDesk:
+    desk = EdgeDesk(EdgeParams(is_durable=True))
     assert desk.effects == [Load("")]
-    desk.step(Loaded(""))
+    desk.handle(Loaded(""))
     desk.up("p")
     return desk
 
@@ -255,21 +256,21 @@ def test_a_durable_edge_accepts_when_it_is_on_disk_and_forwards_at_once() -> Non
     effects = desk.publish("p", 1, 10)
     assert forwarded(effects) == [(1,)]
     assert sent(effects, Accepted) == []
-    (save,) = signalled(effects, Save)
-    assert sent(desk.step(Saved(save.name)), Accepted) == [Accepted(1)]
+    (save,) = of(Save, effects)
+    assert sent(desk.handle(Saved(save.name)), Accepted) == [Accepted(1)]
 
 
 def test_what_could_not_be_saved_is_saved_again_and_accepted_only_then() -> None:
     desk = durable()
     desk.advertise("p")
-    (first,) = signalled(desk.publish("p", 1, 10), Save)
-    (second,) = signalled(desk.publish("p", 2, 10), Save)
-    effects = desk.step(Saved(first.name, "disk full"))
-    assert dropped(effects) == [NOT_SAVED]
-    (timer,) = signalled(effects, SetTimer)
-    assert sent(desk.step(Saved(second.name)), Accepted) == []
-    assert signalled(desk.fire(timer.key, timer.at), Save) == [first]
-    assert sent(desk.step(Saved(first.name)), Accepted) == [Accepted(2)]
+    (first,) = of(Save, desk.publish("p", 1, 10))
+    (second,) = of(Save, desk.publish("p", 2, 10))
+    effects = desk.handle(Saved(first.name, "disk full"))
+    assert drops(effects) == [NOT_SAVED]
+    (timer,) = of(SetTimer, effects)
+    assert sent(desk.handle(Saved(second.name)), Accepted) == []
+    assert of(Save, desk.fire(timer.key, timer.at)) == [first]
+    assert sent(desk.handle(Saved(first.name)), Accepted) == [Accepted(2)]
 
 
 def test_after_a_restart_the_history_is_there_again_and_repetitions_are_recognised() -> None:
@@ -279,35 +280,35 @@ def test_after_a_restart_the_history_is_there_again_and_repetitions_are_recognis
     disk_after(desk.publish("p", 1, 10, 20), disk)
     desk.now = 2.0
     disk_after(desk.publish("p", 3, 30), disk)
-    again = Desk(EdgeParams(is_durable=True))
+    again = EdgeDesk(EdgeParams(is_durable=True))
     again.now = 5.0
     again.up("p")
     assert again.effects == []
-    effects = again.step(Loaded("", tuple(sorted(disk.items()))))
-    assert [offer.advertisement for offer in signalled(effects, Offer)] == ["p/1@a"]
+    effects = again.handle(Loaded("", tuple(sorted(disk.items()))))
+    assert [offer.advertisement for offer in of(Offer, effects)] == ["p/1@a"]
     assert [batch.numbers for batch in again.edge.publishers.all["p"].history.batches] == [(1, 2), (3,)]
     effects = again.publish("p", 3, 30, 40)
     assert forwarded(effects) == [(4,)]
 
 
 def test_what_was_forgotten_before_a_restart_is_still_known_to_be_missing() -> None:
-    desk, disk = Desk(EdgeParams(is_durable=True, history_count_max=1)), dict[str, bytes]()
-    desk.step(Loaded(""))
+    desk, disk = EdgeDesk(EdgeParams(is_durable=True, history_count_max=1)), dict[str, bytes]()
+    desk.handle(Loaded(""))
     desk.up("p")
     disk_after(desk.say("p", Advertise(1, "x >= 0")), disk)
     for number in (1, 2, 3):
         disk_after(desk.publish("p", number, 10), disk)
     assert len([name for name in disk if name.startswith("publication/")]) == 1
-    again = Desk(EdgeParams(is_durable=True, history_count_max=1))
-    again.step(Loaded("", tuple(sorted(disk.items()))))
+    again = EdgeDesk(EdgeParams(is_durable=True, history_count_max=1))
+    again.handle(Loaded("", tuple(sorted(disk.items()))))
     history = again.edge.publishers.all["p"].history
     assert history.lacks_behind(1)
     assert not history.lacks_behind(2)
 
 
 def test_what_cannot_be_read_any_more_is_dropped_and_the_rest_is_used() -> None:
-    desk = Desk(EdgeParams(is_durable=True))
-    effects = desk.step(
+    desk = EdgeDesk(EdgeParams(is_durable=True))
+    effects = desk.handle(
         Loaded(
             "",
             (
@@ -317,16 +318,16 @@ def test_what_cannot_be_read_any_more_is_dropped_and_the_rest_is_used() -> None:
             ),
         )
     )
-    assert dropped(effects) == [UNREADABLE, UNREADABLE]
-    assert [offer.advertisement for offer in signalled(effects, Offer)] == ["p/1@a"]
+    assert drops(effects) == [UNREADABLE, UNREADABLE]
+    assert [offer.advertisement for offer in of(Offer, effects)] == ["p/1@a"]
 
 
 def test_too_much_while_the_store_is_read_is_turned_away() -> None:
-    desk = Desk(EdgeParams(is_durable=True, deferred_max=2))
+    desk = EdgeDesk(EdgeParams(is_durable=True, deferred_max=2))
     desk.up("p")
     desk.say("p", Advertise(1, "x >= 0"))
     effects = desk.say("p", Advertise(2, "x >= 0"))
-    assert [effect.neighbour for effect in signalled(effects, Disconnect)] == ["p"]
+    assert [effect.neighbour for effect in of(Disconnect, effects)] == ["p"]
 
 
 # Shutting down.
@@ -336,25 +337,25 @@ def test_too_much_while_the_store_is_read_is_turned_away() -> None:
 def test_a_closing_edge_waits_for_what_was_begun_and_refuses_what_is_new() -> None:
     desk = publishing()
     desk.publish("p", 1, 10, receipt=True)
-    assert desk.step(Close()) == []
-    assert [effect.reason for effect in signalled(desk.up("q"), Disconnect)] == [CLOSING]
-    assert dropped(desk.publish("p", 2, 20)) == [CLOSING]
+    assert desk.handle(Close()) == []
+    assert [effect.reason for effect in of(Disconnect, desk.up("q"))] == [CLOSING]
+    assert drops(desk.publish("p", 2, 20)) == [CLOSING]
     request = Subscribe(1, "x >= 0", "installed", None, (), "", "wait", 10, 10)
     assert sent(desk.say("p", request), Refusal)[0].may_retry
     effects = desk.settle()
     assert sent(effects, Receipt)[0].kind == "publish"
-    assert signalled(effects, Deliver) == [Deliver(EdgeClosed())]
-    assert signalled(desk.down("p"), Deliver) == []
+    assert of(Deliver, effects) == [Deliver(EdgeClosed())]
+    assert of(Deliver, desk.down("p")) == []
 
 
 @pytest.mark.spec("S-121")
 def test_a_closing_edge_waits_for_its_disk() -> None:
     desk = durable()
     desk.advertise("p")
-    (save,) = signalled(desk.publish("p", 1, 10), Save)
-    assert signalled(desk.step(Close()), Deliver) == []
-    assert signalled(desk.step(Saved(save.name)), Deliver) == [Deliver(EdgeClosed())]
+    (save,) = of(Save, desk.publish("p", 1, 10))
+    assert of(Deliver, desk.handle(Close())) == []
+    assert of(Deliver, desk.handle(Saved(save.name))) == [Deliver(EdgeClosed())]
 
 
 def test_an_edge_with_nothing_to_wait_for_closes_at_once() -> None:
-    assert Desk().step(Close()) == [Deliver(EdgeClosed())]
+    assert EdgeDesk().handle(Close()) == [Deliver(EdgeClosed())]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.properties.delivery_desk import head
+from tests.worlds.edge import head
 from tidings.machine.effects import Deliver, Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.model.errors import UsageError

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.properties.delivery_desk import head, sent, subscription
+from tests.worlds.desk import sent
+from tests.worlds.edge import head, subscription
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import LinkUp, Loaded, Received
 from tidings.model.errors import UsageError

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.properties.delivery_desk import C1, C2, Desk, answer, asked, dropped, received, sent, served, signalled
+from tests.worlds.desk import drops, of, sent
+from tests.worlds.edge import C1, C2, EdgeDesk, answer, asked, received, served
 from tidings.machine.effects import Disconnect
 from tidings.model.bounds import BATCH_BYTES_MAX
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, QUEUE_FULL
@@ -12,13 +13,13 @@ from tidings.protocols.delivery.messages import Reference, Taken
 from tidings.pubsub.client import Missed
 
 
-def slow(policy: str, window: int = 2, queue_max: int = 2, params: EdgeParams | None = None) -> Desk:
+def slow(policy: str, window: int = 2, queue_max: int = 2, params: EdgeParams | None = None) -> EdgeDesk:
     desk = served(params)
     desk.installed("c", policy=policy, window=window, queue_max=queue_max)
     return desk
 
 
-def outlet_state(desk: Desk) -> tuple[int, int]:
+def outlet_state(desk: EdgeDesk) -> tuple[int, int]:
     outlet = desk.edge.subscriptions.all["c", 1].outlet
     return outlet.under_way, outlet.waiting
 
@@ -36,9 +37,9 @@ def test_no_more_is_on_the_way_than_the_window_and_the_rest_waits() -> None:
 def test_taking_what_was_not_on_the_way_counts_for_nothing() -> None:
     desk = slow("wait")
     desk.arrive("p", [1], C1)
-    assert dropped(desk.take("c", 5)) == [NOT_UNDER_WAY]
+    assert drops(desk.take("c", 5)) == [NOT_UNDER_WAY]
     assert outlet_state(desk) == (0, 0)
-    assert dropped(desk.take("c", 1, number=9)) == [NO_SUBSCRIPTION]
+    assert drops(desk.take("c", 1, number=9)) == [NO_SUBSCRIPTION]
 
 
 def test_a_window_and_a_queue_are_cut_to_what_the_broker_allows() -> None:
@@ -53,7 +54,7 @@ def test_a_window_and_a_queue_are_cut_to_what_the_broker_allows() -> None:
 def test_a_subscription_that_waits_stops_when_it_is_full_and_fetches_the_rest_when_there_is_room() -> None:
     desk = slow("wait")
     assert received(desk.arrive("p", [1, 2, 3, 4, 5, 6], C1), "c") == [1, 2]
-    assert dropped(desk.arrive("p", [7], C1)) == [NOT_ACTIVE]
+    assert drops(desk.arrive("p", [7], C1)) == [NOT_ACTIVE]
     effects = desk.take("c", 1)
     assert received(effects, "c") == [3]
     assert asked(effects) == []
@@ -116,7 +117,7 @@ def test_the_oldest_that_waits_makes_room_and_the_client_is_told_how_much_it_mis
     desk = slow("drop oldest")
     effects = desk.arrive("p", [1, 2, 3, 4, 5, 6], C1)
     assert received(effects, "c") == [1, 2]
-    assert dropped(effects) == [QUEUE_FULL]
+    assert drops(effects) == [QUEUE_FULL]
     desk.arrive("p", [7], C1)
     effects = desk.take("c", 2)
     assert sent(effects, Missed) == [Missed(1, "p", 3, QUEUE_FULL)]
@@ -140,10 +141,10 @@ def test_a_client_that_is_too_slow_is_turned_out_once() -> None:
     desk = slow("disconnect")
     effects = desk.arrive("p", [1, 2, 3, 4, 5], C1)
     assert received(effects, "c") == [1, 2]
-    assert [effect.neighbour for effect in signalled(effects, Disconnect)] == ["c"]
+    assert [effect.neighbour for effect in of(Disconnect, effects)] == ["c"]
     assert isinstance(effects[-1], Disconnect), "what still fits leaves before the goodbye"
     assert sent(effects, Missed) == [Missed(1, "p", 1, QUEUE_FULL)]
-    assert signalled(desk.arrive("p", [6], C1), Disconnect) == []
+    assert of(Disconnect, desk.arrive("p", [6], C1)) == []
 
 
 def test_history_waits_for_room_whatever_the_policy() -> None:
@@ -151,7 +152,7 @@ def test_history_waits_for_room_whatever_the_policy() -> None:
     desk.subscribe("c", guarantee="reference", policy="disconnect", window=1, queue_max=1)
     effects = answer(desk, "p", 1, 2, 3)
     assert received(effects, "c") == [1]
-    assert signalled(effects, Disconnect) == []
+    assert of(Disconnect, effects) == []
     assert asked(desk.take("c", 1))[0][1] == (("p/1", 2),)
 
 
@@ -163,7 +164,7 @@ def test_publications_on_the_way_count_against_the_bytes_of_the_client() -> None
     desk = slow("drop newest", window=100, queue_max=100, params=EdgeParams(pending_bytes_max=BATCH_BYTES_MAX))
     effects = desk.arrive("p", [1, 2, 3, 4, 5], C1, size=size)
     assert received(effects, "c") == [1, 2, 3]
-    assert dropped(effects) == [QUEUE_FULL]
+    assert drops(effects) == [QUEUE_FULL]
     desk.take("c", 2)
     assert received(desk.arrive("p", [6, 7], C1, size=size), "c") == [6, 7]
 

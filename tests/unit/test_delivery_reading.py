@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.properties.delivery_desk import Desk, dropped, head, sent
+from tests.worlds.desk import drops, sent
+from tests.worlds.edge import EdgeDesk, head
 from tidings.machine.effects import Save, Send, SetTimer
 from tidings.machine.inputs import Loaded, Saved
 from tidings.model.bounds import BATCH_BYTES_MAX, EXTENTS_MAX, FRAME_BYTES_MAX, MARKS_MAX, NAME_CHARS_MAX, OFFERS_MAX
@@ -31,10 +32,10 @@ from tidings.pubsub.publications import encode_head
 from tidings.wire import encode
 
 
-def storing(params: EdgeParams | None = None) -> Desk:
+def storing(params: EdgeParams | None = None) -> EdgeDesk:
     """A publisher p here; publications 1 to 5 with x = number, accepted at 1.0 to 5.0; c reads; b and d are
     neighbours."""
-    desk = Desk(params)
+    desk = EdgeDesk(params)
     desk.neighbours("b", "d")
     desk.up("p", "c")
     desk.advertise("p")
@@ -44,7 +45,7 @@ def storing(params: EdgeParams | None = None) -> Desk:
     return desk
 
 
-def look(desk: Desk, filter: str = "x >= 0", number: int = 1) -> MarksReply:
+def look(desk: EdgeDesk, filter: str = "x >= 0", number: int = 1) -> MarksReply:
     (marks,) = sent(desk.say("c", Look(number, filter)), MarksReply, "c")
     assert isinstance(marks, MarksReply)
     return marks
@@ -63,7 +64,7 @@ def fetch(
     return Fetch(number, filter, publisher, after, since, through, limit)
 
 
-def page(desk: Desk, *asked: Any, **fields: Any) -> Fetched:
+def page(desk: EdgeDesk, *asked: Any, **fields: Any) -> Fetched:
     (fetched,) = sent(desk.say("c", fetch(*asked, **fields)), Fetched, "c")
     assert isinstance(fetched, Fetched)
     return fetched
@@ -91,7 +92,7 @@ def far(advertisement: str = "p/1@z", *numbers: int, reading: int = 1, **fields:
     return FetchedFar(**known)
 
 
-def refused(desk: Desk) -> str:
+def refused(desk: EdgeDesk) -> str:
     (refusal,) = sent(desk.effects, Refusal, "c")
     assert refusal.kind == "read"
     reason: str = refusal.reason
@@ -149,7 +150,7 @@ def test_publishers_elsewhere_are_asked_for_on_their_ways() -> None:
 
 
 def test_a_publisher_that_moved_has_one_mark_for_what_all_its_brokers_store() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("c")
     desk.know("q/1@y")
@@ -161,7 +162,7 @@ def test_a_publisher_that_moved_has_one_mark_for_what_all_its_brokers_store() ->
 
 
 def test_what_no_broker_holds_any_more_counts_as_forgotten() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("c")
     desk.know("q/1@y")
@@ -180,7 +181,7 @@ def test_who_does_not_answer_in_time_is_named_and_left_out() -> None:
     desk.say("d", MarksFar(1, (("q/1@y", 7, (), ((0, 7),)),), (), ()))
     (marks,) = sent(desk.fire("read", 15.0), MarksReply)
     assert (marks.marks, marks.unreachable) == ((("p", 0, 5),), ("q",))
-    assert dropped(desk.say("b", MarksFar(1, (("q/1@z", 9, (), ()),), (), ()))) == [OLD_ANSWER]
+    assert drops(desk.say("b", MarksFar(1, (("q/1@z", 9, (), ()),), (), ()))) == [OLD_ANSWER]
 
 
 def test_a_publisher_to_whom_no_way_is_known_is_named_at_once() -> None:
@@ -198,7 +199,7 @@ def test_a_publisher_to_whom_no_way_is_known_is_named_at_once() -> None:
 
 
 def test_marks_of_many_publishers_come_in_several_messages() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("c", *(f"p{place:04}" for place in range(MARKS_MAX + 1)))
     for place in range(MARKS_MAX + 1):
         desk.advertise(f"p{place:04}", 1, f"x > {place}")
@@ -249,7 +250,7 @@ def test_pages_follow_each_other_behind_the_number_up_to_which_the_last_is_compl
 
 
 def test_a_page_in_the_middle_of_a_batch_is_cut_out_of_it() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p", "c")
     desk.advertise("p")
     desk.publish("p", 1, *range(10))
@@ -267,7 +268,7 @@ def test_no_more_is_looked_at_for_a_page_than_allowed() -> None:
 
 
 def test_a_page_fits_a_frame() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p", "c")
     desk.advertise("p")
     for number in range(1, 4):
@@ -296,31 +297,31 @@ def test_what_is_published_under_another_advertisement_belongs_to_the_publisher_
 
 
 def test_publications_that_are_not_saved_yet_are_not_shown() -> None:
-    desk = Desk(EdgeParams(is_durable=True), start=False)
+    desk = EdgeDesk(EdgeParams(is_durable=True), start=False)
     desk.effects = desk.edge.start(0.0)
-    desk.step(Loaded("", ()))
+    desk.handle(Loaded("", ()))
     desk.up("p", "c")
     desk.advertise("p")
     saves = [effect for effect in desk.publish("p", 1, 1) if isinstance(effect, Save)]
     assert look(desk).marks == (("p", 0, 0),)
     desk.say("c", fetch(through=1))
     assert not sent(desk.effects, Fetched)
-    desk.step(Saved(saves[0].name))
+    desk.handle(Saved(saves[0].name))
     assert look(desk).marks == (("p", 0, 1),)
     assert page(desk, through=1, number=2).numbers == (1,)
 
 
 def test_a_look_that_waited_for_the_store_to_be_read_finds_what_is_in_it() -> None:
     disk: dict[str, bytes] = {}
-    desk = Desk(EdgeParams(is_durable=True))
-    run(desk, disk, desk.step(Loaded("", ())))
+    desk = EdgeDesk(EdgeParams(is_durable=True))
+    run(desk, disk, desk.handle(Loaded("", ())))
     desk.up("p")
     run(desk, disk, desk.say("p", Advertise(1, "x >= 0")))
     run(desk, disk, desk.publish("p", 1, 1))
-    desk = Desk(EdgeParams(is_durable=True))
+    desk = EdgeDesk(EdgeParams(is_durable=True))
     desk.up("c")
     desk.say("c", Look(1, "x >= 0"))
-    (marks,) = sent(desk.step(Loaded("", tuple(sorted(disk.items())))), MarksReply)
+    (marks,) = sent(desk.handle(Loaded("", tuple(sorted(disk.items())))), MarksReply)
     assert marks.marks == (("p", 0, 1),)
 
 
@@ -344,7 +345,7 @@ def test_reading_is_narrowed_to_what_the_client_may_subscribe_to() -> None:
 
 
 def test_the_narrowed_filter_is_what_other_brokers_are_asked_with() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("c", subscribe_bound=parse("x < 3"))
     desk.know("q/1")
@@ -362,12 +363,12 @@ def test_a_filter_that_cannot_be_read_is_refused() -> None:
 
 def test_whoever_is_no_client_reads_nothing() -> None:
     desk = storing()
-    assert len(dropped(desk.say("b", Look(1, "x >= 0")))) == 1
-    assert len(dropped(desk.say("stranger", fetch()))) == 1
+    assert len(drops(desk.say("b", Look(1, "x >= 0")))) == 1
+    assert len(drops(desk.say("stranger", fetch()))) == 1
 
 
 def test_a_client_waits_for_no_more_readings_than_allowed() -> None:
-    desk = Desk(EdgeParams(readings_max=2))
+    desk = EdgeDesk(EdgeParams(readings_max=2))
     desk.up("c", "e")
     for number in (1, 2):
         desk.say("c", fetch(number=number))
@@ -378,14 +379,14 @@ def test_a_client_waits_for_no_more_readings_than_allowed() -> None:
 
 
 def test_a_client_that_leaves_takes_its_readings_with_it() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("c")
     desk.know("q/1")
     desk.say("c", fetch(publisher="q"))
     desk.down("c")
     assert not desk.edge.readings.open
-    assert dropped(desk.say("b", far("q/1@z", 1))) == [OLD_ANSWER]
+    assert drops(desk.say("b", far("q/1@z", 1))) == [OLD_ANSWER]
     desk.up("c")
     assert not sent(desk.fire("read", 10.0), Refusal)
 
@@ -394,7 +395,7 @@ def test_a_client_that_leaves_takes_its_readings_with_it() -> None:
 
 
 def test_a_page_of_a_publisher_elsewhere_comes_from_there() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("c")
     desk.know("q/1")
@@ -407,7 +408,7 @@ def test_a_page_of_a_publisher_elsewhere_comes_from_there() -> None:
 
 
 def test_a_publisher_that_moved_is_read_at_all_its_brokers() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b", "d")
     desk.up("c")
     desk.know("q/1@z")
@@ -419,7 +420,7 @@ def test_a_publisher_that_moved_is_read_at_all_its_brokers() -> None:
 
 
 def test_what_all_brokers_of_a_publisher_lack_is_lost() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b", "d")
     desk.up("c")
     desk.know("q/1@z")
@@ -431,7 +432,7 @@ def test_what_all_brokers_of_a_publisher_lack_is_lost() -> None:
 
 
 def test_a_page_of_several_brokers_ends_where_the_first_of_them_stopped() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b", "d")
     desk.up("c")
     desk.know("q/1@z")
@@ -443,7 +444,7 @@ def test_a_page_of_several_brokers_ends_where_the_first_of_them_stopped() -> Non
 
 
 def test_a_broker_that_does_not_answer_is_named_and_the_reading_may_be_repeated() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("c")
     desk.know("q/1")
@@ -454,7 +455,7 @@ def test_a_broker_that_does_not_answer_is_named_and_the_reading_may_be_repeated(
 
 
 def test_a_publisher_that_is_known_nowhere_is_waited_for() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("c")
     assert not sent(desk.say("c", fetch(publisher="q")), FetchFar)
@@ -468,7 +469,7 @@ def test_a_publisher_that_is_known_nowhere_is_waited_for() -> None:
 
 
 def test_a_question_that_was_lost_with_a_link_is_asked_again_when_the_publisher_is_known_again() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b", "d")
     desk.up("c")
     desk.know("q/1")
@@ -481,12 +482,12 @@ def test_a_question_that_was_lost_with_a_link_is_asked_again_when_the_publisher_
 
 
 def test_no_way_is_no_answer_and_the_way_may_come_back() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("c")
     desk.know("q/1")
     desk.say("c", fetch(publisher="q"))
-    assert dropped(desk.say("b", far("q/1@z", problem="no way"))) == ["no way"]
+    assert drops(desk.say("b", far("q/1@z", problem="no way"))) == ["no way"]
     assert sent(desk.know("q/1"), FetchFar)
     assert sent(desk.say("b", far("q/1@z", 5)), Fetched)
 
@@ -503,7 +504,7 @@ def test_a_publisher_that_has_not_come_so_far_is_not_taken_for_one_that_has() ->
 
 
 def test_no_more_brokers_are_asked_for_a_publisher_than_allowed() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("c")
     for place in range(ORIGINS_MAX + 3):
@@ -567,20 +568,20 @@ def test_answers_for_others_go_back_along_the_path() -> None:
     assert desk.say("b", far("q/1@z", 1, path=("x", "d"))) == [Send("d", far("q/1@z", 1, path=("x",)))]
     marks = MarksFar(1, (), ("q/1@z",), ("d",))
     assert desk.say("b", marks) == [Send("d", MarksFar(1, (), ("q/1@z",), ()))]
-    assert dropped(desk.say("b", far("q/1@z", 1, path=("gone",)))) == [NO_WAY_BACK]
+    assert drops(desk.say("b", far("q/1@z", 1, path=("gone",)))) == [NO_WAY_BACK]
 
 
 def test_questions_and_answers_that_make_no_sense_are_dropped() -> None:
     desk = storing()
-    assert dropped(desk.say("z", question())) == [NOT_A_NEIGHBOUR]
-    assert dropped(desk.say("b", question(path=("b", "a", "b")))) == [WRONG_PATH]
-    assert dropped(desk.say("b", question(path=("z",) * (PATH_MAX - 1) + ("b",)))) == [WRONG_PATH]
-    assert dropped(desk.say("b", question(filter="x >"))) == [WRONG_FILTER]
-    assert dropped(desk.say("b", LookFar(1, ("p/1@a",), ("z",)))) == [WRONG_PATH]
-    assert dropped(desk.say("z", far("q/1@z", 1))) == [NOT_A_NEIGHBOUR]
-    assert dropped(desk.say("b", far("q/1@z", 1))) == [OLD_ANSWER]
+    assert drops(desk.say("z", question())) == [NOT_A_NEIGHBOUR]
+    assert drops(desk.say("b", question(path=("b", "a", "b")))) == [WRONG_PATH]
+    assert drops(desk.say("b", question(path=("z",) * (PATH_MAX - 1) + ("b",)))) == [WRONG_PATH]
+    assert drops(desk.say("b", question(filter="x >"))) == [WRONG_FILTER]
+    assert drops(desk.say("b", LookFar(1, ("p/1@a",), ("z",)))) == [WRONG_PATH]
+    assert drops(desk.say("z", far("q/1@z", 1))) == [NOT_A_NEIGHBOUR]
+    assert drops(desk.say("b", far("q/1@z", 1))) == [OLD_ANSWER]
     desk.say("c", Look(1, "x >= 0"))
-    assert dropped(desk.say("b", MarksFar(1, (("p/1@a", 9, (), ()),), (), ()))) == [OLD_ANSWER]
+    assert drops(desk.say("b", MarksFar(1, (("p/1@a", 9, (), ()),), (), ()))) == [OLD_ANSWER]
 
 
 def test_the_longest_names_fit_a_frame() -> None:
@@ -608,7 +609,7 @@ def test_extents_are_taken_from_extents() -> None:
 
 
 def test_a_publisher_that_came_from_elsewhere_lacks_here_what_it_published_there() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p", "c")
     desk.say("p", Advertise(1, "x >= 0", 101))
     desk.settle()
@@ -666,9 +667,9 @@ def test_what_is_elsewhere_is_bounded_and_what_is_between_counts_as_lacking_then
 # Numbers of publishers that left.
 
 
-def gone(params: EdgeParams) -> Desk:
+def gone(params: EdgeParams) -> EdgeDesk:
     """p published 1 to 3 at 1.0, left, and its history is too old."""
-    desk = Desk(params)
+    desk = EdgeDesk(params)
     desk.up("p")
     desk.advertise("p")
     desk.now = 1.0
@@ -706,7 +707,7 @@ def test_publishers_that_come_meanwhile_are_swept_in_time() -> None:
 
 
 def test_no_more_numbers_are_remembered_than_allowed_and_the_oldest_go_first() -> None:
-    desk = Desk(EdgeParams(history_age=1.0, numbers_max=2))
+    desk = EdgeDesk(EdgeParams(history_age=1.0, numbers_max=2))
     for place, name in enumerate(("p", "q", "r")):
         desk.now = float(place)
         desk.up(name)
@@ -721,8 +722,8 @@ def test_no_more_numbers_are_remembered_than_allowed_and_the_oldest_go_first() -
 def test_numbers_are_remembered_on_disk() -> None:
     params = EdgeParams(history_age=10.0, is_durable=True, numbers_age=1000.0)
     disk: dict[str, bytes] = {}
-    desk = Desk(params)
-    run(desk, disk, desk.step(Loaded("", ())))
+    desk = EdgeDesk(params)
+    run(desk, disk, desk.handle(Loaded("", ())))
     desk.up("p")
     desk.advertise("p")
     run(desk, disk, desk.publish("p", 1, 1, 2))
@@ -730,21 +731,21 @@ def test_numbers_are_remembered_on_disk() -> None:
     run(desk, disk, desk.fire("sweep", 20.0))
     assert list(disk) == ["publisher/p"]
 
-    desk = Desk(params)
+    desk = EdgeDesk(params)
     desk.now = 30.0
-    run(desk, disk, desk.step(Loaded("", tuple(sorted(disk.items())))))
+    run(desk, disk, desk.handle(Loaded("", tuple(sorted(disk.items())))))
     assert not desk.edge.publishers.all
     desk.up("p")
     desk.advertise("p")
     assert sent(desk.publish("p", 1, 1, 2), Accepted) == [Accepted(2)]
 
-    desk = Desk(params)
+    desk = EdgeDesk(params)
     desk.now = 2000.0
-    run(desk, disk, desk.step(Loaded("", tuple(sorted(disk.items())))))
+    run(desk, disk, desk.handle(Loaded("", tuple(sorted(disk.items())))))
     assert not disk and not desk.edge.publishers.numbers.marks
 
 
-def run(desk: Desk, disk: dict[str, bytes], effects: list[Any]) -> None:
+def run(desk: EdgeDesk, disk: dict[str, bytes], effects: list[Any]) -> None:
     """Carry out what is to be saved."""
     for effect in effects:
         if isinstance(effect, Save):
@@ -752,14 +753,14 @@ def run(desk: Desk, disk: dict[str, bytes], effects: list[Any]) -> None:
                 disk.pop(effect.name, None)
             else:
                 disk[effect.name] = effect.data
-            run(desk, disk, desk.step(Saved(effect.name)))
+            run(desk, disk, desk.handle(Saved(effect.name)))
 
 
 def test_gaps_and_what_came_from_elsewhere_are_remembered_on_disk() -> None:
     params = EdgeParams(is_durable=True)
     disk: dict[str, bytes] = {}
-    desk = Desk(params)
-    run(desk, disk, desk.step(Loaded("", ())))
+    desk = EdgeDesk(params)
+    run(desk, disk, desk.handle(Loaded("", ())))
     desk.up("p")
     desk.say("p", Advertise(1, "x >= 0", 11))
     run(desk, disk, desk.effects)
@@ -767,8 +768,8 @@ def test_gaps_and_what_came_from_elsewhere_are_remembered_on_disk() -> None:
     run(desk, disk, desk.publish("p", 13, 1))
     run(desk, disk, desk.publish("p", 20, 1))
     before = desk.edge.publishers.all["p"].history
-    desk = Desk(params)
-    desk.step(Loaded("", tuple(sorted(disk.items()))))
+    desk = EdgeDesk(params)
+    desk.handle(Loaded("", tuple(sorted(disk.items()))))
     after = desk.edge.publishers.all["p"].history
     assert after.lacking() == before.lacking() == [(10, 12), (13, 19)]
     assert after.held(20) == before.held(20) == [(12, 13), (19, 20)]
@@ -782,7 +783,7 @@ def test_bounds_of_reading_are_checked(name: str) -> None:
 
 
 def test_heads_that_cannot_be_read_match_nothing() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("p", "c")
     desk.advertise("p", 1, "TRUE")
     desk.say("p", PublishMessage(1, 1, False, (b"\xc1", encode_head({"x": 1})), (b"", b"")))

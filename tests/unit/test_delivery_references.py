@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.properties.delivery_desk import Desk, batch, dropped, head, named, sent, signalled
+from tests.worlds.desk import drops, of, sent
+from tests.worlds.edge import EdgeDesk, batch, head, named
 from tidings.machine.effects import Send
 from tidings.model.bounds import BATCH_BYTES_MAX, FRAME_BYTES_MAX
 from tidings.protocols.delivery.edge.batches import size_bytes
@@ -32,9 +33,9 @@ def question(*wanted: tuple[str, int | None], **fields: Any) -> Reference:
     return Reference(**known)
 
 
-def storing(params: EdgeParams | None = None) -> Desk:
+def storing(params: EdgeParams | None = None) -> EdgeDesk:
     """A publisher p here; publications 1 to 5 with x = number, accepted at 1.0 to 5.0; b and d are neighbours."""
-    desk = Desk(params)
+    desk = EdgeDesk(params)
     desk.neighbours("b", "d")
     desk.up("p")
     desk.advertise("p")
@@ -44,7 +45,7 @@ def storing(params: EdgeParams | None = None) -> Desk:
     return desk
 
 
-def answered(desk: Desk, asked: Reference) -> tuple[int, ...]:
+def answered(desk: EdgeDesk, asked: Reference) -> tuple[int, ...]:
     return tuple(number for history in sent(desk.say("b", asked), History) for number in history.numbers)
 
 
@@ -116,7 +117,7 @@ def test_no_more_is_looked_at_than_allowed_and_the_answer_says_how_far_it_goes()
 
 
 def test_a_long_answer_comes_in_pieces_that_fit_a_frame() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("p")
     desk.advertise("p")
@@ -223,18 +224,18 @@ def test_where_no_way_is_known_the_asker_is_told() -> None:
     ],
 )
 def test_questions_that_make_no_sense_are_dropped(sender: str, asked: Reference, reason: str) -> None:
-    assert dropped(storing().say(sender, asked)) == [reason]
+    assert drops(storing().say(sender, asked)) == [reason]
 
 
 def test_answers_that_make_no_sense_are_dropped() -> None:
     desk = storing()
     history = sent(desk.say("b", question(("p/1", 4))), History)[0]
-    assert dropped(desk.say("stranger", history)) == [NOT_A_NEIGHBOUR]
-    assert dropped(desk.say("b", history)) == [NO_WAY_BACK]
+    assert drops(desk.say("stranger", history)) == [NOT_A_NEIGHBOUR]
+    assert drops(desk.say("b", history)) == [NO_WAY_BACK]
 
 
 def test_a_head_that_cannot_be_read_any_more_is_not_answered() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("p")
     desk.advertise("p", filter="TRUE")
@@ -295,7 +296,7 @@ def test_without_history_everything_older_is_flagged() -> None:
 
 
 def test_a_publisher_that_published_elsewhere_before_is_not_taken_for_a_new_one() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("p")
     desk.advertise("p")
@@ -307,7 +308,7 @@ def test_a_publisher_that_published_elsewhere_before_is_not_taken_for_a_new_one(
 
 
 def test_a_publisher_whose_numbers_begin_high_in_this_life_lacks_nothing() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.neighbours("b")
     desk.up("p")
     desk.say("p", Advertise(1, "x >= 0", 1000))
@@ -319,6 +320,6 @@ def test_a_publisher_whose_numbers_begin_high_in_this_life_lacks_nothing() -> No
 
 def test_a_question_of_a_broker_that_is_no_neighbour_any_more_is_not_answered() -> None:
     desk = storing()
-    assert signalled(desk.say("b", question()), Send)
-    desk.step(NeighbourDown("b", 1))
-    assert dropped(desk.say("b", question())) == [NOT_A_NEIGHBOUR]
+    assert of(Send, desk.say("b", question()))
+    desk.handle(NeighbourDown("b", 1))
+    assert drops(desk.say("b", question())) == [NOT_A_NEIGHBOUR]

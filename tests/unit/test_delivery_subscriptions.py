@@ -2,20 +2,8 @@
 
 import pytest
 
-from tests.properties.delivery_desk import (
-    C1,
-    C2,
-    Desk,
-    answer,
-    asked,
-    batch,
-    dropped,
-    received,
-    sent,
-    served,
-    signalled,
-    subscription,
-)
+from tests.worlds.desk import drops, of, sent
+from tests.worlds.edge import C1, C2, EdgeDesk, answer, asked, batch, received, served, subscription
 from tidings.machine.effects import Send, SetTimer
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
@@ -33,11 +21,11 @@ from tidings.pubsub.signals import Matched, Settled, Unwant, Want
 @pytest.mark.spec("S-99")
 def test_an_installed_subscription_gets_nothing_before_its_receipt_and_everything_after() -> None:
     desk = served()
-    (want,) = signalled(desk.subscribe("c"), Want)
+    (want,) = of(Want, desk.subscribe("c"))
     assert (want.key, want.filter) == (("c", 1), parse("x >= 0"))
     effects = desk.arrive("p", [1, 2], C1)
     assert received(effects, "c") == []
-    assert dropped(effects) == [NOT_ACTIVE]
+    assert drops(effects) == [NOT_ACTIVE]
     desk.now = 2.0
     assert sent(desk.settle(), Receipt) == [Receipt("subscribe", 1, ("a", "b"), 2, 2.0, "x >= 0")]
     assert received(desk.arrive("p", [3, 4], C1), "c") == [3, 4]
@@ -65,7 +53,7 @@ def test_a_subscription_that_was_not_installed_stays_inactive_and_may_be_made_ag
     desk.subscribe("c")
     (refusal,) = sent(desk.settle(problem="too late"), Refusal)
     assert refusal.may_retry
-    assert dropped(desk.arrive("p", [1], C1)) == [NOT_ACTIVE]
+    assert drops(desk.arrive("p", [1], C1)) == [NOT_ACTIVE]
     desk.subscribe("c")
     desk.settle()
     assert received(desk.arrive("p", [2], C1), "c") == [2]
@@ -76,8 +64,8 @@ def test_the_answer_to_an_earlier_request_under_the_same_number_settles_nothing(
     desk.subscribe("c")
     first = next(iter(desk.edge.requests.waiting))
     desk.subscribe("c")
-    assert dropped(desk.step(Settled(first, ("a",), 1))) == [CLIENT_LEFT]
-    assert dropped(desk.arrive("p", [1], C1)) == [NOT_ACTIVE]
+    assert drops(desk.handle(Settled(first, ("a",), 1))) == [CLIENT_LEFT]
+    assert drops(desk.arrive("p", [1], C1)) == [NOT_ACTIVE]
     assert sent(desk.settle(), Receipt) != []
 
 
@@ -88,7 +76,7 @@ def test_a_publisher_that_is_known_after_the_receipt_is_asked_for_everything_sin
     desk.installed("c")
     desk.now = 9.0
     assert asked(desk.know("q/1")) == [("b", (("q/1", None),), 2.5)]
-    assert dropped(desk.arrive("q", [2], C1)) == [NOT_ACTIVE]
+    assert drops(desk.arrive("q", [2], C1)) == [NOT_ACTIVE]
     assert received(answer(desk, "q", 1, 2, at=8.0), "c") == [1, 2]
     assert received(desk.arrive("q", [3], C1), "c") == [3]
 
@@ -123,7 +111,7 @@ def test_all_advertisements_of_a_publisher_are_asked_for_together_so_that_its_or
     desk.installed("c")
     desk.arrive("p", [1], C1)
     assert asked(desk.know("p/2"))[0][1] == (("p/1", 1), ("p/2", 1))
-    assert dropped(desk.arrive("p", [3], C1)) == [NOT_ACTIVE]
+    assert drops(desk.arrive("p", [3], C1)) == [NOT_ACTIVE]
     assert received(answer(desk, "p", 2, 3), "c") == [2, 3]
 
 
@@ -133,12 +121,12 @@ def test_a_repetition_is_recognised_by_its_number() -> None:
     desk.arrive("p", [1, 2], C1)
     effects = desk.arrive("p", [2, 3], C1)
     assert received(effects, "c") == [3]
-    assert dropped(effects) == [REPEATED]
+    assert drops(effects) == [REPEATED]
     assert received(desk.arrive("p", [1], C1), "c") == []
 
 
 def test_on_a_best_effort_network_what_comes_late_is_passed_on_as_it_comes() -> None:
-    desk = Desk(is_best_effort=True)
+    desk = EdgeDesk(is_best_effort=True)
     desk.up("c")
     desk.installed("c", guarantee="none", policy="drop oldest")
     assert [received(desk.arrive("p", numbers, C1), "c") for numbers in ([1, 3], [2], [5, 4])] == [[1, 3], [2], [5, 4]]
@@ -154,7 +142,7 @@ def test_without_a_time_history_is_asked_for_since_the_subscription_arrived() ->
     effects = desk.subscribe("c", guarantee="reference")
     assert [type(effect) for effect in effects] == [Want, SetTimer, Send], "the subscription goes ahead of the question"
     assert asked(effects) == [("b", (("p/1", None),), 105.0)]
-    assert dropped(desk.arrive("p", [1], C1, at=106.0)) == [NOT_ACTIVE]
+    assert drops(desk.arrive("p", [1], C1, at=106.0)) == [NOT_ACTIVE]
     assert received(answer(desk, "p", 1, 2, at=106.0), "c") == [1, 2]
     assert received(desk.arrive("p", [3], C1, at=107.0), "c") == [3]
 
@@ -199,7 +187,7 @@ def test_one_publisher_delivers_while_the_answer_for_another_is_still_to_come() 
     desk.subscribe("c", guarantee="reference")
     answer(desk, "p")
     assert received(desk.arrive("p", [1], C1), "c") == [1]
-    assert dropped(desk.arrive("q", [1], C1)) == [NOT_ACTIVE]
+    assert drops(desk.arrive("q", [1], C1)) == [NOT_ACTIVE]
 
 
 @pytest.mark.spec("S-107")
@@ -232,7 +220,7 @@ def test_what_comes_behind_the_answer_of_one_broker_waits_for_that_of_another() 
     desk.know("p/1@y", hop="b")
     answer(desk, "p", 1, 2)
     effects = desk.arrive("p", [5, 6], C1)
-    assert received(effects, "c") == [] == dropped(effects)
+    assert received(effects, "c") == [] == drops(effects)
     assert received(answer(desk, "p", 3, 4, advertisement="p/1@y"), "c") == [1, 2, 3, 4, 5, 6]
 
 
@@ -270,14 +258,14 @@ def test_a_longer_answer_than_asked_for_is_dropped() -> None:
     desk = served()
     desk.subscribe("c", guarantee="reference", window=1, queue_max=0)
     answer(desk, "p", 1, 2, is_last=False)
-    assert dropped(answer(desk, "p", 3)) == [TOO_LONG]
+    assert drops(answer(desk, "p", 3)) == [TOO_LONG]
 
 
 def test_an_answer_in_several_messages_makes_active_with_the_last() -> None:
     desk = served()
     desk.subscribe("c", guarantee="reference")
     assert received(answer(desk, "p", 1, is_last=False), "c") == []
-    assert dropped(desk.arrive("p", [3], C1)) == [NOT_ACTIVE]
+    assert drops(desk.arrive("p", [3], C1)) == [NOT_ACTIVE]
     assert received(answer(desk, "p", 2, 3), "c") == [1, 2, 3]
     assert received(desk.arrive("p", [4], C1), "c") == [4]
 
@@ -294,10 +282,10 @@ def test_the_client_hears_that_history_was_shorter_than_asked_for() -> None:
 def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
     desk = served()
     desk.subscribe("c", guarantee="reference")
-    assert dropped(answer(desk, "p", 1, round=77)) == [OLD_ANSWER]
+    assert drops(answer(desk, "p", 1, round=77)) == [OLD_ANSWER]
     answer(desk, "p")
-    assert dropped(answer(desk, "p", 1)) == [OLD_ANSWER]
-    assert dropped(answer(desk, "p", 1, client="nobody")) == [OLD_ANSWER]
+    assert drops(answer(desk, "p", 1)) == [OLD_ANSWER]
+    assert drops(answer(desk, "p", 1, client="nobody")) == [OLD_ANSWER]
 
 
 def test_a_question_without_an_answer_is_asked_again() -> None:
@@ -315,7 +303,7 @@ def test_a_broker_that_knows_no_way_is_asked_again_when_there_is_one() -> None:
     desk = served()
     desk.subscribe("c", guarantee="reference", after=(("p", 3),))
     effects = answer(desk, "p", problem="no way to the publisher is known at the broker b")
-    assert dropped(effects) == ["no way to the publisher is known at the broker b"]
+    assert drops(effects) == ["no way to the publisher is known at the broker b"]
     assert asked(desk.know("p/1")) != []
 
 
@@ -345,7 +333,7 @@ def test_several_subscriptions_of_a_client_get_each_publication_in_one_piece() -
     desk = served()
     for number in (1, 2):
         desk.installed("c", number)
-    effects = desk.step(Matched(batch("p", [1, 2, 3, 4]), [C1, C1 + C2, C2, ()]))
+    effects = desk.handle(Matched(batch("p", [1, 2, 3, 4]), [C1, C1 + C2, C2, ()]))
     (delivery,) = sent(effects, Delivery)
     assert delivery.numbers == (1, 2, 3)
     assert delivery.matched == ((1,), (1, 2), (2,))
@@ -364,7 +352,7 @@ def test_clients_get_what_each_wants() -> None:
     desk.up("d")
     desk.installed("c")
     desk.installed("d")
-    effects = desk.step(Matched(batch("p", [1, 2, 3]), [C1, (("d", 1),), C1]))
+    effects = desk.handle(Matched(batch("p", [1, 2, 3]), [C1, (("d", 1),), C1]))
     assert received(effects, "c") == [1, 3]
     assert received(effects, "d") == [2]
 
@@ -375,15 +363,15 @@ def test_a_delivery_names_no_more_matches_than_fit_a_frame() -> None:
         desk.installed("c", number)
     everybody = tuple(("c", number) for number in range(1, 51))
     wanted = [everybody[place % 2 :] for place in range(100)]
-    deliveries = sent(desk.step(Matched(batch("p", range(1, 101)), wanted)), Delivery)
+    deliveries = sent(desk.handle(Matched(batch("p", range(1, 101)), wanted)), Delivery)
     assert [len(delivery.numbers) for delivery in deliveries] == [80, 20]
     assert [number for delivery in deliveries for number in delivery.numbers] == list(range(1, 101))
 
 
 def test_publications_for_nobody_are_dropped() -> None:
     desk = served()
-    assert dropped(desk.arrive("p", [1], C1)) == [NO_SUBSCRIPTION]
-    assert dropped(desk.arrive("p", [2, 3], C1, C2)) == [NO_SUBSCRIPTION, NO_SUBSCRIPTION]
+    assert drops(desk.arrive("p", [1], C1)) == [NO_SUBSCRIPTION]
+    assert drops(desk.arrive("p", [2, 3], C1, C2)) == [NO_SUBSCRIPTION, NO_SUBSCRIPTION]
 
 
 # Requests.
@@ -394,8 +382,8 @@ def test_nothing_is_delivered_once_unsubscribing_has_arrived() -> None:
     desk = served()
     desk.installed("c")
     effects = desk.say("c", Unsubscribe(1))
-    assert [unwant.key for unwant in signalled(effects, Unwant)] == [("c", 1)]
-    assert dropped(desk.arrive("p", [1], C1)) == [NO_SUBSCRIPTION]
+    assert [unwant.key for unwant in of(Unwant, effects)] == [("c", 1)]
+    assert drops(desk.arrive("p", [1], C1)) == [NO_SUBSCRIPTION]
     (receipt,) = sent(desk.settle(), Receipt)
     assert (receipt.kind, receipt.number) == ("unsubscribe", 1)
 
@@ -405,12 +393,12 @@ def test_ending_what_is_not_there_is_done_already() -> None:
 
 
 def test_a_subscription_is_narrowed_to_what_the_client_may_have_and_the_receipt_says_so() -> None:
-    desk = Desk()
+    desk = EdgeDesk()
     desk.up("c", subscribe_bound=parse("x < 10"))
-    (want,) = signalled(desk.subscribe("c"), Want)
+    (want,) = of(Want, desk.subscribe("c"))
     assert want.filter == parse("x >= 0 AND x < 10")
     assert parse(sent(desk.settle(), Receipt)[0].filter) == want.filter
-    (want,) = signalled(desk.subscribe("c", 2, "x = 5"), Want)
+    (want,) = of(Want, desk.subscribe("c", 2, "x = 5"))
     assert want.filter == parse("x = 5")
 
 
@@ -425,7 +413,7 @@ def test_a_subscription_is_narrowed_to_what_the_client_may_have_and_the_receipt_
     ],
 )
 def test_what_cannot_be_carried_out_is_refused_with_what_to_do(request_: Subscribe, reason: str) -> None:
-    desk = Desk(EdgeParams(subscriptions_max=2))
+    desk = EdgeDesk(EdgeParams(subscriptions_max=2))
     desk.up("c", subscribe_bound=parse("x < 10"))
     desk.subscribe("c", 3, "x = 2")
     if request_.number == 5:
@@ -438,9 +426,9 @@ def test_what_cannot_be_carried_out_is_refused_with_what_to_do(request_: Subscri
 def test_a_client_that_leaves_takes_its_subscriptions_with_it() -> None:
     desk = served()
     desk.installed("c")
-    assert [unwant.key for unwant in signalled(desk.down("c"), Unwant)] == [("c", 1)]
+    assert [unwant.key for unwant in of(Unwant, desk.down("c"))] == [("c", 1)]
     assert not desk.edge.subscriptions.all
-    assert dropped(desk.arrive("p", [1], C1)) == [NO_SUBSCRIPTION]
+    assert drops(desk.arrive("p", [1], C1)) == [NO_SUBSCRIPTION]
 
 
 def test_a_client_that_comes_twice_begins_anew() -> None:
@@ -448,11 +436,11 @@ def test_a_client_that_comes_twice_begins_anew() -> None:
     desk.subscribe("c")
     desk.up("c")
     assert not desk.edge.subscriptions.all
-    assert dropped(desk.settle()) == [CLIENT_LEFT]
+    assert drops(desk.settle()) == [CLIENT_LEFT]
 
 
 def test_positions_of_publishers_that_are_gone_make_room() -> None:
-    desk = Desk(EdgeParams(streams_max=2))
+    desk = EdgeDesk(EdgeParams(streams_max=2))
     desk.up("c")
     desk.installed("c", guarantee="none")
     for publisher in ("p", "q", "r"):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.scenarios.sockets import play
+from tests.worlds.sockets import play
 from tidings.net.broker import health
 from tidings.net.broker.health import HealthServer
 from tidings.net.errors import HostError

@@ -11,7 +11,7 @@ pytest.importorskip("cryptography", reason="signatures come from cryptography, o
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from tests.scenarios.sockets import PATIENT, QUIET, play, until
+from tests.worlds.sockets import PATIENT, QUIET, play, until
 from tidings.machine.effects import Effect, Send
 from tidings.machine.inputs import LinkUp, Received
 from tidings.machine.message import Message

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from tests.scenarios.sockets import acquaint, heard, order, play, puppet_host, until
+from tests.worlds.sockets import acquaint, heard, order, play, puppet_host, until
 from tidings.machine.effects import BROADCAST, Send, Transport
 from tidings.machine.inputs import Received
 from tidings.protocols.teaching.gossip import GossipRequest

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.scenarios.sockets import (
+from tests.worlds.sockets import (
     PATIENT,
     QUIET,
     BarePeer,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.scenarios.sockets import play
+from tests.worlds.sockets import play
 from tidings.net.errors import HostError
 from tidings.net.inbox import Inbox
 from tidings.net.params import InboxPolicy

@@ -6,7 +6,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scenarios.sockets import play
+from tests.worlds.sockets import play
 from tidings.net.connection import Connection, ConnectionStage, Owner
 from tidings.net.params import HostParams
 from tidings.protocols.delivery.messages import PublishMessage, Taken, joined

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scenarios.sockets import acquaint, heard, order, play, puppet_host
+from tests.worlds.sockets import acquaint, heard, order, play, puppet_host
 from tidings.machine.effects import Connect, Drop, Send
 from tidings.machine.inputs import LinkUp, Received
 from tidings.net import make_registry

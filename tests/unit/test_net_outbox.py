@@ -6,7 +6,7 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scenarios.sockets import play
+from tests.worlds.sockets import play
 from tidings.model.bounds import FRAME_BYTES_MAX
 from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.scenarios.sockets import play, until
+from tests.worlds.sockets import play, until
 from tidings.machine.inputs import TimerKey
 from tidings.net.timers import STALE_MAX, Timers
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scenarios.sockets import PATIENT, BarePeer, heard, order, patient, play, puppet_host, until
+from tests.worlds.sockets import PATIENT, BarePeer, heard, order, patient, play, puppet_host, until
 from tidings.machine.effects import Connect, Send, Transport
 from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.net import Address, HostError, Tls

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from tests.properties.broker_world import BrokerWorld
-from tests.properties.routing_model import RoutingModel
+from tests.worlds.brokers import BrokerWorld
+from tests.worlds.routers import RoutingModel
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.node import Node

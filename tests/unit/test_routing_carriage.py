@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.routing_model import RoutingModel, events_of
 from tests.unit.test_routing_carrying import batch, broker, sent
+from tests.worlds.routers import RoutingModel, events_of
 from tests.worlds.timed_repair import TimedRepair
 from tidings.machine.effects import BROADCAST, Drop, Effect, Send, SetTimer, Transport
 from tidings.machine.inputs import Fired, Received, TimerKey

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from tests.properties.broker_world import BrokerWorld
-from tests.properties.routing_model import RoutingModel, events_of
+from tests.worlds.brokers import BrokerWorld
+from tests.worlds.routers import RoutingModel, events_of
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Received
 from tidings.model.language.parser import parse

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from tests.properties.routing_model import RoutingModel
+from tests.worlds.routers import RoutingModel
 from tests.worlds.timed_repair import TimedRepair
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Received

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.properties.broker_world import BrokerWorld
+from tests.worlds.brokers import BrokerWorld
 from tidings.machine.effects import Drop, Send
 from tidings.machine.inputs import Received, Signal
 from tidings.machine.message import Contact

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.transport.carried import Other
+from tests.worlds.transport_client import Other
 from tidings import connect
 from tidings.model.errors import UsageError
 from tidings.net.client.connection import Connecting

@@ -3,19 +3,8 @@
 import msgspec
 import pytest
 
-from tests.unit.transport.carried import (
-    ALL,
-    OFF,
-    ORDERED,
-    RELIABLE,
-    Desk,
-    Other,
-    drops,
-    items,
-    publications,
-    receipt,
-    sent,
-)
+from tests.worlds.desk import drops, items, sent
+from tests.worlds.transport_client import ALL, OFF, ORDERED, RELIABLE, ClientDesk, Other, publications, receipt
 from tidings.machine.inputs import LinkDown, Received
 from tidings.machine.streams import random_stream
 from tidings.model.language.parser import parse
@@ -52,14 +41,14 @@ def plain_bytes(values: range) -> bytes:
 
 @pytest.mark.spec("T-17")
 def test_a_publisher_that_is_not_ordered_sends_the_bytes_of_a_plain_client() -> None:
-    desk = Desk(OFF)
+    desk = ClientDesk(OFF)
     desk.advertise()
     (message,) = publications(desk.publish(range(5)))
     assert encode(message) == plain_bytes(range(5))
 
 
 def test_events_leave_marked_and_numbered_in_one_batch_again() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     desk.advertise()
     (message,) = publications(desk.publish(range(5)))
     assert (message.advertisement, message.first, message.receipt) == (1, 1, False)
@@ -70,7 +59,7 @@ def test_events_leave_marked_and_numbered_in_one_batch_again() -> None:
 
 
 def test_a_batch_with_a_ticket_is_confirmed_like_one_of_a_plain_client() -> None:
-    desk = Desk(RELIABLE)
+    desk = ClientDesk(RELIABLE)
     desk.advertise()
     effects = desk.publish(range(3), "ticket")
     (message,) = publications(effects)
@@ -84,7 +73,7 @@ def test_a_batch_with_a_ticket_is_confirmed_like_one_of_a_plain_client() -> None
 
 
 def test_a_batch_under_no_advertisement_fails_and_takes_no_numbers() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     effects = desk.publish(range(3), "ticket")
     assert items(effects) == [Failed("ticket", NO_SUCH)]
     desk.advertise()
@@ -93,7 +82,7 @@ def test_a_batch_under_no_advertisement_fails_and_takes_no_numbers() -> None:
 
 
 def test_what_headers_push_out_of_the_window_waits_until_there_is_room() -> None:
-    desk = Desk(ORDERED, window_publications=100, window_bytes=400)
+    desk = ClientDesk(ORDERED, window_publications=100, window_bytes=400)
     desk.advertise()
     effects = desk.publish(range(10), "ticket")
     (message,) = publications(effects)
@@ -114,7 +103,7 @@ def test_what_headers_push_out_of_the_window_waits_until_there_is_room() -> None
 
 
 def test_what_does_not_fit_the_window_at_all_is_refused_as_ever() -> None:
-    desk = Desk(ORDERED, window_publications=5)
+    desk = ClientDesk(ORDERED, window_publications=5)
     desk.advertise()
     effects = desk.publish(range(6), "ticket")
     assert drops(effects) == [WINDOW_FULL]
@@ -122,9 +111,9 @@ def test_what_does_not_fit_the_window_at_all_is_refused_as_ever() -> None:
 
 
 def test_bytes_that_are_no_event_go_to_the_broker_which_declines_them() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     desk.advertise()
-    (message,) = publications(desk.take(PublishBatch(1, (b"\xc1",), (b"",))))
+    (message,) = publications(desk.handle(PublishBatch(1, (b"\xc1",), (b"",))))
     assert message.heads == (b"\xc1",)
     assert items(desk.hear(Declined((1,), "no event"))) == [Declined((1,), "no event")]
 
@@ -132,7 +121,7 @@ def test_bytes_that_are_no_event_go_to_the_broker_which_declines_them() -> None:
 # Under congestion control.
 
 
-def limited(desk: Desk, quota: float) -> None:
+def limited(desk: ClientDesk, quota: float) -> None:
     """Some receiver reports what it can take of everything."""
     transport = desk.client.transport
     profile = transport.params.profile
@@ -150,7 +139,7 @@ PACED = TransportParams(is_paced=True, congestion=CongestionParams(queue_max=4))
 
 
 def test_a_paced_batch_leaves_in_pieces_and_its_ticket_is_answered_when_all_are() -> None:
-    desk = Desk(PACED)
+    desk = ClientDesk(PACED)
     desk.advertise()
     limited(desk, 10.0)
     effects = desk.publish(range(5), "ticket")
@@ -160,14 +149,14 @@ def test_a_paced_batch_leaves_in_pieces_and_its_ticket_is_answered_when_all_are(
         for message in publications(effects):
             numbers += [decode_data(payload)[0].sequence for payload in message.payloads]
             told += items(desk.hear(receipt("publish", message.first + len(message.heads) - 1)), Confirmed)
-        effects = desk.fire(step / 10)
+        effects = desk.advance(step / 10)
     assert numbers == [0, 1, 2, 3, 4]
     assert [item.ticket for item in told] == ["ticket"]
     assert desk.client.transport.has_room(encode_head({"x": 1}), b"")
 
 
 def test_a_full_queue_says_so_and_what_has_to_give_way_fails_its_ticket() -> None:
-    desk = Desk(PACED)
+    desk = ClientDesk(PACED)
     desk.advertise()
     limited(desk, 1.0)
     effects = desk.publish(range(3))
@@ -185,7 +174,7 @@ def test_a_full_queue_says_so_and_what_has_to_give_way_fails_its_ticket() -> Non
 
 
 def test_its_own_messages_go_under_an_advertisement_of_their_own_once_that_is_known() -> None:
-    desk = Desk(ALL)
+    desk = ClientDesk(ALL)
     number = desk.subscribe(modes=Modes(True, True, True))
     other = Other()
     effects = desk.hear(other.delivery([other.make(1)], number))
@@ -199,7 +188,7 @@ def test_its_own_messages_go_under_an_advertisement_of_their_own_once_that_is_kn
 
 
 def test_the_application_sees_none_of_the_transports_own_requests() -> None:
-    desk = Desk(ALL, is_attached=False)
+    desk = ClientDesk(ALL, is_attached=False)
     effects = desk.effects + desk.attach()
     asked = sent(effects, Subscribe)
     assert asked and all(message.guarantee == "none" for message in asked)
@@ -209,7 +198,7 @@ def test_the_application_sees_none_of_the_transports_own_requests() -> None:
 
 @pytest.mark.parametrize("answer", ["refused", "narrowed", "declined"])
 def test_a_client_that_may_not_publish_the_transports_messages_keeps_order_and_says_what_is_off(answer: str) -> None:
-    desk = Desk(ALL)
+    desk = ClientDesk(ALL)
     number = desk.subscribe(modes=Modes(True, True, True))
     other = Other()
     (advertise,) = sent(desk.hear(other.delivery([other.make(1)], number)), Advertise)
@@ -231,29 +220,29 @@ def test_a_client_that_may_not_publish_the_transports_messages_keeps_order_and_s
 
 
 def test_with_the_next_broker_it_is_tried_again() -> None:
-    desk = Desk(ALL)
+    desk = ClientDesk(ALL)
     number = desk.subscribe(modes=Modes(True, True, True))
     desk.client.own.forbid("not permitted")
     desk.client.modes_changed(0.0)
-    desk.take(LinkDown("b", 1, "broken"))
-    desk.fire(30.0)
+    desk.handle(LinkDown("b", 1, "broken"))
+    desk.advance(30.0)
     desk.attach()
-    desk.take(Received("b", Accepted(0)))
+    desk.handle(Received("b", Accepted(0)))
     assert desk.client.state().problem == ""
     assert number in desk.client.transport.recovery.reliable
 
 
 @pytest.mark.spec("T-102")
 def test_what_a_publisher_does_can_be_changed_while_it_runs() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     desk.advertise()
     desk.publish(range(2))
     assert desk.client.state().cache == 0
-    desk.take(Configure(msgspec.structs.replace(ORDERED, is_reliable=True)))
+    desk.handle(Configure(msgspec.structs.replace(ORDERED, is_reliable=True)))
     (message,) = publications(desk.publish(range(2, 4)))
     assert isinstance(message, PublishMessage)
     assert [decode_data(payload)[0].sequence for payload in message.payloads] == [2, 3]
     assert (desk.client.state().is_reliable, desk.client.state().cache) == (True, 2)
-    desk.take(Configure(OFF))
+    desk.handle(Configure(OFF))
     (message,) = publications(desk.publish(range(4, 5)))
     assert message.payloads == (b"4",)

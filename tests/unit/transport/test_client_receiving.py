@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.transport.carried import ALL, OFF, ORDERED, RELIABLE, Desk, Other, drops, items, receipt, sent
+from tests.worlds.desk import drops, items, sent
+from tests.worlds.transport_client import ALL, OFF, ORDERED, RELIABLE, ClientDesk, Other, receipt
 from tidings.machine.inputs import LinkDown
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look, Refusal, Subscribe, Taken, Unsubscribe
 from tidings.protocols.inspection.messages import TransportReport
@@ -54,7 +55,7 @@ def values(effects: list[Any], kind: type = Arrived) -> list[tuple[int, bytes]]:
 
 @pytest.mark.spec("T-16")
 def test_an_event_arrives_without_mark_and_header() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     number = desk.subscribe()
     other = Other()
     effects = desk.hear(other.delivery([other.make(1), other.make(2)], number))
@@ -64,7 +65,7 @@ def test_an_event_arrives_without_mark_and_header() -> None:
 
 @pytest.mark.spec("T-16")
 def test_an_event_of_a_publisher_without_a_transport_arrives_as_it_is() -> None:
-    desk = Desk(ALL)
+    desk = ClientDesk(ALL)
     number = desk.subscribe()
     head = encode_head({"x": 1})
     effects = desk.hear(Delivery("plain", 50.0, (1,), (head,), (b"payload",), ((number,),)))
@@ -72,7 +73,7 @@ def test_an_event_of_a_publisher_without_a_transport_arrives_as_it_is() -> None:
 
 
 def test_an_event_for_several_subscriptions_is_one_event_to_the_transport() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     one, two = desk.subscribe("x >= 0", ticket="one"), desk.subscribe("x >= 2", ticket="two")
     other = Other()
     both = other.delivery([other.make(1), other.make(2)], one)
@@ -84,7 +85,7 @@ def test_an_event_for_several_subscriptions_is_one_event_to_the_transport() -> N
 
 
 def test_a_subscription_that_is_not_ordered_gets_events_at_once_and_bare() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     number = desk.subscribe(modes=Modes(is_ordered=False))
     other = Other()
     other.make(1)
@@ -93,7 +94,7 @@ def test_a_subscription_that_is_not_ordered_gets_events_at_once_and_bare() -> No
 
 
 def test_what_comes_for_a_second_subscription_later_reaches_it_all_the_same() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     one, two = desk.subscribe(ticket="one"), desk.subscribe("x < 9", ticket="two")
     other = Other()
     events = [other.make(1), other.make(2)]
@@ -104,7 +105,7 @@ def test_what_comes_for_a_second_subscription_later_reaches_it_all_the_same() ->
 
 
 def test_stored_events_from_before_the_first_one_that_came_reach_the_subscription_that_asked_for_them() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     one = desk.subscribe(ticket="one")
     other = Other()
     old = [other.make(value) for value in range(3)]
@@ -116,13 +117,13 @@ def test_stored_events_from_before_the_first_one_that_came_reach_the_subscriptio
 
 
 def test_what_is_held_back_says_for_how_long() -> None:
-    desk = Desk(TransportParams(ordering=OrderingParams(mode="static", static_latch=0.5)))
+    desk = ClientDesk(TransportParams(ordering=OrderingParams(mode="static", static_latch=0.5)))
     number = desk.subscribe()
     other = Other()
     desk.hear(other.delivery([other.make(0)], number))
     other.make(1)
     assert values(desk.hear(other.delivery([other.make(2)], number))) == []
-    effects = desk.fire(1.0)
+    effects = desk.advance(1.0)
     (carried,) = items(effects, Carried)
     assert (carried.payloads, carried.numbers, carried.way) == ((b"2",), (3,), "direct")
     assert (carried.latch, carried.held) == (0.5, 0.5)
@@ -131,14 +132,14 @@ def test_what_is_held_back_says_for_how_long() -> None:
 # What the application has to take.
 
 
-def window(desk: Desk, number: int) -> tuple[int, int]:
+def window(desk: ClientDesk, number: int) -> tuple[int, int]:
     """What the session takes for held by the application, and what it has not told its broker."""
     receiving = desk.client.session.receiving[number]
     return receiving.held, receiving.taken
 
 
 def test_messages_of_transports_that_the_filter_matches_are_taken_by_nobody_and_count_as_taken() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     number = desk.subscribe("TRUE")
     digest = head_of({OF: 7}, Kind.DIGEST), Other().publishing.digest(0.0)
     other = Other()
@@ -150,7 +151,7 @@ def test_messages_of_transports_that_the_filter_matches_are_taken_by_nobody_and_
 
 
 def test_a_header_that_cannot_be_read_is_dropped_and_counts_as_taken() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     number = desk.subscribe()
     effects = desk.hear(Delivery("pub", 5.0, (1,), (mark(encode_head({"x": 1}), Kind.DATA),), (b"?",), ((number,),)))
     assert items(effects) == []
@@ -159,7 +160,7 @@ def test_a_header_that_cannot_be_read_is_dropped_and_counts_as_taken() -> None:
 
 
 def test_what_the_transports_own_subscriptions_bring_is_taken_at_once() -> None:
-    desk = Desk(ALL)
+    desk = ClientDesk(ALL)
     (inbox,) = [number for number, key in desk.client.own.keys.items() if key == "inbox"]
     step = desk.client.session.receiving[inbox].step
     event = head_of({OF: 7}, Kind.DIGEST), Other().publishing.digest(0.0)
@@ -170,13 +171,13 @@ def test_what_the_transports_own_subscriptions_bring_is_taken_at_once() -> None:
 
 
 def test_a_late_event_that_policy_drops_counts_as_taken() -> None:
-    desk = Desk(TransportParams(ordering=OrderingParams(mode="static", static_latch=0.5, late_policy="drop")))
+    desk = ClientDesk(TransportParams(ordering=OrderingParams(mode="static", static_latch=0.5, late_policy="drop")))
     number = desk.subscribe()
     other = Other()
     first, second, third = other.make(1), other.make(2), other.make(3)
     desk.hear(other.delivery([first], number))
     desk.hear(other.delivery([third], number))
-    desk.fire(1.0)
+    desk.advance(1.0)
     # The session itself lets nothing come back below its position, so the transport is asked.
     effects = desk.client.arrived(2.0, [Arrived(number, "pub", 50.0, (second[0],), (second[1],), (second[2],))])
     assert values(effects) == [] and "came after a later event of its publisher" in drops(effects)
@@ -185,12 +186,12 @@ def test_a_late_event_that_policy_drops_counts_as_taken() -> None:
 
 @pytest.mark.spec("T-58")
 def test_a_repaired_event_is_no_debt_to_the_broker_and_does_not_come_twice() -> None:
-    desk = Desk(RELIABLE)
+    desk = ClientDesk(RELIABLE)
     number = desk.subscribe()
     other = Other()
     first, lost, third = other.make(1), other.make(2), other.make(3)
     desk.hear(other.delivery([first, third], number))
-    desk.fire(1.0)
+    desk.advance(1.0)
     data, _ = decoded(lost[2])
     repair = LossRepair(55, 0.0, desk.client.transport.node_id, 0.0, 0.0, data)
     bare = encode_head({"x": 2})
@@ -201,7 +202,7 @@ def test_a_repaired_event_is_no_debt_to_the_broker_and_does_not_come_twice() -> 
     assert (carried.heads, carried.payloads) == ((bare,), (b"2",))
     held, taken = window(desk, number)
     assert (held, taken) == (2, 1), "the repair itself came over the subscription, and is taken"
-    desk.take(Took(number, 3))
+    desk.handle(Took(number, 3))
     assert window(desk, number) == (0, 3)
     again = desk.client.arrived(3.0, [Arrived(number, "pub", 50.0, (lost[0],), (lost[1],), (lost[2],))])
     assert values(again) == [] and drops(again) == ["received already"]
@@ -249,8 +250,8 @@ def test_deliveries_are_taken_apart_and_put_together() -> None:
 
 
 def test_a_subscription_is_listened_to_with_the_filter_that_was_installed() -> None:
-    desk = Desk(RELIABLE)
-    (message,) = sent(desk.take(OpenSubscription("s", "x >= 0")), Subscribe)
+    desk = ClientDesk(RELIABLE)
+    (message,) = sent(desk.handle(OpenSubscription("s", "x >= 0")), Subscribe)
     assert not desk.client.subscriptions
     desk.hear(receipt("subscribe", message.number, "x >= 5"))
     assert desk.client.subscriptions[message.number].filter == "x >= 5"
@@ -258,10 +259,10 @@ def test_a_subscription_is_listened_to_with_the_filter_that_was_installed() -> N
 
 
 def test_what_is_closed_or_ended_is_not_listened_to_any_more() -> None:
-    desk = Desk(RELIABLE)
+    desk = ClientDesk(RELIABLE)
     one, two = desk.subscribe(ticket="one"), desk.subscribe(ticket="two", policy="disconnect")
     assert {one, two} <= set(desk.client.transport.shim.subscriptions)
-    effects = desk.take(CloseSubscription("c", one))
+    effects = desk.handle(CloseSubscription("c", one))
     assert Unsubscribe(one) in sent(effects)
     assert one not in desk.client.transport.shim.subscriptions
     effects = desk.hear(Missed(two, "pub", 3, "slow"))
@@ -271,7 +272,7 @@ def test_what_is_closed_or_ended_is_not_listened_to_any_more() -> None:
 
 
 def test_a_subscription_of_the_transport_that_is_refused_is_left_out_in_silence() -> None:
-    desk = Desk(ALL)
+    desk = ClientDesk(ALL)
     (inbox,) = [number for number, key in desk.client.own.keys.items() if key == "inbox"]
     assert items(desk.hear(Refusal("subscribe", inbox, "not permitted", False))) == []
     assert desk.client.own.refusals == {"inbox": "not permitted"}
@@ -280,21 +281,21 @@ def test_a_subscription_of_the_transport_that_is_refused_is_left_out_in_silence(
 
 @pytest.mark.spec("T-102")
 def test_recovery_and_pacing_of_a_subscription_are_switched_on_and_off_on_their_own() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     number = desk.subscribe()
     transport = desk.client.transport
     is_on = []
     for modes in (Modes(True, True, False), Modes(True, True, True), Modes(True, False, True), Modes()):
-        desk.take(SetModes(number, modes))
+        desk.handle(SetModes(number, modes))
         is_on.append((number in transport.recovery.reliable, number in transport.sender.paced))
     assert is_on == [(True, False), (True, True), (False, True), (False, False)]
-    desk.take(SetModes(99, Modes()))
+    desk.handle(SetModes(99, Modes()))
 
 
 # History.
 
 
-def lossy(desk: Desk) -> tuple[int, Other, list[Any]]:
+def lossy(desk: ClientDesk) -> tuple[int, Other, list[Any]]:
     """A subscription that lost the second of three events, and asks others in vain."""
     number = desk.subscribe()
     other = Other()
@@ -308,9 +309,9 @@ FEW_ROUNDS = TransportParams(is_reliable=True, recovery=RecoveryParams(rounds_ma
 
 
 def test_a_loss_that_nobody_repairs_is_read_from_history_and_says_so() -> None:
-    desk = Desk(FEW_ROUNDS)
+    desk = ClientDesk(FEW_ROUNDS)
     number, _, events = lossy(desk)
-    effects = desk.fire(5.0)
+    effects = desk.advance(5.0)
     (fetch,) = sent(effects, Fetch)
     assert (fetch.filter, fetch.publisher, fetch.after, fetch.through) == ("x >= 0", "pub", 1, 2)
     (loss,) = [item for item in items(effects, Quality) if item.what == "lost"]
@@ -325,9 +326,9 @@ def test_a_loss_that_nobody_repairs_is_read_from_history_and_says_so() -> None:
 
 @pytest.mark.parametrize("answer", ["refused", "empty"])
 def test_a_loss_that_history_does_not_have_is_given_up_and_said_for_whom(answer: str) -> None:
-    desk = Desk(FEW_ROUNDS)
+    desk = ClientDesk(FEW_ROUNDS)
     number, _, _ = lossy(desk)
-    (fetch,) = sent(desk.fire(5.0), Fetch)
+    (fetch,) = sent(desk.advance(5.0), Fetch)
     if answer == "refused":
         effects = desk.hear(Refusal("read", fetch.number, "not reachable", True))
     else:
@@ -384,7 +385,7 @@ def test_without_an_upper_bound_history_is_read_up_to_what_came_last() -> None:
     assert request.through == 25
 
 
-def dropped_by_the_broker(desk: Desk) -> tuple[int, Other]:
+def dropped_by_the_broker(desk: ClientDesk) -> tuple[int, Other]:
     """A subscription that got the first of ten events and then heard that some were dropped."""
     number = desk.subscribe()
     other = Other(params=TransportParams(record=1))
@@ -401,10 +402,10 @@ def stored(fetch: Fetch, other: Other, first: int, last: int, has_more: bool = F
 
 
 def test_what_the_broker_says_it_dropped_is_read_from_history_page_by_page() -> None:
-    desk = Desk(RELIABLE)
+    desk = ClientDesk(RELIABLE)
     number, other = dropped_by_the_broker(desk)
     desk.hear(other.delivery(other.made[9:], number))
-    (fetch,) = [each for each in sent(desk.fire(1.2), Fetch) if each.through == 10]
+    (fetch,) = [each for each in sent(desk.advance(1.2), Fetch) if each.through == 10]
     assert (fetch.publisher, fetch.after) == ("pub", 1)
     effects = desk.hear(stored(fetch, other, 2, 6, has_more=True))
     (fetch,) = sent(effects, Fetch)
@@ -419,9 +420,9 @@ def test_what_the_broker_says_it_dropped_is_read_from_history_page_by_page() -> 
 
 
 def test_where_nothing_came_since_the_marks_say_how_far_to_read() -> None:
-    desk = Desk(RELIABLE)
+    desk = ClientDesk(RELIABLE)
     number, other = dropped_by_the_broker(desk)
-    (look,) = sent(desk.fire(1.2), Look)
+    (look,) = sent(desk.advance(1.2), Look)
     effects = desk.hear(MarksReply(look.number, (("pub", 0, 9),), (), (), True))
     (fetch,) = sent(effects, Fetch)
     assert (fetch.after, fetch.through) == (1, 9)
@@ -431,11 +432,11 @@ def test_where_nothing_came_since_the_marks_say_how_far_to_read() -> None:
 
 
 def test_what_is_not_found_is_looked_for_a_few_times_only() -> None:
-    desk = Desk(RELIABLE)
+    desk = ClientDesk(RELIABLE)
     dropped_by_the_broker(desk)
     looks = 0
     for step in range(1, 1000):
-        for look in sent(desk.fire(step / 4), Look):
+        for look in sent(desk.advance(step / 4), Look):
             looks += 1
             desk.hear(Refusal("read", look.number, "not reachable", True))
     assert looks == TRIES_MAX
@@ -443,14 +444,14 @@ def test_what_is_not_found_is_looked_for_a_few_times_only() -> None:
 
 
 def test_a_subscription_that_is_not_reliable_or_is_closed_is_not_mended() -> None:
-    desk = Desk(ORDERED)
+    desk = ClientDesk(ORDERED)
     dropped_by_the_broker(desk)
     assert not desk.client.stored.holes
-    desk = Desk(RELIABLE)
+    desk = ClientDesk(RELIABLE)
     number, _ = dropped_by_the_broker(desk)
-    desk.take(CloseSubscription("c", number))
-    assert sent(desk.fire(5.0), Look) == []
-    desk = Desk(RELIABLE)
+    desk.handle(CloseSubscription("c", number))
+    assert sent(desk.advance(5.0), Look) == []
+    desk = ClientDesk(RELIABLE)
     number, _ = dropped_by_the_broker(desk)
     for place in range(HOLES_MAX + 5):
         desk.hear(Missed(number, f"other {place}", 1, "full"))
@@ -458,40 +459,40 @@ def test_a_subscription_that_is_not_reliable_or_is_closed_is_not_mended() -> Non
 
 
 def test_what_the_application_reads_itself_passes_as_it_is() -> None:
-    desk = Desk(ALL)
-    effects = desk.take(ReadHistory("mine", "TRUE", "pub", 1, None, 9, 100))
+    desk = ClientDesk(ALL)
+    effects = desk.handle(ReadHistory("mine", "TRUE", "pub", 1, None, 9, 100))
     (fetch,) = sent(effects, Fetch)
     answer = Fetched(fetch.number, 9, False, False, (), (), (), ())
     assert items(desk.hear(answer)) == [HistoryRead("mine", answer)]
-    assert sent(desk.take(ReadMarks("marks", "TRUE")))
+    assert sent(desk.handle(ReadMarks("marks", "TRUE")))
 
 
 # What can be seen.
 
 
 def test_the_client_tells_its_broker_how_its_transport_fares_and_says_nothing_twice() -> None:
-    desk = Desk(ALL)
+    desk = ClientDesk(ALL)
     number = desk.subscribe()
     other = Other()
     desk.hear(other.delivery([other.make(1)], number))
-    (report,) = sent(desk.fire(2.0), TransportReport)
+    (report,) = sent(desk.advance(2.0), TransportReport)
     rows = msgspec.json.decode(report.rows, type=list[TransportRow])
     assert [(row.kind, row.publisher) for row in rows][:2] == [("client", ""), ("stream", "pub")]
     assert rows[0].modes == "ordered reliable paced"
-    assert sent(desk.fire(4.0), TransportReport) == []
+    assert sent(desk.advance(4.0), TransportReport) == []
 
 
 def test_a_broker_that_serves_the_client_again_is_told_again() -> None:
-    desk = Desk(ALL)
-    assert len(sent(desk.fire(2.0), TransportReport)) == 1
-    desk.take(LinkDown("b", desk.epoch))
-    desk.fire(3.9)
+    desk = ClientDesk(ALL)
+    assert len(sent(desk.advance(2.0), TransportReport)) == 1
+    desk.handle(LinkDown("b", desk.epoch))
+    desk.advance(3.9)
     desk.attach()
-    assert len(sent(desk.fire(4.0), TransportReport)) == 1
+    assert len(sent(desk.advance(4.0), TransportReport)) == 1
 
 
 def test_a_transport_that_is_off_changes_nothing_that_arrives() -> None:
-    desk = Desk(OFF)
+    desk = ClientDesk(OFF)
     number = desk.subscribe(modes=Modes(is_ordered=False))
     other = Other()
     assert values(desk.hear(other.delivery([other.make(1)], number))) == [(number, b"1")]

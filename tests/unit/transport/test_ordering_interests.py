@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.transport.one_stream import OURS, Publisher, Receiver
+from tests.worlds.ordering import OURS, OrderingDesk, Publisher
 from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -93,7 +93,7 @@ def test_record_of_topics_tells_whether_a_missing_event_is_ours() -> None:
     params = TransportParams(
         record=5, profile=BloomProfile(bits=64), topic_attribute="topic", ordering=OrderingParams(mode="enhanced")
     )
-    publisher, receiver = Publisher(params), Receiver(params, sport="topic = 'sport'")
+    publisher, receiver = Publisher(params), OrderingDesk(params, sport="topic = 'sport'")
     for number, topic in enumerate(("sport", "news", "sport", "sport", "sport")):
         publisher.send(number * 0.001, {"topic": topic, "number": number})
     receiver.at(0.100, publisher.heard(1))
@@ -102,7 +102,7 @@ def test_record_of_topics_tells_whether_a_missing_event_is_ours() -> None:
     assert receiver.times() == {1: 0.1, 3: 0.102}
     receiver.at(0.104, publisher.heard(5))
     assert receiver.order() == [1, 3]
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert receiver.order() == [1, 3, 5]
     assert list(receiver.lost()) == [4]
     assert [(gap.missing, gap.relevant) for gap in receiver.told(GapSeen)] == [(1, 0), (1, 1)]
@@ -111,13 +111,13 @@ def test_record_of_topics_tells_whether_a_missing_event_is_ours() -> None:
 def test_rows_of_another_size_are_as_if_there_were_no_record() -> None:
     ours = TransportParams(record=5)
     theirs = TransportParams(record=5, profile=BloomProfile(bits=128))
-    publisher, receiver = Publisher(theirs), Receiver(ours)
+    publisher, receiver = Publisher(theirs), OrderingDesk(ours)
     publisher.send_all((0.0, 0.001, 0.002), OURS)
     receiver.at(0.100, publisher.heard(1))
     receiver.fix_scale(0.010)
     receiver.at(0.102, publisher.heard(3))
     assert receiver.order() == [1]
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert receiver.order() == [1, 3]
     assert receiver.lost() == {}
     assert [(gap.missing, gap.uncovered, gap.relevant) for gap in receiver.told(GapSeen)] == [(1, 1, 0)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.transport.one_stream import OTHERS, OURS, STREAM, Publisher, Receiver, content_of, params_of
+from tests.worlds.ordering import OTHERS, OURS, STREAM, OrderingDesk, Publisher, content_of, params_of
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.ordering.stream import REPEATED
 from tidings.protocols.transport.params import TransportParams
@@ -13,17 +13,17 @@ SCALE = 0.010
 MILLISECOND = 0.001
 
 
-def desk(record: int = 5, count: int = 20, params: TransportParams | None = None) -> tuple[Publisher, Receiver]:
+def desk(record: int = 5, count: int = 20, params: TransportParams | None = None) -> tuple[Publisher, OrderingDesk]:
     """Events for us every millisecond; the first has arrived, and the scale is 10 ms."""
     params = params or params_of(record, quantile="exact")
-    publisher, receiver = Publisher(params), Receiver(params)
+    publisher, receiver = Publisher(params), OrderingDesk(params)
     publisher.send_all(number * MILLISECOND for number in range(count))
     receiver.at(0.100, publisher.heard(1))
     receiver.fix_scale(SCALE)
     return publisher, receiver
 
 
-def hear(receiver: Receiver, publisher: Publisher, *numbers: int) -> None:
+def hear(receiver: OrderingDesk, publisher: Publisher, *numbers: int) -> None:
     for number in numbers:
         receiver.at(max(receiver.now, 0.100 + number * MILLISECOND), publisher.heard(number))
 
@@ -35,7 +35,7 @@ def hear(receiver: Receiver, publisher: Publisher, *numbers: int) -> None:
 def test_loss_is_told_once_with_its_number_bits_and_time() -> None:
     publisher, receiver = desk()
     hear(receiver, publisher, 2, 4, 5, 6, 7, 8)
-    receiver.until(1.0)
+    receiver.advance(1.0)
     (lost,) = receiver.told(EventLost)
     assert lost == EventLost(STREAM, 3, publisher.sent[2].bits, lost.departed, (1,))
     assert lost.departed == pytest.approx(2 * MILLISECOND)
@@ -47,18 +47,18 @@ def test_loss_is_told_once_with_its_number_bits_and_time() -> None:
 def test_event_that_comes_inside_the_latch_is_not_lost() -> None:
     publisher, receiver = desk()
     hear(receiver, publisher, 2, 4, 3)
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert receiver.lost() == {}
 
 
 @pytest.mark.spec("T-43")
 def test_event_that_is_not_for_us_is_not_lost() -> None:
     params = params_of(5)
-    publisher, receiver = Publisher(params), Receiver(params)
+    publisher, receiver = Publisher(params), OrderingDesk(params)
     for number in range(10):
         publisher.send(number * MILLISECOND, OURS if number % 3 == 0 else OTHERS)
     hear(receiver, publisher, 1, 4, 10)
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert list(receiver.lost()) == [7]
 
 
@@ -67,7 +67,7 @@ def test_event_that_is_not_for_us_is_not_lost() -> None:
 def test_loss_that_no_later_record_tells_of_is_never_told(record: int) -> None:
     publisher, receiver = desk(record)
     hear(receiver, publisher, 2, 12, 13, 14, 20)
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert list(receiver.lost()) == [*range(12 - record, 12), *range(20 - min(record, 5), 20)]
 
 
@@ -75,10 +75,10 @@ def test_loss_that_no_later_record_tells_of_is_never_told(record: int) -> None:
 def test_losses_are_not_told_again_by_later_records_or_digests() -> None:
     publisher, receiver = desk()
     hear(receiver, publisher, 4)
-    receiver.until(0.5)
+    receiver.advance(0.5)
     hear(receiver, publisher, 5, 7, 6)
     receiver.at(0.6, publisher.digest(0.3))
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert [lost.sequence for lost in receiver.told(EventLost) if lost.sequence < 8] == [2, 3]
 
 
@@ -88,7 +88,7 @@ def test_without_records_nothing_is_lost_and_every_gap_is_unknown(mode: str) -> 
     publisher, receiver = desk(params=params_of(5, mode=mode))
     hear(receiver, publisher, 4, 9)
     receiver.at(0.5, publisher.digest(0.3))
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert receiver.order() == [1, 4, 9]
     assert receiver.lost() == {}
     assert [(gap.missing, gap.uncovered, gap.relevant) for gap in receiver.told(GapSeen)] == [(2, 2, 0), (4, 4, 0)]
@@ -97,7 +97,7 @@ def test_without_records_nothing_is_lost_and_every_gap_is_unknown(mode: str) -> 
 def test_late_event_with_a_record_of_its_own_tells_of_older_losses() -> None:
     publisher, receiver = desk(record=2)
     hear(receiver, publisher, 12)
-    receiver.until(0.5)
+    receiver.advance(0.5)
     assert list(receiver.lost()) == [10, 11]
     hear(receiver, publisher, 8)
     assert list(receiver.lost()) == [10, 11, 6, 7]
@@ -108,17 +108,17 @@ def test_late_event_with_a_record_of_its_own_tells_of_older_losses() -> None:
 def test_record_that_grows_tells_of_older_losses(following: int) -> None:
     publisher, receiver = desk(record=1)
     hear(receiver, publisher, 5)
-    receiver.until(0.5)
+    receiver.advance(0.5)
     assert list(receiver.lost()) == [4]
     publisher.params = params_of(4)
     hear(receiver, publisher, following)
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert sorted(receiver.lost()) == ([2, 3, 4] if following == 6 else [3, 4, 6])
 
 
 def test_gap_counts_what_is_unknown_and_what_is_for_us() -> None:
     params = params_of(3)
-    publisher, receiver = Publisher(params), Receiver(params)
+    publisher, receiver = Publisher(params), OrderingDesk(params)
     for number in range(10):
         publisher.send(number * MILLISECOND, OURS if number in (0, 8, 9) else OTHERS)
     hear(receiver, publisher, 1, 10)
@@ -127,7 +127,7 @@ def test_gap_counts_what_is_unknown_and_what_is_for_us() -> None:
 
 def test_row_that_says_nothing_is_waited_for_and_never_lost() -> None:
     params = params_of(5, quantile="exact")
-    publisher, receiver = Publisher(params), Receiver(params)
+    publisher, receiver = Publisher(params), OrderingDesk(params)
     publisher.send(0.0)
     publisher.send(0.001, bits=0)
     publisher.send(0.002, bits=2**128 - 1)
@@ -136,30 +136,30 @@ def test_row_that_says_nothing_is_waited_for_and_never_lost() -> None:
     receiver.fix_scale(SCALE)
     receiver.at(0.104, publisher.heard(4))
     assert receiver.told(GapSeen) == [GapSeen(STREAM, 4, 2, 2, 0)]
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert receiver.handed()[-1][1].latch == pytest.approx(0.0327181 - 0.002, abs=1e-6)
     assert receiver.lost() == {}
 
 
 def test_row_that_says_nothing_is_lost_for_those_who_want_everything() -> None:
     params = params_of(5)
-    publisher, receiver = Publisher(params), Receiver(params, all="TRUE")
+    publisher, receiver = Publisher(params), OrderingDesk(params, all="TRUE")
     publisher.send(0.0)
     publisher.send(0.001, bits=0)
     publisher.send(0.002)
     hear(receiver, publisher, 1, 3)
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert list(receiver.lost()) == [2]
 
 
 def test_loss_names_the_subscriptions_that_it_seems_to_be_for() -> None:
     params = params_of(5)
-    publisher, receiver = Publisher(params), Receiver(params, first="a = 1", second="a = 2", third="a >= 1")
+    publisher, receiver = Publisher(params), OrderingDesk(params, first="a = 1", second="a = 2", third="a >= 1")
     publisher.send_all((0.0, 0.001), OTHERS)
     publisher.send(0.002, OURS)
     receiver.at(0.100, publisher.heard(1, (1, 2, 3)))
     receiver.at(0.102, publisher.heard(3, (1, 3)))
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert [lost.subscriptions for lost in receiver.told(EventLost)] == [(2, 3)]
 
 
@@ -168,7 +168,7 @@ def test_loss_names_the_subscriptions_that_it_seems_to_be_for() -> None:
 
 def test_nothing_is_lost_for_a_filter_before_its_first_event() -> None:
     params = params_of(5)
-    publisher, receiver = Publisher(params), Receiver(params)
+    publisher, receiver = Publisher(params), OrderingDesk(params)
     for number in range(1, 31):
         publisher.send(number * MILLISECOND, OTHERS if number % 2 else OURS)
     for number in (2, 4):
@@ -176,11 +176,11 @@ def test_nothing_is_lost_for_a_filter_before_its_first_event() -> None:
     receiver.at(0.105, Listen(2, parse("a = 2")))
     for number in (6, 8):
         receiver.at(0.1 + number * MILLISECOND, publisher.heard(number, (1,)))
-    receiver.until(0.2)
+    receiver.advance(0.2)
     assert receiver.lost() == {}
     receiver.at(0.2, publisher.heard(9, (2,)))
     receiver.at(0.21, publisher.heard(12, (1,)))
-    receiver.until(0.5)
+    receiver.advance(0.5)
     assert [(lost.sequence, lost.subscriptions) for lost in receiver.told(EventLost)] == [(10, (1,)), (11, (2,))]
 
 
@@ -189,10 +189,10 @@ def test_filter_that_is_changed_begins_anew() -> None:
     hear(receiver, publisher, 2)
     receiver.at(0.103, Listen(1, parse("a >= 1")))
     hear(receiver, publisher, 5)
-    receiver.until(0.5)
+    receiver.advance(0.5)
     assert receiver.lost() == {}
     hear(receiver, publisher, 7)
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert list(receiver.lost()) == [6]
 
 
@@ -212,9 +212,9 @@ def test_event_that_left_just_before_the_digest_has_its_latch_to_come() -> None:
     publisher, receiver = desk(count=3)
     hear(receiver, publisher, 2)
     receiver.at(0.110, publisher.digest(0.010))
-    receiver.until(0.120)
+    receiver.advance(0.120)
     assert receiver.lost() == {}
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert receiver.lost() == {3: round(0.110 + 0.0327181 - 0.008, 6)}
 
 
@@ -224,7 +224,7 @@ def test_event_that_comes_after_the_digest_is_not_lost() -> None:
     hear(receiver, publisher, 2)
     receiver.at(0.110, publisher.digest(0.010))
     receiver.at(0.120, publisher.heard(3))
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert receiver.order() == [1, 2, 3]
     assert receiver.lost() == {}
     assert receiver.ways()[3] == "direct"
@@ -237,7 +237,7 @@ def test_receiver_of_one_event_in_a_thousand_finds_a_loss_within_one_digest_peri
     lost_at = {}
     for has_digests in (False, True):
         params = params_of(5)
-        publisher, receiver = Publisher(params), Receiver(params)
+        publisher, receiver = Publisher(params), OrderingDesk(params)
         for number in range(1, 2002):
             publisher.send(number / 400, OURS if number % 1000 == 1 else OTHERS)
             now = number / 400 + 0.1
@@ -245,7 +245,7 @@ def test_receiver_of_one_event_in_a_thousand_finds_a_loss_within_one_digest_peri
                 receiver.at(now, publisher.heard(number))
             if has_digests and number % 100 == 0:
                 receiver.at(now, publisher.digest(number / 400))
-        receiver.until(20.0)
+        receiver.advance(20.0)
         lost_at[has_digests] = receiver.lost()
     assert lost_at[False] == {}
     assert list(lost_at[True]) == [1001]
@@ -261,7 +261,7 @@ def test_loss_that_a_digest_showed_is_not_waited_for_again() -> None:
     receiver.at(0.300, publisher.heard(5))
     assert receiver.times()[5] == 0.3
     assert receiver.told(GapSeen)[-1] == GapSeen(STREAM, 5, 2, 0, 2)
-    receiver.until(1.0)
+    receiver.advance(1.0)
     assert list(receiver.lost()) == [3, 4]
 
 
@@ -275,14 +275,14 @@ def test_event_that_comes_after_a_digest_gave_it_up_ends_the_loss() -> None:
 
 
 def test_digest_of_a_publisher_that_was_never_heard_says_nothing() -> None:
-    publisher, receiver = Publisher(params_of()), Receiver(params_of())
+    publisher, receiver = Publisher(params_of()), OrderingDesk(params_of())
     publisher.send_all((0.0, 0.001))
     assert receiver.at(0.1, publisher.digest(0.002)) == []
 
 
 def test_digest_closes_a_gap_that_the_record_left_open() -> None:
     params = params_of(1, quantile="exact")
-    publisher, receiver = Publisher(params), Receiver(params)
+    publisher, receiver = Publisher(params), OrderingDesk(params)
     publisher.send(0.0)
     publisher.send_all((0.001, 0.002, 0.003), OTHERS)
     publisher.send(0.004)
@@ -298,13 +298,13 @@ def test_what_a_digest_shows_below_the_last_event_has_its_time_too() -> None:
     """Its record told nothing of it, and events go on in order meanwhile."""
     publisher, receiver = desk(record=1, count=10)
     hear(receiver, publisher, 2, 5)
-    receiver.until(0.132)
+    receiver.advance(0.132)
     receiver.fix_scale(0.200)
     receiver.at(0.140, publisher.digest(0.010))
     hear(receiver, publisher, 6, 7)
-    receiver.until(0.150)
+    receiver.advance(0.150)
     assert 3 not in receiver.lost()
-    receiver.until(10.0)
+    receiver.advance(10.0)
     assert receiver.lost()[3] == round(0.140 + 0.654362 - 0.008, 6)
 
 
@@ -315,7 +315,7 @@ def test_what_a_digest_shows_below_the_last_event_has_its_time_too() -> None:
 def test_repair_is_delivered_at_once_and_changes_no_measure() -> None:
     publisher, receiver = desk()
     hear(receiver, publisher, 2, 4)
-    receiver.until(0.5)
+    receiver.advance(0.5)
     receiving = receiver.receiving()
     before = (receiving.base, receiving.departed, receiving.arrived, list(receiving.delays.values))
     receiver.at(0.6, Recovered(STREAM, 3, content_of(3), "repaired"))
@@ -328,7 +328,7 @@ def test_repair_is_delivered_at_once_and_changes_no_measure() -> None:
 def test_repair_is_delivered_where_late_events_are_dropped() -> None:
     publisher, receiver = desk(params=params_of(5, late_policy="drop"))
     hear(receiver, publisher, 2, 4)
-    receiver.until(0.5)
+    receiver.advance(0.5)
     receiver.at(0.6, Recovered(STREAM, 3, content_of(3), "history"))
     assert receiver.ways()[3] == "history"
 
@@ -336,7 +336,7 @@ def test_repair_is_delivered_where_late_events_are_dropped() -> None:
 def test_repaired_event_is_not_delivered_again_when_it_comes_itself() -> None:
     publisher, receiver = desk()
     hear(receiver, publisher, 2, 4)
-    receiver.until(0.5)
+    receiver.advance(0.5)
     receiver.at(0.6, Recovered(STREAM, 3, content_of(3), "repaired"), publisher.heard(3))
     receiver.at(0.7, Recovered(STREAM, 3, content_of(3), "repaired"))
     assert receiver.order() == [1, 2, 4, 3]
@@ -374,6 +374,6 @@ def test_repair_with_an_absurd_number_makes_nothing_forgotten() -> None:
 
 
 def test_repair_of_a_stream_that_is_forgotten_is_delivered() -> None:
-    receiver = Receiver(params_of())
+    receiver = OrderingDesk(params_of())
     receiver.at(1.0, Recovered(STREAM, 3, content_of(3), "repaired"))
     assert receiver.ways() == {3: "repaired"}

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.transport.recovery_world import PUBLISHER, STREAM, World, event, heard, of, params_with, timer
+from tests.worlds.recovery import PUBLISHER, STREAM, World, event, heard, of, params_with, timer
 from tidings.machine.effects import CancelTimer, Drop, Note, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.transport.recovery_world import (
+from tests.worlds.recovery import (
     DELAY,
     PUBLISHER,
     STREAM,

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.transport.recovery_world import PUBLISHER, STREAM, event, heard, params_with
+from tests.worlds.recovery import PUBLISHER, STREAM, event, heard, params_with
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.transport.recovery_world import PUBLISHER, STREAM, heard, lost, of, params_with
+from tests.worlds.recovery import PUBLISHER, STREAM, heard, lost, of, params_with
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse

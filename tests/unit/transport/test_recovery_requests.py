@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.unit.transport.recovery_world import PARAMS, World
+from tests.worlds.recovery import PARAMS, World
 from tidings.matching.bloom import (
     BloomProfile,
     bits_of_conjunction,

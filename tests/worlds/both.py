@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from tests.scenarios.sockets import PATIENT, QUIET
+from tests.worlds.sockets import PATIENT, QUIET
 from tidings.machine.machine import Machine
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.inputs import Fired, Input, Received
+from tests.worlds.desk import Desk, of, sent
+from tidings.machine.effects import Effect, Send
+from tidings.machine.inputs import Fired, Received
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
@@ -38,7 +39,7 @@ class Ways:
         return self.hops.get(advertisement)
 
 
-class Desk:
+class EdgeDesk(Desk[Edge]):
     """One edge, named "a" unless said otherwise. Routing is the test's own: see `settle`, `know`, `arrive`."""
 
     def __init__(
@@ -46,53 +47,45 @@ class Desk:
     ) -> None:
         self.ways = Ways()
         self.edge = Edge(name, params or EdgeParams(), self.ways, is_best_effort=is_best_effort)
-        self.now = 0.0
-        self.effects: list[Effect] = []
-        if start:
-            self.effects = self.edge.start(self.now)
-
-    def step(self, input: Input) -> list[Effect]:
-        self.effects = self.edge.handle(self.now, input)
-        self.edge.check()
-        return self.effects
+        super().__init__(self.edge, start)
 
     def say(self, sender: str, message: Any) -> list[Effect]:
-        return self.step(Received(sender, message))
+        return self.handle(Received(sender, message))
 
     def up(
         self, *clients: str, publish_bound: Filter | None = None, subscribe_bound: Filter | None = None
     ) -> list[Effect]:
         for client in clients:
-            self.step(ClientUp(client, client, publish_bound, subscribe_bound))
+            self.handle(ClientUp(client, client, publish_bound, subscribe_bound))
         return self.effects
 
     def down(self, client: str) -> list[Effect]:
-        return self.step(ClientDown(client))
+        return self.handle(ClientDown(client))
 
     def neighbours(self, *names: str) -> None:
         for name in names:
-            self.step(NeighbourUp(name, 1))
+            self.handle(NeighbourUp(name, 1))
 
     def settle(self, problem: str = "") -> list[Effect]:
         """The oldest request that is outstanding is carried out, or is not."""
         ticket = next(iter(self.edge.requests.waiting))
-        return self.step(Settled(ticket, () if problem else ("a", "b"), 0 if problem else 2, problem))
+        return self.handle(Settled(ticket, () if problem else ("a", "b"), 0 if problem else 2, problem))
 
     def know(self, advertisement: str, filter: str = "x >= 0", hop: str | None = "b") -> list[Effect]:
         """Routing knows the advertisement, from now on or again."""
         id = named(advertisement, "a" if hop is None else "z")
         if hop is not None:
             self.ways.hops[id] = hop
-        return self.step(Known(id, publisher_of(id), parse(filter), hop))
+        return self.handle(Known(id, publisher_of(id), parse(filter), hop))
 
     def forget(self, advertisement: str) -> list[Effect]:
         id = named(advertisement)
         self.ways.hops.pop(id, None)
-        return self.step(Forgotten(id))
+        return self.handle(Forgotten(id))
 
     def fire(self, key: Any, at: float) -> list[Effect]:
         self.now = at
-        return self.step(Fired(key))
+        return self.handle(Fired(key))
 
     # The usual requests.
 
@@ -127,7 +120,7 @@ class Desk:
     ) -> list[Effect]:
         """Publications come from elsewhere; `wanted` says for each who wants it, or once for all."""
         each = list(wanted) if len(wanted) == len(numbers) else list(wanted) * len(numbers)
-        return self.step(Matched(batch(publisher, numbers, self.now if at is None else at, size), each))
+        return self.handle(Matched(batch(publisher, numbers, self.now if at is None else at, size), each))
 
     def take(self, client: str, count: int, number: int = 1) -> list[Effect]:
         return self.say(client, Taken(number, count))
@@ -162,22 +155,8 @@ def subscription(number: int = 1, filter: str = "x >= 0", **options: Any) -> Sub
     return Subscribe(number, filter, **asked)
 
 
-def sent(effects: Iterable[Effect], kind: type, to: str | None = None) -> list[Any]:
-    """The messages of this kind that leave, for one receiver or for all."""
-    sends = [effect for effect in effects if isinstance(effect, Send) and isinstance(effect.message, kind)]
-    return [send.message for send in sends if to is None or send.to == to]
-
-
-def signalled(effects: Iterable[Effect], kind: type) -> list[Any]:
-    return [effect for effect in effects if isinstance(effect, kind)]
-
-
-def dropped(effects: Iterable[Effect]) -> list[str]:
-    return [effect.reason for effect in effects if isinstance(effect, Drop)]
-
-
 def forwarded(effects: Iterable[Effect]) -> list[tuple[int, ...]]:
-    return [forward.batch.numbers for forward in signalled(effects, Forward)]
+    return [forward.batch.numbers for forward in of(Forward, effects)]
 
 
 def received(effects: Iterable[Effect], client: str, number: int = 1) -> list[int]:
@@ -198,7 +177,7 @@ def asked(effects: list[Any]) -> list[tuple[str, tuple[tuple[str, int | None], .
     ]
 
 
-def answer(desk: Desk, publisher: str, *numbers: int, at: float = 0.0, **fields: Any) -> list[Any]:
+def answer(desk: EdgeDesk, publisher: str, *numbers: int, at: float = 0.0, **fields: Any) -> list[Any]:
     """What comes back for the latest question of c's subscription 1."""
     subscription = desk.edge.subscriptions.all["c", 1]
     known: dict[str, Any] = {
@@ -222,9 +201,9 @@ def answer(desk: Desk, publisher: str, *numbers: int, at: float = 0.0, **fields:
     return desk.say("b", History(**known))
 
 
-def served(params: EdgeParams | None = None) -> Desk:
+def served(params: EdgeParams | None = None) -> EdgeDesk:
     """A client c here, a publisher p behind the neighbour b."""
-    desk = Desk(params)
+    desk = EdgeDesk(params)
     desk.neighbours("b")
     desk.up("c")
     desk.know("p/1")

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 import tidings
-from tests.scenarios.sockets import PATIENT, QUIET, WAIT_MAX
+from tests.worlds.sockets import PATIENT, QUIET, WAIT_MAX
 from tidings import NotReachable
 from tidings.model.identity import at
 from tidings.net import Address, Host, Tls

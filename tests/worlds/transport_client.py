@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, LinkUp, Received
+from tests.worlds.desk import Desk, sent
+from tidings.machine.effects import Effect
+from tidings.machine.inputs import LinkUp, Received
 from tidings.machine.streams import random_stream
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.messages import Attached
@@ -24,58 +25,37 @@ ALL = TransportParams(is_reliable=True, is_paced=True)
 OFF = TransportParams(is_ordered=False)
 
 
-class Desk:
+class ClientDesk(Desk[TransportClient]):
     def __init__(self, params: TransportParams = ORDERED, is_attached: bool = True, **session: Any) -> None:
         draws = random_stream(1, "session"), random_stream(1, "transport")
         guest = GuestParams(brokers=("b",))
         self.client = TransportClient("ann", guest, SessionParams(**session), draws[0], params, draws[1])
-        self.now, self.epoch = 0.0, 0
-        self.timers: dict[Any, float] = {}
-        self.effects: list[Effect] = self.note(self.client.start(0.0))
+        self.epoch = 0
+        super().__init__(self.client)
         if is_attached:
             self.attach()
 
-    def note(self, effects: list[Effect]) -> list[Effect]:
-        self.client.check()
-        for effect in effects:
-            if isinstance(effect, SetTimer):
-                self.timers[effect.key] = effect.at
-        return effects
-
-    def take(self, input: Any) -> list[Effect]:
-        return self.note(self.client.handle(self.now, input))
-
     def hear(self, message: Any) -> list[Effect]:
-        return self.take(Received("b", message))
+        return self.handle(Received("b", message))
 
     def attach(self, publish_bound: str = "") -> list[Effect]:
         self.epoch += 1
-        self.take(LinkUp("b", self.epoch))
+        self.handle(LinkUp("b", self.epoch))
         return self.hear(Attached("ann", publish_bound, ""))
-
-    def fire(self, until: float) -> list[Effect]:
-        """All timers up to then, in their order."""
-        effects: list[Effect] = []
-        while self.timers and min(self.timers.values()) <= until:
-            key = min(self.timers, key=lambda each: self.timers[each])
-            self.now = max(self.now, self.timers.pop(key))
-            effects += self.take(Fired(key))
-        self.now = until
-        return effects
 
     # What tests do again and again.
 
     def subscribe(self, filter: str = "x >= 0", modes: Modes | None = None, ticket: Any = "s", **more: Any) -> int:
         """The number of a subscription that is confirmed."""
         request = OpenSubscription(ticket, filter, **more)
-        effects = self.take(request if modes is None else OpenCarried(request, modes))
+        effects = self.handle(request if modes is None else OpenCarried(request, modes))
         (message,) = sent(effects, Subscribe)
         self.hear(receipt("subscribe", message.number, filter))
         number: int = message.number
         return number
 
     def advertise(self, filter: str = "TRUE") -> int:
-        (message,) = sent(self.take(OpenAdvertisement("a", filter)), Advertise)
+        (message,) = sent(self.handle(OpenAdvertisement("a", filter)), Advertise)
         self.hear(receipt("advertise", message.number, filter))
         number: int = message.number
         return number
@@ -83,7 +63,7 @@ class Desk:
     def publish(self, values: Sequence[int], ticket: Any = None, advertisement: int = 1) -> list[Effect]:
         heads = tuple(encode_head({"x": value}) for value in values)
         payloads = tuple(b"%d" % value for value in values)
-        return self.take(PublishBatch(advertisement, heads, payloads, ticket))
+        return self.handle(PublishBatch(advertisement, heads, payloads, ticket))
 
 
 class Other:
@@ -111,20 +91,6 @@ class Other:
 
 def receipt(kind: Any, number: int, filter: str = "") -> Receipt:
     return Receipt(kind, number, ("b",), 1, 50.0, filter)
-
-
-def sent(effects: Sequence[Effect], kind: type | None = None) -> list[Any]:
-    messages = [effect.message for effect in effects if isinstance(effect, Send)]
-    return [message for message in messages if kind is None or isinstance(message, kind)]
-
-
-def items(effects: Sequence[Effect], kind: type | None = None) -> list[Any]:
-    found = [effect.item for effect in effects if isinstance(effect, Deliver)]
-    return [item for item in found if kind is None or isinstance(item, kind)]
-
-
-def drops(effects: Sequence[Effect]) -> list[str]:
-    return [effect.reason for effect in effects if isinstance(effect, Drop)]
 
 
 def publications(effects: Sequence[Effect]) -> list[PublishMessage]:

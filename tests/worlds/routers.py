@@ -4,7 +4,7 @@ from functools import cache
 from itertools import count
 from random import Random
 
-from tests.properties.broker_world import BrokerWorld, Edge, random_tree, side_of
+from tests.worlds.brokers import BrokerWorld, Edge, random_tree, side_of
 from tidings.machine.inputs import Signal
 from tidings.model.event import Event
 from tidings.model.filter import Filter

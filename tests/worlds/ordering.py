@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
-from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired, Input
+from tests.worlds.desk import Desk, drops
+from tidings.machine.effects import Deliver, Effect
+from tidings.machine.inputs import Input
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -98,46 +99,19 @@ class FixedScale(DelayDifferences):
         pass
 
 
-class Receiver:
+class OrderingDesk(Desk[Ordering]):
     """The machine, its timers, and what came of it so far."""
 
     def __init__(self, params: TransportParams, **filters: str) -> None:
         self.ordering = Ordering(1, params, Random(1))
-        self.now = 0.0
-        self.is_checked = True
-        """Whether invariants are checked after each step; long runs do without."""
-        self.timers: dict[Any, float] = {}
-        self.effects: list[tuple[float, Effect]] = []
-        self.ordering.start(0.0)
+        super().__init__(self.ordering)
         for subscription, text in enumerate((filters or {"ours": "a = 1"}).values(), start=1):
-            self.ordering.handle(0.0, Listen(subscription, parse(text)))
+            self.handle(Listen(subscription, parse(text)))
 
     def at(self, now: float, *inputs: Input) -> list[Effect]:
         """What is due until then happens first."""
-        self.until(now)
-        return [effect for input in inputs for effect in self.step(input)]
-
-    def until(self, now: float) -> None:
-        while self.timers:
-            key = min(self.timers, key=lambda key: self.timers[key])
-            if self.timers[key] > now:
-                break
-            self.now = self.timers.pop(key)
-            self.step(Fired(key))
-        self.now = now
-
-    def step(self, input: Input) -> list[Effect]:
-        effects = self.ordering.handle(self.now, input)
-        if self.is_checked:
-            self.ordering.check()
-        for effect in effects:
-            if isinstance(effect, SetTimer):
-                assert effect.at >= self.now, "a timer for what is past"
-                self.timers[effect.key] = effect.at
-            elif isinstance(effect, CancelTimer):
-                self.timers.pop(effect.key, None)
-        self.effects += [(self.now, effect) for effect in effects]
-        return effects
+        self.advance(now)
+        return [effect for input in inputs for effect in self.handle(input)]
 
     def receiving(self, stream: Stream = STREAM) -> OrderedStream:
         return self.ordering.streams[stream]
@@ -148,7 +122,7 @@ class Receiver:
     # What came of it.
 
     def handed(self) -> list[tuple[float, Handed]]:
-        items = [(time, effect.item) for time, effect in self.effects if isinstance(effect, Deliver)]
+        items = [(time, effect.item) for time, effect in self.all if isinstance(effect, Deliver)]
         return [(time, item) for time, item in items if isinstance(item, Handed)]
 
     def order(self) -> list[int]:
@@ -161,13 +135,10 @@ class Receiver:
         return {item.sequence: item.way for _, item in self.handed()}
 
     def lost(self) -> dict[int, float]:
-        return {effect.sequence: round(time, 6) for time, effect in self.effects if isinstance(effect, EventLost)}
-
-    def told(self, kind: type) -> list[Any]:
-        return [effect for _, effect in self.effects if isinstance(effect, kind)]
+        return {effect.sequence: round(time, 6) for time, effect in self.all if isinstance(effect, EventLost)}
 
     def dropped(self) -> list[str]:
-        return [drop.reason for drop in self.told(Drop)]
+        return drops(effect for _, effect in self.all)
 
     def qualities(self) -> list[tuple[str, int]]:
         items = [effect.item for effect in self.told(Deliver)]
