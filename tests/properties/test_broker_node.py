@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.message_strategies import messages
-from tidings.machine.effects import CancelTimer, Effect, SetTimer
-from tidings.machine.inputs import Fired, LinkDown, LinkUp, Received
+from tests.worlds.desk import Desk
+from tidings.machine.effects import Effect
+from tidings.machine.inputs import Input, LinkDown, LinkUp, Received
 from tidings.machine.streams import random_stream
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.messages import Attach, Attached
@@ -30,46 +31,30 @@ steps = st.lists(
 )
 
 
-class Room:
+class Room(Desk[BrokerNode]):
     """The broker, its links and its timers."""
 
     def __init__(self) -> None:
         params = BrokerParams(access=AccessParams(links=(PEER,)), routing=RoutingParams(engine="plain"))
-        self.broker = BrokerNode("b", params, random_stream(1, "access"))
-        self.now, self.epoch = 0.0, 0
-        self.timers: dict[Any, float] = {}
-        self.note(self.broker.start(self.now))
+        super().__init__(BrokerNode("b", params, random_stream(1, "access")))
+        self.epoch = 0
 
-    def give(self, input: Any) -> None:
+    def handle(self, input: Input) -> list[Effect]:
         self.now += 0.001
-        self.note(self.broker.handle(self.now, input))
-        self.broker.check()
-
-    def note(self, effects: list[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, SetTimer):
-                self.timers[effect.key] = effect.at
-            elif isinstance(effect, CancelTimer):
-                self.timers.pop(effect.key, None)
-
-    def wait(self) -> None:
-        self.now += PERIOD
-        for key in [key for key, at in self.timers.items() if at <= self.now]:
-            del self.timers[key]
-            self.give(Fired(key))
+        return super().handle(input)
 
     def link(self, name: str) -> None:
         self.epoch += 1
-        self.give(LinkUp(name, self.epoch))
+        self.handle(LinkUp(name, self.epoch))
         if name == CLIENT:
-            self.give(Received(CLIENT, Attach("client", b"")))
+            self.handle(Received(CLIENT, Attach("client", b"")))
         elif name == PEER:
             for message in (Attach("broker", b""), Attached("b", "", ""), Join()):
-                self.give(Received(PEER, message))
-            neighbour = router_of(self.broker).links.get(PEER)
+                self.handle(Received(PEER, message))
+            neighbour = router_of(self.machine).links.get(PEER)
             if neighbour is not None:
-                self.give(Received(PEER, TablesBegun(self.epoch, neighbour.life)))
-                self.give(Received(PEER, TablesTold()))
+                self.handle(Received(PEER, TablesBegun(self.epoch, neighbour.life)))
+                self.handle(Received(PEER, TablesTold()))
 
 
 def router_of(broker: BrokerNode) -> Router:
@@ -85,17 +70,17 @@ def test_whatever_anybody_says_a_broker_stays_whole(script: list[Any]) -> None:
     for step in script:
         match step:
             case ("hear", sender, message):
-                room.give(Received(sender, message, 100))
+                room.handle(Received(sender, message, 100))
             case ("break", name):
-                room.give(LinkDown(name, room.epoch, "broken"))
+                room.handle(LinkDown(name, room.epoch, "broken"))
                 room.link(name)
             case _:
-                room.wait()
+                room.advance(room.now + PERIOD)
 
 
 def test_the_client_and_the_peer_of_these_tests_are_let_in() -> None:
     room = Room()
     for name in (CLIENT, PEER, STRANGER):
         room.link(name)
-    assert list(room.broker.edge.clients) == [CLIENT]
-    assert [name for name, link in router_of(room.broker).links.items() if link.is_heard and link.is_told] == [PEER]
+    assert list(room.machine.edge.clients) == [CLIENT]
+    assert [name for name, link in router_of(room.machine).links.items() if link.is_heard and link.is_told] == [PEER]

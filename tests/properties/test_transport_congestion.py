@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
-from tidings.machine.inputs import Fired
+from tests.worlds.desk import Desk
+from tidings.machine.effects import Drop, Effect
 from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -130,7 +130,7 @@ def probe_of(table: FlowTable, report: FlowReport, is_exact: bool) -> Any:
     return LimitedFlow(key, report.bits, filter, 0.0)
 
 
-class Gate:
+class Gate(Desk[Sender]):
     """A sender under test: what was given to it and what became of each."""
 
     def __init__(self, seed: int) -> None:
@@ -146,47 +146,22 @@ class Gate:
             flows_max=rng.choice((2, 4096)),
         )
         self.params = TransportParams(is_paced=True, profile=PROFILE, congestion=congestion)
-        self.sender = Sender(7, self.params, Random(seed))
-        self.now = 0.0
-        self.timers: dict[Any, float] = {}
         self.given: dict[int, dict[str, Any]] = {}
         self.left: list[Any] = []
         self.dropped: list[Any] = []
         self.sequence = 0
-        self.perform(self.sender.start(0.0))
+        super().__init__(Sender(7, self.params, Random(seed)))
 
-    def perform(self, effects: list[Effect]) -> None:
-        self.sender.check()
-        for effect in effects:
-            match effect:
-                case SetTimer(key, at):
-                    self.timers[key] = at
-                case CancelTimer(key):
-                    self.timers.pop(key, None)
-                case Admitted(outgoing):
-                    self.left.append(outgoing.ticket)
-                    if outgoing.kind is Kind.DATA:
-                        self.sequence += 1
-                        header = Data(7, self.sequence, self.now)
-                        signal = Departed(self.sequence, header, outgoing.head, b"", outgoing.bits)
-                        self.perform(self.sender.handle(self.now, signal))
-                case Drop(Leaving() as outgoing, _):
-                    self.dropped.append(outgoing.ticket)
-
-    def handle(self, input: Any) -> None:
-        self.perform(self.sender.handle(self.now, input))
-
-    def advance(self, seconds: float) -> None:
-        until = self.now + seconds
-        for _ in range(10_000):
-            if not self.timers or min(self.timers.values()) > until:
-                break
-            key = min(self.timers, key=lambda key: self.timers[key])
-            self.now = max(self.now, self.timers.pop(key))
-            self.handle(Fired(key))
-        else:
-            raise AssertionError("timers fire for ever")
-        self.now = until
+    def perform(self, effect: Effect) -> None:
+        match effect:
+            case Admitted(outgoing):
+                self.left.append(outgoing.ticket)
+                if outgoing.kind is Kind.DATA:
+                    self.sequence += 1
+                    header = Data(7, self.sequence, self.now)
+                    self.handle(Departed(self.sequence, header, outgoing.head, b"", outgoing.bits))
+            case Drop(Leaving() as outgoing, _):
+                self.dropped.append(outgoing.ticket)
 
     def step(self) -> None:
         rng = self.rng
@@ -215,9 +190,9 @@ class Gate:
                 round_trip = rng.choice((0.0, 1e-9, 3600.0))
                 self.tell(Feedback(rng.getrandbits(32), rng.choice((7, 7, 8)), stamp, round_trip, (report,) * 3, 8))
             case "wait":
-                self.advance(rng.choice((0.0, 0.001, 0.01, 0.1, 1.0, 7.0)))
+                self.advance(self.now + rng.choice((0.0, 0.001, 0.01, 0.1, 1.0, 7.0)))
             case "acknowledge":
-                flows = [state.flow for state in self.sender.states()] or [1]
+                flows = [state.flow for state in self.machine.states()] or [1]
                 numbers = rng.randrange(2**32) if rng.random() < 0.3 else self.sequence, rng.randrange(100)
                 self.tell(Acknowledgement(rng.randrange(4), 7, rng.choice(flows), *numbers, rng.getrandbits(32)))
             case "configure":
@@ -233,8 +208,8 @@ def test_everything_leaves_once_or_is_dropped_and_flows_keep_their_order(seed: i
     gate = Gate(seed)
     for _ in range(120):
         gate.step()
-    gate.advance(30.0)
-    gate.advance(300.0)
+    gate.advance(gate.now + 30.0)
+    gate.advance(gate.now + 300.0)
     assert sorted(gate.left + gate.dropped) == sorted(gate.given), "all flows have ended, so nothing waits"
     assert len(set(gate.left)) == len(gate.left)
 
@@ -252,8 +227,8 @@ def test_events_of_one_flow_never_overtake_each_other(seed: int) -> None:
         attributes = gate.given[ticket] = gate.rng.choice(EVENTS)
         bits = bits_of_event(Event(attributes), PROFILE)
         gate.handle(Leaving(Kind.DATA, encode_head(attributes), b"", bits, ticket))
-        gate.advance(gate.rng.choice((0.0, 0.0, 0.01)))
-    gate.advance(4.0)
+        gate.advance(gate.now + gate.rng.choice((0.0, 0.0, 0.01)))
+    gate.advance(gate.now + 4.0)
     for text in texts:
         filter = parse(text)
         flow = [ticket for ticket in gate.left if filter.matches(Event(gate.given[ticket]))]
@@ -261,7 +236,7 @@ def test_events_of_one_flow_never_overtake_each_other(seed: int) -> None:
         assert flow == [ticket for ticket, attributes in gate.given.items() if filter.matches(Event(attributes))]
 
 
-class Ear:
+class Ear(Desk[Receiver]):
     """A receiver under test, with its timers."""
 
     def __init__(self, seed: int) -> None:
@@ -273,35 +248,17 @@ class Ear:
             covering=rng.choice(("bits", "exact")),
             uncovered_gap=rng.choice(("fractional", "pessimistic", "optimistic")),
         )
-        self.receiver = Receiver(9, TransportParams(profile=PROFILE, congestion=congestion), Random(seed))
+        super().__init__(Receiver(9, TransportParams(profile=PROFILE, congestion=congestion), Random(seed)))
         self.streams: list[Stream] = [("p", 1), ("", 2)]
         self.sequences = dict.fromkeys(self.streams, 0)
-        self.now = 0.0
-        self.timers: dict[Any, float] = {}
         self.feedback: list[tuple[float, Feedback]] = []
 
-    def handle(self, input: Any) -> None:
-        effects = self.receiver.handle(self.now, input)
-        self.receiver.check()
-        for effect in effects:
-            match effect:
-                case SetTimer(key, at):
-                    assert at >= self.now
-                    self.timers[key] = at
-                case CancelTimer(key):
-                    self.timers.pop(key, None)
-                case Leaving(Kind.FEEDBACK, _, payload):
-                    message, _ = decode_control(payload)
-                    assert isinstance(message, Feedback)
-                    self.feedback.append((self.now, message))
-
-    def advance(self, seconds: float) -> None:
-        until = self.now + seconds
-        while self.timers and min(self.timers.values()) <= until:
-            key = min(self.timers, key=lambda key: self.timers[key])
-            self.now = max(self.now, self.timers.pop(key))
-            self.handle(Fired(key))
-        self.now = until
+    def perform(self, effect: Effect) -> None:
+        match effect:
+            case Leaving(Kind.FEEDBACK, _, payload):
+                message, _ = decode_control(payload)
+                assert isinstance(message, Feedback)
+                self.feedback.append((self.now, message))
 
     def step(self) -> None:
         rng, stream = self.rng, self.rng.choice(self.streams)
@@ -314,7 +271,7 @@ class Ear:
                 self.sequences[stream] = sequence = max(0, sequence + step)
                 numbers = tuple(sorted(rng.sample(range(len(TEXTS)), rng.randrange(4))))
                 flows = [
-                    row.interest.flow for session in self.receiver.sessions.values() for row in session.rows.values()
+                    row.interest.flow for session in self.machine.sessions.values() for row in session.rows.values()
                 ]
                 marks = tuple(FlowMark(flow, rng.choice((9, 9, 3)), 0.01) for flow in flows if rng.random() < 0.5)
                 header = Data(stream[1], sequence, self.now, rng.choice((0.0, 100.0, 1e7)), bool(marks), marks)
@@ -327,7 +284,7 @@ class Ear:
             case "round_trip":
                 self.handle(RoundTrip(stream, rng.choice((1e-6, 0.03, 0.2, 5.0))))
             case "wait":
-                self.advance(rng.choice((0.0, 0.005, 0.05, 0.5)))
+                self.advance(self.now + rng.choice((0.0, 0.005, 0.05, 0.5)))
             case "listen":
                 number = rng.randrange(len(TEXTS))
                 is_paced = rng.random() < 0.8

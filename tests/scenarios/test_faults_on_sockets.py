@@ -20,19 +20,8 @@ from hypothesis import strategies as st
 
 from bench.brokers.servers import free_port
 from tests.scenarios.processes import python
-from tests.worlds.sockets import (
-    PATIENT,
-    QUIET,
-    BarePeer,
-    Puppet,
-    acquaint,
-    heard,
-    order,
-    patient,
-    play,
-    puppet_host,
-    until,
-)
+from tests.worlds.puppets import Puppet
+from tests.worlds.sockets import PATIENT, QUIET, BarePeer, acquaint, heard, order, patient, play, puppet_host, until
 from tidings.machine.effects import Connect, Disconnect, Effect, Load, Save, Send
 from tidings.machine.inputs import Input, LinkDown, LinkUp, Loaded, Received, Saved
 from tidings.model.bounds import FRAME_BYTES_MAX, OPENING_BYTES_MAX

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.worlds.desk import Desk
 from tidings.machine import effects, inputs
 from tidings.machine.effects import CancelTimer, Deliver, Effect, Send, SetTimer, Transport
-from tidings.machine.inputs import Fired, Input, Received, TimerKey
+from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.machine import Machine
 from tidings.machine.message import Count, Message
 from tidings.machine.node import Node
@@ -51,60 +52,44 @@ class AlarmClock:
         pass
 
 
-class World:
-    """The least that carries out timers: the next due one fires, time jumps to it."""
+def receive(desk: Desk[AlarmClock], at: float, message: Message) -> None:
+    desk.now = at
+    desk.handle(Received("b", message, len(msgspec.msgpack.encode(message))))
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine, self.now = machine, 0.0
-        self.timers: dict[TimerKey, float] = {}
-        self.others: list[Effect] = []
-        self.perform(machine.start(0.0))
 
-    def perform(self, done: list[Effect]) -> None:
-        for effect in done:
-            match effect:
-                case SetTimer(key, at):
-                    self.timers[key] = at
-                case CancelTimer(key):
-                    self.timers.pop(key, None)
-                case _:
-                    self.others.append(effect)
+def run(desk: Desk[AlarmClock]) -> None:
+    while desk.timers:
+        desk.fire_next()
 
-    def receive(self, at: float, message: Message) -> None:
-        self.now = at
-        self.perform(self.machine.handle(at, Received("b", message, len(msgspec.msgpack.encode(message)))))
 
-    def run(self) -> None:
-        while self.timers:
-            key = min(self.timers, key=self.timers.__getitem__)
-            self.now = self.timers.pop(key)
-            self.perform(self.machine.handle(self.now, Fired(key)))
+def others(desk: Desk[AlarmClock]) -> list[Effect]:
+    return [effect for _, effect in desk.all if not isinstance(effect, SetTimer | CancelTimer)]
 
 
 @pytest.mark.spec("P-1")
 def test_a_timer_that_is_set_fires_once_at_its_time() -> None:
-    world = World(AlarmClock())
-    world.run()
-    assert world.now == 10
-    assert world.others == [Deliver("rrring"), Send("b", Silence(), Transport.DATAGRAM)]
+    desk = Desk(AlarmClock())
+    run(desk)
+    assert desk.now == 10
+    assert others(desk) == [Deliver("rrring"), Send("b", Silence(), Transport.DATAGRAM)]
 
 
 @pytest.mark.spec("P-1")
 def test_a_timer_that_is_set_again_fires_once_at_the_last_time() -> None:
-    world = World(AlarmClock())
-    world.receive(3.0, Snooze(60))
-    world.receive(4.0, Snooze(5))
-    world.run()
-    assert world.now == 9.0
-    assert world.others.count(Deliver("rrring")) == 1
+    desk = Desk(AlarmClock())
+    receive(desk, 3.0, Snooze(60))
+    receive(desk, 4.0, Snooze(5))
+    run(desk)
+    assert desk.now == 9.0
+    assert others(desk).count(Deliver("rrring")) == 1
 
 
 @pytest.mark.spec("P-1")
 def test_a_timer_that_is_cancelled_never_fires() -> None:
-    world = World(AlarmClock())
-    world.receive(9.0, Silence())
-    world.run()
-    assert (world.now, world.others) == (9.0, [])
+    desk = Desk(AlarmClock())
+    receive(desk, 9.0, Silence())
+    run(desk)
+    assert (desk.now, others(desk)) == (9.0, [])
 
 
 @pytest.mark.spec("P-2")
@@ -116,9 +101,9 @@ def test_a_message_is_sent_by_naming_its_receiver_and_transport() -> None:
 
 @pytest.mark.spec("P-2")
 def test_a_machine_is_told_who_sent_a_message_and_what_it_took_on_the_wire() -> None:
-    world = World(AlarmClock())
-    world.receive(1.0, Snooze(5))
-    assert world.others == [Deliver(2)]
+    desk = Desk(AlarmClock())
+    receive(desk, 1.0, Snooze(5))
+    assert others(desk) == [Deliver(2)]
 
 
 @pytest.mark.parametrize("module", [inputs, effects])

@@ -12,19 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.sockets import (
-    PATIENT,
-    QUIET,
-    BarePeer,
-    Puppet,
-    acquaint,
-    heard,
-    order,
-    patient,
-    play,
-    puppet_host,
-    until,
-)
+from tests.worlds.puppets import Puppet
+from tests.worlds.sockets import PATIENT, QUIET, BarePeer, acquaint, heard, order, patient, play, puppet_host, until
 from tidings.machine.effects import (
     CancelTimer,
     CancelTransfer,
@@ -114,11 +103,11 @@ def test_messages_come_first_and_expired_timers_after_them() -> None:
 
 def test_time_never_goes_back_and_a_timer_never_sees_a_time_before_its_own() -> None:
     class Watch(Puppet):
-        times: list[float]
+        moments: list[float]
         due: dict[int, float]
 
         def start(self, now: float) -> list[Effect]:
-            self.times, self.due = [now], {}
+            self.moments, self.due = [now], {}
             return self.set_timers(now)
 
         def set_timers(self, now: float) -> list[Effect]:
@@ -127,21 +116,21 @@ def test_time_never_goes_back_and_a_timer_never_sees_a_time_before_its_own() -> 
             return [SetTimer(number, self.due[number]) for number in numbers]
 
         def handle(self, now: float, input: Input) -> list[Effect]:
-            self.times.append(now)
+            self.moments.append(now)
             if not isinstance(input, Fired):
                 return []
             assert isinstance(input.key, int)
             assert now >= self.due[input.key]
-            return [Deliver("done")] if len(self.times) > 200 else self.set_timers(now)
+            return [Deliver("done")] if len(self.moments) > 200 else self.set_timers(now)
 
     async def scenario() -> list[float]:
         watch = Watch()
         async with Host("a", watch, params=PATIENT, log=QUIET) as host:
             await host.items.get()
-        return watch.times
+        return watch.moments
 
-    times = play(scenario())
-    assert times == sorted(times)
+    moments = play(scenario())
+    assert moments == sorted(moments)
 
 
 @pytest.mark.spec("D-4")

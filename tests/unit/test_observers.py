@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.test_simulator import Puppet, echo
+from tests.unit.test_simulator import echo
+from tests.worlds.puppets import Puppet
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.model.event import Event
@@ -54,7 +55,7 @@ def world(*observers: Observer, checking: bool = False, **params: Any) -> Simula
     """Puppet a says something at its start and has a timer at 2; b listens; nobody is called c."""
     first: list[Effect] = [echo(1), echo(2, to="c"), SetTimer("x", 2.0)]
     made = Simulator(1, Constant(0.5), checking, params=SimulatorParams(**params), observers=observers)
-    made.add("a", lambda draws: Puppet(first))
+    made.add("a", lambda draws: Puppet(*first))
     made.add("b", lambda draws: Puppet())
     return made
 
@@ -149,7 +150,7 @@ def test_a_broken_invariant_says_which_node_and_when() -> None:
             assert not self.seen, "too much was seen"
 
     simulator = Simulator(1, Constant(0.5), observers=[Invariants()])
-    simulator.add("a", lambda draws: Unsound([SetTimer("x", 3.0)]))
+    simulator.add("a", lambda draws: Unsound(SetTimer("x", 3.0)))
     with pytest.raises(InvariantBroken, match="too much was seen") as caught:
         simulator.run(5.0)
     assert (caught.value.node, caught.value.time) == ("a", 3.0)
@@ -158,7 +159,7 @@ def test_a_broken_invariant_says_which_node_and_when() -> None:
 def test_states_are_checked_after_every_input_or_now_and_then_and_more_and_more_rarely() -> None:
     def checks(is_rare: bool, inputs: int) -> int:
         simulator = Simulator(1, Constant(0.5), observers=[Invariants(is_rare)])
-        simulator.add("a", lambda draws: Puppet([SetTimer(number, 1.0) for number in range(inputs)]))
+        simulator.add("a", lambda draws: Puppet(*[SetTimer(number, 1.0) for number in range(inputs)]))
         simulator.run(2.0)
         machine = simulator.nodes["a"].machine
         assert isinstance(machine, Puppet)
@@ -181,7 +182,7 @@ def test_a_trace_of_the_ends_has_what_applications_see_and_what_is_lost() -> Non
     made = world(EndsTrace(ring))
     event = Event({"source": "b", "id": "1"})
     effects: list[Effect] = [Deliver(event), Drop(event, "too late"), echo(3)]
-    made.nodes["b"].make = lambda draws: Puppet(effects)
+    made.nodes["b"].make = lambda draws: Puppet(*effects)
     made.inject(1.0, "a", Publish(event))
     made.run(4.0)
     assert [(row.node, row.kind) for row in ring.records()] == [

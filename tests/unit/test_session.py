@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.worlds.desk import Desk, drops, items, sent
 from tidings.machine.effects import CancelTimer, Deliver, Disconnect, Drop, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.machine.streams import random_stream
@@ -54,44 +55,26 @@ from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 from tidings.wire import encode
 
 
-class Client:
+class Client(Desk[Session]):
     """A session that is talked to, and checked after each step."""
 
     def __init__(self, first_publication: int = 1, **params: Any) -> None:
-        self.session = Session(SessionParams(**params), random_stream(1, "session"), first_publication)
-        assert self.session.start(0.0) == []
-        self.now = 0.0
-
-    def take(self, input: Any) -> list[Effect]:
-        effects = self.session.handle(self.now, input)
-        self.session.check()
-        return effects
+        super().__init__(Session(SessionParams(**params), random_stream(1, "session"), first_publication))
+        assert self.effects == []
 
     def hear(self, message: Any, sender: str = "b") -> list[Effect]:
-        return self.take(Received(sender, message))
+        return self.handle(Received(sender, message))
 
     def up(self, broker: str = "b", epoch: int = 1) -> list[Any]:
         """The messages that a new broker is sent."""
-        delivered, *sent = self.take(PeerUp(broker, epoch))
+        delivered, *rest = self.handle(PeerUp(broker, epoch))
         assert delivered == Deliver(PeerUp(broker, epoch))
-        return messages(sent)
+        return sent(rest)
 
     def down(self, reason: str = "broken") -> list[Effect]:
-        delivered, *rest = self.take(PeerDown("b", 1, reason))
+        delivered, *rest = self.handle(PeerDown("b", 1, reason))
         assert delivered == Deliver(PeerDown("b", 1, reason))
         return rest
-
-
-def messages(effects: list[Effect]) -> list[Any]:
-    return [effect.message for effect in effects if isinstance(effect, Send)]
-
-
-def items(effects: list[Effect]) -> list[Any]:
-    return [effect.item for effect in effects if isinstance(effect, Deliver)]
-
-
-def drops(effects: list[Effect]) -> list[str]:
-    return [effect.reason for effect in effects if isinstance(effect, Drop)]
 
 
 def receipt(kind: Any, number: int, at: float = 50.0, filter: str = "") -> Receipt:
@@ -128,14 +111,14 @@ def attached(**params: Any) -> Client:
 
 def subscribed(window: int = 1024, policy: Any = "wait", **request: Any) -> Client:
     client = attached()
-    client.take(OpenSubscription("s", "x > 1", window=window, policy=policy, **request))
+    client.handle(OpenSubscription("s", "x > 1", window=window, policy=policy, **request))
     client.hear(receipt("subscribe", 1))
     return client
 
 
 def advertised(**params: Any) -> Client:
     client = attached(**params)
-    client.take(OpenAdvertisement("a", "TRUE"))
+    client.handle(OpenAdvertisement("a", "TRUE"))
     client.hear(receipt("advertise", 1))
     return client
 
@@ -149,7 +132,7 @@ def publish(*payloads: bytes, ticket: Any = None) -> PublishBatch:
 
 def test_a_subscription_is_numbered_asked_for_and_confirmed() -> None:
     client = attached()
-    assert client.take(OpenSubscription("s", "x > 1")) == [Deliver(Begun("s", 1)), Send("b", subscribe())]
+    assert client.handle(OpenSubscription("s", "x > 1")) == [Deliver(Begun("s", 1)), Send("b", subscribe())]
     assert client.hear(receipt("subscribe", 1)) == [
         Promised(1, "installed"),
         Deliver(Confirmed("s", receipt("subscribe", 1))),
@@ -158,30 +141,30 @@ def test_a_subscription_is_numbered_asked_for_and_confirmed() -> None:
 
 def test_what_a_subscription_may_rely_on_is_noted_once() -> None:
     client = attached()
-    client.take(OpenSubscription("s", "x > 1", "reference", since=4.5, after=(("p", 7), ("q", 0)), group="g"))
+    client.handle(OpenSubscription("s", "x > 1", "reference", since=4.5, after=(("p", 7), ("q", 0)), group="g"))
     notes = [note for note in client.hear(receipt("subscribe", 1)) if isinstance(note, Note)]
     behind = [Promised(1, "reference", None, publisher, number) for publisher, number in (("p", 8), ("q", 1))]
     assert notes == [Promised(1, "reference", 4.5), *behind, Twin(1, "g")]
     client.down()
     client.up()
     assert client.hear(receipt("subscribe", 1)) == []
-    client.take(OpenSubscription("t", "x > 1", "none"))
+    client.handle(OpenSubscription("t", "x > 1", "none"))
     assert client.hear(receipt("subscribe", 2)) == [Deliver(Confirmed("t", receipt("subscribe", 2)))]
 
 
 def test_what_is_asked_for_without_a_broker_is_said_when_there_is_one() -> None:
     client = Client()
-    assert client.take(OpenSubscription("s", "x > 1")) == [Deliver(Begun("s", 1))]
+    assert client.handle(OpenSubscription("s", "x > 1")) == [Deliver(Begun("s", 1))]
     assert client.up() == [subscribe()]
 
 
 def test_numbers_ascend_and_are_not_used_twice() -> None:
     client = attached()
     for number in (1, 2):
-        assert items(client.take(OpenSubscription("s", "x > 1"))) == [Begun("s", number)]
-        client.take(CloseSubscription("c", number))
+        assert items(client.handle(OpenSubscription("s", "x > 1"))) == [Begun("s", number)]
+        client.handle(CloseSubscription("c", number))
         client.hear(receipt("unsubscribe", number))
-    assert items(client.take(OpenSubscription("s", "x > 1"))) == [Begun("s", 3)]
+    assert items(client.handle(OpenSubscription("s", "x > 1"))) == [Begun("s", 3)]
 
 
 def test_events_are_handed_out_with_their_subscription() -> None:
@@ -191,7 +174,7 @@ def test_events_are_handed_out_with_their_subscription() -> None:
 
 def test_a_batch_is_divided_among_the_subscriptions_that_match() -> None:
     client = subscribed()
-    client.take(OpenSubscription("t", "x > 2"))
+    client.handle(OpenSubscription("t", "x > 2"))
     effects = client.hear(delivery(1, 2, 3, matched=((1,), (1, 2), (2,))))
     assert effects == [Deliver(arrived(1, 2)), Deliver(arrived(2, 3, subscription=2))]
 
@@ -209,7 +192,7 @@ def test_positions_that_do_not_fit_a_message_are_left_out_the_oldest_first() -> 
     names = [f"{number:05d}" + "x" * 200 for number in range(PUBLISHERS_MAX + 10)]
     for name in names:
         client.hear(delivery(1, publisher=name))
-    client.take(Took(1, len(names)))
+    client.handle(Took(1, len(names)))
     client.down()
     (again,) = client.up()
     named = [name for name, _ in again.after]
@@ -220,7 +203,7 @@ def test_positions_that_do_not_fit_a_message_are_left_out_the_oldest_first() -> 
 
 def test_an_unconfirmed_subscription_begins_anew_after_a_break() -> None:
     client = attached()
-    client.take(OpenSubscription("s", "x > 1"))
+    client.handle(OpenSubscription("s", "x > 1"))
     client.down()
     assert client.up() == [subscribe()]
     assert items(client.hear(receipt("subscribe", 1))) == [Confirmed("s", receipt("subscribe", 1))]
@@ -278,26 +261,26 @@ def test_without_a_promise_what_comes_late_is_handed_out_too_and_only_once() -> 
 def test_the_broker_is_told_in_steps_of_half_a_window_what_was_taken() -> None:
     client = subscribed(window=10)
     client.hear(delivery(*range(1, 11)))
-    assert client.take(Took(1, 4)) == []
-    assert client.take(Took(1, 1)) == [Send("b", Taken(1, 5))]
-    assert client.take(Took(1, 5)) == [Send("b", Taken(1, 5))]
+    assert client.handle(Took(1, 4)) == []
+    assert client.handle(Took(1, 1)) == [Send("b", Taken(1, 5))]
+    assert client.handle(Took(1, 5)) == [Send("b", Taken(1, 5))]
 
 
 def test_the_broker_is_told_when_much_was_taken_and_nothing_is_left() -> None:
     client = subscribed(window=1000)
     client.hear(Delivery("p", 1.0, (1, 2), (b"\x80", b"\x80"), (bytes(50_000), bytes(50_000)), ((1,),)))
-    assert client.take(Took(1, 1)) == []
-    assert client.take(Took(1, 1)) == [Send("b", Taken(1, 2))]
+    assert client.handle(Took(1, 1)) == []
+    assert client.handle(Took(1, 1)) == [Send("b", Taken(1, 2))]
     client.hear(delivery(3))
-    assert client.take(Took(1, 1)) == []
+    assert client.handle(Took(1, 1)) == []
 
 
 def test_repetitions_count_as_taken_so_that_the_window_does_not_close() -> None:
     client = subscribed(window=4)
     client.hear(delivery(1, 2))
-    client.take(Took(1, 2))
+    client.handle(Took(1, 2))
     effects = client.hear(delivery(1, 2))
-    assert messages(effects) == [Taken(1, 2)]
+    assert sent(effects) == [Taken(1, 2)]
 
 
 def test_what_came_over_an_earlier_link_is_not_reported_as_taken() -> None:
@@ -306,8 +289,8 @@ def test_what_came_over_an_earlier_link_is_not_reported_as_taken() -> None:
     client.down()
     client.up()
     client.hear(delivery(4, 5, 6, 7))
-    assert client.take(Took(1, 3)) == []
-    assert client.take(Took(1, 2)) == [Send("b", Taken(1, 2))]
+    assert client.handle(Took(1, 3)) == []
+    assert client.handle(Took(1, 2)) == [Send("b", Taken(1, 2))]
 
 
 def test_while_a_window_is_held_the_subscription_is_not_made_again() -> None:
@@ -315,7 +298,7 @@ def test_while_a_window_is_held_the_subscription_is_not_made_again() -> None:
     client.hear(delivery(1, 2))
     client.down()
     assert client.up() == []
-    (again,) = messages(client.take(Took(1, 1)))
+    (again,) = sent(client.handle(Took(1, 1)))
     assert again == subscribe(window=2, guarantee="reference", since=50.0, after=(("p", 2),))
     assert items(client.hear(delivery(3, 4))) == [arrived(3, 4)]
 
@@ -328,21 +311,21 @@ def test_a_broker_that_ignores_the_window_is_left() -> None:
 
 def test_unsubscribing_ends_the_events_at_once_and_is_confirmed() -> None:
     client = subscribed()
-    assert client.take(CloseSubscription("u", 1)) == [Send("b", Unsubscribe(1))]
+    assert client.handle(CloseSubscription("u", 1)) == [Send("b", Unsubscribe(1))]
     assert drops(client.hear(delivery(1))) == [UNKNOWN_SUBSCRIPTION]
     assert items(client.hear(receipt("unsubscribe", 1))) == [Confirmed("u", receipt("unsubscribe", 1))]
-    assert items(client.take(CloseSubscription("v", 1))) == [Failed("v", NO_SUCH)]
+    assert items(client.handle(CloseSubscription("v", 1))) == [Failed("v", NO_SUCH)]
 
 
 def test_a_broker_that_knows_no_such_subscription_ends_it_as_well() -> None:
     client = subscribed()
-    client.take(CloseSubscription("u", 1))
+    client.handle(CloseSubscription("u", 1))
     assert items(client.hear(Refusal("unsubscribe", 1, "no such", False))) == [Confirmed("u", None)]
 
 
 def test_a_break_ends_a_subscription_that_is_being_closed() -> None:
     client = subscribed()
-    client.take(CloseSubscription("u", 1))
+    client.handle(CloseSubscription("u", 1))
     assert client.down() == [Deliver(Confirmed("u", None))]
     assert client.up() == []
 
@@ -350,19 +333,19 @@ def test_a_break_ends_a_subscription_that_is_being_closed() -> None:
 def test_closing_without_a_broker_needs_no_answer() -> None:
     client = subscribed()
     client.down()
-    assert client.take(CloseSubscription("u", 1)) == [Deliver(Confirmed("u", None))]
+    assert client.handle(CloseSubscription("u", 1)) == [Deliver(Confirmed("u", None))]
 
 
 def test_closing_before_the_receipt_tells_both_who_wait() -> None:
     client = attached()
-    client.take(OpenSubscription("s", "x > 1"))
-    assert client.take(CloseSubscription("u", 1)) == [Deliver(Failed("s", CLOSED)), Send("b", Unsubscribe(1))]
+    client.handle(OpenSubscription("s", "x > 1"))
+    assert client.handle(CloseSubscription("u", 1)) == [Deliver(Failed("s", CLOSED)), Send("b", Unsubscribe(1))]
     assert drops(client.hear(receipt("subscribe", 1))) == [NOT_ASKED]
 
 
 def test_a_refusal_for_good_is_told_and_forgets_the_request() -> None:
     client = attached()
-    client.take(OpenSubscription("s", "x > 1"))
+    client.handle(OpenSubscription("s", "x > 1"))
     assert client.hear(Refusal("subscribe", 1, "no", False)) == [Deliver(Failed("s", "no", False))]
     client.down()
     assert client.up() == []
@@ -370,23 +353,23 @@ def test_a_refusal_for_good_is_told_and_forgets_the_request() -> None:
 
 def test_a_refusal_that_may_pass_is_retried_with_growing_waits_and_a_bound() -> None:
     client = attached(retry_first=1.0, retry_max=4.0, retries_max=3)
-    client.take(OpenSubscription("s", "x > 1"))
+    client.handle(OpenSubscription("s", "x > 1"))
     for longest in (1.0, 2.0, 4.0):
         (timer,) = client.hear(Refusal("subscribe", 1, "busy", True))
         assert isinstance(timer, SetTimer)
         assert timer.key == ("retry", "subscribe", 1)
         assert longest / 2 < timer.at - client.now <= longest
         client.now = timer.at
-        assert client.take(Fired(timer.key)) == [Send("b", subscribe())]
+        assert client.handle(Fired(timer.key)) == [Send("b", subscribe())]
     assert client.hear(Refusal("subscribe", 1, "busy", True))[-1] == Deliver(Failed("s", "busy", True))
 
 
 def test_a_break_makes_a_retry_superfluous() -> None:
     client = attached()
-    client.take(OpenSubscription("s", "x > 1"))
+    client.handle(OpenSubscription("s", "x > 1"))
     client.hear(Refusal("subscribe", 1, "busy", True))
     assert client.down() == [CancelTimer(("retry", "subscribe", 1))]
-    assert client.take(Fired(("retry", "subscribe", 1))) == []
+    assert client.handle(Fired(("retry", "subscribe", 1))) == []
 
 
 def test_a_subscription_that_a_new_broker_refuses_has_ended() -> None:
@@ -414,8 +397,8 @@ def test_a_subscription_that_wants_it_so_ends_when_it_is_too_slow() -> None:
 
 def test_more_subscriptions_than_allowed_are_refused_here() -> None:
     client = attached(subscriptions_max=1)
-    client.take(OpenSubscription("s", "x > 1"))
-    assert client.take(OpenSubscription("t", "x > 1")) == [Deliver(Failed("t", TOO_MANY))]
+    client.handle(OpenSubscription("s", "x > 1"))
+    assert client.handle(OpenSubscription("t", "x > 1")) == [Deliver(Failed("t", TOO_MANY))]
 
 
 # Advertisements and publications.
@@ -423,8 +406,8 @@ def test_more_subscriptions_than_allowed_are_refused_here() -> None:
 
 def test_publications_are_numbered_kept_until_accepted_and_sent_again() -> None:
     client = advertised()
-    assert messages(client.take(publish(b"1", b"2"))) == [PublishMessage(1, 1, False, (b"h", b"h"), (b"1", b"2"))]
-    assert messages(client.take(publish(b"3"))) == [PublishMessage(1, 3, False, (b"h",), (b"3",))]
+    assert sent(client.handle(publish(b"1", b"2"))) == [PublishMessage(1, 1, False, (b"h", b"h"), (b"1", b"2"))]
+    assert sent(client.handle(publish(b"3"))) == [PublishMessage(1, 3, False, (b"h",), (b"3",))]
     assert client.hear(Accepted(1)) == [Deliver(Accepted(1))]
     client.down()
     again = [PublishMessage(1, 2, False, (b"h",), (b"2",)), PublishMessage(1, 3, False, (b"h",), (b"3",))]
@@ -436,46 +419,46 @@ def test_publications_are_numbered_kept_until_accepted_and_sent_again() -> None:
 
 def test_publications_begin_with_the_number_that_was_given() -> None:
     client = advertised(first_publication=1000)
-    assert messages(client.take(publish(b"1"))) == [PublishMessage(1, 1000, False, (b"h",), (b"1",))]
+    assert sent(client.handle(publish(b"1"))) == [PublishMessage(1, 1000, False, (b"h",), (b"1",))]
     assert client.hear(Accepted(1000)) == [Deliver(Accepted(1000))]
 
 
 @pytest.mark.parametrize("through", [0, 5])
 def test_accepting_what_was_not_sent_or_was_accepted_is_dropped(through: int) -> None:
     client = advertised()
-    client.take(publish(b"1"))
+    client.handle(publish(b"1"))
     assert drops(client.hear(Accepted(through))) == [NOT_ASKED]
 
 
 def test_advertisements_come_first_then_publications_then_subscriptions() -> None:
     client = Client()
-    client.take(OpenSubscription("s", "x > 1"))
-    client.take(OpenAdvertisement("a", "TRUE"))
-    client.take(publish(b"1"))
+    client.handle(OpenSubscription("s", "x > 1"))
+    client.handle(OpenAdvertisement("a", "TRUE"))
+    client.handle(publish(b"1"))
     assert client.up() == [Advertise(1, "TRUE"), PublishMessage(1, 1, False, (b"h",), (b"1",)), subscribe()]
 
 
 def test_a_full_window_refuses_more_until_some_is_accepted() -> None:
     client = advertised(window_publications=2)
-    client.take(publish(b"1", b"2"))
-    assert not client.session.publishing.has_room(1, 1)
-    effects = client.take(publish(b"3", ticket="t"))
+    client.handle(publish(b"1", b"2"))
+    assert not client.machine.publishing.has_room(1, 1)
+    effects = client.handle(publish(b"3", ticket="t"))
     assert (drops(effects), items(effects)) == ([WINDOW_FULL], [Failed("t", WINDOW_FULL)])
     client.hear(Accepted(1))
-    assert client.session.publishing.has_room(1, 1)
+    assert client.machine.publishing.has_room(1, 1)
 
 
 def test_the_window_counts_bytes_but_one_publication_always_fits_alone() -> None:
     client = advertised(window_bytes=10)
-    assert client.session.publishing.has_room(1, 1000)
-    client.take(publish(b"x" * 100))
-    assert not client.session.publishing.has_room(1, 1)
+    assert client.machine.publishing.has_room(1, 1000)
+    client.handle(publish(b"x" * 100))
+    assert not client.machine.publishing.has_room(1, 1)
 
 
 def test_many_publications_leave_in_messages_of_bounded_length() -> None:
     client = advertised(window_publications=10_000)
-    sent = messages(client.take(publish(*[b""] * (PUBLICATIONS_MAX + 1), ticket="t")))
-    assert [(it.first, len(it.heads)) for it in sent] == [(1, PUBLICATIONS_MAX), (PUBLICATIONS_MAX + 1, 1)]
+    parts = sent(client.handle(publish(*[b""] * (PUBLICATIONS_MAX + 1), ticket="t")))
+    assert [(it.first, len(it.heads)) for it in parts] == [(1, PUBLICATIONS_MAX), (PUBLICATIONS_MAX + 1, 1)]
     assert client.hear(receipt("publish", PUBLICATIONS_MAX + 1)) == []
     assert items(client.hear(receipt("publish", PUBLICATIONS_MAX))) == [
         Confirmed("t", receipt("publish", PUBLICATIONS_MAX))
@@ -484,7 +467,7 @@ def test_many_publications_leave_in_messages_of_bounded_length() -> None:
 
 def test_a_receipt_for_publications_finds_who_asked() -> None:
     client = advertised()
-    effects = client.take(publish(b"1", b"2", ticket="t"))
+    effects = client.handle(publish(b"1", b"2", ticket="t"))
     message = PublishMessage(1, 1, True, (b"h", b"h"), (b"1", b"2"))
     assert effects == [Deliver(Begun("t", 1)), ReceiptAsked(1, 2), Send("b", message)]
     assert client.hear(receipt("publish", 2)) == [Acknowledged(1), Deliver(Confirmed("t", receipt("publish", 2)))]
@@ -493,8 +476,8 @@ def test_a_receipt_for_publications_finds_who_asked() -> None:
 
 def test_a_receipt_that_a_break_swallowed_is_told_as_unknown() -> None:
     client = advertised()
-    client.take(publish(b"1", ticket="t"))
-    client.take(publish(b"2", ticket="u"))
+    client.handle(publish(b"1", ticket="t"))
+    client.handle(publish(b"2", ticket="u"))
     client.hear(Accepted(1))
     assert client.down() == [Released(1), Deliver(Failed("t", RECEIPT_LOST))]
     assert client.up() == [Advertise(1, "TRUE"), PublishMessage(1, 2, True, (b"h",), (b"2",))]
@@ -503,7 +486,7 @@ def test_a_receipt_that_a_break_swallowed_is_told_as_unknown() -> None:
 
 def test_a_refused_receipt_and_declined_publications_are_told() -> None:
     client = advertised()
-    client.take(publish(b"1", ticket="t"))
+    client.handle(publish(b"1", ticket="t"))
     assert client.hear(Declined((1,), "outside")) == [Deliver(Declined((1,), "outside"))]
     refused = client.hear(Refusal("publish", 1, "outside", False))
     assert refused == [Released(1), Deliver(Failed("t", "outside", False))]
@@ -512,14 +495,14 @@ def test_a_refused_receipt_and_declined_publications_are_told() -> None:
 
 def test_publishing_under_no_advertisement_is_given_up() -> None:
     client = attached()
-    assert drops(client.take(publish(b"1"))) == [NO_SUCH]
+    assert drops(client.handle(publish(b"1"))) == [NO_SUCH]
 
 
 def test_an_advertisement_is_withdrawn_behind_its_publications_also_after_a_break() -> None:
     client = advertised()
-    client.take(publish(b"1"))
-    assert client.take(CloseAdvertisement("w", 1)) == [Send("b", Unadvertise(1))]
-    assert drops(client.take(publish(b"2"))) == [NO_SUCH]
+    client.handle(publish(b"1"))
+    assert client.handle(CloseAdvertisement("w", 1)) == [Send("b", Unadvertise(1))]
+    assert drops(client.handle(publish(b"2"))) == [NO_SUCH]
     client.down()
     assert client.up() == [Advertise(1, "TRUE"), PublishMessage(1, 1, False, (b"h",), (b"1",)), Unadvertise(1)]
     client.hear(Accepted(1))
@@ -530,9 +513,9 @@ def test_an_advertisement_is_withdrawn_behind_its_publications_also_after_a_brea
 
 def test_an_advertisement_refused_for_now_is_retried() -> None:
     client = attached()
-    client.take(OpenAdvertisement("a", "TRUE"))
+    client.handle(OpenAdvertisement("a", "TRUE"))
     (timer,) = client.hear(Refusal("advertise", 1, "busy", True))
-    assert client.take(Fired(timer.key)) == [Send("b", Advertise(1, "TRUE"))]
+    assert client.handle(Fired(timer.key)) == [Send("b", Advertise(1, "TRUE"))]
     assert items(client.hear(Refusal("advertise", 1, "no", False))) == [Failed("a", "no", False)]
 
 
@@ -547,7 +530,7 @@ def test_what_anybody_else_says_is_dropped() -> None:
 
 
 def test_the_application_hears_that_it_was_turned_away() -> None:
-    assert Client().take(TurnedAway("b", "who are you")) == [Deliver(TurnedAway("b", "who are you"))]
+    assert Client().handle(TurnedAway("b", "who are you")) == [Deliver(TurnedAway("b", "who are you"))]
 
 
 @pytest.mark.parametrize(
@@ -564,8 +547,8 @@ def test_answers_that_were_not_asked_for_are_dropped(answer: Any) -> None:
 def test_a_session_that_starts_again_waits_for_a_broker() -> None:
     client = subscribed()
     client.hear(delivery(1))
-    client.session.start(9.0)
-    client.session.check()
+    client.machine.start(9.0)
+    client.machine.check()
     assert client.up() == [subscribe(guarantee="reference", since=50.0, after=(("p", 1),))]
 
 
@@ -635,7 +618,7 @@ def test_whatever_breaks_everything_published_arrives_once_and_in_order(script: 
 
     def take(input: Any) -> None:
         nonlocal held
-        for effect in client.take(input):
+        for effect in client.handle(input):
             if isinstance(effect, Send):
                 out.append(effect.message)
             elif isinstance(effect, Deliver) and isinstance(effect.item, Arrived):
@@ -719,9 +702,9 @@ def test_whatever_a_broker_says_the_session_stays_whole_and_hands_out_nothing_tw
     seen: set[tuple[int, str, int]] = set()
     for step in script:
         is_message = type(step) in Session.messages
-        if isinstance(step, PeerUp) and client.session.broker is not None:
+        if isinstance(step, PeerUp) and client.machine.broker is not None:
             continue
-        for item in items(client.take(Received("b", step) if is_message else step)):
+        for item in items(client.handle(Received("b", step) if is_message else step)):
             if isinstance(item, Arrived):
                 arriving = [(item.subscription, item.publisher, number) for number in item.numbers]
                 assert len(set(arriving)) == len(arriving)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.message_strategies import of_message
+from tests.worlds.desk import Desk, sent
 from tidings.machine.effects import Deliver, Drop, Effect, Send
 from tidings.machine.inputs import Received
 from tidings.machine.streams import random_stream
@@ -38,22 +39,12 @@ UP, DOWN = PeerUp("b", 1), PeerDown("b", 1, "broken")
 PAGE = Fetched(1, 9, False, False, (2.5,), (7,), (b"\x80",), (b"x",))
 
 
-class Client:
+class Client(Desk[Session]):
     def __init__(self, *numbers: Any, **params: Any) -> None:
-        self.session = Session(SessionParams(**params), random_stream(1, "session"), *numbers)
-        self.session.start(0.0)
-
-    def take(self, input: Any) -> list[Effect]:
-        effects = self.session.handle(0.0, input)
-        self.session.check()
-        return effects
+        super().__init__(Session(SessionParams(**params), random_stream(1, "session"), *numbers))
 
     def hear(self, message: Any) -> list[Effect]:
-        return self.take(Received("b", message))
-
-
-def sent(effects: list[Effect]) -> list[Any]:
-    return [effect.message for effect in effects if isinstance(effect, Send)]
+        return self.handle(Received("b", message))
 
 
 def marks(number: int = 1, name: str = "p", is_last: bool = True) -> MarksReply:
@@ -62,10 +53,10 @@ def marks(number: int = 1, name: str = "p", is_last: bool = True) -> MarksReply:
 
 def test_a_reading_is_numbered_sent_and_answered_once() -> None:
     client = Client()
-    client.take(UP)
-    assert client.take(ReadMarks("t", "x > 1")) == [Deliver(Begun("t", 1)), Send("b", Look(1, "x > 1"))]
+    client.handle(UP)
+    assert client.handle(ReadMarks("t", "x > 1")) == [Deliver(Begun("t", 1)), Send("b", Look(1, "x > 1"))]
     asked = ReadHistory("u", "x > 1", "p", 3, None, 9, 100)
-    assert client.take(asked) == [Deliver(Begun("u", 2)), Send("b", Fetch(2, "x > 1", "p", 3, None, 9, 100))]
+    assert client.handle(asked) == [Deliver(Begun("u", 2)), Send("b", Fetch(2, "x > 1", "p", 3, None, 9, 100))]
     assert client.hear(marks()) == [Deliver(MarksRead("t", (marks(),)))]
     page = Fetched(2, 9, False, False, (2.5,), (7,), (b"\x80",), (b"x",))
     assert client.hear(page) == [Deliver(HistoryRead("u", page))]
@@ -75,28 +66,28 @@ def test_a_reading_is_numbered_sent_and_answered_once() -> None:
 
 def test_a_reading_without_an_answer_is_asked_of_the_next_broker() -> None:
     client = Client()
-    client.take(ReadMarks("t", "x > 1"))
-    assert sent(client.take(UP)) == [Look(1, "x > 1")]
+    client.handle(ReadMarks("t", "x > 1"))
+    assert sent(client.handle(UP)) == [Look(1, "x > 1")]
     client.hear(marks(is_last=False))
-    client.take(DOWN)
-    assert sent(client.take(PeerUp("b", 2))) == [Look(1, "x > 1")]
+    client.handle(DOWN)
+    assert sent(client.handle(PeerUp("b", 2))) == [Look(1, "x > 1")]
     assert client.hear(marks(name="q")) == [Deliver(MarksRead("t", (marks(name="q"),)))]
-    client.take(DOWN)
-    assert sent(client.take(PeerUp("b", 3))) == []
+    client.handle(DOWN)
+    assert sent(client.handle(PeerUp("b", 3))) == []
 
 
 def test_an_answer_in_several_messages_is_delivered_whole() -> None:
     client = Client()
-    client.take(UP)
-    client.take(ReadMarks("t", "x > 1"))
+    client.handle(UP)
+    client.handle(ReadMarks("t", "x > 1"))
     assert client.hear(marks(is_last=False)) == []
     assert client.hear(marks(name="q")) == [Deliver(MarksRead("t", (marks(is_last=False), marks(name="q"))))]
 
 
 def test_an_answer_without_an_end_is_given_up() -> None:
     client = Client()
-    client.take(UP)
-    client.take(ReadMarks("t", "x > 1"))
+    client.handle(UP)
+    client.handle(ReadMarks("t", "x > 1"))
     for _ in range(PARTS_MAX - 1):
         assert client.hear(marks(is_last=False)) == []
     assert client.hear(marks(is_last=False)) == [Deliver(Failed("t", TOO_LONG))]
@@ -104,8 +95,8 @@ def test_an_answer_without_an_end_is_given_up() -> None:
 
 def test_a_refusal_ends_a_reading() -> None:
     client = Client()
-    client.take(UP)
-    client.take(ReadMarks("t", "x > 1"))
+    client.handle(UP)
+    client.handle(ReadMarks("t", "x > 1"))
     refusal = Refusal("read", 1, "not reachable", True)
     assert client.hear(refusal) == [Deliver(Failed("t", "not reachable", True))]
     assert client.hear(refusal) == [Drop(refusal, NOT_ASKED)]
@@ -113,45 +104,45 @@ def test_a_refusal_ends_a_reading() -> None:
 
 def test_answers_of_the_wrong_kind_are_dropped() -> None:
     client = Client()
-    client.take(UP)
-    client.take(ReadMarks("t", "x > 1"))
-    client.take(OpenSubscription("s", "x > 1"))
+    client.handle(UP)
+    client.handle(ReadMarks("t", "x > 1"))
+    client.handle(OpenSubscription("s", "x > 1"))
     assert client.hear(PAGE) == [Drop(PAGE, NOT_ASKED)]
     receipt = Receipt("read", 1, (), 0, 1.0, "")
     assert client.hear(receipt) == [Drop(receipt, NOT_ASKED)]
-    client.take(StopReading(1))
-    client.take(ReadHistory("u", "x > 1", "p", 3, None, 9, 100))
+    client.handle(StopReading(1))
+    client.handle(ReadHistory("u", "x > 1", "p", 3, None, 9, 100))
     assert client.hear(marks(2)) == [Drop(marks(2), NOT_ASKED)]
 
 
 def test_no_more_is_read_at_a_time_than_allowed_and_what_is_stopped_makes_room() -> None:
     client = Client(readings_max=1)
-    client.take(ReadMarks("t", "x > 1"))
-    assert client.take(ReadMarks("u", "x > 1")) == [Deliver(Failed("u", TOO_MANY))]
-    assert client.take(StopReading(1)) == []
-    assert client.take(ReadMarks("v", "x > 1")) == [Deliver(Begun("v", 2))]
+    client.handle(ReadMarks("t", "x > 1"))
+    assert client.handle(ReadMarks("u", "x > 1")) == [Deliver(Failed("u", TOO_MANY))]
+    assert client.handle(StopReading(1)) == []
+    assert client.handle(ReadMarks("v", "x > 1")) == [Deliver(Begun("v", 2))]
     with pytest.raises(UsageError, match="readings_max"):
         SessionParams(readings_max=0)
 
 
 def test_what_an_earlier_process_published_counts_as_accepted() -> None:
     client = Client(5, True)
-    client.take(UP)
-    assert sent(client.take(OpenAdvertisement("a", "x > 1"))) == [Advertise(1, "x > 1", 5)]
-    client.take(PublishBatch(1, (b"h", b"h"), (b"", b"")))
+    client.handle(UP)
+    assert sent(client.handle(OpenAdvertisement("a", "x > 1"))) == [Advertise(1, "x > 1", 5)]
+    client.handle(PublishBatch(1, (b"h", b"h"), (b"", b"")))
     assert client.hear(Accepted(100)) == [Deliver(Accepted(6))]
-    assert client.session.publishing.count == 0
+    assert client.machine.publishing.count == 0
     assert client.hear(Accepted(100)) == [Drop(Accepted(100), NOT_ASKED)]
-    (message,) = sent(client.take(PublishBatch(1, (b"h",), (b"",))))
+    (message,) = sent(client.handle(PublishBatch(1, (b"h",), (b"",))))
     assert isinstance(message, PublishMessage) and message.first == 7
     assert client.hear(Accepted(101)) == [Deliver(Accepted(7))]
 
 
 def test_without_numbers_of_its_own_nothing_is_accepted_that_was_not_sent() -> None:
     client = Client(5)
-    client.take(UP)
-    client.take(OpenAdvertisement("a", "x > 1"))
-    client.take(PublishBatch(1, (b"h", b"h"), (b"", b"")))
+    client.handle(UP)
+    client.handle(OpenAdvertisement("a", "x > 1"))
+    client.handle(PublishBatch(1, (b"h", b"h"), (b"", b"")))
     assert client.hear(Accepted(7)) == [Drop(Accepted(7), NOT_ASKED)]
     assert client.hear(Accepted(6)) == [Deliver(Accepted(6))]
 
@@ -159,11 +150,11 @@ def test_without_numbers_of_its_own_nothing_is_accepted_that_was_not_sent() -> N
 @given(st.booleans(), st.lists(st.one_of([of_message(kind) for kind in Session.messages]), max_size=20))
 def test_no_message_of_a_broker_raises(is_repeating: bool, heard: list[Any]) -> None:
     client = Client(1, is_repeating)
-    client.take(UP)
-    client.take(OpenAdvertisement("a", "x > 1"))
-    client.take(OpenSubscription("s", "x > 1"))
-    client.take(PublishBatch(1, (b"h", b"h"), (b"", b"")))
-    client.take(ReadMarks("t", "x > 1"))
-    client.take(ReadHistory("u", "x > 1", "p", 3, None, 9, 100))
+    client.handle(UP)
+    client.handle(OpenAdvertisement("a", "x > 1"))
+    client.handle(OpenSubscription("s", "x > 1"))
+    client.handle(PublishBatch(1, (b"h", b"h"), (b"", b"")))
+    client.handle(ReadMarks("t", "x > 1"))
+    client.handle(ReadHistory("u", "x > 1", "p", 3, None, 9, 100))
     for message in heard:
         client.hear(message)

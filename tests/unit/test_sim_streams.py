@@ -1,11 +1,10 @@
 """Streams keep order, links have epochs, and what breaks takes what was on its way with it."""
 
-from typing import Any
-
 import pytest
 
-from tidings.machine.effects import Connect, Disconnect, Effect, Send, Transport
-from tidings.machine.inputs import Input, LinkDown, LinkUp, Received, Signal
+from tests.worlds.puppets import PuppetWorld
+from tidings.machine.effects import Connect, Disconnect, Send, Transport
+from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.ping import Echo
 from tidings.sim.network import bandwidth
@@ -13,50 +12,6 @@ from tidings.sim.network.bandwidth import Bandwidth
 from tidings.sim.network.distributions import Pareto, Uniform
 from tidings.sim.network.latency import Constant, Drawn, Matrix
 from tidings.sim.network.rule import Fates, LostPacket, Rule, Wrapper
-from tidings.sim.simulator import Simulator, SimulatorParams
-
-
-class Say(Signal, frozen=True):
-    effects: list[Any]
-
-
-class Puppet:
-    def __init__(self) -> None:
-        self.seen: list[tuple[float, Input]] = []
-
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        if isinstance(input, Say):
-            return input.effects
-        self.seen.append((now, input))
-        return []
-
-    def check(self) -> None:
-        pass
-
-
-class World(Simulator):
-    def __init__(self, *names: str, network: Rule | None = None, seed: int = 1, **params: Any) -> None:
-        super().__init__(seed, network or Constant(0.5), params=SimulatorParams(**params))
-        for name in names:
-            self.add(name, lambda draws: Puppet())
-        self.run(0.0)
-
-    def seen(self, name: str) -> list[tuple[float, Input]]:
-        machine = self.nodes[name].machine
-        assert isinstance(machine, Puppet)
-        return machine.seen
-
-    def say(self, at: float, name: str, *effects: Effect) -> None:
-        self.inject(at, name, Say(list(effects)))
-
-    def numbers(self, name: str) -> list[int]:
-        return [input.message.round for _, input in self.seen(name) if isinstance(input, Received)]
-
-    def news(self, name: str) -> list[tuple[float, Input]]:
-        return [(now, input) for now, input in self.seen(name) if not isinstance(input, Received)]
 
 
 class Cut(Wrapper):
@@ -69,37 +24,37 @@ class Cut(Wrapper):
 
 
 def test_the_first_message_of_a_stream_waits_for_a_round_trip_and_the_next_does_not() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(1.0, "a", Send("b", Echo(1)))
     world.say(5.0, "a", Send("b", Echo(2)))
     world.run(10.0)
-    assert [now for now, _ in world.seen("b")] == [2.5, 5.5]
+    assert [now for now, _ in world.puppet("b").seen] == [2.5, 5.5]
 
 
 @pytest.mark.spec("P-9")
 def test_streams_stay_in_order_under_fluctuating_latency_and_datagrams_do_not() -> None:
-    world = World("a", "b", network=Drawn(Pareto(0.01, 1.1)))
+    world = PuppetWorld("a", "b", network=Drawn(Pareto(0.01, 1.1)))
     for number in range(500):
         world.say(number * 0.01, "a", Send("b", Echo(number)))
     world.run(1e6)
-    assert world.numbers("b") == list(range(500))
-    world = World("a", "b", network=Drawn(Pareto(0.01, 1.1)))
+    assert world.puppet("b").numbers() == list(range(500))
+    world = PuppetWorld("a", "b", network=Drawn(Pareto(0.01, 1.1)))
     for number in range(500):
         world.say(number * 0.01, "a", Send("b", Echo(number), Transport.DATAGRAM))
     world.run(1e6)
-    assert world.numbers("b") != sorted(world.numbers("b"))
+    assert world.puppet("b").numbers() != sorted(world.puppet("b").numbers())
 
 
 @pytest.mark.spec("P-9")
 def test_jitter_does_not_disturb_the_order_of_a_stream() -> None:
-    world = World("a", "b", jitter=1e-3)
+    world = PuppetWorld("a", "b", jitter=1e-3)
     world.say(1.0, "a", *[Send("b", Echo(number)) for number in range(300)])
     world.run(100.0)
-    assert world.numbers("b") == list(range(300))
+    assert world.puppet("b").numbers() == list(range(300))
 
 
 def test_after_a_crash_of_the_receiver_the_stream_is_opened_anew() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "a", Send("b", Echo(1)))
     world.call_at(2.0, lambda: world.crash("b"))
     world.call_at(2.1, lambda: world.restart("b", keep_state=True))
@@ -107,14 +62,14 @@ def test_after_a_crash_of_the_receiver_the_stream_is_opened_anew() -> None:
     world.say(3.2, "a", Send("b", Echo(3)))
     world.say(4.0, "a", Send("b", Echo(4)))
     world.run(10.0)
-    assert world.numbers("b") == [1, 4]
-    assert world.seen("b")[-1][0] == 5.5
+    assert world.puppet("b").numbers() == [1, 4]
+    assert world.puppet("b").seen[-1][0] == 5.5
     assert world.counters().lost == {"link is broken": 1, "nobody listens there": 1}
 
 
 def test_a_message_the_network_gives_up_breaks_the_stream_and_what_follows_on_it() -> None:
     network = Cut(Constant(0.5))
-    world = World("a", "b", network=network)
+    world = PuppetWorld("a", "b", network=network)
     world.say(0.0, "a", Send("b", Echo(1)))
     world.say(3.0, "a", Send("b", Echo(2)))
     world.call_at(3.1, lambda: setattr(network, "is_cut", True))
@@ -122,42 +77,42 @@ def test_a_message_the_network_gives_up_breaks_the_stream_and_what_follows_on_it
     world.call_at(3.3, lambda: setattr(network, "is_cut", False))
     world.say(4.0, "a", Send("b", Echo(5)))
     world.run(10.0)
-    assert world.numbers("b") == [1, 5]
+    assert world.puppet("b").numbers() == [1, 5]
     assert world.counters().lost == {"cut": 2, "link is broken": 1}
 
 
 def test_both_ends_hear_of_a_new_link_the_other_end_first() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(1.0, "a", Connect("b"), Send("b", Echo(1)))
     world.run(5.0)
-    assert world.seen("b") == [(1.5, LinkUp("a", 1)), (2.5, Received("a", Echo(1)))]
-    assert world.seen("a") == [(2.0, LinkUp("b", 1))]
+    assert world.puppet("b").seen == [(1.5, LinkUp("a", 1)), (2.5, Received("a", Echo(1)))]
+    assert world.puppet("a").seen == [(2.0, LinkUp("b", 1))]
 
 
 def test_nothing_arrives_over_a_link_before_its_link_up() -> None:
     for seed in range(20):
-        world = World("a", "b", network=Drawn(Uniform(0.001, 1.0)), seed=seed)
+        world = PuppetWorld("a", "b", network=Drawn(Uniform(0.001, 1.0)), seed=seed)
         world.say(0.0, "a", Connect("b"), *[Send("b", Echo(number)) for number in range(5)])
         for tenth in range(40):
             world.say(tenth / 10, "b", Send("a", Echo(tenth)))
         world.run(20.0)
-        assert isinstance(world.seen("b")[0][1], LinkUp)
-        assert world.numbers("a") == sorted(world.numbers("a"))
+        assert isinstance(world.puppet("b").seen[0][1], LinkUp)
+        assert world.puppet("a").numbers() == sorted(world.puppet("a").numbers())
 
 
 def test_asking_again_for_a_link_that_is_up_is_answered_with_the_same_epoch() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "a", Connect("b"))
     world.say(0.2, "b", Connect("a"))
     world.say(5.0, "b", Connect("a"))
     world.run(6.0)
-    assert world.news("a") == [(1.0, LinkUp("b", 1))]
-    assert world.news("b") == [(0.5, LinkUp("a", 1)), (5.0, LinkUp("a", 1))]
+    assert world.puppet("a").news() == [(1.0, LinkUp("b", 1))]
+    assert world.puppet("b").news() == [(0.5, LinkUp("a", 1)), (5.0, LinkUp("a", 1))]
 
 
 @pytest.mark.parametrize("trouble", ["crash", "break", "disconnect"])
 def test_an_end_that_asks_while_the_others_wish_is_on_its_way_is_answered_in_any_case(trouble: str) -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "a", Connect("b"))
     world.say(0.2, "b", Connect("a"))
     if trouble == "crash":
@@ -167,19 +122,19 @@ def test_an_end_that_asks_while_the_others_wish_is_on_its_way_is_answered_in_any
     else:
         world.say(0.3, "b", Disconnect("a", "enough"))
     world.run(5.0)
-    assert [type(input) for _, input in world.news("b")] == [LinkDown]
-    assert [type(input) for _, input in world.news("a")] == ([] if trouble == "crash" else [LinkDown])
+    assert [type(input) for _, input in world.puppet("b").news()] == [LinkDown]
+    assert [type(input) for _, input in world.puppet("a").news()] == ([] if trouble == "crash" else [LinkDown])
 
 
 def test_an_end_that_asks_too_hears_first_that_its_old_link_is_gone() -> None:
-    world = World("a", "b", silence_timeout=20.0)
+    world = PuppetWorld("a", "b", silence_timeout=20.0)
     world.say(0.0, "a", Connect("b"))
     world.call_at(2.0, lambda: world.crash("a", is_silent=True))
     world.call_at(3.0, lambda: world.restart("a", keep_state=False))
     world.say(4.0, "a", Connect("b"))
     world.say(4.2, "b", Connect("a"))
     world.run(50.0)
-    assert world.news("b") == [
+    assert world.puppet("b").news() == [
         (0.5, LinkUp("a", 1)),
         (4.2, LinkDown("a", 1, "replaced by a new link")),
         (4.5, LinkUp("a", 2)),
@@ -187,7 +142,7 @@ def test_an_end_that_asks_too_hears_first_that_its_old_link_is_gone() -> None:
 
 
 def test_everything_on_a_broken_link_is_lost_and_both_ends_hear_of_it() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "a", Connect("b"))
     world.say(3.0, "a", Send("b", Echo(1)))
     world.say(3.0, "b", Send("a", Echo(2)))
@@ -195,37 +150,37 @@ def test_everything_on_a_broken_link_is_lost_and_both_ends_hear_of_it() -> None:
     world.say(3.25, "a", Send("b", Echo(3)))
     world.say(5.0, "a", Connect("b"))
     world.run(10.0)
-    assert world.numbers("a") == world.numbers("b") == []
-    assert world.news("a")[1:] == [(pytest.approx(3.3), LinkDown("b", 1, "cable cut")), (6.0, LinkUp("b", 2))]
-    assert world.news("b")[1:] == [(pytest.approx(3.3), LinkDown("a", 1, "cable cut")), (5.5, LinkUp("a", 2))]
+    assert world.puppet("a").numbers() == world.puppet("b").numbers() == []
+    assert world.puppet("a").news()[1:] == [(pytest.approx(3.3), LinkDown("b", 1, "cable cut")), (6.0, LinkUp("b", 2))]
+    assert world.puppet("b").news()[1:] == [(pytest.approx(3.3), LinkDown("a", 1, "cable cut")), (5.5, LinkUp("a", 2))]
     assert world.counters().lost == {"link is broken": 3}
     assert not world.break_link("a", "c")
 
 
 def test_who_disconnects_is_heard_to_the_end_and_hears_no_more() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "a", Connect("b"))
     world.say(3.0, "b", Send("a", Echo(1)))
     world.say(3.1, "a", Send("b", Echo(2)), Disconnect("b", "done"))
     world.run(10.0)
-    assert world.seen("a")[1:] == [(3.1, LinkDown("b", 1, "done"))]
-    assert world.seen("b")[1:] == [(3.6, Received("a", Echo(2))), (3.6, LinkDown("a", 1, "done"))]
+    assert world.puppet("a").seen[1:] == [(3.1, LinkDown("b", 1, "done"))]
+    assert world.puppet("b").seen[1:] == [(3.6, Received("a", Echo(2))), (3.6, LinkDown("a", 1, "done"))]
 
 
 def test_disconnecting_while_connecting_ends_in_link_down() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "a", Connect("b"), Disconnect("b", "changed my mind"), Disconnect("c"))
     world.run(10.0)
-    assert world.news("a") == [(0.0, LinkDown("b", 1, "changed my mind"))]
-    assert world.news("b") == []
+    assert world.puppet("a").news() == [(0.0, LinkDown("b", 1, "changed my mind"))]
+    assert world.puppet("b").news() == []
 
 
 def test_a_link_to_nobody_or_to_oneself_comes_back_as_link_down() -> None:
-    world = World("a", "b", connect_timeout=3.0)
+    world = PuppetWorld("a", "b", connect_timeout=3.0)
     world.crash("b")
     world.say(0.0, "a", Connect("b"), Connect("nobody"), Connect("a"), Send("b", Echo(1)))
     world.run(10.0)
-    assert world.news("a") == [
+    assert world.puppet("a").news() == [
         (0.0, LinkDown("a", 1, "a node has no link to itself")),
         (3.0, LinkDown("nobody", 1, "no answer")),
         (3.0, LinkDown("b", 1, "no answer")),
@@ -234,30 +189,30 @@ def test_a_link_to_nobody_or_to_oneself_comes_back_as_link_down() -> None:
 
 
 def test_a_crash_is_heard_at_the_other_end_of_each_link_and_a_silent_one_later() -> None:
-    world = World("a", "b", "c", silence_timeout=20.0)
+    world = PuppetWorld("a", "b", "c", silence_timeout=20.0)
     world.say(0.0, "a", Connect("b"), Connect("c"))
     world.say(3.0, "b", Send("a", Echo(1)))
     world.call_at(3.2, lambda: world.crash("a", "bug"))
     world.run(5.0)
-    assert world.news("b")[-1] == (3.7, LinkDown("a", 1, "bug"))
-    assert world.news("c")[-1] == (3.7, LinkDown("a", 1, "bug"))
+    assert world.puppet("b").news()[-1] == (3.7, LinkDown("a", 1, "bug"))
+    assert world.puppet("c").news()[-1] == (3.7, LinkDown("a", 1, "bug"))
     world.restart("a", keep_state=False)
     world.say(6.0, "a", Connect("b"))
     world.call_at(8.0, lambda: world.crash("a", is_silent=True))
     world.say(9.0, "b", Send("a", Echo(2)))
     world.run(40.0)
-    assert world.news("b")[-2:] == [(6.5, LinkUp("a", 2)), (28.0, LinkDown("a", 2, "crash"))]
+    assert world.puppet("b").news()[-2:] == [(6.5, LinkUp("a", 2)), (28.0, LinkDown("a", 2, "crash"))]
     assert world.counters().lost == {"link is broken": 2}
 
 
 def test_a_node_that_comes_back_unnoticed_replaces_its_old_link() -> None:
-    world = World("a", "b", silence_timeout=20.0)
+    world = PuppetWorld("a", "b", silence_timeout=20.0)
     world.say(0.0, "a", Connect("b"))
     world.call_at(2.0, lambda: world.crash("a", is_silent=True))
     world.call_at(3.0, lambda: world.restart("a", keep_state=False))
     world.say(4.0, "a", Connect("b"))
     world.run(50.0)
-    assert world.news("b") == [
+    assert world.puppet("b").news() == [
         (0.5, LinkUp("a", 1)),
         (4.5, LinkDown("a", 1, "replaced by a new link")),
         (4.5, LinkUp("a", 2)),
@@ -265,28 +220,28 @@ def test_a_node_that_comes_back_unnoticed_replaces_its_old_link() -> None:
 
 
 def test_asking_for_a_link_before_its_break_was_noticed_brings_the_news_first() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "a", Connect("b"))
     world.call_at(2.0, lambda: world.break_link("a", "b", noticed_after=10.0))
     world.say(3.0, "a", Connect("b"))
     world.run(50.0)
-    downs_and_ups = [type(input).__name__ + str(input.epoch) for _, input in world.news("a")]
+    downs_and_ups = [type(input).__name__ + str(input.epoch) for _, input in world.puppet("a").news()]
     assert downs_and_ups == ["LinkUp1", "LinkDown1", "LinkUp2"]
-    assert [type(input).__name__ + str(input.epoch) for _, input in world.news("b")] == downs_and_ups
+    assert [type(input).__name__ + str(input.epoch) for _, input in world.puppet("b").news()] == downs_and_ups
 
 
 def test_a_stream_to_a_paused_node_breaks_when_too_much_waits_for_it() -> None:
-    world = World("a", "b", held_max=2, silence_timeout=5.0)
+    world = PuppetWorld("a", "b", held_max=2, silence_timeout=5.0)
     world.say(0.0, "a", Connect("b"))
     world.run(2.0)
     world.pause("b")
     world.say(2.0, "a", *[Send("b", Echo(number)) for number in range(4)])
     world.run(10.0)
-    assert world.news("a")[-1] == (2.5, LinkDown("b", 1, "queue full"))
+    assert world.puppet("a").news()[-1] == (2.5, LinkDown("b", 1, "queue full"))
     assert world.counters().lost == {"link is broken": 1, "queue full": 1}
     world.resume("b")
-    assert world.numbers("b") == [0, 1]
-    assert world.news("b")[-1] == (10.0, LinkDown("a", 1, "queue full"))
+    assert world.puppet("b").numbers() == [0, 1]
+    assert world.puppet("b").news()[-1] == (10.0, LinkDown("a", 1, "queue full"))
 
 
 @pytest.fixture
@@ -303,32 +258,32 @@ def slow_network() -> Rule:
 @pytest.mark.parametrize("jitter", [0.0, 1e-3])
 def test_a_full_queue_breaks_the_link_behind_what_waits_in_it(jitter: float) -> None:
     for seed in range(10):
-        world = World("a", "b", network=slow_network(), seed=seed, jitter=jitter)
+        world = PuppetWorld("a", "b", network=slow_network(), seed=seed, jitter=jitter)
         world.say(1.0, "a", Connect("b"))
         world.say(5.0, "a", *[Send("b", Echo(number)) for number in range(9)])
         world.say(20.0, "a", Connect("b"))
         world.run(30.0)
-        down_at, down = world.news("a")[1]
+        down_at, down = world.puppet("a").news()[1]
         assert down_at == pytest.approx(5.0, abs=0.01)
         assert down == LinkDown("b", 1, "queue full")
-        arrived = world.numbers("b")
+        arrived = world.puppet("b").numbers()
         assert 1 < len(arrived) < 9
         assert arrived == list(range(len(arrived)))
         assert world.counters().lost["queue full"] >= 1
-        last, broken = world.seen("b")[len(arrived) : len(arrived) + 2]
+        last, broken = world.puppet("b").seen[len(arrived) : len(arrived) + 2]
         assert isinstance(last[1], Received)
         assert broken[1] == LinkDown("a", 1, "queue full")
         assert broken[0] == pytest.approx(last[0], abs=0.01)
-        assert [type(input) for _, input in world.news("a")] == [LinkUp, LinkDown, LinkUp]
+        assert [type(input) for _, input in world.puppet("a").news()] == [LinkUp, LinkDown, LinkUp]
 
 
 @pytest.mark.usefixtures("short_queues")
 def test_a_full_queue_without_a_link_ends_the_stream_and_the_next_message_begins_a_new_one() -> None:
-    world = World("a", "b", network=slow_network())
+    world = PuppetWorld("a", "b", network=slow_network())
     world.say(0.0, "a", *[Send("b", Echo(number)) for number in range(9)])
     world.say(20.0, "a", Send("b", Echo(100)))
     world.run(30.0)
-    *first, last = world.numbers("b")
+    *first, last = world.puppet("b").numbers()
     assert first == list(range(len(first)))
     assert last == 100
     assert world.counters().lost["queue full"] >= 1
@@ -336,27 +291,27 @@ def test_a_full_queue_without_a_link_ends_the_stream_and_the_next_message_begins
 
 def test_jitter_does_not_let_the_news_of_a_disconnect_overtake_the_last_message() -> None:
     for seed in range(50):
-        world = World("a", "b", jitter=0.1, seed=seed)
+        world = PuppetWorld("a", "b", jitter=0.1, seed=seed)
         world.say(1.0, "a", Connect("b"))
         world.say(3.0, "a", Send("b", Echo(1)), Disconnect("b", "done"))
         world.run(10.0)
-        assert [type(input) for _, input in world.seen("b")] == [LinkUp, Received, LinkDown]
+        assert [type(input) for _, input in world.puppet("b").seen] == [LinkUp, Received, LinkDown]
 
 
 def test_a_link_to_a_node_that_does_not_exist_asks_the_network_nothing() -> None:
-    world = World("a", "b", network=Matrix({("a", "b"): 0.1, ("b", "a"): 0.1}))
+    world = PuppetWorld("a", "b", network=Matrix({("a", "b"): 0.1, ("b", "a"): 0.1}))
     world.say(0.0, "a", Connect("nobody"))
     world.run(10.0)
-    assert world.news("a") == [(3.0, LinkDown("nobody", 1, "no answer"))]
+    assert world.puppet("a").news() == [(3.0, LinkDown("nobody", 1, "no answer"))]
 
 
 def test_messages_sent_on_a_stream_stay_ahead_of_those_on_the_link_that_takes_its_place() -> None:
     for seed in range(30):
-        world = World("a", "b", network=Drawn(Uniform(0.01, 2.0)), seed=seed)
+        world = PuppetWorld("a", "b", network=Drawn(Uniform(0.01, 2.0)), seed=seed)
         world.say(0.0, "a", *[Send("b", Echo(number)) for number in range(3)])
         world.say(0.5, "a", Connect("b"))
         world.say(0.5, "b", *[Send("a", Echo(number)) for number in range(3)])
         world.say(3.0, "a", *[Send("b", Echo(number)) for number in range(3, 6)])
         world.say(3.0, "b", *[Send("a", Echo(number)) for number in range(3, 6)])
         world.run(30.0)
-        assert world.numbers("a") == world.numbers("b") == list(range(6))
+        assert world.puppet("a").numbers() == world.puppet("b").numbers() == list(range(6))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.test_simulator import World
+from tests.worlds.puppets import PuppetWorld
 from tidings.machine.effects import CancelTransfer, Transfer
 from tidings.machine.inputs import Received, Transferred
 from tidings.model.errors import UsageError
@@ -31,7 +31,7 @@ def bulk(key: str, to: str = "c", size_bytes: int = MEGABYTE) -> Transfer:
 
 @pytest.mark.parametrize("checking", [False, True])
 def test_transfers_share_a_link_and_both_ends_hear_of_the_end(checking: bool) -> None:
-    world = World("a", "b", "c", network=shared(), checking=checking)
+    world = PuppetWorld("a", "b", "c", network=shared(), checking=checking)
     world.say(0.0, "a", bulk("one"))
     world.say(0.5, "b", bulk("two"))
     world.run(10.0)
@@ -46,7 +46,7 @@ def test_transfers_share_a_link_and_both_ends_hear_of_the_end(checking: bool) ->
 
 
 def test_a_cancelled_transfer_leaves_the_link_to_the_others() -> None:
-    world = World("a", "b", "c", network=shared())
+    world = PuppetWorld("a", "b", "c", network=shared())
     world.say(0.0, "a", bulk("one"))
     world.say(0.0, "b", bulk("two"))
     world.say(1.0, "a", CancelTransfer("one"), CancelTransfer("never begun"))
@@ -57,7 +57,7 @@ def test_a_cancelled_transfer_leaves_the_link_to_the_others() -> None:
 
 
 def test_a_transfer_ends_with_its_sender_and_fails_without_its_receiver() -> None:
-    world = World("a", "b", "c", network=shared())
+    world = PuppetWorld("a", "b", "c", network=shared())
     world.say(0.0, "a", bulk("one"))
     world.say(0.0, "b", bulk("two"), bulk("three", to="nobody"))
     world.call_at(1.0, lambda: world.crash("a"))
@@ -71,14 +71,14 @@ def test_a_transfer_ends_with_its_sender_and_fails_without_its_receiver() -> Non
 
 
 def test_where_no_links_are_shared_a_transfer_takes_as_long_as_its_size_takes_the_network() -> None:
-    world = World("a", "b", network=Bandwidth(Constant(0.5), rate_bps=8e6, headers_bytes=0))
+    world = PuppetWorld("a", "b", network=Bandwidth(Constant(0.5), rate_bps=8e6, headers_bytes=0))
     world.say(0.0, "a", bulk("one", to="b"))
     world.run(10.0)
     assert world.puppet("a").seen == [(1.5, Transferred("one"))]
 
 
 def test_two_transfers_of_one_name_are_refused() -> None:
-    world = World("a", "c", network=shared())
+    world = PuppetWorld("a", "c", network=shared())
     world.say(0.0, "a", bulk("one"), bulk("one"))
     with pytest.raises(UsageError, match="under way already"):
         world.run(1.0)

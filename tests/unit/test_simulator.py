@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.worlds.puppets import Do, Puppet, PuppetWorld
 from tidings.machine.effects import (
     CancelTimer,
     Compute,
@@ -31,7 +32,6 @@ from tidings.protocols.teaching.ping import Echo, Ping, PingParams, Probe
 from tidings.pubsub.notes import Suppressed
 from tidings.sim.network.latency import Constant
 from tidings.sim.network.loss import Loss
-from tidings.sim.network.rule import Rule
 from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws
 from tidings.sim.process import Process
@@ -45,66 +45,16 @@ class Unlisted(Message, frozen=True):
     """A message that has no code on the wire."""
 
 
-class Say(Signal, frozen=True):
-    """An injected input: do these effects."""
-
-    effects: list[Any]
-
-
-class Puppet:
-    """Does what it is told, and remembers what happened to it."""
-
-    def __init__(self, first: list[Effect] | None = None) -> None:
-        self.first = first or []
-        self.seen: list[tuple[float, Input]] = []
-        self.starts: list[float] = []
-        self.checks = 0
-
-    def start(self, now: float) -> list[Effect]:
-        self.starts.append(now)
-        return self.first
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        if isinstance(input, Say):
-            return input.effects
-        self.seen.append((now, input))
-        return []
-
-    def check(self) -> None:
-        self.checks += 1
-
-    def times(self, kind: type) -> list[float]:
-        return [now for now, input in self.seen if isinstance(input, kind)]
-
-
-class World(Simulator):
-    """A simulator of puppets."""
-
-    def __init__(self, *names: str, network: Rule | None = None, checking: bool = False, **params: Any) -> None:
-        super().__init__(1, network or Constant(0.5), checking, params=SimulatorParams(**params))
-        for name in names:
-            self.add(name, lambda draws: Puppet())
-        self.run(0.0)
-
-    def puppet(self, name: str) -> Puppet:
-        machine = self.nodes[name].machine
-        assert isinstance(machine, Puppet)
-        return machine
-
-    def say(self, at: float, name: str, *effects: Effect) -> None:
-        self.inject(at, name, Say(list(effects)))
+class Rumour(Signal, frozen=True):
+    """A signal that nobody in the node hears."""
 
 
 def echo(number: int, to: str = "b") -> Send:
     return Send(to, Echo(number), DATAGRAM)
 
 
-def numbers(puppet: Puppet) -> list[int]:
-    return [input.message.round for _, input in puppet.seen if isinstance(input, Received)]
-
-
 def test_a_message_arrives_after_its_latency_and_says_who_sent_it() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(1.0, "a", echo(7))
     world.run(2.0)
     assert world.puppet("b").seen == [(1.5, Received("a", Echo(7)))]
@@ -112,16 +62,16 @@ def test_a_message_arrives_after_its_latency_and_says_who_sent_it() -> None:
 
 
 def test_a_message_sent_at_the_start_reaches_a_node_that_starts_after_the_sender() -> None:
-    world = World()
-    world.add("a", lambda draws: Puppet([echo(1), Send("b", Echo(2))]))
+    world = PuppetWorld()
+    world.add("a", lambda draws: Puppet(echo(1), Send("b", Echo(2))))
     world.add("b", lambda draws: Puppet())
     world.run(5.0)
-    assert numbers(world.puppet("b")) == [1, 2]
+    assert world.puppet("b").numbers() == [1, 2]
 
 
 @pytest.mark.spec("P-6")
 def test_time_jumps_to_what_is_due_and_never_goes_back() -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     world.say(3.0, "a", SetTimer("late", 100.0), SetTimer("early", 10.0), SetTimer("past", 1.0))
     world.run(math.inf)
     assert world.puppet("a").seen == [(3.0, Fired("past")), (10.0, Fired("early")), (100.0, Fired("late"))]
@@ -129,12 +79,12 @@ def test_time_jumps_to_what_is_due_and_never_goes_back() -> None:
     with pytest.raises(UsageError, match="does not go back"):
         world.run(99.0)
     with pytest.raises(UsageError, match="no time to come"):
-        world.inject(99.0, "a", Say([]))
+        world.inject(99.0, "a", Do(()))
 
 
 @pytest.mark.spec("P-1")
 def test_a_timer_set_again_fires_once_at_the_last_time_and_a_cancelled_one_never() -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     world.say(0.0, "a", SetTimer("x", 1.0), SetTimer("x", 5.0), SetTimer("y", 2.0), SetTimer("z", 9.0))
     world.say(1.5, "a", CancelTimer("y"), CancelTimer("unknown"), SetTimer("z", 3.0))
     world.run(20.0)
@@ -142,14 +92,14 @@ def test_a_timer_set_again_fires_once_at_the_last_time_and_a_cancelled_one_never
 
 
 def test_a_timer_can_be_set_again_for_the_same_time_and_fires_once() -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     world.say(0.0, "a", SetTimer("x", 1.0), SetTimer("x", 1.0))
     world.run(2.0)
     assert world.puppet("a").seen == [(1.0, Fired("x"))]
 
 
 def test_timers_replaced_many_times_do_not_pile_up_in_the_queue() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     for number in range(400):
         world.say(number * 0.01, "a", *[SetTimer(key, 1000.0 + number) for key in range(100)])
     world.run(4.0)
@@ -160,7 +110,7 @@ def test_timers_replaced_many_times_do_not_pile_up_in_the_queue() -> None:
 
 def test_a_timer_for_no_time_at_all_is_refused_with_the_name_of_the_node() -> None:
     for at in (math.nan, math.inf):
-        world = World("a")
+        world = PuppetWorld("a")
         world.say(0.0, "a", SetTimer("x", at))
         with pytest.raises(UsageError, match="node 'a' set the timer 'x'"):
             world.run(1.0)
@@ -168,7 +118,7 @@ def test_a_timer_for_no_time_at_all_is_refused_with_the_name_of_the_node() -> No
 
 @pytest.mark.spec("P-10")
 def test_a_node_that_crashed_sends_receives_and_fires_nothing() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.9, "a", echo(1))
     world.say(0.0, "b", SetTimer("x", 2.0), Send("a", Echo(2), DATAGRAM))
     world.call_at(1.0, lambda: world.crash("b"))
@@ -176,21 +126,21 @@ def test_a_node_that_crashed_sends_receives_and_fires_nothing() -> None:
     world.say(1.2, "b", SetTimer("y", 3.0))
     world.run(10.0)
     assert world.puppet("b").seen == []
-    assert numbers(world.puppet("a")) == [2]
+    assert world.puppet("a").numbers() == [2]
     assert world.counters().lost == {"node is down": 2}
     assert world.counters().refused == 1
 
 
 @pytest.mark.spec("P-10")
 def test_what_was_on_its_way_to_the_former_life_is_lost_and_what_is_sent_to_a_node_that_is_down_may_arrive() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.9, "a", echo(1))
     world.say(0.0, "b", SetTimer("x", 2.0))
     world.call_at(1.0, lambda: world.crash("b"))
     world.say(1.05, "a", echo(2))
     world.call_at(1.1, lambda: world.restart("b", keep_state=True))
     world.run(10.0)
-    assert numbers(world.puppet("b")) == [2]
+    assert world.puppet("b").numbers() == [2]
     assert world.puppet("b").starts == [0.0, 1.1]
     assert world.puppet("b").times(Fired) == []
 
@@ -202,7 +152,7 @@ def test_restart_keeps_the_state_or_builds_a_new_machine_with_other_draws() -> N
         drawn.append(draws("x").random())
         return Puppet()
 
-    world = World()
+    world = PuppetWorld()
     world.add("a", make)
     world.run(1.0)
     first = world.puppet("a")
@@ -219,7 +169,7 @@ def test_restart_keeps_the_state_or_builds_a_new_machine_with_other_draws() -> N
 
 
 def test_saved_entries_survive_a_crash_and_unfinished_ones_do_not() -> None:
-    world = World("a", save_delay=1.0)
+    world = PuppetWorld("a", save_delay=1.0)
     world.say(0.0, "a", Save("k/2", b"two"), Save("k/1", b"one"), Save("k/3", b"three"), Save("other", b""))
     world.say(0.5, "a", Save("k/3", None))
     world.run(2.0)
@@ -234,7 +184,7 @@ def test_saved_entries_survive_a_crash_and_unfinished_ones_do_not() -> None:
 
 
 def test_a_slow_disk_keeps_order_and_a_full_one_says_so() -> None:
-    world = World("a", save_delay=3.0)
+    world = PuppetWorld("a", save_delay=3.0)
     world.say(0.0, "a", Save("x", b"1"))
 
     def change() -> None:
@@ -270,7 +220,7 @@ class Nothing(Job, frozen=True):
 
 
 def test_a_computation_comes_back_after_the_time_that_its_job_says_with_its_result_or_its_error() -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     world.say(1.0, "a", Compute("half", Divide(2)), Compute("none", Divide(0)), Compute("nothing", Nothing()))
     world.run(2.0)
     assert world.puppet("a").seen == [
@@ -281,7 +231,7 @@ def test_a_computation_comes_back_after_the_time_that_its_job_says_with_its_resu
 
 
 def test_a_paused_node_catches_up_in_order_when_it_is_resumed() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "b", SetTimer("x", 1.2))
     world.say(0.5, "a", echo(1))
     world.say(0.8, "a", echo(2))
@@ -298,7 +248,7 @@ def test_a_paused_node_catches_up_in_order_when_it_is_resumed() -> None:
 
 
 def test_what_waits_for_a_paused_node_is_bounded_and_lost_when_it_crashes() -> None:
-    world = World("a", "b", held_max=2)
+    world = PuppetWorld("a", "b", held_max=2)
     world.pause("b")
     world.say(0.0, "a", echo(1), echo(2), echo(3))
     world.run(1.0)
@@ -312,7 +262,7 @@ def test_what_waits_for_a_paused_node_is_bounded_and_lost_when_it_crashes() -> N
 
 
 def test_a_machine_sees_the_clock_of_its_node() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.set_clock("a", offset=100.0, drift=0.5)
     world.say(2.0, "a", SetTimer("x", 106.0), Deliver("item"))
     world.say(2.0, "b", Send("a", Echo(1), DATAGRAM))
@@ -322,7 +272,7 @@ def test_a_machine_sees_the_clock_of_its_node() -> None:
 
 
 def test_a_timer_goes_by_the_clock_also_when_that_changes_under_way() -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     world.say(0.0, "a", SetTimer("x", 10.0))
     world.call_at(4.0, lambda: world.set_clock("a", offset=3.0))
     world.run(6.5)
@@ -333,7 +283,7 @@ def test_a_timer_goes_by_the_clock_also_when_that_changes_under_way() -> None:
 
 @pytest.mark.parametrize("drift", [-0.37, -1e-6, 1e-9, 1e-4, 2.1])
 def test_no_timer_fires_before_its_time_on_a_clock_that_drifts(drift: float) -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     world.set_clock("a", offset=1e6, drift=drift)
     due = [1e6 + number / 7 for number in range(1, 60)]
     world.say(0.0, "a", *[SetTimer(at, at) for at in due])
@@ -344,7 +294,7 @@ def test_no_timer_fires_before_its_time_on_a_clock_that_drifts(drift: float) -> 
 
 
 def test_jitter_is_off_by_default_and_otherwise_delays_each_event_a_little() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(1.0, "a", SetTimer("x", 2.0))
     world.run(3.0)
     assert world.puppet("a").times(Fired) == [2.0]
@@ -354,7 +304,7 @@ def test_jitter_is_off_by_default_and_otherwise_delays_each_event_a_little() -> 
 def test_jitter_makes_seeds_differ_where_nothing_is_drawn() -> None:
     def times(seed: int, jitter: float) -> list[float]:
         simulator = Simulator(seed, Constant(0.5), params=SimulatorParams(jitter=jitter))
-        simulator.add("a", lambda draws: Puppet([SetTimer("x", 2.0), Send("a", Echo(1)), echo(2, "a")]))
+        simulator.add("a", lambda draws: Puppet(SetTimer("x", 2.0), Send("a", Echo(1)), echo(2, "a")))
         simulator.run(5.0)
         machine = simulator.nodes["a"].machine
         assert isinstance(machine, Puppet)
@@ -367,8 +317,8 @@ def test_jitter_makes_seeds_differ_where_nothing_is_drawn() -> None:
 
 
 def test_drops_and_deliveries_are_counted_and_signals_and_notes_do_nothing() -> None:
-    world = World("a", delivered_max=2)
-    world.say(1.0, "a", Drop("it", "too old"), Drop("it", "too old"), Drop("it", "full"), Suppressed("7"), Say([]))
+    world = PuppetWorld("a", delivered_max=2)
+    world.say(1.0, "a", Drop("it", "too old"), Drop("it", "too old"), Drop("it", "full"), Suppressed("7"), Rumour())
     world.say(2.0, "a", Deliver(1), Deliver(2), Deliver(3))
     world.run(3.0)
     counters = world.counters()
@@ -378,14 +328,14 @@ def test_drops_and_deliveries_are_counted_and_signals_and_notes_do_nothing() -> 
 
 
 def test_a_message_to_a_node_that_does_not_exist_is_lost_with_a_reason() -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     world.say(0.0, "a", echo(1, "nobody"), Send("nobody", Echo(2)))
     world.run(1.0)
     assert world.counters().lost == {"no such node": 2}
 
 
 def test_what_is_no_effect_is_refused() -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     nonsense: Any = "hello"
     world.say(0.0, "a", nonsense)
     with pytest.raises(UsageError, match="is no effect"):
@@ -399,7 +349,7 @@ def test_an_exception_in_a_machine_names_the_node_the_time_and_the_input() -> No
 
     simulator = Simulator(1, Constant(0.1))
     simulator.add("a", lambda draws: Broken())
-    simulator.inject(2.0, "a", Say([]))
+    simulator.inject(2.0, "a", Do(()))
     with pytest.raises(RuntimeError) as caught:
         simulator.run(3.0)
     assert "node 'a' at 2.0" in caught.value.__notes__[0]
@@ -407,7 +357,7 @@ def test_an_exception_in_a_machine_names_the_node_the_time_and_the_input() -> No
 
 
 def test_the_garbage_collector_is_off_during_a_run_and_as_before_afterwards() -> None:
-    world, states = World("a"), []
+    world, states = PuppetWorld("a"), []
     world.call_at(1.0, lambda: states.append(gc.isenabled()))
     world.run(2.0)
     assert states == [False]
@@ -423,7 +373,7 @@ def test_the_garbage_collector_is_off_during_a_run_and_as_before_afterwards() ->
 @pytest.mark.spec("P-4")
 def test_in_checking_mode_a_message_arrives_as_a_copy_with_its_true_size() -> None:
     sent = Echo(300)
-    world = World("a", "b", checking=True)
+    world = PuppetWorld("a", "b", checking=True)
     world.say(0.0, "a", Send("b", sent, DATAGRAM), Send("b", sent))
     world.run(5.0)
     received = [input for _, input in world.puppet("b").seen]
@@ -434,7 +384,7 @@ def test_in_checking_mode_a_message_arrives_as_a_copy_with_its_true_size() -> No
 
 def test_without_checking_a_message_is_handed_over_as_it_is_and_sizes_are_not_taken() -> None:
     sent = Echo(300)
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "a", Send("b", sent, DATAGRAM))
     world.run(5.0)
     assert world.puppet("b").seen[0][1].message is sent
@@ -444,7 +394,7 @@ def test_without_checking_a_message_is_handed_over_as_it_is_and_sizes_are_not_ta
 @pytest.mark.spec("P-20")
 def test_checking_mode_finds_a_message_that_was_changed_after_it_was_sent() -> None:
     sent = Echo(300)
-    world = World("a", "b", checking=True)
+    world = PuppetWorld("a", "b", checking=True)
     world.say(0.0, "a", Send("b", sent, DATAGRAM))
     world.call_at(0.2, lambda: msgspec.structs.force_setattr(sent, "round", 301))
     with pytest.raises(AssertionError, match="changed after it was sent"):
@@ -454,14 +404,14 @@ def test_checking_mode_finds_a_message_that_was_changed_after_it_was_sent() -> N
 def test_checking_mode_refuses_a_message_that_does_not_come_back_as_it_was() -> None:
     wrong: Any = "nine"
     for message, problem in ((Echo(wrong), "does not come back"), (Unlisted(), "has no code")):
-        world = World("a", "b", checking=True)
+        world = PuppetWorld("a", "b", checking=True)
         world.say(0.0, "a", Send("b", message, DATAGRAM))
         with pytest.raises(Exception, match=problem):
             world.run(5.0)
 
 
 def test_checking_mode_checks_the_state_of_machines_now_and_then() -> None:
-    world = World("a", checking=True)
+    world = PuppetWorld("a", checking=True)
     for number in range(40):
         world.say(number, "a")
     world.run(50.0)
@@ -471,23 +421,23 @@ def test_checking_mode_checks_the_state_of_machines_now_and_then() -> None:
 
 
 def test_messages_wait_for_a_worker_of_a_busy_broker_and_are_lost_beyond_its_queue() -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     world.add("b", lambda draws: Puppet(), processing=Processing(workers=2, mean=10.0, queue_max=3))
     world.run(0.0)
     world.say(0.0, "a", *[echo(number) for number in range(8)])
     world.run(0.5)
     assert world.counters().lost == {"processing queue is full": 3}
     world.run(math.inf)
-    assert sorted(numbers(world.puppet("b"))) == [0, 1, 2, 3, 4]
+    assert sorted(world.puppet("b").numbers()) == [0, 1, 2, 3, 4]
 
 
 def test_a_node_cannot_be_added_twice_and_must_exist_to_be_used() -> None:
-    world = World("a")
+    world = PuppetWorld("a")
     with pytest.raises(UsageError, match="already"):
         world.add("a", lambda draws: Puppet())
     uses: list[Callable[[], object]] = [
         lambda: world.crash("x"),
-        lambda: world.inject(1.0, "x", Say([])),
+        lambda: world.inject(1.0, "x", Do(())),
         lambda: world.delivered("x"),
     ]
     for use in uses:
@@ -510,7 +460,7 @@ def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
 
 @pytest.mark.spec("P-16")
 def test_one_node_may_use_streams_and_datagrams_side_by_side() -> None:
-    world = World("a", "b")
+    world = PuppetWorld("a", "b")
     world.say(0.0, "a", Send("b", Probe(1)), echo(2))
     world.run(5.0)
     assert world.puppet("b").seen == [(0.5, Received("a", Echo(2))), (1.5, Received("a", Probe(1)))]
@@ -520,7 +470,7 @@ def test_lives_that_are_over_leave_no_memory_behind_although_the_collector_is_of
     simulator = Simulator(1, Constant(0.05))
     for name, other in (("a", "b"), ("b", "a")):
         first = [Connect(other), SetTimer("x", 1.0), Send(other, Echo(1)), echo(2, other)]
-        simulator.add(name, lambda draws, first=first: Puppet(first))  # type: ignore[misc]
+        simulator.add(name, lambda draws, first=first: Puppet(*first))  # type: ignore[misc]
     counts: list[int] = []
     for number in range(1, 50):
         simulator.call_at(number, lambda: simulator.crash("b"))

@@ -1,4 +1,4 @@
-"""What tests on real sockets share: a machine that does as it is told, and a peer made of bare bytes.
+"""What tests on real sockets share: puppets on hosts, and a peer made of bare bytes.
 
 Nothing here sleeps to let time pass: tests wait for something to happen, and a time-out ends those that wait in vain.
 """
@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 import structlog
 
-from tidings.machine.effects import Connect, Deliver, Effect
-from tidings.machine.inputs import Input, LinkDown, Request
+from tests.worlds.puppets import Do, Puppet
+from tidings.machine.effects import Effect
 from tidings.net import Address, Host, HostParams
 from tidings.wire import FrameReader, decode, encode, frame
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello
@@ -62,36 +62,8 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(POLL_PERIOD)
 
 
-class Do(Request, frozen=True):
-    """An order for `Puppet`: answer with these effects."""
-
-    effects: tuple[Effect, ...]
-
-
-class Puppet:
-    """Delivers every input that it gets, and does what `Do` says. With `clings` it connects again when a link ends."""
-
-    def __init__(self, *first: Effect, clings: bool = False) -> None:
-        self.first, self.clings = list(first), clings
-        self.heard: list[Input] = []
-
-    def start(self, now: float) -> list[Effect]:
-        return self.first
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        if isinstance(input, Do):
-            return list(input.effects)
-        self.heard.append(input)
-        if self.clings and isinstance(input, LinkDown):
-            return [Deliver(input), Connect(input.neighbour)]
-        return [Deliver(input)]
-
-    def check(self) -> None:
-        pass
-
-
 def puppet_host(name: str, *first: Effect, clings: bool = False, params: HostParams = PATIENT, **more: Any) -> Host:
-    return Host(name, Puppet(*first, clings=clings), params=params, log=QUIET, **more)
+    return Host(name, Puppet(*first, delivers=True, clings=clings), params=params, log=QUIET, **more)
 
 
 def order(host: Host, *effects: Effect) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.worlds.desk import Desk
 from tidings.machine.effects import Effect, SetTimer
-from tidings.machine.inputs import Fired, Input
+from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
@@ -35,25 +36,19 @@ STREAM: Stream = ("p", PUBLISHER)
 ROUND_TRIP = 0.1
 
 
-class Desk:
+class ReceiverDesk(Desk[Receiver]):
     """A receiver; the test says what comes and when. Subscription n wants `kind = n`."""
 
     def __init__(self, subscriptions: int = 1, round_trip: float = ROUND_TRIP, **congestion: Any) -> None:
         self.params = TransportParams(congestion=CongestionParams(**congestion))
-        self.machine = Receiver(ME, self.params, Random(1))
+        super().__init__(Receiver(ME, self.params, Random(1)))
         self.sequence = 0
-        self.now = 0.0
         for number in range(1, subscriptions + 1):
             self.listen(number, f"kind = {number}")
         self.round_trip = round_trip
 
     def listen(self, number: int, text: str, **how: Any) -> list[Effect]:
         return self.handle(Listen(number, parse(text), is_paced=True, **how))
-
-    def handle(self, input: Input) -> list[Effect]:
-        effects = self.machine.handle(self.now, input)
-        self.machine.check()
-        return effects
 
     def flow(self, text: str) -> int:
         (interest,) = interests_of(parse(text), self.params.profile)
@@ -123,7 +118,7 @@ def quotas_in(effects: list[Effect]) -> dict[int, float]:
 
 @pytest.mark.spec("T-98c", "T-72", "T-71")
 def test_the_worked_example_of_the_loss_interval() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.hear(sequence=10, rate=100.0)
     desk.handle(RoundTrip(STREAM, 0.1))
     intervals = desk.session.intervals
@@ -155,7 +150,7 @@ def test_the_worked_example_of_the_loss_interval() -> None:
 
 @pytest.mark.spec("T-73")
 def test_rho_is_what_we_receive_of_what_is_published() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 20})
     desk.tick()
     desk.hear(rate=200.0)
@@ -165,7 +160,7 @@ def test_rho_is_what_we_receive_of_what_is_published() -> None:
 
 @pytest.mark.spec("T-77")
 def test_a_tick_comes_once_in_a_round_trip_and_for_each_publisher() -> None:
-    desk = Desk(round_trip=0.25)
+    desk = ReceiverDesk(round_trip=0.25)
     desk.hear()
     assert desk.handle(RoundTrip(STREAM, 0.25)) == [SetTimer(("tick", STREAM), 0.25)]
     desk.now = 0.25
@@ -179,13 +174,13 @@ def test_a_tick_comes_once_in_a_round_trip_and_for_each_publisher() -> None:
 
 @pytest.mark.spec("T-77")
 def test_ticks_are_never_closer_than_their_least_distance() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.hear()
     assert desk.handle(RoundTrip(STREAM, 0.001)) == [SetTimer(("tick", STREAM), 0.02)]
 
 
 def test_ticks_grow_rare_while_nothing_comes_and_come_back_with_the_first_event() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 10})
     waits = []
     for _ in range(6):
@@ -198,7 +193,7 @@ def test_ticks_grow_rare_while_nothing_comes_and_come_back_with_the_first_event(
 
 @pytest.mark.spec("T-78", "T-81")
 def test_what_is_too_much_is_cut_where_most_comes() -> None:
-    desk = Desk(subscriptions=3)
+    desk = ReceiverDesk(subscriptions=3)
     desk.stream({1: 10, 2: 40, 3: 150}, seconds=2.0)
     desk.session.intervals.closed.extend([1.0 / loss_for(120.0)])
     desk.session.intervals.open = 1.0
@@ -219,7 +214,7 @@ def loss_for(rate: float) -> float:
 
 @pytest.mark.spec("T-79", "T-81")
 def test_flows_that_we_limit_grow_by_a_share_of_what_they_have() -> None:
-    desk = Desk(subscriptions=2)
+    desk = ReceiverDesk(subscriptions=2)
     desk.stream({1: 10, 2: 40}, seconds=2.0, limited=(1,))
     desk.session.intervals.closed.extend([1.0 / loss_for(1000.0)])
     quotas = quotas_in(desk.tick())
@@ -231,7 +226,7 @@ def test_flows_that_we_limit_grow_by_a_share_of_what_they_have() -> None:
 
 @pytest.mark.spec("T-79")
 def test_flows_that_we_limit_divide_what_is_left() -> None:
-    desk = Desk(subscriptions=2)
+    desk = ReceiverDesk(subscriptions=2)
     desk.stream({1: 100, 2: 40}, seconds=2.0, limited=(1, 2))
     total = desk.session.meter.rate
     desk.session.intervals.closed.extend([1.0 / loss_for(total + 10.0)])
@@ -247,7 +242,7 @@ def test_flows_that_we_limit_divide_what_is_left() -> None:
 
 @pytest.mark.spec("T-80", "T-81")
 def test_who_limits_nothing_and_gets_no_more_than_is_fair_is_silent() -> None:
-    desk = Desk(subscriptions=2)
+    desk = ReceiverDesk(subscriptions=2)
     desk.stream({1: 10, 2: 40}, seconds=1.0)
     desk.session.intervals.closed.extend([1.0 / loss_for(1000.0)])
     assert feedback_in(desk.tick()) == []
@@ -255,13 +250,13 @@ def test_who_limits_nothing_and_gets_no_more_than_is_fair_is_silent() -> None:
 
 @pytest.mark.spec("T-80")
 def test_who_loses_nothing_is_silent() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 500}, seconds=1.0)
     assert [type(effect) for effect in desk.tick()] == [SetTimer]
 
 
 def test_the_limiting_flag_follows_the_header() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.hear()
     (row,) = desk.session.rows.values()
     for flows, is_limiting in (
@@ -276,7 +271,7 @@ def test_the_limiting_flag_follows_the_header() -> None:
 
 @pytest.mark.spec("T-98")
 def test_there_is_one_report_in_a_round_trip_and_none_for_a_loss_by_itself() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 100}, seconds=1.0, limited=(1,))
     effects: list[Effect] = []
     for _ in range(20):
@@ -290,7 +285,7 @@ def test_there_is_one_report_in_a_round_trip_and_none_for_a_loss_by_itself() -> 
 
 
 def test_feedback_is_addressed_to_the_publisher() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 100}, seconds=0.5, limited=(1,))
     (sent,) = [effect for effect in desk.tick() if isinstance(effect, Leaving)]
     head, kind = unmark(sent.head)
@@ -304,7 +299,7 @@ def test_feedback_is_addressed_to_the_publisher() -> None:
 
 @pytest.mark.spec("T-98b")
 def test_of_two_flows_one_inside_the_other_only_the_wider_is_reported() -> None:
-    desk = Desk(subscriptions=0)
+    desk = ReceiverDesk(subscriptions=0)
     desk.listen(1, "news = 'sport'")
     desk.listen(2, "news = 'sport' AND team = 'Y'")
     desk.hear((1, 2))
@@ -319,7 +314,7 @@ def test_of_two_flows_one_inside_the_other_only_the_wider_is_reported() -> None:
 
 
 def test_an_event_of_two_flows_counts_once_in_what_comes() -> None:
-    desk = Desk(subscriptions=2)
+    desk = ReceiverDesk(subscriptions=2)
     desk.hear((1, 2))
     desk.handle(RoundTrip(STREAM, ROUND_TRIP))
     for _ in range(100):
@@ -331,7 +326,7 @@ def test_an_event_of_two_flows_counts_once_in_what_comes() -> None:
 
 
 def test_a_filter_with_alternatives_is_a_flow_for_each_of_them() -> None:
-    desk = Desk(subscriptions=0)
+    desk = ReceiverDesk(subscriptions=0)
     desk.listen(1, "kind = 1 OR size = 2")
     events: tuple[dict[str, Value], ...] = ({"kind": 1}, {"size": 2}, {"kind": 3, "size": 2})
     for attributes in events:
@@ -341,7 +336,7 @@ def test_a_filter_with_alternatives_is_a_flow_for_each_of_them() -> None:
 
 
 def test_priorities_decide_how_much_of_a_cut_a_flow_takes() -> None:
-    desk = Desk(subscriptions=0)
+    desk = ReceiverDesk(subscriptions=0)
     desk.listen(1, "kind = 1", priority=3.0)
     desk.listen(2, "kind = 2")
     desk.stream({1: 100, 2: 100}, seconds=2.0)
@@ -352,7 +347,7 @@ def test_priorities_decide_how_much_of_a_cut_a_flow_takes() -> None:
 
 
 def test_no_quota_is_below_one_event_in_a_round_trip() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 200}, seconds=1.0)
     desk.session.intervals.closed.extend([1.0])
     desk.session.intervals.open = 1.0
@@ -361,7 +356,7 @@ def test_no_quota_is_below_one_event_in_a_round_trip() -> None:
 
 
 def test_a_subscription_that_ends_releases_the_flows_that_it_limits() -> None:
-    desk = Desk(subscriptions=2)
+    desk = ReceiverDesk(subscriptions=2)
     desk.stream({1: 10, 2: 10}, seconds=0.5, limited=(1,))
     (message,) = feedback_in(desk.handle(StopListening(1)))
     assert message.is_release
@@ -372,7 +367,7 @@ def test_a_subscription_that_ends_releases_the_flows_that_it_limits() -> None:
 
 @pytest.mark.spec("T-102")
 def test_pacing_is_switched_for_each_subscription_at_any_time() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 10}, seconds=0.5, limited=(1,))
     (message,) = feedback_in(desk.handle(Listen(1, parse("kind = 1"), is_paced=False)))
     assert message.is_release
@@ -384,7 +379,7 @@ def test_pacing_is_switched_for_each_subscription_at_any_time() -> None:
 
 
 def test_events_and_losses_of_other_subscriptions_do_not_count() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.hear((1,))
     desk.hear((5,))
     desk.handle(EventLost(STREAM, 1, 0, 0.0, (5,)))
@@ -393,7 +388,7 @@ def test_events_and_losses_of_other_subscriptions_do_not_count() -> None:
 
 
 def test_losses_before_the_first_round_trip_count_once_it_is_known() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     for _ in range(50):
         desk.now += 0.01
         desk.hear()
@@ -404,7 +399,7 @@ def test_losses_before_the_first_round_trip_count_once_it_is_known() -> None:
 
 @pytest.mark.parametrize(("before", "share"), [(10, 0.5), (5000, 1.0)])
 def test_the_first_loss_halves_a_young_flow_and_leaves_an_old_one_as_it_is(before: int, share: float) -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.hear()
     desk.handle(RoundTrip(STREAM, ROUND_TRIP))
     for _ in range(100):
@@ -416,13 +411,13 @@ def test_the_first_loss_halves_a_young_flow_and_leaves_an_old_one_as_it_is(befor
 
 
 def test_a_round_trip_may_be_known_before_the_first_event() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     assert desk.handle(RoundTrip(STREAM, 0.2)) == []
     assert desk.hear() == [SetTimer(("tick", STREAM), 0.2)]
 
 
 def test_an_event_that_comes_after_it_was_given_up_was_no_loss() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 100}, seconds=0.5)
     desk.handle(EventLost(STREAM, desk.sequence + 1, 0, desk.now, (1,)))
     assert desk.session.intervals.loss_event_rate > 0.0
@@ -432,7 +427,7 @@ def test_an_event_that_comes_after_it_was_given_up_was_no_loss() -> None:
 
 
 def test_a_stream_that_is_gone_is_forgotten() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 10}, seconds=0.5)
     desk.handle(StreamGone(STREAM))
     assert desk.machine.sessions == {}
@@ -440,7 +435,7 @@ def test_a_stream_that_is_gone_is_forgotten() -> None:
 
 
 def test_what_can_be_seen() -> None:
-    desk = Desk()
+    desk = ReceiverDesk()
     desk.stream({1: 100}, seconds=1.0, limited=(1,))
     desk.tick()
     (state,) = desk.machine.states()
@@ -450,7 +445,7 @@ def test_what_can_be_seen() -> None:
 
 
 def test_with_slow_start_flows_are_reported_from_the_beginning_at_twice_their_rate() -> None:
-    desk = Desk(slow_start=True)
+    desk = ReceiverDesk(slow_start=True)
     desk.stream({1: 100}, seconds=1.0)
     quotas = quotas_in(desk.tick())
     assert quotas == {desk.flow("kind = 1"): pytest.approx(200.0, rel=0.02)}
@@ -460,7 +455,7 @@ def test_with_slow_start_flows_are_reported_from_the_beginning_at_twice_their_ra
 
 
 def test_a_report_is_left_to_whoever_makes_it_first() -> None:
-    desk = Desk(suppression=True)
+    desk = ReceiverDesk(suppression=True)
     desk.stream({1: 200}, seconds=1.0)
     desk.session.intervals.closed.extend([1.0 / loss_for(50.0)])
     effects = desk.tick()
@@ -473,7 +468,7 @@ def test_a_report_is_left_to_whoever_makes_it_first() -> None:
 
 
 def test_a_report_that_nobody_else_makes_is_made() -> None:
-    desk = Desk(suppression=True)
+    desk = ReceiverDesk(suppression=True)
     desk.stream({1: 200}, seconds=1.0)
     desk.session.intervals.closed.extend([1.0 / loss_for(50.0)])
     desk.session.intervals.open = 1.0
@@ -484,7 +479,7 @@ def test_a_report_that_nobody_else_makes_is_made() -> None:
 
 
 def test_a_limiting_receiver_acknowledges_what_came_and_what_did_not() -> None:
-    desk = Desk(acknowledgements=True)
+    desk = ReceiverDesk(acknowledgements=True)
     desk.hear(sequence=100)
     assert desk.hear(sequence=101, flows=(desk.mark(limiting=4),)) == []
     (sent,) = desk.hear(sequence=104, flows=(desk.mark(),))

@@ -7,8 +7,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from tidings.machine.effects import Deliver, Drop, Effect, Note, SetTimer
-from tidings.machine.inputs import Fired, Input
+from tests.worlds.desk import Desk
+from tidings.machine.effects import Deliver, Drop, Effect, Note
 from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -50,55 +50,36 @@ BOTH = {**SPORT, **TEAM}
 ROUND_TRIP = 0.05
 
 
-class Desk:
+class SenderDesk(Desk[Sender]):
     """A sender and its timers; the test says what is to leave and what receivers report."""
 
     def __init__(self, **congestion: Any) -> None:
         self.params = TransportParams(is_paced=True, congestion=CongestionParams(**congestion))
-        self.machine = Sender(ME, self.params, Random(1))
-        self.now = 0.0
-        self.timers: dict[Any, float] = {}
         self.left: list[tuple[float, Leaving]] = []
         self.sequence = 0
         self.notes: list[Note] = []
         self.drops: list[Drop] = []
         self.qualities: list[Quality] = []
-        self.perform(self.machine.start(0.0))
+        super().__init__(Sender(ME, self.params, Random(1)))
 
-    def perform(self, effects: list[Effect]) -> list[Effect]:
-        self.machine.check()
-        for effect in effects:
-            match effect:
-                case SetTimer(key, at):
-                    self.timers[key] = at
-                case Admitted(outgoing, flows):
-                    self.left.append((self.now, outgoing))
-                    if outgoing.kind is Kind.DATA:
-                        self.sequence += 1
-                        header = Data(ME, self.sequence, self.now, flows=flows)
-                        signal = Departed(self.sequence, header, outgoing.head, b"", outgoing.bits)
-                        self.perform(self.machine.handle(self.now, signal))
-                case Note():
-                    self.notes.append(effect)
-                case Drop():
-                    self.drops.append(effect)
-                case Deliver(Quality() as quality):
-                    self.qualities.append(quality)
-        return effects
-
-    def handle(self, input: Input) -> list[Effect]:
-        return self.perform(self.machine.handle(self.now, input))
+    def perform(self, effect: Effect) -> None:
+        match effect:
+            case Admitted(outgoing, flows):
+                self.left.append((self.now, outgoing))
+                if outgoing.kind is Kind.DATA:
+                    self.sequence += 1
+                    header = Data(ME, self.sequence, self.now, flows=flows)
+                    self.handle(Departed(self.sequence, header, outgoing.head, b"", outgoing.bits))
+            case Note():
+                self.notes.append(effect)
+            case Drop():
+                self.drops.append(effect)
+            case Deliver(Quality() as quality):
+                self.qualities.append(quality)
 
     def rates(self) -> list[float]:
         """What the application was told of flows; infinite where one is not limited any more."""
         return [quality.value for quality in self.qualities if quality.what == "rate"]
-
-    def advance(self, until: float) -> None:
-        while self.timers and min(self.timers.values()) <= until:
-            key = min(self.timers, key=lambda key: self.timers[key])
-            self.now = max(self.now, self.timers.pop(key))
-            self.handle(Fired(key))
-        self.now = until
 
     def outgoing(self, attributes: dict[str, Any], kind: Kind = Kind.DATA, ticket: Any = None) -> Leaving:
         bits = bits_of_event(Event(attributes), self.params.profile)
@@ -139,14 +120,14 @@ SPORT_TEXT, TEAM_TEXT = "news = 'sport'", "team = 'Y'"
 
 @pytest.mark.spec("T-88")
 def test_without_reports_everything_leaves_at_once() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     event = desk.outgoing(SPORT)
     assert desk.handle(event) == [Admitted(event)]
 
 
 @pytest.mark.spec("T-88", "T-94")
 def test_an_event_of_no_flow_never_waits() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT, 20.0)
     desk.offer(SPORT, 500.0, 1.0)
     assert desk.machine.withheld > 0
@@ -156,7 +137,7 @@ def test_an_event_of_no_flow_never_waits() -> None:
 
 @pytest.mark.spec("T-89")
 def test_an_event_of_several_flows_takes_a_token_of_each_or_none() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT, 1000.0)
     desk.report(2, TEAM_TEXT, 20.0)
     sport, team = desk.machine.table.rows.values()
@@ -176,7 +157,7 @@ def test_an_event_of_several_flows_takes_a_token_of_each_or_none() -> None:
 @pytest.mark.spec("T-90")
 @pytest.mark.parametrize("quota", [30.0, 100.0, 437.0])
 def test_a_flow_is_no_faster_than_its_quota(quota: float) -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT, quota)
     desk.offer(SPORT, 900.0, 4.0)
     count = desk.left_since(0.0)
@@ -185,7 +166,7 @@ def test_a_flow_is_no_faster_than_its_quota(quota: float) -> None:
 
 @pytest.mark.spec("T-91")
 def test_controlled_events_name_their_flows_and_limiting_receivers() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.now = 5.0
     desk.report(1, SPORT_TEXT, 100.0, sent=3.0)
     desk.report(2, TEAM_TEXT, 50.0, sent=9.0)
@@ -200,7 +181,7 @@ def test_controlled_events_name_their_flows_and_limiting_receivers() -> None:
 
 @pytest.mark.spec("T-91")
 def test_a_single_header_names_only_the_slowest_flow() -> None:
-    desk = Desk(limiting_header="single")
+    desk = SenderDesk(limiting_header="single")
     desk.report(1, SPORT_TEXT, 100.0)
     desk.report(2, TEAM_TEXT, 50.0)
     admitted, _ = desk.publish(BOTH)
@@ -210,7 +191,7 @@ def test_a_single_header_names_only_the_slowest_flow() -> None:
 @pytest.mark.spec("T-75")
 @pytest.mark.parametrize("offset", [-1000.0, 0.0, 1000.0])
 def test_the_travel_of_feedback_cancels_the_difference_of_clocks(offset: float) -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.now = 2000.0
     up, down = 0.03, 0.05
     desk.report(1, SPORT_TEXT, 100.0, sent=desk.now - up + offset)
@@ -221,7 +202,7 @@ def test_the_travel_of_feedback_cancels_the_difference_of_clocks(offset: float) 
 
 @pytest.mark.spec("T-92")
 def test_a_flow_that_nobody_confirms_is_free_after_the_time_out() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT, 20.0)
     desk.offer(SPORT, 100.0, 4.9)
     assert len(desk.machine.states()) == 1
@@ -235,7 +216,7 @@ def test_a_flow_that_nobody_confirms_is_free_after_the_time_out() -> None:
 
 @pytest.mark.spec("T-94")
 def test_a_disjoint_flow_keeps_its_rate() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT, 20.0)
     for place in range(1000):
         desk.advance((place + 1) * 0.002)
@@ -247,7 +228,7 @@ def test_a_disjoint_flow_keeps_its_rate() -> None:
 
 @pytest.mark.spec("T-95")
 def test_each_flow_keeps_its_order_and_others_may_overtake() -> None:
-    desk = Desk(queue_max=500)
+    desk = SenderDesk(queue_max=500)
     desk.report(1, SPORT_TEXT, 25.0)
     desk.report(2, TEAM_TEXT, 60.0)
     for ticket in range(90):
@@ -264,7 +245,7 @@ def test_each_flow_keeps_its_order_and_others_may_overtake() -> None:
 
 @pytest.mark.spec("T-95")
 def test_numbers_are_given_to_events_when_they_leave() -> None:
-    desk = Desk(queue_max=5)
+    desk = SenderDesk(queue_max=5)
     desk.report(1, SPORT_TEXT, 20.0)
     for ticket in range(50):
         desk.publish(SPORT, ticket)
@@ -275,7 +256,7 @@ def test_numbers_are_given_to_events_when_they_leave() -> None:
 
 @pytest.mark.parametrize(("overflow", "kept"), [("drop_oldest", [0, 1, 7, 8, 9]), ("drop_newest", [0, 1, 2, 3, 4])])
 def test_what_does_not_fit_the_queue_is_withheld(overflow: str, kept: list[int]) -> None:
-    desk = Desk(queue_max=3, overflow=overflow)
+    desk = SenderDesk(queue_max=3, overflow=overflow)
     desk.report(1, SPORT_TEXT, 20.0)
     for ticket in range(10):
         desk.publish(SPORT, ticket)
@@ -288,7 +269,7 @@ def test_what_does_not_fit_the_queue_is_withheld(overflow: str, kept: list[int])
 
 
 def test_events_wait_in_a_flow_that_covers_theirs_in_the_same_order() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT + " AND team = 'Y'", 25.0)
     for ticket in range(10):
         desk.publish(BOTH, ticket)
@@ -299,7 +280,7 @@ def test_events_wait_in_a_flow_that_covers_theirs_in_the_same_order() -> None:
 
 
 def test_a_rate_is_told_when_it_changes_by_a_tenth() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     for quota in (100.0, 105.0, 109.0, 112.0, 60.0):
         desk.report(1, SPORT_TEXT, quota)
     assert desk.rates() == [100.0, 112.0, 60.0]
@@ -308,7 +289,7 @@ def test_a_rate_is_told_when_it_changes_by_a_tenth() -> None:
 
 
 def test_a_quota_of_nothing_lets_one_event_pass_in_a_round_trip() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT, 0.0, round_trip=0.1)
     (state,) = desk.machine.states()
     assert state.quota == pytest.approx(10.0)
@@ -317,7 +298,7 @@ def test_a_quota_of_nothing_lets_one_event_pass_in_a_round_trip() -> None:
 
 
 def test_a_receiver_that_leaves_frees_its_flow() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT, 20.0)
     for ticket in range(20):
         desk.publish(SPORT, ticket)
@@ -328,7 +309,7 @@ def test_a_receiver_that_leaves_frees_its_flow() -> None:
 
 @pytest.mark.spec("T-96")
 def test_exact_flows_take_tokens_of_events_that_really_match() -> None:
-    desk = Desk(covering="exact")
+    desk = SenderDesk(covering="exact")
     desk.report(1, "price < 100", 20.0)
     for _ in range(20):
         desk.publish({"price": 150})
@@ -339,7 +320,7 @@ def test_exact_flows_take_tokens_of_events_that_really_match() -> None:
 
 
 def test_an_event_whose_bits_say_nothing_belongs_to_its_flows_all_the_same() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT, 20.0)
     for _ in range(10):
         desk.handle(Leaving(Kind.DATA, encode_head(SPORT), b"", 0))
@@ -348,7 +329,7 @@ def test_an_event_whose_bits_say_nothing_belongs_to_its_flows_all_the_same() -> 
 
 @pytest.mark.spec("T-102")
 def test_pacing_is_switched_off_at_run_time_and_everything_leaves() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, SPORT_TEXT, 20.0)
     for ticket in range(20):
         desk.publish(SPORT, ticket)
@@ -366,7 +347,7 @@ def test_pacing_is_switched_off_at_run_time_and_everything_leaves() -> None:
 
 @pytest.mark.spec("T-99")
 def test_requests_and_repairs_take_tokens_of_the_flows_of_their_event() -> None:
-    desk = Desk(control_min=1000.0)
+    desk = SenderDesk(control_min=1000.0)
     desk.report(1, SPORT_TEXT, 20.0)
     for kind in (Kind.REQUEST, Kind.REPAIR) * 5:
         desk.handle(desk.outgoing(SPORT, kind))
@@ -380,7 +361,7 @@ def test_requests_and_repairs_take_tokens_of_the_flows_of_their_event() -> None:
 
 @pytest.mark.spec("T-99")
 def test_requests_and_repairs_are_a_small_share_of_what_is_received() -> None:
-    desk = Desk(control_share=0.05)
+    desk = SenderDesk(control_share=0.05)
     for place in range(4000):
         desk.advance(place * 0.001)
         desk.handle(Heard(("p", 1), place, Data(1, place, 0.0), CarriedEvent(b"", b"")))
@@ -392,7 +373,7 @@ def test_requests_and_repairs_are_a_small_share_of_what_is_received() -> None:
 
 @pytest.mark.spec("T-99")
 def test_a_few_requests_a_second_are_always_allowed_and_others_wait() -> None:
-    desk = Desk(control_min=2.0)
+    desk = SenderDesk(control_min=2.0)
     for _ in range(10):
         desk.handle(desk.outgoing(OTHER, Kind.REQUEST))
     assert desk.left_since(0.0, Kind.REQUEST) == 2
@@ -406,7 +387,7 @@ def test_a_few_requests_a_second_are_always_allowed_and_others_wait() -> None:
 @pytest.mark.spec("T-99")
 def test_publisher_that_receives_nothing_may_repair_a_share_of_what_it_publishes() -> None:
     """At a loss of 5 % and 1000 events a second 50 are asked of it each second."""
-    desk = Desk()
+    desk = SenderDesk()
     for place in range(4000):
         desk.advance(place * 0.001)
         desk.publish(OTHER)
@@ -417,7 +398,7 @@ def test_publisher_that_receives_nothing_may_repair_a_share_of_what_it_publishes
 
 @pytest.mark.spec("T-99")
 def test_requests_that_wait_are_bounded() -> None:
-    desk = Desk(control_min=2.0)
+    desk = SenderDesk(control_min=2.0)
     for _ in range(CONTROL_MAX + 10):
         desk.handle(desk.outgoing(OTHER, Kind.REQUEST))
     assert {drop.reason for drop in desk.drops} == {CONTROL_WITHHELD}
@@ -426,7 +407,7 @@ def test_requests_that_wait_are_bounded() -> None:
 
 @pytest.mark.spec("T-99", "T-102")
 def test_without_congestion_control_requests_leave_at_once() -> None:
-    desk = Desk(control_min=2.0)
+    desk = SenderDesk(control_min=2.0)
     desk.handle(Configure(msgspec.structs.replace(desk.params, is_paced=False)))
     for _ in range(50):
         desk.handle(desk.outgoing(OTHER, Kind.REQUEST))
@@ -439,7 +420,7 @@ def test_without_congestion_control_requests_leave_at_once() -> None:
 
 @pytest.mark.parametrize("kind", [Kind.FEEDBACK, Kind.ECHO_REQUEST, Kind.ECHO_REPLY, Kind.ACKNOWLEDGEMENT, Kind.DIGEST])
 def test_what_control_itself_needs_never_waits(kind: Kind) -> None:
-    desk = Desk()
+    desk = SenderDesk()
     desk.report(1, "TRUE", 1.0)
     for _ in range(50):
         desk.handle(desk.outgoing(SPORT, kind))
@@ -450,7 +431,7 @@ def test_what_control_itself_needs_never_waits(kind: Kind) -> None:
 
 
 def test_feedback_that_cannot_be_meant_is_dropped() -> None:
-    desk = Desk()
+    desk = SenderDesk()
     size_bytes = desk.params.profile.size_bytes
     report = desk.report_of(SPORT_TEXT, 20.0)
     for message, reason in (
@@ -468,7 +449,7 @@ def test_feedback_that_cannot_be_meant_is_dropped() -> None:
 def test_a_filter_that_cannot_be_read_is_dropped() -> None:
     from tidings.protocols.transport.congestion.interests import flow_of
 
-    desk = Desk(covering="exact")
+    desk = SenderDesk(covering="exact")
     text = "price <<<"
     report = FlowReport(flow_of(5, text, desk.params.profile.size_bytes), 20.0, 5, text)
     desk.handle(Told(Feedback(1, ME, 0.0, 0.1, (report,), desk.params.profile.size_bytes), CarriedEvent(b"", b"")))
@@ -477,7 +458,7 @@ def test_a_filter_that_cannot_be_read_is_dropped() -> None:
 
 
 def test_of_a_flood_of_feedback_only_so_much_is_read() -> None:
-    desk = Desk(sources_per_second=50.0)
+    desk = SenderDesk(sources_per_second=50.0)
     for place in range(1000):
         desk.report(1, f"a = {place}", 20.0)
     assert len(desk.machine.states()) <= 50
@@ -497,7 +478,7 @@ def test_one_source_cannot_use_up_what_others_need() -> None:
 
 @pytest.mark.parametrize("quota", [0.0, 1.0])
 def test_a_liar_holds_a_flow_below_its_share_no_longer_than_the_time_out(quota: float) -> None:
-    desk = Desk(flow_timeout=2.0)
+    desk = SenderDesk(flow_timeout=2.0)
 
     def lie() -> None:
         desk.report(66, SPORT_TEXT, quota, round_trip=2.0)
@@ -510,7 +491,7 @@ def test_a_liar_holds_a_flow_below_its_share_no_longer_than_the_time_out(quota: 
 
 
 def test_a_liar_with_many_names_and_filters_gains_no_more() -> None:
-    desk = Desk(flow_timeout=2.0)
+    desk = SenderDesk(flow_timeout=2.0)
     lies = iter(range(10_000))
 
     def lie() -> None:
@@ -526,7 +507,7 @@ def test_a_liar_with_many_names_and_filters_gains_no_more() -> None:
 
 
 def test_a_liar_that_falls_silent_is_forgotten() -> None:
-    desk = Desk(flow_timeout=2.0)
+    desk = SenderDesk(flow_timeout=2.0)
     desk.report(66, SPORT_TEXT, 0.0, round_trip=0.1)
     desk.offer(SPORT, 100.0, 2.1)
     before = len(desk.left)
@@ -535,7 +516,7 @@ def test_a_liar_that_falls_silent_is_forgotten() -> None:
 
 
 def test_an_honest_slow_receiver_is_not_overruled() -> None:
-    desk = Desk(flow_timeout=2.0)
+    desk = SenderDesk(flow_timeout=2.0)
 
     def report() -> None:
         desk.report(1, SPORT_TEXT, 30.0)
@@ -548,7 +529,7 @@ def test_an_honest_slow_receiver_is_not_overruled() -> None:
 # Windows.
 
 
-class Acknowledging(Desk):
+class Acknowledging(SenderDesk):
     """The receiver of the flow has all events that leave, but for those in `lost`, a round trip later."""
 
     def __init__(self, **congestion: Any) -> None:
@@ -633,7 +614,7 @@ def test_acknowledgements_of_others_are_not_heard() -> None:
 
 
 def test_with_slow_start_a_publisher_doubles_its_rate_until_nothing_waits() -> None:
-    desk = Desk(slow_start=True)
+    desk = SenderDesk(slow_start=True)
     desk.offer(SPORT, 100.0, 3.0)
     counts = [sum(begin <= at < begin + 0.2 for at, _ in desk.left) for begin in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0)]
     assert counts[0] <= 5 and counts[-1] >= 19
@@ -641,7 +622,7 @@ def test_with_slow_start_a_publisher_doubles_its_rate_until_nothing_waits() -> N
 
 
 def test_slow_start_ends_with_the_first_report() -> None:
-    desk = Desk(slow_start=True)
+    desk = SenderDesk(slow_start=True)
     desk.offer(SPORT, 100.0, 0.1)
     desk.report(1, TEAM_TEXT, 50.0)
     assert [state.receiver for state in desk.machine.states()] == [1]
