@@ -60,27 +60,21 @@ class DiskWorld(BrokerWorld):
                 others.append(effect)
         super().perform(name, others)
 
-    def tell(self, name: str, input: Input) -> None:
+    def tell(self, name: str, input: Input) -> list[Effect]:
         if isinstance(input, Saved):
             save = self.unsaved[name].popleft()
             if save.data is None:
                 self.disks[name].pop(save.name, None)
             else:
                 self.disks[name][save.name] = save.data
-        super().tell(name, input)
+        return super().tell(name, input)
 
     def crash(self, name: str, node: Machine) -> None:
         """The broker dies, and another begins with what is on the disk."""
         self.now += 1.0
         near = [edge for edge in self.epochs if name in edge]
-        for edge in near:
-            self.cut(*edge)
-        self.news[name].clear()
         self.unsaved[name].clear()
-        self.timers = {timer: at for timer, at in self.timers.items() if timer[0] != name}
-        self.known = {pair: epoch for pair, epoch in self.known.items() if pair[0] != name}
-        self.nodes[name] = node
-        self.perform(name, node.start(self.now))
+        super().crash(name, node)
         for edge in near:
             self.link(*edge)
 

@@ -59,13 +59,6 @@ def change_links(model: RoutingModel, rng: Random) -> None:
     model.edges.append((first, second))
 
 
-def come_to_rest(model: RoutingModel) -> None:
-    model.world.rest()
-    while model.world.timers:
-        model.world.fire()
-        model.world.rest()
-
-
 @pytest.mark.spec("D-11", "D-12", "D-13", "D-16", "D-18", "D-19", "S-4", "S-5", "S-8", "S-9", "S-10")
 @combinations
 def test_at_rest_every_table_is_right_and_everything_is_delivered_once(
@@ -96,7 +89,7 @@ def test_whatever_happened_to_the_links_the_tables_are_right_when_it_is_over(
             if rng.random() < 0.3:
                 change_links(model, rng)
             model.world.run(rng.choice([0, 0, 1, 3, 30]))
-        come_to_rest(model)
+        model.world.settle()
         model.check_rest()
         model.check_deliveries()
 

@@ -1,6 +1,5 @@
 """Routing by destination on any graph: who wants an event gets it once, and nobody else does."""
 
-from collections import deque
 from typing import Any
 
 import pytest
@@ -8,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.message_strategies import of_message
-from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
+from tests.worlds.brokers import BrokerWorld, Edge, ordered, side_of
+from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.matching.bloom import BloomProfile
@@ -23,109 +23,66 @@ from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import Forward, Matched, NeighbourDown, NeighbourUp, SubscriptionKey, Unwant, Want
 from tidings.wire import decode, encode
 
-Edge = tuple[str, str]
 Delivered = dict[tuple[str, int], list[tuple[SubscriptionKey, ...]]]
-STEPS_MAX = 100_000
 
 
-class Network:
-    """FIFO links that deliver in any order relative to each other."""
+class Network(BrokerWorld):
+    """Both ends hear of a link at once."""
 
     def __init__(self, names: list[str], rng: RandomStream, params: DestinationParams) -> None:
-        self.rng, self.params, self.now, self.epoch = rng, params, 0.0, 0
-        self.machines = {name: watched(name, params) for name in names}
+        self.params = params
+        self.routers = {name: watched(name, params) for name in names}
         self.wants: dict[str, dict[SubscriptionKey, Filter]] = {name: {} for name in names}
-        self.queues: dict[Edge, deque[bytes]] = {}
-        self.timers: dict[tuple[str, Any], float] = {}
         self.delivered: Delivered = {}
         self.numbers = 0
+        super().__init__(dict(self.routers), rng, checks=True)
 
-    def link(self, one: str, other: str) -> None:
-        if (one, other) not in self.queues:
-            self.epoch += 1
-            self.queues[one, other], self.queues[other, one] = deque(), deque()
-            self.give(one, NeighbourUp(other, self.epoch))
-            self.give(other, NeighbourUp(one, self.epoch))
+    def link(self, first: str, second: str) -> None:
+        if ordered(first, second) not in self.epochs:
+            super().link(first, second)
+            self.hear(first, second)
+            self.hear(second, first)
 
-    def cut(self, one: str, other: str) -> None:
-        if (one, other) in self.queues:
-            del self.queues[one, other], self.queues[other, one]
-            self.give(one, NeighbourDown(other, self.epoch))
-            self.give(other, NeighbourDown(one, self.epoch))
+    def cut(self, first: str, second: str) -> None:
+        if ordered(first, second) in self.epochs:
+            super().cut(first, second)
+            self.hear(first, second)
+            self.hear(second, first)
 
-    def crash(self, name: str) -> None:
-        for other in [other for one, other in list(self.queues) if one == name]:
-            self.cut(name, other)
-        self.timers = {timer: at for timer, at in self.timers.items() if timer[0] != name}
-        self.machines[name] = watched(name, self.params)
+    def restart(self, name: str) -> None:
         self.wants[name] = {}
+        self.routers[name] = watched(name, self.params)
+        self.crash(name, self.routers[name])
 
     def want(self, name: str, number: int, filter: Filter) -> None:
         self.wants[name][f"client of {name}", number] = filter
-        self.give(name, Want((f"client of {name}", number), filter))
+        self.tell(name, Want((f"client of {name}", number), filter))
 
     def unwant(self, name: str, number: int) -> None:
         self.wants[name].pop((f"client of {name}", number), None)
-        self.give(name, Unwant((f"client of {name}", number)))
+        self.tell(name, Unwant((f"client of {name}", number)))
 
     def publish(self, name: str, events: list[Event]) -> list[int]:
         numbers = tuple(range(self.numbers, self.numbers + len(events)))
         self.numbers += len(events)
         heads = tuple(encode_head(event.attributes) for event in events)
-        self.give(name, Forward(Publications("p", "p/1", 0.0, 0, numbers, heads, tuple(b"x" for _ in events))))
+        self.tell(name, Forward(Publications("p", "p/1", 0.0, 0, numbers, heads, tuple(b"x" for _ in events))))
         return list(numbers)
 
-    def give(self, name: str, input: Any) -> None:
-        effects = self.machines[name].handle(self.now, input)
-        self.machines[name].check()
-        check_split(name, self.machines[name], input, effects)
+    def tell(self, name: str, input: Input) -> list[Effect]:
+        effects = super().tell(name, input)
+        check_split(name, self.routers[name], input, effects)
         for effect in effects:
-            match effect:
-                case Send(to, message):
-                    if (name, to) in self.queues:
-                        self.queues[name, to].append(encode(message))
-                case SetTimer(key, at):
-                    self.timers[name, key] = at
-                case CancelTimer(key):
-                    self.timers.pop((name, key), None)
-                case Matched(batch, wanted):
-                    for number, keys in zip(batch.numbers, wanted, strict=True):
-                        self.delivered.setdefault((name, number), []).append(tuple(keys))
-
-    def step(self) -> bool:
-        busy = [edge for edge, queue in self.queues.items() if queue]
-        if busy:
-            sender, to = busy[self.rng.below(len(busy))]
-            data = self.queues[sender, to].popleft()
-            self.give(to, Received(sender, decode(data), len(data)))
-        elif self.timers:
-            name, key = min(self.timers, key=lambda timer: (self.timers[timer], str(timer)))
-            self.now = max(self.now, self.timers.pop((name, key)))
-            self.give(name, Fired(key))
-        else:
-            return False
-        return True
-
-    def settle(self) -> None:
-        for _ in range(STEPS_MAX):
-            if not self.step():
-                return
-        raise AssertionError("it does not settle")
-
-    def reachable(self, name: str) -> set[str]:
-        reached, ahead = {name}, [name]
-        while ahead:
-            one = ahead.pop()
-            new = [other for near, other in self.queues if near == one and other not in reached]
-            reached.update(new)
-            ahead += new
-        return reached
+            if isinstance(effect, Matched):
+                for number, keys in zip(effect.batch.numbers, effect.wanted, strict=True):
+                    self.delivered.setdefault((name, number), []).append(tuple(keys))
+        return effects
 
     def judge(self, home: str, numbers: list[int], events: list[Event]) -> None:
         for number, event in zip(numbers, events, strict=True):
-            for name in self.machines:
+            for name in self.routers:
                 keys = tuple(key for key, filter in self.wants[name].items() if filter.matches(event))
-                expected = [set(keys)] if keys and name in self.reachable(home) else []
+                expected = [set(keys)] if keys and name in side_of(self.epochs, home) else []
                 assert [set(given) for given in self.delivered.get((name, number), [])] == expected
 
 
@@ -237,10 +194,10 @@ def test_after_any_changes_of_links_brokers_and_subscriptions_the_same_holds_aga
         elif change == 3:
             network.unwant(name, number)
         elif change == 4:
-            network.crash(name)
+            network.restart(name)
         network.want(name, number, filter)
         for _ in range(rng.below(20)):
-            network.step()
+            network.go_on()
         network.publish(rng.choice(names), some)
     network.settle()
     network.delivered.clear()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.test_routing import REDUCTIONS, STRATEGIES, act, change_links, come_to_rest
+from tests.properties.test_routing import REDUCTIONS, STRATEGIES, act, change_links
 from tests.worlds.brokers import BrokerWorld, Edge, random_tree, side_of
 from tests.worlds.routers import RoutingModel, filter_of
 from tests.worlds.timed_repair import TimedRepair
@@ -98,7 +98,7 @@ def test_after_any_substitutions_that_end_in_a_tree_every_table_is_right(seed: i
                 model.world.fire()
             connect(model, rng)
             model.world.run(rng.choice([0, 3, 50]))
-        come_to_rest(model)
+        model.world.settle()
         assert tables_of(model) == right_tables(model)
         assert not any(router.tables.ghosts for router in model.routers.values())
 
@@ -122,7 +122,7 @@ def test_it_does_not_matter_whether_the_loss_or_the_gain_is_told_first(seed: int
                     model.world.cut(*old)
                 model.edges.remove(old)
                 model.edges.append(new)
-                come_to_rest(model)
+                model.world.settle()
             assert tables_of(model) == right_tables(model)
             results.append(tables_of(model))
         assert results[0] == results[1]
@@ -142,7 +142,7 @@ def test_a_repair_that_defers_is_right_with_every_strategy_and_reduction(
             model.world.run(rng.choice([0, 0, 1, 3, 30]))
             if model.world.timers and rng.random() < 0.2:
                 model.world.fire()
-        come_to_rest(model)
+        model.world.settle()
         model.check_rest()
         model.check_deliveries()
 
@@ -217,8 +217,5 @@ def test_links_replaced_by_a_script_leave_every_table_right(seed: int) -> None:
             # The next change is planned when this one is carried out, whatever routing still has to do.
             while set(network.routers[near].links) != set(network.near(near)) or near not in network.routers[far].links:
                 assert world.step()
-        world.rest()
-        while world.timers:
-            world.fire()
-            world.rest()
+        world.settle()
         network.check_rest()

@@ -1,13 +1,11 @@
 """The spanning tree under links and brokers that come and go, with messages that take any time but keep their order.
 
-A small network of FIFO links carries real messages as bytes. Each step delivers the next message of some link, drawn at
-random. A link that breaks loses what is on it; its two ends hear of it at different times. Between the messages of the
+The small network is `BrokerWorld`. Between the messages of the
 tree every node sends *probes* to its neighbours, as routing would: numbered from 0 for each time that the neighbour
 came up. A neighbour must get the probes of one such time from the first on, without a hole and without any of an
 earlier one.
 """
 
-from collections import deque
 from collections.abc import Iterable
 from itertools import count, pairwise
 
@@ -16,169 +14,115 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.message_strategies import of_message
-from tidings.machine.effects import CancelTimer, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, Received, TimerKey
+from tests.worlds.brokers import BrokerWorld, Edge, ordered
+from tidings.machine.effects import Effect, Note, Send
+from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.protocols.overlay.messages import RenewTree, TreeOffer
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
 from tidings.pubsub.notes import Reattached
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp, PeerDown, PeerUp
-from tidings.wire import decode, encode
+from tidings.wire import encode
 
 Probe = tuple[int, int]
 """The time that the neighbour came up, and the number of the probe in it."""
 
-Edge = tuple[str, str]
-STEPS_MAX = 200_000
 
+class TreeNetwork(BrokerWorld):
+    """A link is heard of at once where it comes up, and late where it is lost."""
 
-class FifoNetwork:
     def __init__(self, names: list[str], rng: RandomStream, params: SpanningTreeParams) -> None:
-        self.rng, self.params, self.now = rng, params, 0.0
-        self.machines = {name: SpanningTree(name, params) for name in names}
-        for machine in self.machines.values():
-            machine.start(rng.below(3))
-        self.queues: dict[Edge, deque[bytes | Probe]] = {}
-        self.late: list[tuple[str, str, int]] = []
-        """Ends that have not yet heard of the loss of a link."""
-        self.linked: dict[Edge, int] = {}
-        self.timers: dict[tuple[str, TimerKey], float] = {}
-        self.epoch, self.times = 0, count(1)
-        self.up: dict[Edge, int] = {}
-        """Neighbours as told, with the time at which each came up."""
+        self.draws, self.params, self.times = rng, params, count(1)
+        self.trees = {name: SpanningTree(name, params) for name in names}
+        self.neighbours: dict[Edge, int] = {}
+        """As told, with the time at which each came up."""
         self.sent: dict[Edge, int] = {}
-        self.heard: dict[Edge, Probe | None] = {}
+        self.last: dict[Edge, Probe | None] = {}
         self.paired: set[tuple[Edge, int]] = set()
         self.changes = 0
+        super().__init__(dict(self.trees), rng, PeerUp, lambda peer, epoch: PeerDown(peer, epoch, "cut"), checks=True)
+        self.listen = self.observe
 
-    # What happens to the network.
+    def begin(self, name: str) -> None:
+        """Those of the beginning are born at nearly the same time, all others after them."""
+        self.perform(name, self.trees[name].start(3.0 + self.epoch if self.epoch else self.draws.below(3)))
 
-    def link(self, one: str, other: str) -> None:
-        pair = pair_of(one, other)
-        if pair in self.linked or one == other:
+    def link(self, first: str, second: str) -> None:
+        if ordered(first, second) not in self.epochs and first != second:
+            super().link(first, second)
+            self.hear(first, second)
+            self.hear(second, first)
+
+    def cut(self, first: str, second: str) -> None:
+        if ordered(first, second) in self.epochs:
+            super().cut(first, second)
+
+    def restart(self, name: str) -> None:
+        """It crashes and starts at once, without its state."""
+        self.neighbours = {edge: time for edge, time in self.neighbours.items() if edge[0] != name}
+        self.trees[name] = SpanningTree(name, self.params)
+        self.crash(name, self.trees[name])
+
+    def tell(self, name: str, input: Input) -> list[Effect]:
+        effects = super().tell(name, input)
+        near = self.trees[name].neighbours
+        if near and self.rng.random() < 0.5:
+            self.probe(name, self.rng.choice(near))
+        return effects
+
+    def observe(self, name: str, told: Signal | Note) -> None:
+        match told:
+            case NeighbourUp(neighbour):
+                assert (name, neighbour) not in self.neighbours
+                self.changes += 1
+                self.neighbours[name, neighbour] = next(self.times)
+                self.sent[name, neighbour], self.last[name, neighbour] = 0, None
+                self.probe(name, neighbour)
+            case NeighbourDown(neighbour):
+                self.changes += 1
+                del self.neighbours[name, neighbour]
+            case Reattached(seconds):
+                assert 0.0 <= seconds <= self.now and self.trees[name].parent is not None
+            case _:
+                raise AssertionError(f"{name}: {told}")
+
+    def probe(self, name: str, to: str) -> None:
+        if (name, to) in self.queues and (name, to) in self.neighbours:
+            self.queues[name, to].append((self.neighbours[name, to], self.sent[name, to]))
+            self.sent[name, to] += 1
+
+    def arrive(self, sender: str, to: str) -> None:
+        if isinstance(self.queues[sender, to][0], bytes):
+            super().arrive(sender, to)
             return
-        for end in [end for end in self.late if pair_of(*end[:2]) == pair]:
-            self.notice(end)
-        self.epoch += 1
-        epoch = self.linked[pair] = self.epoch
-        self.queues[one, other], self.queues[other, one] = deque(), deque()
-        for near, far in ((one, other), (other, one)):
-            self.perform(near, self.machines[near].handle(self.now, PeerUp(far, epoch)))
-
-    def cut(self, one: str, other: str) -> None:
-        pair = pair_of(one, other)
-        if pair in self.linked:
-            epoch = self.linked.pop(pair)
-            del self.queues[one, other], self.queues[other, one]
-            self.late += [(one, other, epoch), (other, one, epoch)]
-
-    def crash(self, name: str) -> None:
-        """And start at once, without its state."""
-        for one, other in [pair for pair in self.linked if name in pair]:
-            self.cut(one, other)
-        self.late = [end for end in self.late if end[0] != name]
-        self.timers = {timer: at for timer, at in self.timers.items() if timer[0] != name}
-        for edge in [edge for edge in self.up if edge[0] == name]:
-            del self.up[edge]
-        self.machines[name] = SpanningTree(name, self.params)
-        self.machines[name].start(3.0 + self.epoch)
-
-    def notice(self, end: tuple[str, str, int]) -> None:
-        self.late.remove(end)
-        near, far, epoch = end
-        self.perform(near, self.machines[near].handle(self.now, PeerDown(far, epoch, "cut")))
-
-    def step(self) -> bool:
-        """One thing happens, drawn from all that may; False when nothing is left to happen."""
-        busy = [edge for edge, queue in self.queues.items() if queue]
-        choices = len(busy) + len(self.late)
-        if choices == 0:
-            if not self.timers:
-                return False
-            name, key = min(self.timers, key=lambda it: (self.timers[it], str(it)))
-            self.now = max(self.now, self.timers.pop((name, key)))
-            self.perform(name, self.machines[name].handle(self.now, Fired(key)))
-            return True
-        drawn = self.rng.below(choices)
-        if drawn < len(busy):
-            self.deliver(*busy[drawn])
-        else:
-            self.notice(self.late[drawn - len(busy)])
-        return True
-
-    def deliver(self, sender: str, to: str) -> None:
-        item = self.queues[sender, to].popleft()
-        if isinstance(item, bytes):
-            self.perform(to, self.machines[to].handle(self.now, Received(sender, decode(item), len(item))))
-        elif (to, sender) in self.up:
-            time, number = item
-            last = self.heard[to, sender]
+        time, number = self.queues[sender, to].popleft()
+        if (to, sender) in self.neighbours:
+            last = self.last[to, sender]
             if last is None:
                 assert number == 0, "the beginning is missing"
                 assert ((to, sender), time) not in self.paired, "probes of an earlier time"
                 self.paired.add(((to, sender), time))
             else:
                 assert (time, number) == (last[0], last[1] + 1), "a hole, or probes of an earlier time"
-            self.heard[to, sender] = time, number
-
-    # What nodes do.
-
-    def perform(self, name: str, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Send(to, message):
-                    if (name, to) in self.queues:
-                        self.queues[name, to].append(encode(message))
-                case SetTimer(key, at):
-                    self.timers[name, key] = at
-                case CancelTimer(key):
-                    self.timers.pop((name, key), None)
-                case NeighbourUp(neighbour):
-                    assert (name, neighbour) not in self.up
-                    self.changes += 1
-                    self.up[name, neighbour] = next(self.times)
-                    self.sent[name, neighbour], self.heard[name, neighbour] = 0, None
-                    self.probe(name, neighbour)
-                case NeighbourDown(neighbour):
-                    self.changes += 1
-                    del self.up[name, neighbour]
-                case Reattached(seconds):
-                    assert 0.0 <= seconds <= self.now and self.machines[name].parent is not None
-                case _:
-                    raise AssertionError(f"{name}: {effect}")
-        self.machines[name].check()
-        neighbours = self.machines[name].neighbours
-        if neighbours and self.rng.random() < 0.5:
-            self.probe(name, self.rng.choice(neighbours))
-
-    def probe(self, name: str, to: str) -> None:
-        if (name, to) in self.queues and (name, to) in self.up:
-            self.queues[name, to].append((self.up[name, to], self.sent[name, to]))
-            self.sent[name, to] += 1
-
-    def settle(self) -> None:
-        for _ in range(STEPS_MAX):
-            if not self.step():
-                return
-        raise AssertionError("it does not settle")
+            self.last[to, sender] = time, number
 
     # What must be true in the end.
 
     def judge(self) -> None:
-        edges = {pair_of(*edge) for edge in self.up}
-        for one, other in self.up:
-            assert (other, one) in self.up, f"{one} lists {other}, but not the other way round"
-        assert edges <= set(self.linked)
-        assert [machine.why_unsettled() for machine in self.machines.values()] == [""] * len(self.machines)
-        assert parts(self.machines, edges) == parts(self.machines, self.linked), "a part is not spanned"
-        assert len(edges) == len(self.machines) - len(parts(self.machines, self.linked)), "there is a loop"
-        for part in parts(self.machines, self.linked):
-            assert {self.machines[name].root for name in part} == {min(self.machines[name].own for name in part)}
+        edges = {ordered(*edge) for edge in self.neighbours}
+        for one, other in self.neighbours:
+            assert (other, one) in self.neighbours, f"{one} lists {other}, but not the other way round"
+        assert edges <= set(self.epochs)
+        assert [machine.why_unsettled() for machine in self.trees.values()] == [""] * len(self.trees)
+        assert parts(self.trees, edges) == parts(self.trees, self.epochs), "a part is not spanned"
+        assert len(edges) == len(self.trees) - len(parts(self.trees, self.epochs)), "there is a loop"
+        for part in parts(self.trees, self.epochs):
+            assert {self.trees[name].root for name in part} == {min(self.trees[name].own for name in part)}
         # Every probe of a link that is up has come from the first on, or is the first one still to be sent.
         for (one, other), sent in self.sent.items():
-            if (one, other) in self.up:
-                last = self.heard[other, one]
-                assert last == (self.up[one, other], sent - 1)
+            if (one, other) in self.neighbours:
+                last = self.last[other, one]
+                assert last == (self.neighbours[one, other], sent - 1)
 
 
 names_drawn = st.sampled_from(["a", "b", "m", "z", "stranger"])
@@ -207,10 +151,6 @@ def test_nothing_that_peers_say_breaks_the_tree(said: list[Input]) -> None:
                 encode(effect.message)
         machine.check()
         assert up == set(machine.neighbours)
-
-
-def pair_of(one: str, other: str) -> Edge:
-    return (one, other) if one < other else (other, one)
 
 
 def parts(names: Iterable[str], edges: Iterable[Edge]) -> set[frozenset[str]]:
@@ -267,23 +207,23 @@ def test_whatever_fails_and_comes_back_the_neighbours_end_as_a_spanning_tree(
     drawn: tuple[list[str], list[Edge], RandomStream], troubles: int, gain_min: int
 ) -> None:
     names, edges, rng = drawn
-    network = FifoNetwork(names, rng, SpanningTreeParams(gain_min=gain_min))
+    network = TreeNetwork(names, rng, SpanningTreeParams(gain_min=gain_min))
     for one, other in edges:
         network.link(one, other)
         for _ in range(rng.below(4)):
-            network.step()
+            network.go_on()
     for _ in range(troubles):
         if edges:
             one, other = rng.choice(edges)
             kind = rng.below(5)
             if kind == 0:
-                network.crash(one)
+                network.restart(one)
             elif kind <= 2:
                 network.cut(one, other)
             else:
                 network.link(one, other)
         for _ in range(rng.below(30)):
-            network.step()
+            network.go_on()
     network.settle()
     network.judge()
 
@@ -296,11 +236,11 @@ def test_on_links_that_form_a_tree_no_link_ever_goes_down(seed: int, size: int) 
     rng.shuffle(names)
     edges = [(name, names[rng.below(place)]) for place, name in enumerate(names) if place]
     rng.shuffle(edges)
-    network = FifoNetwork(names, rng, SpanningTreeParams())
+    network = TreeNetwork(names, rng, SpanningTreeParams())
     for one, other in edges:
         network.link(one, other)
         for _ in range(rng.below(6)):
-            network.step()
+            network.go_on()
     network.settle()
     network.judge()
     assert network.changes == 2 * len(edges)
@@ -310,15 +250,15 @@ def test_on_links_that_form_a_tree_no_link_ever_goes_down(seed: int, size: int) 
 def test_a_root_that_dies_is_forgotten_without_counting_to_infinity(seed: int, size: int) -> None:
     rng = random_stream(seed, "clique")
     names = names_of(size)
-    network = FifoNetwork(names, rng, SpanningTreeParams())
+    network = TreeNetwork(names, rng, SpanningTreeParams())
     for one, other in clique(names):
         network.link(one, other)
     network.settle()
     for name in names[1:]:
         network.cut(names[0], name)
     offers = 0
-    while network.step():
+    while network.go_on():
         offers += 1
-        assert all(machine.distance <= size for machine in network.machines.values())
+        assert all(machine.distance <= size for machine in network.trees.values())
     network.judge()
     assert offers <= 12 * size * size

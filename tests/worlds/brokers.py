@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
+from tidings.machine.effects import CancelTimer, Drop, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal, TimerKey
 from tidings.machine.machine import Machine
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp
@@ -39,7 +39,8 @@ class BrokerWorld:
     ) -> None:
         self.nodes, self.rng, self.up, self.down, self.checks = nodes, rng, up, down, checks
         self.now = 0.0
-        self.queues: dict[Edge, deque[bytes]] = {}
+        self.queues: dict[Edge, deque[Any]] = {}
+        """Bytes of messages, and whatever else a test lets travel among them."""
         self.epochs: dict[Edge, int] = {}
         """The streams that live; each by the smaller name first."""
         self.known: dict[Edge, int] = {}
@@ -48,15 +49,18 @@ class BrokerWorld:
         """What each node is still to hear of its links."""
         self.epoch = 0
         self.timers: dict[tuple[str, TimerKey], float] = {}
-        self.heard: list[tuple[str, Signal]] = []
-        """Signals that nodes gave to the world, oldest first."""
+        self.heard: list[tuple[str, Signal | Note]] = []
+        """Signals and notes that nodes gave to the world, oldest first."""
         self.drops: Counter[str] = Counter()
         self.crossed: Counter[tuple[str, str, str]] = Counter()
         """Messages by sender, receiver and kind."""
         self.watch: Callable[[str, str, Any], None] = lambda sender, to, message: None
-        self.listen: Callable[[str, Signal], None] = lambda name, signal: None
-        for name, node in nodes.items():
-            self.perform(name, node.start(self.now))
+        self.listen: Callable[[str, Signal | Note], None] = lambda name, signal: None
+        for name in nodes:
+            self.begin(name)
+
+    def begin(self, name: str) -> None:
+        self.perform(name, self.nodes[name].start(self.now))
 
     # What happens.
 
@@ -88,13 +92,31 @@ class BrokerWorld:
         for edge in ((first, second), (second, first)):
             self.queues.pop(edge, None)
 
-    def tell(self, name: str, input: Input) -> None:
+    def crash(self, name: str, node: Machine) -> None:
+        """The node dies, and another begins in its place, without a link."""
+        for edge in [edge for edge in self.epochs if name in edge]:
+            self.cut(*edge)
+        self.news[name].clear()
+        self.timers = {timer: at for timer, at in self.timers.items() if timer[0] != name}
+        self.known = {pair: epoch for pair, epoch in self.known.items() if pair[0] != name}
+        self.nodes[name] = node
+        self.begin(name)
+
+    def hear(self, name: str, other: str) -> None:
+        """The node hears at once what it is still to hear of its links to the other."""
+        for input in [input for input in self.news[name] if astuple(input)[0] == other]:
+            self.news[name].remove(input)
+            self.tell(name, input)
+
+    def tell(self, name: str, input: Input) -> list[Effect]:
         if type(input) is type(self.up("", 0)):
             neighbour, epoch, *_ = astuple(input)
             self.known[name, neighbour] = epoch
-        self.perform(name, self.nodes[name].handle(self.now, input))
+        effects = self.nodes[name].handle(self.now, input)
+        self.perform(name, effects)
         if self.checks:
             self.nodes[name].check()
+        return effects
 
     def perform(self, name: str, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -113,7 +135,7 @@ class BrokerWorld:
                 case Drop(_, reason):
                     self.drops[reason] += 1
                 case _:
-                    assert isinstance(effect, Signal), effect
+                    assert isinstance(effect, Signal | Note), effect
                     self.heard.append((name, effect))
                     self.listen(name, effect)
 
@@ -151,6 +173,22 @@ class BrokerWorld:
             if not self.step():
                 return
         raise AssertionError(f"still not at rest after {STEPS_MAX} steps")
+
+    def go_on(self) -> bool:
+        """One step; a timer fires only when nothing else is left to happen."""
+        if self.step():
+            return True
+        if self.timers:
+            self.fire()
+            return True
+        return False
+
+    def settle(self) -> None:
+        """Until nothing is under way and no timer is set."""
+        for _ in range(STEPS_MAX):
+            if not self.go_on():
+                return
+        raise AssertionError(f"still not settled after {STEPS_MAX} steps")
 
     def fire(self) -> None:
         """The next timer."""

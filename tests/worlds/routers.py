@@ -5,6 +5,7 @@ from itertools import count
 from random import Random
 
 from tests.worlds.brokers import BrokerWorld, Edge, random_tree, side_of
+from tidings.machine.effects import Note
 from tidings.machine.inputs import Signal
 from tidings.model.event import Event
 from tidings.model.filter import Filter
@@ -117,7 +118,7 @@ class RoutingModel:
         self.world.tell(name, Forward(batch, ticket))
         return ticket
 
-    def hear(self, name: str, signal: Signal) -> None:
+    def hear(self, name: str, signal: Signal | Note) -> None:
         match signal:
             case Settled(ticket):
                 assert ticket not in self.settled, "a ticket was settled twice"
