@@ -5,6 +5,7 @@ hands every packet that leaves one to the other after the delay. The kernels' TC
 says "ready" when the interfaces are there, and ends when its input is closed.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -47,7 +48,9 @@ def carry(devices: tuple[int, int], delay: float) -> None:
             under_way.append((time.monotonic() + delay, other[device], os.read(device, PACKET_BYTES_MAX)))
         while under_way and under_way[0][0] <= time.monotonic():
             _, device, packet = under_way.popleft()
-            os.write(device, packet)
+            # Where the interface is not up yet, the packet is lost, as on any cable whose other end is not plugged in.
+            with contextlib.suppress(OSError):
+                os.write(device, packet)
 
 
 def main() -> None:
