@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from tidings.lab.transport.brokers import BrokerNetwork
-from tidings.lab.transport.substrate import WARM_UP, Substrate, SubstrateParams, named
+from tidings.lab.transport.networks import BrokerNetwork, DispatcherNetwork
+from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
 from tidings.machine.effects import Transport
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.transport.carrier import Modes
@@ -124,24 +124,24 @@ def test_each_link_has_a_delay_of_its_own_within_the_spread() -> None:
 def test_a_link_loses_the_share_of_messages_that_it_should() -> None:
     trace = RingBuffer(EVERYTHING, "run", 1)
     params = SubstrateParams(link_loss=0.1)
-    network = Substrate(1, trace, chain(2), params, {"p": "n0", "s": "n1"}, {"s": "a = 1"})
+    network = DispatcherNetwork(1, trace, chain(2), params, {"p": "n0"}, {"n1": ["a = 1"]})
     for number in range(3000):
         network.simulator.call_at(WARM_UP + number * 0.005, partial(network.publish, named("p", number, {"a": 1})))
     network.simulator.run(WARM_UP + 30.0)
-    assert len(deliveries(trace.records(), "s")) == pytest.approx(2700, abs=60)
+    assert len(deliveries(trace.records(), "n1")) == pytest.approx(2700, abs=60)
 
 
 def test_a_bottleneck_passes_what_its_rate_allows_and_its_rate_may_change() -> None:
     trace = RingBuffer(EVERYTHING, "run", 1)
     params = SubstrateParams(counts_payload_only=True, link_queue_messages=50)
     bottleneck = {("n0", "n1"): 164e3}
-    network = Substrate(1, trace, chain(2), params, {"p": "n0", "s": "n1"}, {"s": "a = 1"}, rates_bps=bottleneck)
+    network = DispatcherNetwork(1, trace, chain(2), params, {"p": "n0"}, {"n1": ["a = 1"]}, rates_bps=bottleneck)
     for number in range(8000):
         network.simulator.call_at(WARM_UP + number * 0.005, partial(network.publish, named("p", number, {"a": 1})))
     network.simulator.call_at(WARM_UP + 20.0, lambda: network.set_rate("n0", "n1", 82e3))
     network.simulator.run(WARM_UP + 40.0)
     # A message is 205 bytes: 164 kbit/s are 100 messages a second.
-    times = [record.time - WARM_UP for record in deliveries(trace.records(), "s")]
+    times = [record.time - WARM_UP for record in deliveries(trace.records(), "n1")]
     assert sum(5 <= at < 15 for at in times) == pytest.approx(1000, rel=0.02)
     assert sum(25 <= at < 35 for at in times) == pytest.approx(500, rel=0.02)
     assert network.link("n0", "n1").dropped > 1000

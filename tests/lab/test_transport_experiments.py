@@ -64,11 +64,11 @@ def counts_of(records: list[Record]) -> dict[tuple[str, int], int]:
                 for interest in wanted:
                     if is_wanted(said, interest):
                         count("wanted", at)
-    highest: dict[tuple[str, str], int] = {}
+    highest: dict[tuple[str, str, str], int] = {}
     for record, said in deliveries(records):
         count("delivered", record.time - WARM_UP)
         count("reached", said["accepted_at"] - WARM_UP)
-        pair = record.node, said["publisher"]
+        pair = record.node, said["subscription"], said["publisher"]
         if said["number"] < highest.get(pair, -1):
             count("violations", record.time - WARM_UP)
         highest[pair] = max(highest.get(pair, -1), said["number"])

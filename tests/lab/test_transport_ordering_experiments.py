@@ -21,6 +21,7 @@ from tidings.lab.transport.ordering.orderers import (
     probabilistic,
     static,
 )
+from tidings.lab.transport.samples import subscriber_name
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.machine.streams import random_stream
 from tidings.model.language.parser import parse
@@ -123,8 +124,10 @@ def figures_of(trace: RingBuffer, parameters: dict[str, Any]) -> dict[tuple[str,
     for record in trace.records():
         if record.kind == "deliver":
             said = json.loads(record.detail or "")
-            nodes.setdefault(record.node, []).append(record)
-            pairs.setdefault((record.node, said["publisher"], str(said["subscription"])), []).append(record)
+            is_orderer = record.node.startswith(comparison.ORDERED_BY)
+            node = record.node if is_orderer else subscriber_name(record.node, said["subscription"])
+            nodes.setdefault(node, []).append(record)
+            pairs.setdefault((node, said["publisher"], str(said["subscription"])), []).append(record)
     metrics = {node: order_rows(records, frozenset())[0] for node, records in nodes.items()}
     rows = []
     for (node, _, _), records in pairs.items():

@@ -7,7 +7,7 @@ import pytest
 
 from tidings.lab.transport.network.store_and_forward import (
     PUBLISHER_BLOCKED,
-    PatientClient,
+    PatientPublisher,
     StoreAndForward,
     StoreAndForwardNetwork,
     StoreParams,
@@ -78,7 +78,7 @@ def test_what_finds_the_store_full_is_not_acknowledged_until_a_place_is_free() -
 
 
 def test_a_publisher_that_was_not_acknowledged_publishes_nothing() -> None:
-    client = PatientClient("p", "m")
+    client = PatientPublisher("p", "m")
     first, second = named("p", 1, {"a": 1}), named("p", 2, {"a": 1})
     assert [to for to, _ in sends(client.handle(0.0, Publish(first)))] == ["m"]
     assert client.handle(0.1, Publish(second)) == [Drop(second, PUBLISHER_BLOCKED)]
@@ -95,7 +95,7 @@ def test_an_overloaded_network_loses_nothing_and_keeps_the_order() -> None:
     """Thirty times as much as brokers can handle, for a short while."""
     trace = RingBuffer(EVERYTHING, "run", 1)
     params = SubstrateParams(workers=1, handling=0.05)
-    network = StoreAndForwardNetwork(1, trace, chain(3), params, {"p": "n0", "s": "n2"}, {"s": "a = 1"})
+    network = StoreAndForwardNetwork(1, trace, chain(3), params, {"p": "n0"}, {"n2": ["a = 1"]})
     for number in range(60):
         network.simulator.call_at(20.0 + number / 600, partial(network.publish, named("p", number, {"a": 1})))
     network.simulator.run(200.0)

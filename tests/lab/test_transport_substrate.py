@@ -8,7 +8,8 @@ import pytest
 from tidings.lab.transport.network.chain import brokers_of, constant_delay
 from tidings.lab.transport.network.chain import run as run_chain
 from tidings.lab.transport.network.rising_load import HUBS, STREAMS, OfferedLoad
-from tidings.lab.transport.substrate import Substrate, SubstrateParams, named
+from tidings.lab.transport.networks import DispatcherNetwork
+from tidings.lab.transport.substrate import SubstrateParams, named
 from tidings.machine.effects import Send, Transport
 from tidings.protocols.routing.destinations.messages import Directed
 from tidings.protocols.routing.destinations.params import DestinationParams
@@ -31,7 +32,7 @@ def test_each_subscriber_gets_each_event_once_and_later_than_the_links_take() ->
     records = records_of(brokers=3, messages=50)
     published = {record.key: record.time for record in records if record.kind == "publish"}
     delivered = [record for record in records if record.kind == "deliver"]
-    assert Counter(record.node for record in delivered) == {"s1": 50, "s2": 50, "s3": 50}
+    assert Counter(record.node for record in delivered) == {"n0": 50, "n1": 50, "n2": 50}
     assert len({(record.node, record.key) for record in delivered}) == 150
     for record in delivered:
         assert record.key is not None
@@ -46,18 +47,18 @@ def test_a_delivery_tells_when_its_event_was_published_and_which_it_was() -> Non
         if record.kind == "deliver":
             said = json.loads(record.detail or "")
             assert record.message == "Event"
-            assert record.key == f"{said['publisher']} {said['number']}"
+            assert record.key == f"{said['publisher']} {said['number'] - 1}"
             assert said["accepted_at"] == published[record.key]
 
 
 def test_hops_in_between_are_not_traced() -> None:
-    assert {record.kind for record in records_of(brokers=3, messages=5)} == {"start", "publish", "deliver"}
+    assert {record.kind for record in records_of(brokers=3, messages=5)} == {"start", "link", "publish", "deliver"}
 
 
 def test_what_finds_the_queue_of_a_broker_full_is_dropped_with_a_reason() -> None:
     params = SubstrateParams(workers=1, handling=0.1, queue=0.5)
     trace = RingBuffer(EVERYTHING, "run", 1)
-    network = Substrate(1, trace, chain(2), params, {"p": "n0", "s": "n1"}, {"s": "a = 1"})
+    network = DispatcherNetwork(1, trace, chain(2), params, {"p": "n0"}, {"n1": ["a = 1"]})
     for number in range(20):
         network.publish(named("p", number, {"a": 1}))
     network.simulator.run(60.0)

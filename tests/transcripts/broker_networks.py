@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from tidings.lab.transport.brokers import Takers
-from tidings.lab.transport.brokers import make_broker as make_plain_broker
-from tidings.lab.transport.brokers import make_client as make_transport_client
+from tidings.lab.transport.networks import Takers
+from tidings.lab.transport.networks import make_broker as make_plain_broker
+from tidings.lab.transport.networks import make_client as make_transport_client
 from tidings.machine.machine import Machine
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams

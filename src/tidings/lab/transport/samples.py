@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tidings.lab.transport.substrate import WARM_UP
+from tidings.model.identity import NodeId
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +24,19 @@ Figure = tuple[str, str, float]
 Measure = Callable[[Columns], list[Figure]]
 
 DELIVERED = "accepted_at DOUBLE, publisher STRING, number BIGINT"
+
+
+def subscriber_name(broker: NodeId, subscription: int) -> NodeId:
+    return f"{broker}.c{subscription:02}"
+
+
+def by_subscriber(traces: "DataFrame") -> "DataFrame":
+    """What is delivered at a dispatcher is delivered at one of its subscribers, for metrics count nodes."""
+    from pyspark.sql import functions as F
+
+    subscription = F.get_json_object("detail", "$.subscription").cast("int")
+    name = F.format_string("%s.c%02d", "node", subscription)
+    return traces.withColumn("node", F.when(F.expr("kind = 'deliver'"), name).otherwise(F.col("node")))
 
 
 def arrivals(traces: "DataFrame") -> "DataFrame":

@@ -1,10 +1,8 @@
-"""The network under the transport: brokers that take their time, clients that sit on the same machine, links between.
+"""The network under the transport: links and brokers that take their time.
 
-What the experiments of this folder measure is a best-effort content-based network, before any transport is put on it.
-A broker is `DestinationRouter` (B-DRP) between two small parts: `Counter`, which takes publications from clients, and
-`Desk`, which hands each client what it wants, at once and without asking whether it arrived. Nothing is acknowledged or
-sent again. The source ran a broker and its clients on one machine, so what goes between a client and its broker takes
-no time and is not lost.
+What the experiments of this folder run are the nodes that ship, as dispatchers or as brokers with clients
+(`networks.py`); here is what is around them. The source ran a broker and its clients on one machine, so what goes
+between a client and its broker takes no time and is not lost.
 
 Where time goes (transport specification, 3.1):
 
@@ -31,34 +29,23 @@ messages sent close to each other take equally long on a link; so all reordering
 f, handling times multiplied. How many messages overtake each other depends on rate times handling time and is the same.
 The queue before the workers is given in seconds of work, so queueing delays are the same too. Latency of links is not
 scaled. (Transport specification, 4.0.)
-
-**Trace.** An event is known by "PUBLISHER NUMBER": `publish` and `deliver` rows carry this as their key. A `deliver`
-row also tells when the event was published (`accepted_at`); all clocks are one. What is lost on the way is a `drop`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
 
-from tidings.machine.effects import Deliver, Effect, Send, Transport
-from tidings.machine.inputs import Input, Received, Signal
+from tidings.machine.effects import Transport
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
-from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.routing.destinations.messages import Directed
-from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.protocols.transport.params import TransportParams
-from tidings.pubsub.client import Arrived
-from tidings.pubsub.publications import Publications, encode_head
-from tidings.pubsub.requests import Publish
-from tidings.pubsub.signals import Forgotten, Forward, Known, Matched, NeighbourUp, Settled, Want
 from tidings.sim.network.bandwidth import HEADERS_BYTES, Bandwidth, DropTail
 from tidings.sim.network.distributions import Uniform
 from tidings.sim.network.drift import Wandering
@@ -66,7 +53,6 @@ from tidings.sim.network.latency import Constant, Matrix
 from tidings.sim.network.loss import Duplication, Loss, Reordering
 from tidings.sim.network.rule import Fates, Rule, Wrapper
 from tidings.sim.network.workers import Processing
-from tidings.sim.node import Draws, Make
 from tidings.sim.observers import EndsTrace, Observer
 from tidings.sim.simulator import Simulator, SimulatorParams
 from tidings.sim.topologies.topology import Topology
@@ -90,7 +76,6 @@ AS_PUBLISHED = TransportParams(profile=BloomProfile(bits=128), tells_ranges=Fals
 """The transport as its sources have it, where ours does more by default: Bloom rows of 128 bits that say nothing about
 ranges."""
 
-DATAGRAM = Transport.DATAGRAM
 AT_ONCE: Fates = (0.0,)
 
 
@@ -118,10 +103,11 @@ class SubstrateParams(msgspec.Struct, frozen=True, kw_only=True):
     """Probability that it takes `DETOUR` longer than others, which overtake it."""
     counts_payload_only: bool = False
 
-    def processing(self, factor: float = 1.0, takes: type | None = None) -> Processing:
-        """Of a broker that takes `factor` times as long as others, over messages of this type."""
+    def processing(self, factor: float = 1.0) -> Processing:
+        """Of a broker that takes `factor` times as long as others over a publication from elsewhere. What brokers tell
+        of themselves, and what comes over a client's connection, is taken at once."""
         mean = self.handling * self.slowdown * factor
-        return Processing(self.workers, mean, max(1, round(self.queue * self.workers / mean)), takes)
+        return Processing(self.workers, mean, max(1, round(self.queue * self.workers / mean)), takes=Directed)
 
     def links(self, topology: Topology, seed: int) -> Bandwidth:
         wire: Rule = Wandering(self.delays(topology, seed), self.wander, WANDER_PERIOD)
@@ -158,88 +144,6 @@ class BetweenBrokers(Wrapper):
         return AT_ONCE
 
 
-UNHEARD: tuple[type[Signal], ...] = (Settled, Known, Forgotten)
-"""What routing tells to brokers that keep promises; these keep none."""
-
-
-class Counter:
-    """Takes publications from clients, whatever they are."""
-
-    messages: tuple[type, ...] = (Publications,)
-    hears: tuple[type, ...] = ()
-    tells: tuple[type[Signal], ...] = (Forward,)
-
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        match input:
-            case Received(_, Publications() as batch):
-                return [Forward(batch)]
-        return []
-
-    def check(self) -> None:
-        pass
-
-
-class Desk:
-    """Hands each client what it wants."""
-
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (Matched,)
-    tells: tuple[type[Signal], ...] = ()
-
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        match input:
-            case Matched(batch, wanted):
-                clients = dict.fromkeys(client for keys in wanted for client, _ in keys)
-                return [Send(client, batch, DATAGRAM) for client in clients]
-        return []
-
-    def check(self) -> None:
-        pass
-
-
-class LabClient:
-    """Publishes one event at a time, numbered by its id, and delivers what comes."""
-
-    def __init__(self, node_id: NodeId, home: NodeId) -> None:
-        self.node_id, self.home = node_id, home
-
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        match input:
-            case Received(_, Publications() as batch):
-                return [Deliver(arrived(batch))]
-            case Publish(event):
-                return [Send(self.home, publication_of(event, now), DATAGRAM)]
-        return []
-
-    def check(self) -> None:
-        pass
-
-
-def arrived(batch: Publications) -> Arrived:
-    """Each client has one subscription."""
-    return Arrived(1, batch.publisher, batch.accepted_at, batch.numbers, batch.heads, batch.payloads)
-
-
-def named(publisher: NodeId, number: int, content: Mapping[str, Value]) -> Event:
-    return Event({"source": publisher, "id": str(number), **content})
-
-
-def publication_of(event: Event, now: float) -> Publications:
-    """As it travels: source and id are publisher and number, so that equal contents have equal heads."""
-    content = {name: value for name, value in event.attributes.items() if name not in ("source", "id")}
-    publisher, number = str(event.attributes["source"]), int(str(event.attributes["id"]))
-    return Publications(publisher, publisher, now, 0, (number,), (encode_head(content),), (PAYLOAD,))
-
-
 def encoded_bytes(message: Any) -> int:
     return len(encode(message))
 
@@ -248,17 +152,8 @@ def payload_bytes(message: Any) -> int:
     return sum(map(len, message.batch.payloads)) if type(message) is Directed else encoded_bytes(message)
 
 
-def best_effort_broker(node_id: NodeId, draws: Draws) -> Node:
-    router = DestinationRouter(node_id, DestinationParams(transport=DATAGRAM))
-    return Node({"counter": Counter(), "routing": router, "desk": Desk()}, tells=UNHEARD)
-
-
 class Substrate:
-    """A simulated network that is ready for a workload: all brokers know each other and what is wanted where.
-
-    `clients` gives the broker of each client, `wants` the filter of each that subscribes, `factors` the brokers that
-    take longer or shorter over a message than others, `rates_bps` the links that have another bandwidth than others.
-    """
+    """A simulated network, still without nodes. `rates_bps` has the links with another bandwidth than others."""
 
     def __init__(
         self,
@@ -266,9 +161,6 @@ class Substrate:
         trace: Writer | None,
         topology: Topology,
         params: SubstrateParams,
-        clients: Mapping[NodeId, NodeId],
-        wants: Mapping[NodeId, str],
-        factors: Mapping[NodeId, float] | None = None,
         rates_bps: Mapping[tuple[NodeId, NodeId], float] | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
@@ -280,22 +172,10 @@ class Substrate:
         self.simulator.measure = payload_bytes if params.counts_payload_only else encoded_bytes
         for (one, other), rate_bps in (rates_bps or {}).items():
             self.set_rate(one, other, rate_bps)
-        for broker in topology.nodes:
-            processing = self.processing((factors or {}).get(broker, 1.0))
-            self.simulator.add(broker, self.broker(broker), processing=processing)
-        for client, home in clients.items():
-            self.simulator.add(client, self.client(client, home))
-        self.begin(clients, wants)
-        self.simulator.run(WARM_UP)
-        self.check()
 
-    def begin(self, clients: Mapping[NodeId, NodeId], wants: Mapping[NodeId, str]) -> None:
-        """Before the workload: each client that wants something has one subscription."""
-        for edge in self.topology.edges:
-            self.simulator.inject(0.0, edge.a, NeighbourUp(edge.b, 1))
-            self.simulator.inject(0.0, edge.b, NeighbourUp(edge.a, 1))
-        for client, text in wants.items():
-            self.simulator.inject(0.0, clients[client], Want((client, 1), parse(text)))
+    def links_of(self, broker: NodeId) -> tuple[NodeId, ...]:
+        """Those that it makes: one end of a link is enough."""
+        return tuple(edge.b for edge in self.topology.edges if edge.a == broker)
 
     def link(self, sender: NodeId, to: NodeId) -> DropTail:
         """The link in this direction, with its queue."""
@@ -308,20 +188,13 @@ class Substrate:
             link.free_at = self.simulator.now + link.wait(self.simulator.now) * link.rate_bps / rate
             link.rate_bps = rate
 
-    def processing(self, factor: float) -> Processing | None:
-        return self.params.processing(factor)
-
-    def broker(self, node_id: NodeId) -> Make:
-        return partial(best_effort_broker, node_id)
-
-    def client(self, node_id: NodeId, home: NodeId) -> Make:
-        return lambda draws: LabClient(node_id, home)
-
-    def check(self) -> None:
-        everybody = sorted(self.topology.nodes)
+    def warm_up(self, others: Iterable[NodeId] = ()) -> None:
+        """Afterwards all brokers, and others that route too, know each other and what is wanted where."""
+        self.simulator.run(WARM_UP)
+        everybody = sorted((*self.topology.nodes, *others))
         for broker in everybody:
-            router = self.router(broker)
-            known = sorted([broker, *router.knowledge.topology.routes()]), sorted(router.knowledge.rows)
+            knowledge = self.router(broker).knowledge
+            known = sorted([broker, *knowledge.topology.routes()]), sorted(knowledge.rows)
             assert known == (everybody, everybody), f"{broker} does not know all brokers after the warm-up"
 
     def router(self, broker: NodeId) -> DestinationRouter:
@@ -331,5 +204,7 @@ class Substrate:
         assert isinstance(router, DestinationRouter)
         return router
 
-    def publish(self, event: Event) -> None:
-        self.simulator.nodes[str(event.attributes["source"])].inject(self.simulator.now, Publish(event))
+
+def named(publisher: NodeId, number: int, content: Mapping[str, Value]) -> Event:
+    """An event that a trace knows by "PUBLISHER NUMBER"."""
+    return Event({"source": publisher, "id": str(number), **content}, PAYLOAD)

@@ -28,8 +28,8 @@ from functools import partial
 
 import msgspec
 
-from tidings.lab.transport.brokers import BrokerNetwork
 from tidings.lab.transport.network.rising_load import feed
+from tidings.lab.transport.networks import BrokerNetwork
 from tidings.lab.transport.substrate import AS_PUBLISHED, WARM_UP, WIRE_BYTES, SubstrateParams, named
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.event import Event

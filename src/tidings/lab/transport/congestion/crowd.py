@@ -9,9 +9,9 @@ from functools import partial
 
 import msgspec
 
-from tidings.lab.transport.brokers import BrokerNetwork
 from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, RECORD, SETTLE, Content, Mode, flow_events, watch
 from tidings.lab.transport.network.rising_load import feed
+from tidings.lab.transport.networks import BrokerNetwork
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES, SubstrateParams
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.event import Event

@@ -22,10 +22,10 @@ import msgspec
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.brokers import BrokerNetwork
 from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, FAR, NEAR, RECORD, paced
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd, steady_events
 from tidings.lab.transport.congestion.series import draw_lines
+from tidings.lab.transport.networks import BrokerNetwork
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
 from tidings.machine.effects import Deliver, Effect
@@ -98,11 +98,9 @@ def shorten(payload: bytes, most: int) -> bytes:
 
 
 class WatchedNetwork(BrokerNetwork):
-    def client(self, node_id: NodeId, home: NodeId) -> Make:
+    def client(self, node_id: NodeId, home: NodeId, params: TransportParams) -> Make:
         if not node_id.startswith("s"):
-            return super().client(node_id, home)
-        params = self.transports
-        assert isinstance(params, TransportParams)
+            return super().client(node_id, home, params)
 
         def make(draws: Draws) -> Machine:
             watcher = FlowWatcher(node_id, GuestParams(brokers=(home,)), SessionParams(), draws("access"))

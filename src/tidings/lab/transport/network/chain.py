@@ -14,7 +14,9 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from tidings.lab.transport.substrate import WARM_UP, Substrate, SubstrateParams, named
+from tidings.lab.transport.networks import DispatcherNetwork
+from tidings.lab.transport.samples import subscriber_name
+from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
 from tidings.sim.topologies import shapes
@@ -34,12 +36,12 @@ SETTLE = 10.0
 
 
 def subscriber(brokers: int) -> NodeId:
-    """The one so many brokers from the publisher."""
-    return f"s{brokers}"
+    """The one so many brokers from the publisher, in whose name is that of its broker."""
+    return subscriber_name(f"n{brokers - 1}", 1)
 
 
 def brokers_of(subscriber: NodeId) -> int:
-    return int(subscriber[1:])
+    return int(subscriber[1:].partition(".")[0]) + 1
 
 
 def constant_delay(brokers: int) -> float:
@@ -50,10 +52,9 @@ def constant_delay(brokers: int) -> float:
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: length of the chain, messages, and whether brokers are alike."""
     topology = shapes.chain(parameters["brokers"])
-    subscribers = {subscriber(place + 1): broker for place, broker in enumerate(topology.nodes)}
-    clients = {PUBLISHER: topology.nodes[0], **subscribers}
     factors = {} if parameters["alike"] else dict.fromkeys(topology.nodes[SLOW_PLACE::SLOW_EVERY], SLOW_FACTOR)
-    network = Substrate(seed, trace, topology, PARAMS, clients, dict.fromkeys(subscribers, "TRUE"), factors)
+    wants, publishers = dict.fromkeys(topology.nodes, ("TRUE",)), {PUBLISHER: topology.nodes[0]}
+    network = DispatcherNetwork(seed, trace, topology, PARAMS, publishers, wants, factors)
     at, times = WARM_UP, random_times(random_stream(seed, "publisher"), RATE, begin=WARM_UP)
     for number, at in enumerate(islice(times, parameters["messages"])):
         network.simulator.call_at(at, partial(network.publish, named(PUBLISHER, number, {"kind": "sample"})))

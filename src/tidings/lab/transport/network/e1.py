@@ -19,7 +19,15 @@ from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.network.rising_load import LENGTH, run
 from tidings.lab.transport.network.store_and_forward import PUBLISHER_BLOCKED
-from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, parameter_of, variant_of
+from tidings.lab.transport.samples import (
+    Columns,
+    Figure,
+    arrivals,
+    by_subscriber,
+    measured_by_run,
+    parameter_of,
+    variant_of,
+)
 from tidings.lab.transport.substrate import WARM_UP
 
 if TYPE_CHECKING:
@@ -49,6 +57,7 @@ def counts(traces: "DataFrame") -> "DataFrame":
     from tidings.spark.metrics.delivery import delivery_ratio
     from tidings.spark.metrics.traffic import drops, rates
 
+    traces = by_subscriber(traces)
     by_second = rates(traces).select("run", "second", "published", "delivered")
     withheld = drops(traces, by=["second"]).where(F.col("reason") == PUBLISHER_BLOCKED)
     reached = delivery_ratio(traces, expected(traces), by=["second"])

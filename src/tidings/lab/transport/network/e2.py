@@ -21,7 +21,7 @@ from tidings.lab.transport.network.fits import (
     fit_hypoexponential,
     fit_power_law,
 )
-from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, variant_of
+from tidings.lab.transport.samples import Columns, Figure, arrivals, by_subscriber, measured_by_run, variant_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -107,7 +107,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     pairs = [subscriber(brokers) for brokers in PAIRS]
-    samples = arrivals(traces).where(F.col("node").isin(pairs)).select("run", "node", "delay")
+    samples = arrivals(by_subscriber(traces)).where(F.col("node").isin(pairs)).select("run", "node", "delay")
     return measured_by_run(results, samples, measure)
 
 

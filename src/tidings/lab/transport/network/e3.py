@@ -12,7 +12,7 @@ from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.network.chain import brokers_of, run
 from tidings.lab.transport.network.fits import TwoLaplace, distance, fit_two_laplace, tail
-from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, with_previous
+from tidings.lab.transport.samples import Columns, Figure, arrivals, by_subscriber, measured_by_run, with_previous
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -66,7 +66,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     difference = (F.col("delay") - F.col("previous")).alias("difference")
-    samples = with_previous(arrivals(traces)).select("run", "node", difference)
+    samples = with_previous(arrivals(by_subscriber(traces))).select("run", "node", difference)
     return measured_by_run(results, samples, measure)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.network.rising_load import HUBS, run
-from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run
+from tidings.lab.transport.samples import Columns, Figure, arrivals, by_subscriber, measured_by_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -48,7 +48,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     bins = (
-        arrivals(traces)
+        arrivals(by_subscriber(traces))
         .withColumn("links", links(F.col("publisher"), F.col("node")))
         .withColumn("bin", F.least(F.floor(F.col("delay") * 1000 / BIN_MS), F.lit(BINS - 1)))
     )

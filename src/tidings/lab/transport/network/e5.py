@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.network.rising_load import FIRST, LISTENERS, client_name, run
-from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run, parameter_of, with_previous
+from tidings.lab.transport.network.rising_load import FIRST, LISTENERS, run
+from tidings.lab.transport.samples import (
+    Columns,
+    Figure,
+    arrivals,
+    by_subscriber,
+    measured_by_run,
+    parameter_of,
+    subscriber_name,
+    with_previous,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -24,7 +33,7 @@ if TYPE_CHECKING:
 SPLIT = 1.5
 SHORT, LONG = "up to 1500 ms", "more than 1500 ms"
 
-SUBSCRIBER = client_name(FIRST.listeners_at, LISTENERS[0])
+SUBSCRIBER = subscriber_name(FIRST.listeners_at, LISTENERS[0])
 
 HISTOGRAM_MS = range(-40, 41, 2)
 """In time before slowing down."""
@@ -78,7 +87,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     of_pair = (F.col("publisher") == FIRST.publisher) & (F.col("node") == SUBSCRIBER)
-    pairs = with_previous(arrivals(traces).where(of_pair)).select("run", "delay", "previous")
+    pairs = with_previous(arrivals(by_subscriber(traces)).where(of_pair)).select("run", "delay", "previous")
     return measured_by_run(results, pairs, measure)
 
 

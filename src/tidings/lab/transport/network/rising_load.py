@@ -30,7 +30,9 @@ from typing import Any
 import msgspec
 
 from tidings.lab.transport.network.store_and_forward import StoreAndForwardNetwork
-from tidings.lab.transport.substrate import WARM_UP, Substrate, SubstrateParams, named
+from tidings.lab.transport.networks import BrokerNetwork, DispatcherNetwork
+from tidings.lab.transport.samples import subscriber_name
+from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.sim.topologies.topology import Topology, TopologyEdge
@@ -62,8 +64,8 @@ SETTLE = 10.0
 
 
 class LoadLayout(msgspec.Struct, frozen=True):
-    """Who is where: at each broker so many clients, called after it; slow publishers by name; at the broker that a
-    stream goes to, the places of the clients that want it."""
+    """Who is where: at each broker so many clients, numbered from 1 on and called after it; slow publishers by name; at
+    the broker that a stream goes to, the places of the clients that want it."""
 
     topology: Topology
     clients: int
@@ -86,14 +88,10 @@ STREAMS = {
 }
 
 
-def client_name(broker: NodeId, place: int) -> NodeId:
-    return f"{broker}.c{place:02}"
-
-
 EIGHT = LoadLayout(
     HUBS,
     CLIENTS,
-    tuple(client_name(broker, place) for broker in HUBS.nodes for place in range(SLOW_PUBLISHERS)),
+    tuple(subscriber_name(broker, place) for broker in HUBS.nodes for place in range(1, SLOW_PUBLISHERS + 1)),
     LISTENERS,
 )
 
@@ -105,7 +103,9 @@ class OfferedLoad:
         self, seed: int, streams: Sequence[Intense], layout: LoadLayout = EIGHT, slowdown: float = 1.0, grades: int = 0
     ) -> None:
         nodes = layout.topology.nodes
-        self.homes = {client_name(broker, place): broker for broker in nodes for place in range(layout.clients)}
+        self.homes = {
+            subscriber_name(broker, place): broker for broker in nodes for place in range(1, layout.clients + 1)
+        }
         """The broker of each client."""
         self.workload = RisingLoad(
             seed=seed,
@@ -122,14 +122,19 @@ class OfferedLoad:
             arrivals="poisson",
         )
         self.publishers = (*layout.slow, *(stream.publisher for stream in streams))
+        self.publisher_homes = {name: self.homes[name] for name in self.publishers}
         # The workload has its listeners first, by turns for one stream and the next.
-        ordered = [client_name(stream.listeners_at, place) for place in layout.listeners for stream in streams]
+        ordered = [subscriber_name(stream.listeners_at, place) for place in layout.listeners for stream in streams]
         ordered += [client for client in self.homes if client not in ordered]
         self.interests: dict[NodeId, Row] = dict(zip(ordered, self.workload.subscriptions().rows(), strict=True))
 
     @property
-    def filters(self) -> dict[NodeId, str]:
-        return {client: interest["filter"] for client, interest in self.interests.items()}
+    def wants(self) -> dict[NodeId, list[str]]:
+        """At each broker, what its clients want, in the order of their places."""
+        wanted: dict[NodeId, list[str]] = {}
+        for client, home in self.homes.items():
+            wanted.setdefault(home, []).append(self.interests[client]["filter"])
+        return wanted
 
     def note_interests(self, trace: Writer) -> None:
         for client, interest in self.interests.items():
@@ -140,7 +145,7 @@ class OfferedLoad:
     def events(self) -> Iterator[tuple[float, Event]]:
         return timed_events(self.workload, {f"p{place}": name for place, name in enumerate(self.publishers)})
 
-    def play(self, network: Substrate, seconds: float) -> None:
+    def play(self, network: DispatcherNetwork, seconds: float) -> None:
         """From its beginning up to so many seconds, and a while longer until everything has arrived."""
         feed(network, takewhile(lambda timed: timed[0] < seconds, self.events()))
         network.simulator.run(WARM_UP + seconds + SETTLE)
@@ -154,19 +159,22 @@ def timed_events(workload: Workload, names: Mapping[str, NodeId] | None = None) 
         yield each.at, named(publisher, each.number, each.attributes)
 
 
-def feed(network: Substrate, events: Iterator[tuple[float, Event]]) -> None:
+def feed(network: DispatcherNetwork | BrokerNetwork, events: Iterator[tuple[float, Event]]) -> None:
     """Publish the next event at its time, and so on; only one waits in the simulator."""
     for at, event in events:
         network.simulator.call_at(WARM_UP + at, partial(advance, network, event, events))
         return
 
 
-def advance(network: Substrate, event: Event, events: Iterator[tuple[float, Event]]) -> None:
+def advance(network: DispatcherNetwork | BrokerNetwork, event: Event, events: Iterator[tuple[float, Event]]) -> None:
     network.publish(event)
     feed(network, events)
 
 
-SYSTEMS: dict[str, type[Substrate]] = {"best effort": Substrate, "store and forward": StoreAndForwardNetwork}
+SYSTEMS: dict[str, type[DispatcherNetwork]] = {
+    "best effort": DispatcherNetwork,
+    "store and forward": StoreAndForwardNetwork,
+}
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
@@ -174,7 +182,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     load = OfferedLoad(seed, STREAMS[parameters["streams"]], slowdown=parameters["slowdown"])
     load.note_interests(trace)
     params = SubstrateParams(slowdown=parameters["slowdown"])
-    network = SYSTEMS[parameters["system"]](seed, trace, HUBS, params, load.homes, load.filters)
+    network = SYSTEMS[parameters["system"]](seed, trace, HUBS, params, load.publisher_homes, load.wants)
     load.play(network, parameters["seconds"])
     counted = network.simulator.counters()
     return {

@@ -19,26 +19,31 @@ This lock-up is as old as store-and-forward networks, and nothing here prevents 
 """
 
 from collections import deque
+from collections.abc import Mapping
 from functools import partial
 
 import msgspec
 
-from tidings.lab.transport.substrate import UNHEARD, Desk, LabClient, Substrate, publication_of
+from tidings.lab.transport.networks import DispatcherNetwork
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.node import Node
+from tidings.machine.machine import Machine
+from tidings.machine.node import Node, Part
 from tidings.machine.streams import RandomStream
 from tidings.model.bounds import DESTINATION_HOPS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
+from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
+from tidings.protocols.delivery.local import LocalDelivery, LocalParams
+from tidings.protocols.overlay.all_peers import AllPeers
 from tidings.protocols.routing.destinations.messages import Directed, LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.pubsub.client import Accepted
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.requests import Publish
-from tidings.sim.network.workers import Processing
-from tidings.sim.node import Draws, Make
+from tidings.pubsub.signals import Forgotten, Known, LinkFailed
+from tidings.sim.node import Draws
 
 PUBLISHER_BLOCKED = "publisher is blocked"
 
@@ -133,28 +138,36 @@ class StoreAndForward(DestinationRouter):
             assert 0 <= on_way <= self.store.window, f"{on_way} messages are on the way to {hop}"
 
 
-class PatientClient(LabClient):
+class PatientPublisher:
     """Publishes nothing while its broker has not accepted what it published before."""
 
     def __init__(self, node_id: NodeId, home: NodeId) -> None:
-        super().__init__(node_id, home)
-        self.is_blocked = False
+        self.node_id, self.home = node_id, home
+        self.number, self.is_blocked = 0, False
+
+    def start(self, now: float) -> list[Effect]:
+        return []
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         match input:
             case Publish(event) if self.is_blocked:
                 return [Drop(event, PUBLISHER_BLOCKED)]
             case Publish(event):
-                self.is_blocked = True
-                return [Send(self.home, publication_of(event, now))]
+                self.number, self.is_blocked = self.number + 1, True
+                head = encode_head(event.attributes)
+                batch = Publications(self.node_id, self.node_id, now, 0, (self.number,), (head,), (event.payload,))
+                return [Send(self.home, batch)]
             case Received(_, Accepted()):
                 self.is_blocked = False
-                return []
-        return super().handle(now, input)
+        return []
+
+    def check(self) -> None:
+        pass
 
 
-class StoreAndForwardNetwork(Substrate):
-    """The same network with such brokers. As many messages are handled a second as there, and as many can wait."""
+class StoreAndForwardNetwork(DispatcherNetwork):
+    """The same network with such brokers, dispatchers otherwise. As many messages are handled a second as there, and as
+    many can wait."""
 
     STORE = 6.0
     """Seconds of work that a store holds."""
@@ -167,16 +180,26 @@ class StoreAndForwardNetwork(Substrate):
         window = max(10, round(self.WINDOW / params.slowdown))
         return StoreParams(handling, round(self.STORE / handling), window)
 
-    def processing(self, factor: float) -> Processing | None:
+    def add_brokers(self, factors: Mapping[NodeId, float]) -> None:
         """Brokers of this kind know themselves how long they take: they must be able to wait."""
-        return None
+        for broker in self.topology.nodes:
+            self.simulator.add(broker, partial(storing_broker, broker, self.links_of(broker), self.store()))
 
-    def broker(self, node_id: NodeId) -> Make:
-        return partial(storing_broker, node_id, self.store())
+    def add_publishers(self, publishers: Mapping[NodeId, NodeId]) -> list[NodeId]:
+        for name, home in publishers.items():
+            self.simulator.add(name, partial(patient_publisher, name, home))
+        return []
 
-    def client(self, node_id: NodeId, home: NodeId) -> Make:
-        return lambda draws: PatientClient(node_id, home)
+
+def storing_broker(node_id: NodeId, links: tuple[NodeId, ...], store: StoreParams, draws: Draws) -> Machine:
+    parts: dict[str, Part] = {
+        "access": OpenDoor(node_id, OpenDoorParams(links=links), draws("access")),
+        "overlay": AllPeers(node_id),
+        "routing": StoreAndForward(node_id, store, draws("work")),
+        "delivery": LocalDelivery(node_id, LocalParams()),
+    }
+    return Node(parts, tells=(Known, Forgotten, LinkFailed))
 
 
-def storing_broker(node_id: NodeId, store: StoreParams, draws: Draws) -> Node:
-    return Node({"routing": StoreAndForward(node_id, store, draws("work")), "desk": Desk()}, tells=UNHEARD)
+def patient_publisher(node_id: NodeId, home: NodeId, draws: Draws) -> Machine:
+    return PatientPublisher(node_id, home)

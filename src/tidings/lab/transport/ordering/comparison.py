@@ -20,8 +20,9 @@ import msgspec
 
 from tidings.lab.experiment import Measured
 from tidings.lab.transport.network.rising_load import Intense, LoadLayout, OfferedLoad
-from tidings.lab.transport.ordering.orderers import OrderedDelivery, Orderer, RecordedSubstrate, compare
-from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of
+from tidings.lab.transport.networks import DispatcherNetwork
+from tidings.lab.transport.ordering.orderers import OrderedDelivery, Orderer, Recording, compare
+from tidings.lab.transport.samples import Columns, Figure, by_subscriber, measured_by_run, parameter_of
 from tidings.lab.transport.substrate import SubstrateParams
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
@@ -62,14 +63,18 @@ def play_and_compare(
     slowdown = parameters["slowdown"]
     load = OfferedLoad(seed, streams, layout, slowdown, GRADES)
     load.note_interests(trace)
-    filters, params = load.filters, SubstrateParams(slowdown=slowdown)
-    network = RecordedSubstrate(seed, trace, layout.topology, params, load.homes, filters)
+    params, recording = SubstrateParams(slowdown=slowdown), Recording()
+    network = DispatcherNetwork(
+        seed, trace, layout.topology, params, load.publisher_homes, load.wants, observers=(recording,)
+    )
     load.play(network, parameters["seconds"])
-    followed = {client: parse(text) for client, text in filters.items() if is_followed(client, parameters["follow"])}
+    followed = {
+        client: parse(interest["filter"])
+        for client, interest in load.interests.items()
+        if is_followed(client, parameters["follow"])
+    }
     numbers = {client: number for number, client in enumerate(followed, 1)}
-    for orderer, publisher, subscriber, deliveries in compare(
-        network.recording.only(followed), followed, orderers, slowdown
-    ):
+    for orderer, publisher, subscriber, deliveries in compare(recording.only(followed), followed, orderers, slowdown):
         for one in deliveries:
             trace.write(delivery(orderer, publisher, numbers[subscriber], one))
     return {"delivered": network.simulator.counters().delivered}
@@ -96,8 +101,13 @@ def delivery(orderer: Orderer, publisher: NodeId, subscription: int, one: Ordere
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    from pyspark.sql import functions as F
+
     from tidings.spark.metrics.order import ORDER, extra_delay, fifo_violations, ordered_pairs
 
+    is_orderer = F.col("node").startswith(ORDERED_BY)
+    # An orderer is a node by itself; of the network, each subscriber is one.
+    traces = traces.where(is_orderer).unionByName(by_subscriber(traces.where(~is_orderer)))
     pairs = ordered_pairs(ORDER.rows(traces), None).selectExpr(
         "run", "node", "arrived", "violations", "latch_us / 1e6 AS latch", "hold_us / 1e6 AS held"
     )

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
 from tidings.lab.transport.broker_trees import longest_way, low_degree
-from tidings.lab.transport.network.rising_load import Intense, LoadLayout, client_name
+from tidings.lab.transport.network.rising_load import Intense, LoadLayout
 from tidings.lab.transport.ordering.comparison import draw, figures, play_and_compare
 from tidings.lab.transport.ordering.orderers import probabilistic, static
+from tidings.lab.transport.samples import subscriber_name
 from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
@@ -38,15 +39,15 @@ ORDERERS = (
 @cache
 def layout() -> LoadLayout:
     topology = low_degree(BROKERS, DIAMETER)
-    names = [client_name(broker, place) for place in range(2) for broker in topology.nodes]
-    return LoadLayout(topology, CLIENTS, tuple(names[:SLOW_PUBLISHERS]), range(CLIENTS))
+    names = [subscriber_name(broker, place) for place in (1, 2) for broker in topology.nodes]
+    return LoadLayout(topology, CLIENTS, tuple(names[:SLOW_PUBLISHERS]), range(1, CLIENTS + 1))
 
 
 def streams() -> tuple[Intense, Intense]:
     one, other, _ = longest_way(layout().topology)
     return (
-        Intense(client_name(one, INTENSE_PLACE), other, 90.0),
-        Intense(client_name(other, INTENSE_PLACE), one, 190.0),
+        Intense(subscriber_name(one, INTENSE_PLACE), other, 90.0),
+        Intense(subscriber_name(other, INTENSE_PLACE), one, 190.0),
     )
 
 

@@ -19,7 +19,8 @@ from msgspec.structs import asdict
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.ordering.orderers import Orderer, OrderReplay, RecordedSubstrate, headers_of, probabilistic
+from tidings.lab.transport.networks import DispatcherNetwork
+from tidings.lab.transport.ordering.orderers import Orderer, OrderReplay, Recording, headers_of, probabilistic
 from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
 from tidings.machine.streams import RandomStream, random_stream
@@ -64,23 +65,30 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     """Parameters: seconds."""
     seconds, rng = parameters["seconds"], random_stream(seed, "publisher")
     topology = chain(BROKERS)
-    ends = {"p": topology.nodes[0], "s": topology.nodes[-1]}
-    network = RecordedSubstrate(seed, trace, topology, SubstrateParams(), ends, {"s": FILTER})
+    first, last, recording = topology.nodes[0], topology.nodes[-1], Recording()
+    network = DispatcherNetwork(
+        seed, trace, topology, SubstrateParams(), {"p": first}, {last: (FILTER,)}, observers=(recording,)
+    )
     rates, number = draw_rates(rng, seconds), 0
     for number, at in enumerate(random_times(rng, partial(rate_at, rates), end=seconds), 1):
         event = named("p", number - 1, {"wanted": int(rng.random() < MATCH)})
         network.simulator.call_at(WARM_UP + at, partial(network.publish, event))
     network.simulator.run(WARM_UP + seconds + SETTLE)
     for orderer in ORDERERS:
-        note_latches(network, orderer, trace)
-    return {"published": number, "delivered": len(network.recording.arrived["p"]["s"])}
+        note_latches(recording, orderer, trace)
+    return {"published": number, "delivered": len(arrived_of(recording))}
 
 
-def note_latches(network: RecordedSubstrate, orderer: Orderer, trace: Writer) -> None:
+def arrived_of(recording: Recording) -> list[tuple[float, int]]:
+    (arrived,) = recording.arrived["p"].values()
+    return arrived
+
+
+def note_latches(recording: Recording, orderer: Orderer, trace: Writer) -> None:
     """What the orderer notes of each event that it holds."""
-    params, recording = orderer.stretched(1.0), network.recording
+    params = orderer.stretched(1.0)
     replay = OrderReplay(params, parse(FILTER))
-    for _ in replay.deliveries("p", headers_of(params, recording.published["p"]), recording.arrived["p"]["s"]):
+    for _ in replay.deliveries("p", headers_of(params, recording.published["p"]), arrived_of(recording)):
         pass
     for at, note in replay.latched:
         detail = encode({"orderer": orderer.label, **asdict(note)}).decode()

@@ -22,9 +22,10 @@ from random import Random
 
 import msgspec
 
-from tidings.lab.transport.substrate import AS_PUBLISHED, LabClient, Substrate, SubstrateParams
-from tidings.machine.effects import Deliver, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, Received
+from tidings.lab.transport.samples import subscriber_name
+from tidings.lab.transport.substrate import AS_PUBLISHED
+from tidings.machine.effects import Deliver, Effect, SetTimer
+from tidings.machine.inputs import Fired, Input
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.departures import Departures
@@ -32,12 +33,12 @@ from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.signals import CarriedEvent, Handed, Heard, Listen, StreamGone
+from tidings.pubsub.client import Arrived
 from tidings.pubsub.notes import Latched
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import encode_head
 from tidings.pubsub.requests import Publish
-from tidings.sim.node import Make
-from tidings.sim.topologies.topology import Topology
-from tidings.trace.writer import Writer
+from tidings.sim.node import SimulatedNode
+from tidings.sim.observers import Observer
 
 SUBSCRIPTION = 1
 
@@ -78,21 +79,28 @@ class PublishedAt(msgspec.Struct, frozen=True):
     head: bytes
 
 
-class Recording:
+class Recording(Observer):
     """What was published, and when it arrived where."""
 
     def __init__(self) -> None:
         self.published: dict[NodeId, list[PublishedAt]] = {}
-        """By publisher, in the order of numbers, from 0 on."""
+        """By publisher, in the order of numbers."""
         self.arrived: dict[NodeId, dict[NodeId, list[tuple[float, int]]]] = {}
-        """By publisher and subscriber: time and number, in the order of time."""
+        """By publisher and subscriber: time and place among what was published, in the order of time."""
 
-    def publish(self, publisher: NodeId, now: float, head: bytes) -> None:
-        self.published.setdefault(publisher, []).append(PublishedAt(now, head))
+    def on_input(self, now: float, node: SimulatedNode, input: Input) -> None:
+        if type(input) is Publish:
+            # Source and id are there for the trace, and no part of what records tell.
+            content = {name: value for name, value in input.event.attributes.items() if name not in ("source", "id")}
+            self.published.setdefault(node.id, []).append(PublishedAt(now, encode_head(content)))
 
-    def arrive(self, now: float, subscriber: NodeId, batch: Publications) -> None:
-        at_subscriber = self.arrived.setdefault(batch.publisher, {}).setdefault(subscriber, [])
-        at_subscriber += [(now, number) for number in batch.numbers]
+    def on_effects(self, now: float, node: SimulatedNode, effects: list[Effect]) -> None:
+        for effect in effects:
+            if type(effect) is Deliver and type(effect.item) is Arrived:
+                item = effect.item
+                name = subscriber_name(node.id, item.subscription)
+                at_subscriber = self.arrived.setdefault(item.publisher, {}).setdefault(name, [])
+                at_subscriber += [(now, number - 1) for number in item.numbers]
 
     def only(self, subscribers: Container[NodeId]) -> "Recording":
         """What arrived at these."""
@@ -101,42 +109,6 @@ class Recording:
         for publisher, at in self.arrived.items():
             part.arrived[publisher] = {name: arrived for name, arrived in at.items() if name in subscribers}
         return part
-
-
-class RecordingClient(LabClient):
-    def __init__(self, node_id: NodeId, home: NodeId, recording: Recording) -> None:
-        super().__init__(node_id, home)
-        self.recording = recording
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
-        effects = super().handle(now, input)
-        match input:
-            case Received(_, Publications() as batch):
-                self.recording.arrive(now, self.node_id, batch)
-            case Publish():
-                for effect in effects:
-                    if type(effect) is Send and type(effect.message) is Publications:
-                        self.recording.publish(self.node_id, now, effect.message.heads[0])
-        return effects
-
-
-class RecordedSubstrate(Substrate):
-    """The plain network, and a recording of what its clients see."""
-
-    def __init__(
-        self,
-        seed: int,
-        trace: Writer | None,
-        topology: Topology,
-        params: SubstrateParams,
-        clients: Mapping[NodeId, NodeId],
-        wants: Mapping[NodeId, str],
-    ) -> None:
-        self.recording = Recording()
-        super().__init__(seed, trace, topology, params, clients, wants)
-
-    def client(self, node_id: NodeId, home: NodeId) -> Make:
-        return lambda draws: RecordingClient(node_id, home, self.recording)
 
 
 # What orderers make of it.

@@ -21,8 +21,8 @@ import msgspec
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Parameter, Variant
 from tidings.lab.transport.broker_trees import low_degree
-from tidings.lab.transport.brokers import BrokerNetwork
 from tidings.lab.transport.network.rising_load import feed
+from tidings.lab.transport.networks import BrokerNetwork
 from tidings.lab.transport.recovery.lossy_tree import note
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
 from tidings.machine.streams import random_stream
