@@ -5,29 +5,35 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.both import Draws, host_of, simulator_of, started
+from tests.worlds.both import (
+    BROKERS,
+    CLIENTS,
+    Draws,
+    brokers_of,
+    confirmed,
+    host_of,
+    make_broker,
+    simulator_of,
+    started,
+)
 from tests.worlds.sockets import play, until
 from tidings.machine.machine import Machine
 from tidings.model.identity import NodeId
 from tidings.net import Host
-from tidings.nodes.broker import BrokerNode, BrokerParams
+from tidings.nodes.broker import BrokerNode
 from tidings.nodes.client import ClientNode
-from tidings.protocols.access.params import AccessParams, GuestParams
+from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.client import (
     Arrived,
     CloseSubscription,
-    Confirmed,
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
 )
 from tidings.pubsub.publications import encode_head
 
-BROKERS = {"a": ("b",), "b": ("c",), "c": ()}
-CLIENTS = {"ann": "a", "ben": "c", "cat": "b"}
 STEP = 1.0
 """Simulated seconds from one request to the next; all of them are settled by then."""
 
@@ -47,8 +53,7 @@ Outcome = tuple[dict[NodeId, list[tuple[int, int]]], dict[NodeId, Any]]
 
 def make(name: NodeId, draws: Draws) -> Machine:
     if name in BROKERS:
-        access, routing = AccessParams(links=BROKERS[name]), RoutingParams(engine="plain")
-        return BrokerNode(name, BrokerParams(access=access, routing=routing), draws("access"))
+        return make_broker(name, draws)
     return ClientNode(name, GuestParams(brokers=(CLIENTS[name],)), SessionParams(), draws("access"))
 
 
@@ -77,23 +82,12 @@ def in_the_simulator() -> Outcome:
 
 
 def on_sockets() -> Outcome:
-    async def confirmed(host: Host, items: list[Any], ticket: str) -> None:
-        while not any(isinstance(item, Confirmed) and item.ticket == ticket for item in items):
-            items.append(await host.items.get())
-
     async def scenario() -> Outcome:
         hosts = await started(host_of(5, name, make) for name in [*BROKERS, *CLIENTS])
-        machines: dict[NodeId, Any] = {name: hosts[name].machine for name in BROKERS}
-        items: dict[NodeId, list[Any]] = {name: [] for name in CLIENTS}
-        await until(
-            lambda: all(len(machines[name].overlay.neighbours) == (2 if name == "b" else 1) for name in BROKERS)
-        )
-        for client, request in REQUESTS:
-            hosts[client].inject(request)
-            await confirmed(hosts[client], items[client], request.ticket)
+        items = await confirmed(hosts, REQUESTS)
         # Events have reached the brokers of all who want them; the last hop is to the clients.
         await until(partial(all_taken, hosts, items))
-        tables = {name: tables_of(machine) for name, machine in machines.items()}
+        tables = {name: tables_of(machine) for name, machine in brokers_of(hosts).items()}
         for host in hosts.values():
             await host.stop()
         return {name: events_of(items[name]) for name in CLIENTS}, tables

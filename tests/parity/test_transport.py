@@ -4,24 +4,19 @@ from typing import Any
 
 import pytest
 
-from tests.worlds.both import Draws, host_of, simulator_of, started
+from tests.worlds.both import BROKERS, CLIENTS, Draws, confirmed, host_of, make_broker, simulator_of, started
 from tests.worlds.sockets import play, until
 from tidings.machine.machine import Machine
 from tidings.model.identity import NodeId
-from tidings.net import Host
-from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.transport_client import TransportClient
-from tidings.protocols.access.params import AccessParams, GuestParams
+from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.transport.carrier import Carried
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
-from tidings.pubsub.client import Arrived, Confirmed, OpenAdvertisement, OpenSubscription, PublishBatch, Took
+from tidings.pubsub.client import Arrived, OpenAdvertisement, OpenSubscription, PublishBatch, Took
 from tidings.pubsub.publications import encode_head
 from tidings.trace.writers import RingBuffer
 
-BROKERS = {"a": ("b",), "b": ("c",), "c": ()}
-CLIENTS = {"ann": "a", "ben": "c", "cat": "b"}
 STEP = 1.0
 """Simulated seconds from one request to the next; all of them are settled by then."""
 
@@ -43,8 +38,7 @@ WANTED = {"ben": set(range(5, COUNT)), "cat": set(range(COUNT))}
 
 def make(name: NodeId, draws: Draws) -> Machine:
     if name in BROKERS:
-        access, routing = AccessParams(links=BROKERS[name]), RoutingParams(engine="plain")
-        return BrokerNode(name, BrokerParams(access=access, routing=routing), draws("access"))
+        return make_broker(name, draws)
     guest = GuestParams(brokers=(CLIENTS[name],))
     return TransportClient(name, guest, SessionParams(), draws("access"), PARAMS, draws("transport"))
 
@@ -79,20 +73,9 @@ def in_the_simulator(trace: RingBuffer | None = None) -> Outcome:
 
 
 def on_sockets() -> Outcome:
-    async def confirmed(host: Host, items: list[Any], ticket: str) -> None:
-        while not any(isinstance(item, Confirmed) and item.ticket == ticket for item in items):
-            items.append(await host.items.get())
-
     async def scenario() -> Outcome:
         hosts = await started(host_of(5, name, make) for name in [*BROKERS, *CLIENTS])
-        machines: dict[NodeId, Any] = {name: hosts[name].machine for name in BROKERS}
-        items: dict[NodeId, list[Any]] = {name: [] for name in CLIENTS}
-        await until(
-            lambda: all(len(machines[name].overlay.neighbours) == (2 if name == "b" else 1) for name in BROKERS)
-        )
-        for client, request in REQUESTS:
-            hosts[client].inject(request)
-            await confirmed(hosts[client], items[client], request.ticket)
+        items = await confirmed(hosts, REQUESTS)
 
         def is_complete() -> bool:
             for name, wanted in WANTED.items():

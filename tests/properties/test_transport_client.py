@@ -33,7 +33,7 @@ STEPS = st.lists(
 )
 
 
-class World:
+class ReceivingPlay:
     def __init__(self) -> None:
         self.desk = ClientDesk(PARAMS)
         modes = Modes(True, True)
@@ -111,7 +111,7 @@ class World:
 
 @given(STEPS)
 def test_nothing_comes_twice_and_nothing_is_stuck_in_the_window(steps: list[tuple[str, Any]]) -> None:
-    world = World()
+    world = ReceivingPlay()
     for what, argument in steps:
         match what:
             case "publish":

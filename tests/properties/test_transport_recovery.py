@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.test_bloom import accepts, some_conjunction, some_event
-from tests.worlds.recovery import PUBLISHER, STREAM, event, of, params_with
+from tests.worlds.desk import of
+from tests.worlds.recovery import PUBLISHER, STREAM, event, params_with
 from tidings.machine.effects import CancelTimer, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.matching.bloom import (

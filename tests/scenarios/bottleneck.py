@@ -10,12 +10,11 @@ publications are those of a Poisson process.
 """
 
 from collections import deque
-from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Note, SetTimer
-from tidings.machine.inputs import Fired
+from tests.worlds.timed import TimedWorld
+from tidings.machine.effects import Drop, Effect, Note
 from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -37,7 +36,7 @@ from tidings.protocols.transport.signals import (
     RoundTrip,
     Told,
 )
-from tidings.pubsub.publications import encode_head
+from tidings.pubsub.publications import encode_head, event_of
 
 PUBLISHER = 1
 STREAM = ("publisher", PUBLISHER)
@@ -79,37 +78,29 @@ class Listener:
         self.times: list[float] = []
 
 
-class Bottleneck:
+class Bottleneck(TimedWorld[Sender | Receiver]):
+    is_checked = False
+
     def __init__(self, params: TransportParams, one_way: float = 0.02, seed: int = 1, record: int = 2) -> None:
+        super().__init__()
         self.params, self.one_way, self.record = params, one_way, record
         self.rng = Random(seed)
         self.sender = Sender(PUBLISHER, params, Random(seed))
-        self.listeners: list[Listener] = []
-        self.now = 0.0
-        self.queue: list[tuple[float, int, str, Any]] = []
-        self.ticket = 0
-        self.timers: dict[tuple[int, Any], int] = {}
+        self.listeners: dict[int, Listener] = {}
         self.sequence = 0
         self.sent: dict[int, tuple[float, Event]] = {}
         self.departures: deque[float] = deque()
         self.drops: dict[str, int] = {}
         self.notes: dict[type[Note], int] = {}
-        self.perform(0, self.sender.start(0.0))
+        self.start(0, self.sender)
 
     def listen(self, text: str, link: Link, clock: float = 0.0, is_paced: bool = True) -> Listener:
         number = 100 + len(self.listeners)
         listener = Listener(number, text, link, self.params, number, clock)
-        self.listeners.append(listener)
-        request = Listen(1, listener.filter, is_paced=is_paced)
-        self.perform(number, listener.machine.handle(self.now + clock, request))
+        self.listeners[number] = listener
+        self.start(number, listener.machine, clock)
+        self.tell(number, Listen(1, listener.filter, is_paced=is_paced))
         return listener
-
-    # Time.
-
-    def push(self, at: float, what: str, item: Any) -> int:
-        self.ticket += 1
-        heappush(self.queue, (at, self.ticket, what, item))
-        return self.ticket
 
     def publish(self, rate: float, attributes: list[dict[str, Any]], weights: list[float], until: float) -> None:
         """Events with these attributes, by chance, at this rate from now on."""
@@ -118,36 +109,15 @@ class Bottleneck:
             at += self.rng.expovariate(rate)
             if at >= until:
                 return
-            self.push(at, "publish", Event(attributes=self.rng.choices(attributes, weights)[0]))
+            event = Event(attributes=self.rng.choices(attributes, weights)[0])
+            bits = bits_of_event(event, self.params.profile)
+            self.push(at, 0, Leaving(Kind.DATA, encode_head(dict(event.attributes)), b"", bits))
 
-    def run(self, until: float) -> None:
-        while self.queue and self.queue[0][0] <= until:
-            self.now, ticket, what, item = heappop(self.queue)
-            getattr(self, "do_" + what)(item, ticket)
-        self.now = until
-
-    def do_publish(self, event: Event, ticket: int) -> None:
-        bits = bits_of_event(event, self.params.profile)
-        head = encode_head(dict(event.attributes))
-        self.perform(0, self.sender.handle(self.now, Leaving(Kind.DATA, head, b"", bits)))
-
-    def do_timer(self, item: tuple[int, Any], ticket: int) -> None:
-        if self.timers.get(item) != ticket:
+    def arrive(self, number: int, thing: Any) -> None:
+        if not isinstance(thing, Data):
+            self.tell(number, thing)
             return
-        del self.timers[item]
-        number, key = item
-        if number:
-            listener = self.listeners[number - 100]
-            self.perform(number, listener.machine.handle(self.now + listener.clock, Fired(key)))
-        else:
-            self.perform(0, self.sender.handle(self.now, Fired(key)))
-
-    def do_told(self, payload: bytes, ticket: int) -> None:
-        message, _ = decode_control(payload)
-        self.perform(0, self.sender.handle(self.now, Told(message, CarriedEvent(b"", b""))))
-
-    def do_arrive(self, item: tuple[Listener, int, Data], ticket: int) -> None:
-        listener, sequence, header = item
+        listener, sequence, header = self.listeners[number], thing.sequence, thing
         now = self.now + listener.clock
         listener.delays += self.now - header.departed
         listener.times.append(self.now)
@@ -163,7 +133,7 @@ class Bottleneck:
         signals += self.judge(listener, sequence)
         signals.append(RoundTrip(STREAM, listener.round_trip))
         for signal in signals:
-            self.perform(listener.number, listener.machine.handle(now, signal))
+            self.tell(number, signal)
 
     def judge(self, listener: Listener, sequence: int) -> list[Any]:
         """What ordering would say of the gap before this event."""
@@ -182,31 +152,21 @@ class Bottleneck:
 
     # Effects.
 
-    def perform(self, number: int, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case Admitted(outgoing, flows):
-                    self.transmit(outgoing, flows)
-                case Leaving(kind, _, payload):
-                    if kind is Kind.FEEDBACK:
-                        self.listeners[number - 100].feedback += 1
-                    self.push(self.now + self.one_way, "told", payload)
-                case SetTimer(key, at):
-                    clock = self.listeners[number - 100].clock if number else 0.0
-                    self.timers[number, key] = self.push(at - clock, "timer", (number, key))
-                case CancelTimer(key):
-                    self.timers.pop((number, key), None)
-                case Drop(_, reason):
-                    self.drops[reason] = self.drops.get(reason, 0) + 1
-                case Note():
-                    kind_of_note = type(effect)
-                    self.notes[kind_of_note] = self.notes.get(kind_of_note, 0) + 1
-                case Deliver():
-                    pass
+    def carry_out(self, number: int, effect: Effect) -> None:
+        match effect:
+            case Admitted(outgoing, flows):
+                self.transmit(outgoing, flows)
+            case Leaving(kind, _, payload):
+                if kind is Kind.FEEDBACK:
+                    self.listeners[number].feedback += 1
+                message, _ = decode_control(payload)
+                self.push(self.now + self.one_way, 0, Told(message, CarriedEvent(b"", b"")))
+            case Drop(_, reason):
+                self.drops[reason] = self.drops.get(reason, 0) + 1
+            case Note():
+                self.notes[type(effect)] = self.notes.get(type(effect), 0) + 1
 
     def transmit(self, outgoing: Leaving, flows: Any) -> None:
-        from tidings.pubsub.publications import event_of
-
         event = event_of(outgoing.head, outgoing.payload)
         sequence, self.sequence = self.sequence, self.sequence + 1
         self.sent[sequence] = self.now, event
@@ -214,10 +174,10 @@ class Bottleneck:
         while self.departures[0] < self.now - 1.0:
             self.departures.popleft()
         header = Data(PUBLISHER, sequence, self.now, float(len(self.departures)), bool(flows), flows)
-        for listener in self.listeners:
+        for listener in self.listeners.values():
             if listener.filter.matches(event):
                 through = listener.link.carry(self.now)
                 if through is not None:
-                    self.push(through + self.one_way, "arrive", (listener, sequence, header))
+                    self.push(through + self.one_way, listener.number, header)
         signal = Departed(sequence, header, outgoing.head, outgoing.payload, outgoing.bits)
-        self.perform(0, self.sender.handle(self.now, signal))
+        self.tell(0, signal)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.scenarios.bottleneck import Bottleneck, Link, Listener
 from tidings.protocols.transport.params import CongestionParams, TransportParams
+from tidings.protocols.transport.signals import CarriedEvent, Told
 from tidings.pubsub.notes import Withheld
 
 CAPACITY = 219.0
@@ -119,7 +120,7 @@ def crowd(suppression: bool) -> tuple[int, int]:
         world.listen("kind = 'a'", link)
     world.publish(400.0, KINDS, [0.8, 0.2], 15.0)
     world.run(15.0)
-    return sum(listener.feedback for listener in world.listeners), sum(link.dropped for link in links)
+    return sum(listener.feedback for listener in world.listeners.values()), sum(link.dropped for link in links)
 
 
 def test_suppression_saves_feedback_and_costs_few_losses() -> None:
@@ -141,11 +142,10 @@ def test_a_lying_receiver_does_not_starve_the_others() -> None:
     (interest,) = honest.machine.interests.flows().values()
 
     def lie() -> None:
-        from tidings.protocols.transport.codec import encode_control
 
         reports = (FlowReport(interest.flow, 0.0, interest.bits),)
         message = Feedback(666, 1, world.now, 2.0, reports, params.profile.size_bytes)
-        world.push(world.now, "told", encode_control(message))
+        world.push(world.now, 0, Told(message, CarriedEvent(b"", b"")))
 
     world.run(2.0)
     for tick in range(40):

@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from tests.scenarios.recovery_network import RecoveryNetwork
-from tests.worlds.recovery import DELAY, PUBLISHER, World, event, params_with
+from tests.worlds.recovery import DELAY, PUBLISHER, RecoveryNetwork, RecoveryWorld, event, params_with
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import encode_control
@@ -25,7 +24,7 @@ A: dict[str, Value] = {"a": 1}
 def test_one_request_and_one_repair_serve_all_who_lost_the_event(seed: int) -> None:
     """Figure 4.1: A has m5, B and C lost it. C is nearer to the publisher, so it asks first; B hears that and sends
     nothing; A repairs; both deliver."""
-    world = World(seed)
+    world = RecoveryWorld(seed)
     a, b, c = 1, 2, 3
     for node_id, distance in ((a, 0.05), (b, 0.2), (c, 0.05)):
         world.add(node_id, "a = 1")
@@ -50,7 +49,7 @@ def lossy(seed: int, share: float) -> Callable[[Kind, int, int], bool]:
 @pytest.mark.spec("T-57")
 @pytest.mark.parametrize("kind", [Kind.REQUEST, Kind.REPAIR])
 def test_a_request_or_repair_that_is_lost_is_made_up_for_in_the_next_round(kind: Kind) -> None:
-    world = World(3)
+    world = RecoveryWorld(3)
     world.add(1, "a = 1")
     world.add(2, "a = 1")
     world.publish(0, A)
@@ -74,8 +73,8 @@ def test_a_request_or_repair_that_is_lost_is_made_up_for_in_the_next_round(kind:
 @pytest.mark.spec("T-58")
 @pytest.mark.parametrize("share", [0.1, 0.3])
 def test_with_a_publisher_that_answers_everything_is_recovered_once(share: float) -> None:
-    """`World` asserts that nothing is recovered twice, and nothing that a node has already."""
-    world = World(7, params_with())
+    """`RecoveryWorld` asserts that nothing is recovered twice, and nothing that a node has already."""
+    world = RecoveryWorld(7, params_with())
     world.add(PUBLISHER)
     for node_id in range(1, 7):
         world.add(node_id, "a = 1" if node_id % 2 else "b = 2")
@@ -96,7 +95,7 @@ def test_with_a_publisher_that_answers_everything_is_recovered_once(share: float
 
 @pytest.mark.spec("T-69")
 def test_when_nobody_has_the_event_the_asking_ends() -> None:
-    world = World(1, params_with(uses_history=False, publisher_repairs=False))
+    world = RecoveryWorld(1, params_with(uses_history=False, publisher_repairs=False))
     for node_id in (1, 2, 3):
         world.add(node_id, "a = 1")
     world.publish(0, A)
@@ -106,12 +105,12 @@ def test_when_nobody_has_the_event_the_asking_ends() -> None:
     assert world.recoveries() == []
     assert len(world.sent(Kind.REQUEST)) <= 3 * world.params.recovery.rounds_max
     assert [node.overview().given_up for node in world.nodes.values()] == [1, 1, 1]
-    assert [key for _, key in world.timers if key[0] == "request"] == []
+    assert [key for _, key in world.timers if isinstance(key, tuple) and key[0] == "request"] == []
 
 
 @pytest.mark.spec("T-63")
 def test_a_request_stays_in_its_domain_even_where_only_others_have_the_event() -> None:
-    world = World(1)
+    world = RecoveryWorld(1)
     world.add(1, "a = 1", params_with(domain="north", uses_history=False))
     world.add(2, "a = 1", params_with(domain="south"))
     world.add(3, "a = 1")
@@ -132,7 +131,7 @@ def test_a_request_stays_in_its_domain_even_where_only_others_have_the_event() -
 @pytest.mark.parametrize("seed", range(2))
 def test_in_a_large_group_duplicates_converge_to_about_one_a_loss(seed: int) -> None:
     """Twenty receivers at similar distances lose the same events, ten others have them."""
-    world, rng = World(seed), Random(seed)
+    world, rng = RecoveryWorld(seed), Random(seed)
     losers, holders = range(1, 21), range(21, 31)
     for node_id in (*losers, *holders):
         world.add(node_id, "a = 1")
@@ -163,7 +162,7 @@ def mean_of(counts: list[tuple[int, int]], place: int) -> float:
 def test_caches_grow_where_they_are_needed_and_stay_small_elsewhere() -> None:
     """A hundred events a second; the requester is so far away that five events are never enough."""
     params = params_with(publisher_repairs=False)
-    world = World(2, params)
+    world = RecoveryWorld(2, params)
     for node_id in range(1, 6):
         world.add(node_id, "a = 1")
     world.publish(0, A)
@@ -183,7 +182,7 @@ def test_caches_grow_where_they_are_needed_and_stay_small_elsewhere() -> None:
 class Liar:
     """It sends whatever it likes, under as many names as it likes, and reads what comes back."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: RecoveryWorld, seed: int) -> None:
         self.world, self.rng = world, Random(seed)
 
     def request(self, sequence: int, requester: int) -> None:
@@ -206,7 +205,7 @@ class Liar:
 @pytest.mark.parametrize("mode", ["republish", "unicast", "auto"])
 def test_a_lying_requester_gets_no_more_repairs_than_is_allowed(seed: int, mode: str) -> None:
     rate, seconds = 20.0, 3
-    world = World(seed, params_with(repairs_per_second=rate, cache_min=300, repair_mode=mode))
+    world = RecoveryWorld(seed, params_with(repairs_per_second=rate, cache_min=300, repair_mode=mode))
     world.add(1, "a = 1")
     world.add(2, "a = 1")
     for sequence in range(300):
@@ -229,7 +228,7 @@ def test_a_lying_requester_gets_no_more_repairs_than_is_allowed(seed: int, mode:
 
 
 def test_one_lying_requester_does_not_keep_others_from_being_repaired() -> None:
-    world = World(4, params_with(cache_min=300))
+    world = RecoveryWorld(4, params_with(cache_min=300))
     for node_id in (1, 2):
         world.add(node_id, "a = 1")
     for sequence in range(200):
@@ -245,7 +244,7 @@ def test_one_lying_requester_does_not_keep_others_from_being_repaired() -> None:
 
 
 def test_requests_for_numbers_that_nobody_heard_of_leave_nothing_behind() -> None:
-    world = World(5)
+    world = RecoveryWorld(5)
     machine = world.add(1, "a = 1")
     world.publish(0, A)
     liar = Liar(world, 2)
@@ -259,7 +258,7 @@ def test_requests_for_numbers_that_nobody_heard_of_leave_nothing_behind() -> Non
 
 def test_the_same_seed_gives_the_same_run() -> None:
     def run() -> list[object]:
-        world = World(9)
+        world = RecoveryWorld(9)
         for node_id in range(1, 8):
             world.add(node_id, "a = 1")
         world.faults = lossy(3, 0.2)

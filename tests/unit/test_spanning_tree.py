@@ -284,7 +284,7 @@ class Listener:
         pass
 
 
-class World:
+class TreeWorld:
     def __init__(self, names: list[str], edges: list[tuple[str, str]], seed: int) -> None:
         self.names, self.edges = names, edges
         self.network = Partition(Constant(0.02))
@@ -342,7 +342,7 @@ def shape(kind: str, size: int) -> tuple[list[str], list[tuple[str, str]]]:
 def test_rings_and_cliques_are_trees_again_five_seconds_after_a_partition_heals(
     kind: str, size: int, seed: int
 ) -> None:
-    world = World(*shape(kind, size), seed)
+    world = TreeWorld(*shape(kind, size), seed)
     world.simulator.run(5.0)
     world.judge()
     half = set(world.names[: size // 2])
@@ -359,7 +359,7 @@ def test_rings_and_cliques_are_trees_again_five_seconds_after_a_partition_heals(
 
 @pytest.mark.parametrize("seed", range(3))
 def test_after_the_death_of_the_root_there_is_a_tree_and_its_return_only_adds_a_link(seed: int) -> None:
-    world = World(*shape("clique", 8), seed)
+    world = TreeWorld(*shape("clique", 8), seed)
     world.simulator.run(5.0)
     root = min(world.names)
     world.simulator.crash(root)
@@ -373,7 +373,7 @@ def test_after_the_death_of_the_root_there_is_a_tree_and_its_return_only_adds_a_
 
 
 def test_a_network_in_which_nothing_happens_is_silent() -> None:
-    world = World(*shape("ring", 6), seed=1)
+    world = TreeWorld(*shape("ring", 6), seed=1)
     world.simulator.run(5.0)
     sent = world.simulator.counters().sent
     world.simulator.run(100.0)
@@ -381,7 +381,7 @@ def test_a_network_in_which_nothing_happens_is_silent() -> None:
 
 
 def test_of_the_six_links_of_a_ring_five_carry_events() -> None:
-    world = World(*shape("ring", 6), seed=1)
+    world = TreeWorld(*shape("ring", 6), seed=1)
     world.simulator.run(5.0)
     assert len(world.simulator.links.live) == 6
     assert len(world.links()) == 5

@@ -9,17 +9,25 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from tests.worlds.sockets import PATIENT, QUIET
+from tests.worlds.sockets import PATIENT, QUIET, until
 from tidings.machine.machine import Machine
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.net import Address, Host
+from tidings.nodes.broker import BrokerNode, BrokerParams
+from tidings.protocols.access.params import AccessParams
+from tidings.protocols.routing.params import RoutingParams
+from tidings.pubsub.client import Confirmed
 from tidings.sim.network.latency import Constant
 from tidings.sim.simulator import Simulator
 from tidings.trace.record import Record
 
 Draws = Callable[[str], RandomStream]
 Factory = Callable[[NodeId, Draws], Machine]
+
+BROKERS = {"a": ("b",), "b": ("c",), "c": ()}
+CLIENTS = {"ann": "a", "ben": "c", "cat": "b"}
+"""The network of these scenarios: three brokers in a chain, with the links that each makes, and a client at each."""
 
 LATENCY = 0.0005
 """One way between simulated nodes, about that of loopback under load."""
@@ -53,6 +61,29 @@ async def started(hosts: Iterable[Host]) -> dict[NodeId, Host]:
             if other != name:
                 await host.learn(other, address)
     return running
+
+
+def make_broker(name: NodeId, draws: Draws) -> BrokerNode:
+    access, routing = AccessParams(links=BROKERS[name]), RoutingParams(engine="plain")
+    return BrokerNode(name, BrokerParams(access=access, routing=routing), draws("access"))
+
+
+def brokers_of(hosts: dict[NodeId, Host]) -> dict[NodeId, BrokerNode]:
+    machines = {name: hosts[name].machine for name in BROKERS}
+    return {name: machine for name, machine in machines.items() if isinstance(machine, BrokerNode)}
+
+
+async def confirmed(hosts: dict[NodeId, Host], requests: Iterable[tuple[NodeId, Any]]) -> dict[NodeId, list[Any]]:
+    """Once the brokers are a chain, one request after the other; what each client got until the last was confirmed."""
+    items: dict[NodeId, list[Any]] = {name: [] for name in CLIENTS}
+    brokers = brokers_of(hosts)
+    await until(lambda: all(len(brokers[name].overlay.neighbours) == (2 if name == "b" else 1) for name in BROKERS))
+    for client, request in requests:
+        hosts[client].inject(request)
+        got = items[client]
+        while not any(isinstance(item, Confirmed) and item.ticket == request.ticket for item in got):
+            got.append(await hosts[client].items.get())
+    return items
 
 
 def round_trips(records: Iterable[Record]) -> list[float]:

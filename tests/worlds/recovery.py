@@ -1,20 +1,22 @@
-"""Several `Recovery` machines and a network between them that routes by content, without the rest of the transport.
+"""Receivers that recover what a carrier between them loses, each with one reliable subscription, number 1.
 
-Each node has one reliable subscription, number 1. What a machine lets out reaches every other node that asked for it,
-or whose application's filter it matches, after the delay of that pair. Who hears and who misses an event is said by the
-test; `faults` decides about requests and repairs.
+In a `RecoveryWorld` they are `Recovery` machines, without the rest of the transport. What a machine lets out reaches
+every other node that asked for it, or whose application's filter it matches, after the delay of that pair.
+
+In a `RecoveryNetwork` they are whole transports around one carrier: one publisher, node 0, and several receivers. Every
+message crosses `links` links, half of them before the carrier copies it for its receivers and half behind, each of
+which loses a share of what crosses it; data, requests, repairs, echoes and digests alike.
 """
 
 from collections.abc import Callable
-from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
-from tidings.machine.effects import CancelTimer, Drop, Effect, Note, SetTimer
-from tidings.machine.inputs import Fired
+from tests.worlds.desk import of
+from tests.worlds.timed import CarrierWorld
+from tidings.machine.effects import Deliver, Drop, Effect, Note, SetTimer
 from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
-from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
@@ -24,11 +26,17 @@ from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.signals import (
     CarriedEvent,
+    Caught,
     Departed,
+    Emit,
     EventLost,
+    Handed,
     Heard,
     Leaving,
     Listen,
+    PublishEvent,
+    Recall,
+    Recalled,
     Recovered,
     RoundTrip,
     Stream,
@@ -36,11 +44,13 @@ from tidings.protocols.transport.signals import (
     Unwatch,
     Watch,
 )
+from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.publications import encode_head, event_of
 
 PUBLISHER = 99
 STREAM: Stream = ("z", PUBLISHER)
 DELAY = 0.05
+TRAVEL, JITTER = 0.02, 0.003
 PARAMS = TransportParams(is_reliable=True)
 
 
@@ -63,10 +73,6 @@ def lost(sequence: int, attributes: dict[str, Value], subscriptions: tuple[int, 
     return EventLost(STREAM, sequence, event(sequence, attributes)[2], 0.0, subscriptions)
 
 
-def of(kind: type, effects: list[Effect]) -> list[Any]:
-    return [effect for effect in effects if isinstance(effect, kind)]
-
-
 def timer(effects: list[Effect], word: str) -> float:
     """When the timer of this kind fires; there is exactly one."""
     (found,) = [one.at for one in of(SetTimer, effects) if one.key[0] == word]
@@ -77,16 +83,13 @@ def messages(effects: list[Effect]) -> list[Any]:
     return [decode_control(outgoing.payload)[0] for outgoing in of(Leaving, effects)]
 
 
-class World:
+class RecoveryWorld(CarrierWorld[Recovery]):
+    """Who hears and who misses an event is said by the test; `faults` decides about requests and repairs."""
+
     def __init__(self, seed: int, params: TransportParams = PARAMS) -> None:
+        super().__init__()
         self.rng, self.params = Random(seed), params
-        self.now, self.ticket = 0.0, 0
-        self.nodes: dict[int, Recovery] = {}
-        self.filters: dict[int, Filter] = {}
-        self.asked: dict[int, dict[Any, Filter]] = {}
         self.has: dict[int, set[int]] = {}
-        self.queue: list[tuple[float, int, int, Any]] = []
-        self.timers: dict[tuple[int, Any], int] = {}
         self.log: list[tuple[float, int, Any]] = []
         self.delay: Callable[[int, int], float] = lambda sender, receiver: DELAY
         self.faults: Callable[[Kind, int, int], bool] = lambda kind, sender, receiver: False
@@ -95,20 +98,14 @@ class World:
     def add(self, node_id: int, filter: str = "", params: TransportParams | None = None) -> Recovery:
         """Without a filter: a publisher and nothing else."""
         node = Recovery(node_id, params or self.params, Random(self.rng.random()))
-        self.nodes[node_id], self.asked[node_id], self.has[node_id] = node, {}, set()
-        self.perform(node_id, node.start(self.now))
+        self.has[node_id] = set()
+        self.start(node_id, node)
         if filter:
             self.filters[node_id] = parse(filter)
             self.tell(node_id, Listen(1, self.filters[node_id], is_reliable=True))
         return node
 
     # What a test does.
-
-    def tell(self, node_id: int, input: Any) -> list[Effect]:
-        effects = self.nodes[node_id].handle(self.now, input)
-        self.nodes[node_id].check()
-        self.perform(node_id, effects)
-        return effects
 
     def publish(self, sequence: int, attributes: dict[str, Value], misses: tuple[int, ...] = ()) -> None:
         """All whose filter matches hear it, but for those that are named."""
@@ -127,45 +124,21 @@ class World:
     def measure(self, node_id: int, distance: float) -> None:
         self.tell(node_id, RoundTrip(STREAM, 2 * distance))
 
-    def run(self, until: float) -> None:
-        while self.queue and self.queue[0][0] <= until:
-            self.now, ticket, node_id, input = heappop(self.queue)
-            if type(input) is Fired:
-                if self.timers.get((node_id, input.key)) != ticket:
-                    continue
-                del self.timers[node_id, input.key]
-                self.tell(node_id, input)
-            else:
-                self.arrive(node_id, *input)
-        self.now = until
-
     # What it does itself.
 
-    def push(self, at: float, node_id: int, input: Any) -> int:
-        self.ticket += 1
-        heappush(self.queue, (at, self.ticket, node_id, input))
-        return self.ticket
-
-    def perform(self, node_id: int, effects: list[Effect]) -> None:
-        for effect in effects:
-            match effect:
-                case SetTimer(key, at):
-                    self.timers[node_id, key] = self.push(at, node_id, Fired(key))
-                case CancelTimer(key):
-                    self.timers.pop((node_id, key), None)
-                case Watch(key, text):
-                    self.asked[node_id][key] = parse(text)
-                case Unwatch(key):
-                    del self.asked[node_id][key]
-                case Leaving():
-                    self.log.append((self.now, node_id, effect))
-                    self.carry(node_id, effect)
-                case Recovered(_, sequence):
-                    assert sequence not in self.has[node_id], "recovered twice"
-                    self.has[node_id].add(sequence)
-                    self.log.append((self.now, node_id, effect))
-                case _:
-                    self.log.append((self.now, node_id, effect))
+    def carry_out(self, number: int, effect: Effect) -> None:
+        match effect:
+            case Leaving():
+                self.log.append((self.now, number, effect))
+                self.carry(number, effect)
+            case Recovered(_, sequence):
+                assert sequence not in self.has[number], "recovered twice"
+                self.has[number].add(sequence)
+                self.log.append((self.now, number, effect))
+            case Watch() | Unwatch():
+                super().carry_out(number, effect)
+            case _:
+                self.log.append((self.now, number, effect))
 
     def carry(self, sender: int, outgoing: Leaving) -> None:
         plain = event_of(outgoing.head, b"")
@@ -173,15 +146,15 @@ class World:
             if node_id == sender:
                 continue
             to = plain.attributes.get(TO)
-            is_caught = to is None and node_id in self.filters and self.filters[node_id].matches(plain)
-            is_asked = to == node_id or any(filter.matches(plain) for filter in self.asked[node_id].values())
-            if is_caught or is_asked:
+            is_caught = to is None and self.catches(node_id, plain)
+            if is_caught or to == node_id or self.watches(node_id, plain):
                 self.reached += 1
                 if not self.faults(outgoing.kind, sender, node_id):
                     self.push(self.now + self.delay(sender, node_id), node_id, (outgoing, is_caught))
 
-    def arrive(self, node_id: int, outgoing: Leaving, is_caught: bool) -> None:
+    def arrive(self, number: int, thing: tuple[Leaving, bool]) -> None:
         """As the shim tells it."""
+        node_id, (outgoing, is_caught) = number, thing
         message, payload = decode_control(outgoing.payload)
         head, _ = unmark(outgoing.head)
         content = CarriedEvent(head, payload, "a carrier's name", 7, 0.0, (1,) if is_caught else ())
@@ -212,3 +185,46 @@ class World:
 
     def drops(self) -> list[str]:
         return [effect.reason for _, _, effect in self.log if type(effect) is Drop]
+
+
+class RecoveryNetwork(CarrierWorld[TransportNode]):
+    def __init__(self, seed: int, loss: float, links: int, filters: list[str]) -> None:
+        super().__init__()
+        self.rng, self.loss, self.links = Random(seed), loss, links
+        self.handed: dict[int, list[Handed]] = {}
+        self.emitted: list[tuple[int, Emit]] = []
+        for place in range(len(filters) + 1):
+            self.handed[place] = []
+            self.start(place, TransportNode(1000 + place, PARAMS, Random(seed * 1000 + place)))
+        for place, text in enumerate(filters, 1):
+            self.filters[place] = parse(text)
+            self.tell(place, Listen(1, self.filters[place], is_reliable=True))
+
+    def publish(self, at: float, event: Event) -> None:
+        self.push(at, 0, PublishEvent(encode_head(event.attributes), event.payload))
+
+    def carry_out(self, number: int, effect: Effect) -> None:
+        match effect:
+            case Deliver(Handed() as handed):
+                self.handed[number].append(handed)
+            case Recall(stream, sequence):
+                self.push(self.now, number, Recalled(stream, sequence, problem="this carrier keeps nothing"))
+            case Emit():
+                self.emitted.append((number, effect))
+                self.carry(number, effect)
+            case _:
+                super().carry_out(number, effect)
+
+    def carry(self, sender: int, emit: Emit) -> None:
+        if self.is_lost(self.links // 2):
+            return
+        event = event_of(emit.head, b"")
+        for place in self.nodes:
+            caught = (1,) if self.catches(place, event) else ()
+            is_wanted = caught or self.watches(place, event)
+            if place != sender and is_wanted and not self.is_lost(self.links - self.links // 2):
+                content = CarriedEvent(emit.head, emit.payload, f"node-{sender}", 0, self.now, caught)
+                self.push(self.now + TRAVEL + self.rng.expovariate(1 / JITTER), place, Caught(content))
+
+    def is_lost(self, links: int) -> bool:
+        return any(self.rng.random() < self.loss for _ in range(links))

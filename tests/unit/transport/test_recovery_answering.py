@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from tests.worlds.recovery import PUBLISHER, STREAM, World, event, heard, of, params_with, timer
+from tests.worlds.desk import of
+from tests.worlds.recovery import PUBLISHER, STREAM, RecoveryWorld, event, heard, params_with, timer
 from tidings.machine.effects import CancelTimer, Drop, Note, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
@@ -159,7 +160,7 @@ def test_a_unicast_repair_is_addressed_to_the_requester_and_carries_the_attribut
 
 @pytest.mark.spec("T-59")
 def test_a_unicast_repair_reaches_only_the_requester() -> None:
-    world = World(1, params_with(repair_mode="unicast"))
+    world = RecoveryWorld(1, params_with(repair_mode="unicast"))
     for node_id in (1, 2, 3):
         world.add(node_id, "a = 1")
     world.publish(0, A)

@@ -4,18 +4,8 @@ from random import Random
 
 import pytest
 
-from tests.worlds.recovery import (
-    DELAY,
-    PUBLISHER,
-    STREAM,
-    event,
-    heard,
-    lost,
-    messages,
-    of,
-    params_with,
-    timer,
-)
+from tests.worlds.desk import of
+from tests.worlds.recovery import DELAY, PUBLISHER, STREAM, event, heard, lost, messages, params_with, timer
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Note, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse

@@ -4,7 +4,8 @@ from random import Random
 
 import pytest
 
-from tests.worlds.recovery import PUBLISHER, STREAM, heard, lost, of, params_with
+from tests.worlds.desk import of
+from tests.worlds.recovery import PUBLISHER, STREAM, heard, lost, params_with
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.worlds.recovery import PARAMS, World
+from tests.worlds.recovery import PARAMS, RecoveryWorld
 from tidings.matching.bloom import (
     BloomProfile,
     bits_of_conjunction,
@@ -82,7 +82,7 @@ def test_a_request_reaches_everybody_whose_filter_matches_the_lost_event() -> No
 
 @pytest.mark.spec("T-52")
 def test_alice_hears_what_bob_asks_for_though_their_filters_have_nothing_in_common() -> None:
-    world = World(1)
+    world = RecoveryWorld(1)
     world.add(1, "team = 'Yankees'")
     world.add(2, "news = 'sport'")
     world.add(3, "team = 'Mets'")
