@@ -29,7 +29,7 @@ from tidings.matching.bloom import bits_of_event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
-from tidings.protocols.transport.congestion.interests import flow_of
+from tidings.protocols.transport.congestion.paced import flow_of
 from tidings.protocols.transport.formats import (
     DIGEST,
     Acknowledgement,

@@ -15,8 +15,7 @@ from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.congestion.flows import FlowTable, ReceiverClaim
-from tidings.protocols.transport.congestion.interests import FlowInterest, flow_of, interests_of
-from tidings.protocols.transport.congestion.paced import covers
+from tidings.protocols.transport.congestion.paced import FlowInterest, covers, flow_of, interests_of
 from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_rate, loss_rate_at, share_max_min
 from tidings.protocols.transport.congestion.receiver import Receiver
 from tidings.protocols.transport.congestion.sender import Sender

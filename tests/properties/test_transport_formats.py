@@ -12,7 +12,6 @@ from tidings.model.bounds import RATE_MAX
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
-from tidings.protocols.transport.departures import SentRecord
 from tidings.protocols.transport.formats import (
     AGE_MAX_US,
     DATA,
@@ -35,6 +34,7 @@ from tidings.protocols.transport.formats import (
 )
 from tidings.protocols.transport.marks import Kind, mark, unmark
 from tidings.protocols.transport.params import TransportParams
+from tidings.protocols.transport.sequences import SentRecord
 from tidings.protocols.transport.shim import Shim
 from tidings.protocols.transport.signals import CarriedEvent, Caught, Listen
 from tidings.pubsub.publications import encode_head

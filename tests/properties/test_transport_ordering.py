@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.worlds.ordering import OTHERS, OURS, STREAM, OrderingDesk, Publisher, content_of, params_of
 from tidings.machine.effects import Drop
 from tidings.protocols.transport.formats import Data
-from tidings.protocols.transport.ordering.delays import latch_factor
-from tidings.protocols.transport.ordering.numbers import NumberStates
+from tidings.protocols.transport.ordering.rules import latch_factor
+from tidings.protocols.transport.ordering.shelf import NumberStates
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import CarriedEvent, DigestHeard, EventLost, Heard, Recovered
 

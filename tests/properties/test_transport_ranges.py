@@ -10,7 +10,7 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.ordering.wanted import WantedRows
+from tidings.protocols.transport.ordering.rules import WantedRows
 from tidings.protocols.transport.rows import ALL_STEPS, bounds_of, is_met, row_of_event, step_of
 
 PROFILE = BloomProfile(bits=256)

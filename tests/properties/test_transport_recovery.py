@@ -29,7 +29,7 @@ from tidings.protocols.transport.codec import encode_data
 from tidings.protocols.transport.formats import Data, LossRepair, LossRequest
 from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.recovery.recovery import Recovery
-from tidings.protocols.transport.recovery.requests import request_filter, request_head, rows_of
+from tidings.protocols.transport.recovery.requester import request_filter, request_head, rows_of
 from tidings.protocols.transport.signals import (
     CarriedEvent,
     Configure,

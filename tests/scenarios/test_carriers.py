@@ -26,7 +26,7 @@ from tidings.net.carriers.nats import NatsNetwork, connect_over_nats
 from tidings.net.carriers.network import BadPosted, ForeignNetwork, join, split
 from tidings.net.client.subscription import Delivered
 from tidings.net.errors import Closed, NotReachable
-from tidings.protocols.transport.best_effort import Posted
+from tidings.protocols.transport.carrier import Posted
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 
 EVENTS = 600

@@ -11,7 +11,7 @@ from tidings.model.values import Value
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.marks import Kind, mark
-from tidings.protocols.transport.recovery.requests import request_head
+from tidings.protocols.transport.recovery.requester import request_head
 from tidings.protocols.transport.signals import Leaving
 from tidings.pubsub.notes import Suppressed
 from tidings.pubsub.publications import event_of

@@ -20,7 +20,7 @@ from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.teaching.gossip import Digest, GossipRepair, GossipRequest
 from tidings.protocols.teaching.ping import Echo, Probe
-from tidings.protocols.transport import best_effort
+from tidings.protocols.transport import carrier
 from tidings.pubsub import client
 from tidings.pubsub.publications import Publications
 from tidings.wire import REGISTRY, decode, encode
@@ -193,7 +193,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (overlay.Stay(), "060690"),
     (overlay.Linked(1, "r"), "06109201a172"),
     (overlay.Unlinked(2, ""), "06119202a0"),
-    (best_effort.Posted(b"\x80", b"x"), "070092c40180c40178"),
+    (carrier.Posted(b"\x80", b"x"), "070092c40180c40178"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),
     (Digest((("/a", "1"), ("/a", "2"))), "0f10919292a22f61a13192a22f61a132"),

@@ -13,9 +13,9 @@ from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, PublishMessage, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.carrier import Modes, OpenCarried
-from tidings.protocols.transport.departures import Departures
 from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.params import TransportParams
+from tidings.protocols.transport.sequences import Departures
 from tidings.pubsub.client import OpenAdvertisement, OpenSubscription, PublishBatch, Receipt
 from tidings.pubsub.publications import encode_head
 

@@ -13,7 +13,7 @@ from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.teaching import gossip, ping
-from tidings.protocols.transport import best_effort
+from tidings.protocols.transport import carrier
 from tidings.pubsub import client
 from tidings.pubsub.publications import Publications, decode_event, encode_event
 from tidings.wire.codec import Registry
@@ -87,7 +87,7 @@ REGISTRY.add(0x0606, overlay.Stay)
 REGISTRY.add(0x0610, overlay.Linked)
 REGISTRY.add(0x0611, overlay.Unlinked)
 
-REGISTRY.add(0x0700, best_effort.Posted)
+REGISTRY.add(0x0700, carrier.Posted)
 
 REGISTRY.add(0x0F00, ping.Probe)
 REGISTRY.add(0x0F01, ping.Echo)

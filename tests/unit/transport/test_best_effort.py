@@ -12,8 +12,7 @@ from tidings.protocols.access.open_door import OpenDoorParams
 from tidings.protocols.overlay.all_peers import AllPeersParams
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.transport.adapter.adapter import Adapter
-from tidings.protocols.transport.best_effort import NO_EVENT, NO_HISTORY, BestEffort, Broadcast, Posted
-from tidings.protocols.transport.carrier import Carried
+from tidings.protocols.transport.carrier import NO_EVENT, NO_HISTORY, BestEffort, Broadcast, Carried, Posted
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.client import (

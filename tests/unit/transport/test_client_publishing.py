@@ -14,11 +14,11 @@ from tidings.protocols.delivery.messages import Advertise, PublishMessage, Refus
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.session import WINDOW_FULL
 from tidings.protocols.delivery.session.standings import NO_SUCH
-from tidings.protocols.transport.adapter.batches import WITHHELD
 from tidings.protocols.transport.adapter.own import CONTROL
+from tidings.protocols.transport.adapter.traffic import WITHHELD
 from tidings.protocols.transport.carrier import Modes, RoomMade
 from tidings.protocols.transport.codec import decode_data, encode_control
-from tidings.protocols.transport.congestion.interests import interests_of
+from tidings.protocols.transport.congestion.paced import interests_of
 from tidings.protocols.transport.formats import Feedback, FlowReport
 from tidings.protocols.transport.marks import TO, Kind, head_of, unmark
 from tidings.protocols.transport.params import CongestionParams, TransportParams

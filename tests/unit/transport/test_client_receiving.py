@@ -10,7 +10,6 @@ from tests.worlds.transport_client import ALL, OFF, ORDERED, RELIABLE, ClientDes
 from tidings.machine.inputs import LinkDown
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look, Refusal, Subscribe, Taken, Unsubscribe
 from tidings.protocols.inspection.messages import TransportReport
-from tidings.protocols.transport.adapter.deliveries import GIVEN_MAX, WindowLedger, contents_of, packed
 from tidings.protocols.transport.adapter.stored import (
     HOLES_MAX,
     NOTHING_THERE,
@@ -20,6 +19,7 @@ from tidings.protocols.transport.adapter.stored import (
     WAITING_MAX,
     Recalls,
 )
+from tidings.protocols.transport.adapter.traffic import GIVEN_MAX, WindowLedger, contents_of, packed
 from tidings.protocols.transport.carrier import Carried, Modes, SetModes
 from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.formats import LossRepair

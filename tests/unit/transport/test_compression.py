@@ -7,9 +7,9 @@ import pytest
 from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.departures import Departures
 from tidings.protocols.transport.formats import MERGED_FILL_MAX, RecordEntry, compress, expand
 from tidings.protocols.transport.params import TransportParams
+from tidings.protocols.transport.sequences import Departures
 
 ROW = 0xF0F0
 PROFILE = BloomProfile(bits=128)

@@ -9,7 +9,7 @@ import pytest
 from tidings.matching.bloom import BloomProfile
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.congestion.flows import TABLE_FULL, Change, FlowTable, ReceiverClaim
-from tidings.protocols.transport.congestion.interests import flow_of, interests_of
+from tidings.protocols.transport.congestion.paced import flow_of, interests_of
 from tidings.protocols.transport.formats import FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 

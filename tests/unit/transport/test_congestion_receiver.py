@@ -11,7 +11,7 @@ from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.codec import decode_control
-from tidings.protocols.transport.congestion.interests import interests_of
+from tidings.protocols.transport.congestion.paced import interests_of
 from tidings.protocols.transport.congestion.receiver import Receiver
 from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowMark
 from tidings.protocols.transport.marks import Kind, attributes_of, unmark

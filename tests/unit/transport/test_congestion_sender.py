@@ -13,8 +13,7 @@ from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.congestion.guard import SHARE_MIN, FeedbackBudget
-from tidings.protocols.transport.congestion.interests import interests_of
+from tidings.protocols.transport.congestion.paced import interests_of
 from tidings.protocols.transport.congestion.sender import (
     CONTROL_MAX,
     CONTROL_WITHHELD,
@@ -26,6 +25,7 @@ from tidings.protocols.transport.congestion.sender import (
     Sender,
 )
 from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowReport
+from tidings.protocols.transport.limits import SHARE_MIN, FeedbackBudget
 from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
@@ -447,7 +447,7 @@ def test_feedback_that_cannot_be_meant_is_dropped() -> None:
 
 
 def test_a_filter_that_cannot_be_read_is_dropped() -> None:
-    from tidings.protocols.transport.congestion.interests import flow_of
+    from tidings.protocols.transport.congestion.paced import flow_of
 
     desk = SenderDesk(covering="exact")
     text = "price <<<"

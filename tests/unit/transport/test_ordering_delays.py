@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tidings.model.errors import UsageError
-from tidings.protocols.transport.ordering.delays import (
+from tidings.protocols.transport.ordering.rules import (
     DelayDifferences,
     chebyshev_quantile,
     empirical_quantile,

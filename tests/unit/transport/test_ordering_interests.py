@@ -7,7 +7,7 @@ from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.ordering.wanted import WantedRows
+from tidings.protocols.transport.ordering.rules import WantedRows
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.rows import row_of_event, rows_of_filter
 from tidings.protocols.transport.signals import GapSeen

@@ -7,9 +7,9 @@ import pytest
 from tidings.matching.bloom import BloomProfile
 from tidings.model.bounds import ATTRIBUTES_MAX, RATE_MAX
 from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.departures import Departures
 from tidings.protocols.transport.formats import Data
 from tidings.protocols.transport.params import OrderingParams, TransportParams
+from tidings.protocols.transport.sequences import Departures
 from tidings.pubsub.publications import BadPublication, encode_head
 
 HOURS = 3600.0

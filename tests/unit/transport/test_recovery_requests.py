@@ -18,7 +18,7 @@ from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.destinations.predicates import rows_of as drp_rows_of
 from tidings.protocols.transport.marks import BIT, DOMAIN, MARK, OF, Kind
-from tidings.protocols.transport.recovery.requests import (
+from tidings.protocols.transport.recovery.requester import (
     FILTER_BITS_MAX,
     FILTERS_MAX,
     REQUEST_BITS_MAX,

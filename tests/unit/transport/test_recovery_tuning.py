@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tidings.protocols.transport.buckets import Bucket
+from tidings.protocols.transport.limits import Bucket
 from tidings.protocols.transport.recovery.streams import REQUEST_FIRST_MAX, Tuner, repair_first_max
 
 

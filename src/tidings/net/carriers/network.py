@@ -2,7 +2,7 @@
 
 It brings bytes from whoever publishes them to all others in the same network. It may be late, lose some, repeat some,
 change their order; it must not cut or join them. It knows no filters: each receiver looks at every message and keeps
-what it asked for (`protocols/transport/best_effort.py`).
+what it asked for (`protocols/transport/carrier.py`).
 
 A message is the length of its head in four bytes, its head (attributes, with the mark of the transport where it has
 one), and its payload (with the transport's header before it).
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from tidings.model.bounds import ATTRIBUTES_BYTES_MAX
 from tidings.model.errors import UsageError
-from tidings.protocols.transport.best_effort import Posted
+from tidings.protocols.transport.carrier import Posted
 
 LENGTH_BYTES = 4
 NAME_SYNTAX = re.compile(r"[A-Za-z0-9_-]{1,64}")

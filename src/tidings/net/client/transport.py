@@ -29,7 +29,7 @@ from tidings.model.errors import UsageError
 from tidings.net.client.items import Items
 from tidings.net.client.outbound import OutgoingBatch
 from tidings.nodes.transport_client import TransportClient
-from tidings.protocols.transport.adapter.batches import overhead_of
+from tidings.protocols.transport.adapter.traffic import overhead_of
 from tidings.protocols.transport.carrier import Carried, Modes, RoomMade, SetModes, checked_modes, modes_of
 from tidings.protocols.transport.params import CongestionParams, OrderingParams, TransportParams
 from tidings.protocols.transport.signals import Configure, Quality

@@ -10,7 +10,7 @@ Messages that are not for everybody are addressed by content, like all others:
 
     tidings_to          the transport that it is for: feedback, echoes, repairs for one receiver
     tidings_of          the publisher that it is about: requests for a lost event, digests
-    tidings_bit_N       bit N of the Bloom row of a lost event is set (recovery/requests.py)
+    tidings_bit_N       bit N of the Bloom row of a lost event is set (recovery/requester.py)
     tidings_domain      the domain inside which a request stays
 
 Application events must not use these names. Heads are MessagePack maps (`pubsub/publications.py`), so a mark is put

@@ -5,13 +5,13 @@ the transport needs to say (numbers, times, records) travels where the network d
 anybody else sees the event.
 
 The idea. Going down, an event of the application is offered to congestion control (`Leaving`); once it may leave
-(`Admitted`) it gets its number and header (`departures.py`), is marked (`marks.py`), and goes to the carrier. Coming
+(`Admitted`) it gets its number and header (`sequences.py`), is marked (`marks.py`), and goes to the carrier. Coming
 up, a marked event is taken apart. One that we have seen already ends here; every other is told once to the other parts
 (`Heard`), as whole numbers, with what the carrier says of it. Subscriptions that want no order get it at once. Events
 without a mark come from publishers without a transport, and pass as they are.
 
 State. `publishing`: our numbers and record. `streams`: for each publisher which numbers we saw and when we last heard
-of it (`followed.py`). `subscriptions`: what the application listens to.
+of it. `subscriptions`: what the application listens to.
 
 Timers. "digest": a publisher whose events shall be recovered tells every `digest_period` what it sent, also when
 nothing more is sent: then at growing distances, `digests_after` times. "expiry": streams that were silent for
@@ -28,8 +28,6 @@ from typing import Any
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.protocols.transport.codec import decode_control, decode_data
-from tidings.protocols.transport.departures import Departures
-from tidings.protocols.transport.followed import FollowedStreams
 from tidings.protocols.transport.formats import (
     DATA,
     DIGEST,
@@ -44,6 +42,7 @@ from tidings.protocols.transport.formats import (
 )
 from tidings.protocols.transport.marks import MARK, OF, TO, Kind, head_of, mark, unmark
 from tidings.protocols.transport.params import TransportParams
+from tidings.protocols.transport.sequences import Departures, FollowedStreams
 from tidings.protocols.transport.signals import (
     Admitted,
     CarriedEvent,

@@ -47,7 +47,7 @@ from tidings.protocols.transport.signals import (
     Unwatch,
     Watch,
 )
-from tidings.protocols.transport.tally import LossTally
+from tidings.protocols.transport.views import LossTally
 
 
 class TransportNode(Node):

@@ -23,7 +23,7 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.congestion.flows import FlowTable
 from tidings.protocols.transport.congestion.flows import ReceiverClaim as Said
-from tidings.protocols.transport.congestion.interests import FlowInterest, interests_of
+from tidings.protocols.transport.congestion.paced import FlowInterest, interests_of
 from tidings.protocols.transport.formats import FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.trace.writer import Writer

@@ -33,9 +33,9 @@ from tidings.lab.transport.substrate import AS_PUBLISHED
 from tidings.machine.effects import Effect
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.departures import Departures
 from tidings.protocols.transport.formats import ENTRY_AGE, Data
 from tidings.protocols.transport.ordering.ordering import Ordering
+from tidings.protocols.transport.sequences import Departures
 from tidings.protocols.transport.signals import CarriedEvent, EventLost, Heard, Listen, StreamGone
 from tidings.pubsub.publications import encode_head
 from tidings.trace.writer import Writer

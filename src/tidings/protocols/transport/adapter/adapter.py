@@ -12,8 +12,7 @@ such losses and repairs them, and lets receivers slow down publishers, end to en
                       |                                              ^
     carrier           PublishBatch, OpenSubscription, ReadHistory    Arrived, HistoryRead        (`carrier.py`)
 
-    batches.py        publications: batches into events and back; tickets; what waits for the carrier's window
-    deliveries.py     what came, event by event; what the application has to take; events into batches
+    traffic.py        publications into events and back; tickets; what waits for the window; what came, event by event
     own.py            the transport's own subscriptions and advertisement
     stored.py         lost events from the carrier's history
 
@@ -34,10 +33,9 @@ import msgspec
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Note, SetTimer
 from tidings.machine.inputs import Fired, Input, Request, Signal, TimerKey
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.adapter.batches import BACKLOG_FULL, Sendings
-from tidings.protocols.transport.adapter.deliveries import BROUGHT, Intake, WindowLedger, packed
 from tidings.protocols.transport.adapter.own import OwnNeeds
 from tidings.protocols.transport.adapter.stored import HoleKey, StoredEvents
+from tidings.protocols.transport.adapter.traffic import BACKLOG_FULL, BROUGHT, Intake, Sendings, WindowLedger, packed
 from tidings.protocols.transport.carrier import (
     Carrier,
     OpenCarried,

@@ -31,9 +31,8 @@ from tidings.matching.tags import tags_of_event
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.buckets import Bucket
-from tidings.protocols.transport.congestion.guard import Valve
 from tidings.protocols.transport.formats import FlowMark, FlowReport
+from tidings.protocols.transport.limits import Bucket, Valve
 from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import kept

@@ -16,7 +16,7 @@ from heapq import heapify, heappop, heappush
 
 from tidings.protocols.transport.congestion.control import Controller
 from tidings.protocols.transport.congestion.flows import FlowTable, LimitedFlow
-from tidings.protocols.transport.congestion.guard import Valve
+from tidings.protocols.transport.limits import Valve
 from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.signals import Leaving
 

@@ -11,7 +11,7 @@ themselves. Only the limiting receiver may speed the flow up again; it reports i
 get more than they can take. In an uncongested network nobody reports anything.
 
 State, for each publisher, in `paced.py`: the round trip, the loss intervals (`rates.py`), and a row for
-each flow with its rate and quota. Which flows an event belongs to: `interests.py`.
+each flow with its rate and quota. Which flows an event belongs to: also there.
 
 Signals heard: `Heard` counts; the gap before an event is judged when ordering has told what is in it (`GapSeen`),
 losses when ordering has given up waiting (`EventLost`); `RoundTrip`; `StreamGone`. Messages sent: `Feedback`, at most
@@ -32,8 +32,7 @@ from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.bounds import FLOWS_MAX
 from tidings.protocols.transport.codec import encode_control
-from tidings.protocols.transport.congestion.interests import FlowInterests, interests_of
-from tidings.protocols.transport.congestion.paced import SEEN_BITS, PacedFlow, PacedStream
+from tidings.protocols.transport.congestion.paced import SEEN_BITS, FlowInterests, PacedFlow, PacedStream, interests_of
 from tidings.protocols.transport.formats import WRAP, Acknowledgement, Feedback
 from tidings.protocols.transport.marks import TO, Kind, head_of
 from tidings.protocols.transport.params import TransportParams

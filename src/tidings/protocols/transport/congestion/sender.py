@@ -13,7 +13,7 @@ the network.
 Nothing is limited before the first report. With `slow_start` a publisher begins with few events a second and doubles
 that as long as something waits and nobody reports, and receivers report from the beginning (G-21).
 
-State: the table; what waits; the controller (`control.py`, `window.py`); the budget for feedback (`guard.py`, which
+State: the table; what waits; the controller (`control.py`); the budget for feedback (`limits.py`, which
 tells what a lying receiver can do); a bucket for requests and repairs. Those take tokens like events, and besides may
 not be more than a small share of what this node receives and sends (T-99); what is too much waits.
 
@@ -37,16 +37,13 @@ from random import Random
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.matching.bloom import FILL_MAX
-from tidings.protocols.transport.buckets import Bucket
-from tidings.protocols.transport.congestion.control import Controller, TokenBuckets
+from tidings.protocols.transport.congestion.control import Controller, TokenBuckets, Windows
 from tidings.protocols.transport.congestion.flows import Change, FlowTable, LimitedFlow, ReceiverClaim
-from tidings.protocols.transport.congestion.guard import FeedbackBudget
-from tidings.protocols.transport.congestion.interests import flow_of
-from tidings.protocols.transport.congestion.paced import quota_floor
+from tidings.protocols.transport.congestion.paced import flow_of, quota_floor
 from tidings.protocols.transport.congestion.queues import Queueing
 from tidings.protocols.transport.congestion.rates import Meter
-from tidings.protocols.transport.congestion.window import Windows
 from tidings.protocols.transport.formats import Acknowledgement, Feedback, FlowMark, FlowReport
+from tidings.protocols.transport.limits import Bucket, FeedbackBudget
 from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (

@@ -7,7 +7,7 @@ its filters let only a part of each stream through.
 The idea. Every event carries a number, the time when it was sent, and a record of the few events before it: the time
 and the Bloom row of each. From the record a receiver reads which of the missing numbers are for it; if none is, there
 is nothing to wait for. Else it holds the event back, for as long as the missing one may reasonably take: that follows
-from how much delays have differed lately (`delays.py`). What has not come by then is lost, and said so (`EventLost`),
+from how much delays have differed lately (`rules.py`). What has not come by then is lost, and said so (`EventLost`),
 which starts recovery and is what congestion control counts. Nothing is ever held back longer than `latch_max`, and
 nothing waits for a repair, unless `patience` says so: then events stay behind a lost one until it is repaired or given
 up, and order is strict.
@@ -15,7 +15,7 @@ up, and order is strict.
 Three modes. *Enhanced* is that. *Basic* has no record: every missing number is waited for, and nothing is ever called
 lost. *Static* is the baseline: every event behind a gap is held for the same time.
 
-State. For each publisher `OrderedStream` (`stream.py`); the filters of this node as Bloom rows (`wanted.py`). Timer
+State. For each publisher `OrderedStream` (`stream.py`); the filters of this node as Bloom rows (`rules.py`). Timer
 ("latch", stream): the next event that is held goes out, or the next missing one of a digest is given up.
 
 Signals. Hears `Heard`, `DigestHeard`, `Recovered` (repaired, history), `StreamGone`. Tells `GapSeen` for each event
@@ -38,9 +38,9 @@ from typing import cast
 
 from tidings.machine.effects import CancelTimer, Deliver, Effect
 from tidings.machine.inputs import Fired
+from tidings.protocols.transport.ordering.rules import WantedRows
 from tidings.protocols.transport.ordering.shelf import Rules
 from tidings.protocols.transport.ordering.stream import OrderedStream
-from tidings.protocols.transport.ordering.wanted import WantedRows
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Configure,

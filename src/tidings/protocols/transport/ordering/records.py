@@ -1,7 +1,7 @@
 """What publication records tell of the numbers that are missing in a stream.
 
 Each entry of a record speaks of one event that was sent before. If its number is not settled yet, its Bloom row decides
-(`wanted.py`): an event that is not for us is settled; one that may be ours is awaited; and a row that says nothing
+(`rules.py`): an event that is not for us is settled; one that may be ours is awaited; and a row that says nothing
 leaves its number open, as if the record did not reach so far.
 
 An entry counts for a subscription only after its first event, or digest, from this publisher: what was sent before that

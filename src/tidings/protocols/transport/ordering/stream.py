@@ -4,7 +4,7 @@ An event whose number follows the highest one so far goes to the application at 
 read but its times. Whatever else happens is sorted in:
 
 - *ahead*: numbers are missing before it. The record of the event says which of them are for us. If none is, it goes
-  out; else it is held for its latch (`delays.py`), measured from the latest of them that may still come. Numbers that
+  out; else it is held for its latch (`rules.py`), measured from the latest of them that may still come. Numbers that
   no record tells of may be for us: then the earliest entry of the record stands for them.
 - *behind*, but nothing later went out: it goes to its place, with a latch of its own, for still earlier ones may be
   missing (G-5: without this a dense stream loses most of what ordering can do).
@@ -23,8 +23,8 @@ import math
 
 from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.protocols.transport.formats import Data
-from tidings.protocols.transport.ordering.delays import DelayDifferences, probability
 from tidings.protocols.transport.ordering.records import RecordReader
+from tidings.protocols.transport.ordering.rules import DelayDifferences, probability
 from tidings.protocols.transport.ordering.shelf import Awaited, Held, Rules, Shelf
 from tidings.protocols.transport.signals import (
     CarriedEvent,

@@ -6,7 +6,7 @@ for a while.
 
 The idea is that of scalable reliable multicast (SRM). Whoever misses an event waits a random time and asks everybody
 who may have it; whoever has it waits a random time and repairs; each refrains when it hears another do the same. Who
-"everybody" is nobody needs to know: a request is an event too, and the network routes it by content (`requests.py`).
+"everybody" is nobody needs to know: a request is an event too, and the network routes it by content (`requester.py`).
 
     EventLost  ordering misses an event  ->  losses.py, requester.py: timers, rounds, suppression
     request    another misses an event   ->  repairer.py: timers, hold-down, republish or unicast
@@ -42,8 +42,7 @@ from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import CacheRoom
 from tidings.protocols.transport.recovery.losses import NOT_WANTED_ANY_MORE, Losses
 from tidings.protocols.transport.recovery.repairer import ASKS_TOO_OFTEN, Repairer
-from tidings.protocols.transport.recovery.requester import fact_key
-from tidings.protocols.transport.recovery.requests import Volunteering
+from tidings.protocols.transport.recovery.requester import Volunteering, fact_key
 from tidings.protocols.transport.recovery.streams import Distances, LastRepair, RecoveryStream, clamped
 from tidings.protocols.transport.signals import (
     CarriedEvent,

@@ -35,9 +35,9 @@ from typing import Literal
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
-from tidings.protocols.transport.buckets import Bucket, Buckets
 from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.formats import LossRepair, LossRequest
+from tidings.protocols.transport.limits import Bucket, Buckets
 from tidings.protocols.transport.marks import TO, Kind, head_of, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import Kept
