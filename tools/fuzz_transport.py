@@ -28,22 +28,20 @@ from tidings.machine.streams import random_stream
 from tidings.matching.bloom import bits_of_event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
 from tidings.protocols.transport.congestion.paced import flow_of
-from tidings.protocols.transport.formats import (
-    DIGEST,
+from tidings.protocols.transport.headers import DIGEST, BadHeader, Data, FlowMark, decode_data, encode_data
+from tidings.protocols.transport.marks import OF, TO, Kind, head_of, mark
+from tidings.protocols.transport.messages import (
     Acknowledgement,
-    BadHeader,
-    Data,
     EchoReply,
     EchoRequest,
     Feedback,
-    FlowMark,
     FlowReport,
     LossRepair,
     LossRequest,
+    decode_control,
+    encode_control,
 )
-from tidings.protocols.transport.marks import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import CarriedEvent, Caught, Listen, PublishEvent
 from tidings.protocols.transport.transport import TransportNode

@@ -10,9 +10,9 @@ from tests.worlds.desk import items, sent
 from tests.worlds.transport_client import ClientDesk, Other
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look
 from tidings.protocols.transport.carrier import Modes
-from tidings.protocols.transport.codec import decode_data, encode_control
-from tidings.protocols.transport.formats import LossRepair
+from tidings.protocols.transport.headers import decode_data
 from tidings.protocols.transport.marks import Kind, mark
+from tidings.protocols.transport.messages import LossRepair, encode_control
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.pubsub.client import Arrived, Fetched, MarksReply, Missed, Took
 from tidings.pubsub.publications import encode_head

@@ -13,14 +13,14 @@ from tidings.machine.effects import Drop, Effect
 from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.congestion.flows import FlowTable, ReceiverClaim
 from tidings.protocols.transport.congestion.paced import FlowInterest, covers, flow_of, interests_of
 from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_rate, loss_rate_at, share_max_min
 from tidings.protocols.transport.congestion.receiver import Receiver
 from tidings.protocols.transport.congestion.sender import Sender
-from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowMark, FlowReport
+from tidings.protocols.transport.headers import Data, FlowMark
 from tidings.protocols.transport.marks import Kind
+from tidings.protocols.transport.messages import Acknowledgement, Feedback, FlowReport, decode_control
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,

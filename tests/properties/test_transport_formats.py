@@ -11,28 +11,33 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.bounds import RATE_MAX
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
-from tidings.protocols.transport.formats import (
+from tidings.protocols.transport.headers import (
     AGE_MAX_US,
     DATA,
     DIGEST,
     WRAP,
-    Acknowledgement,
     BadHeader,
-    Control,
     Data,
-    EchoReply,
-    EchoRequest,
-    Feedback,
     FlowMark,
-    FlowReport,
-    LossRepair,
-    LossRequest,
     compress,
+    decode_data,
+    encode_data,
     expand,
     unwrap,
 )
 from tidings.protocols.transport.marks import Kind, mark, unmark
+from tidings.protocols.transport.messages import (
+    Acknowledgement,
+    Control,
+    EchoReply,
+    EchoRequest,
+    Feedback,
+    FlowReport,
+    LossRepair,
+    LossRequest,
+    decode_control,
+    encode_control,
+)
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.sequences import SentRecord
 from tidings.protocols.transport.shim import Shim

@@ -25,9 +25,9 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.sets.conjunction import covers_conjunction
 from tidings.model.sets.constraint import Constraint
-from tidings.protocols.transport.codec import encode_data
-from tidings.protocols.transport.formats import Data, LossRepair, LossRequest
+from tidings.protocols.transport.headers import Data, encode_data
 from tidings.protocols.transport.marks import Kind, mark
+from tidings.protocols.transport.messages import LossRepair, LossRequest
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.recovery.requester import request_filter, request_head, rows_of
 from tidings.protocols.transport.signals import (
@@ -189,7 +189,6 @@ def test_whatever_is_written_to_it_a_machine_stays_whole(steps: list[tuple[float
         else:
             effects = machine.handle(now, input)
         machine.check()
-        machine.overview()
         keep_timers(timers, effects)
         for recovered in of(Recovered, effects):
             assert recovered.content.subscriptions, "for nobody"
@@ -229,6 +228,6 @@ def test_every_loss_ends(seed: int, rounds: int, share: float) -> None:
         machine.check()
         keep_timers(timers, effects)
         ended += len(of(Recovered, effects))
-    shown = machine.overview()
-    assert shown.recovered + shown.given_up == 19 and shown.asked_for == 0 and ended == shown.recovered
-    assert shown.requests_sent <= 19 * rounds
+    losses = machine.losses
+    assert machine.recovered_count + losses.given_up == 19 and not losses.requester.losses
+    assert ended == machine.recovered_count and losses.requester.sent <= 19 * rounds

@@ -18,11 +18,11 @@ from tidings.machine.effects import Drop, Effect, Note
 from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.codec import decode_control
 from tidings.protocols.transport.congestion.receiver import Receiver
 from tidings.protocols.transport.congestion.sender import Sender
-from tidings.protocols.transport.formats import Data
+from tidings.protocols.transport.headers import Data
 from tidings.protocols.transport.marks import Kind
+from tidings.protocols.transport.messages import decode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,

@@ -132,8 +132,8 @@ def test_suppression_saves_feedback_and_costs_few_losses() -> None:
 
 def test_a_lying_receiver_does_not_starve_the_others() -> None:
     """Its share is what leaves in any case; the honest receiver gets that once the time-out is over."""
-    from tidings.protocols.transport.formats import Feedback, FlowReport
     from tidings.protocols.transport.limits import SHARE_MIN
+    from tidings.protocols.transport.messages import Feedback, FlowReport
 
     params = TransportParams(is_paced=True, record=2, congestion=CongestionParams(flow_timeout=2.0))
     world = Bottleneck(params)
@@ -142,7 +142,6 @@ def test_a_lying_receiver_does_not_starve_the_others() -> None:
     (interest,) = honest.machine.interests.flows().values()
 
     def lie() -> None:
-
         reports = (FlowReport(interest.flow, 0.0, interest.bits),)
         message = Feedback(666, 1, world.now, 2.0, reports, params.profile.size_bytes)
         world.push(world.now, 0, Told(message, CarriedEvent(b"", b"")))

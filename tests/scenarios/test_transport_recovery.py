@@ -5,12 +5,11 @@ from random import Random
 
 import pytest
 
-from tests.worlds.recovery import DELAY, PUBLISHER, RecoveryNetwork, RecoveryWorld, event, params_with
+from tests.worlds.recovery import DELAY, PUBLISHER, STREAM, RecoveryNetwork, RecoveryWorld, event, params_with
 from tidings.model.event import Event
 from tidings.model.values import Value
-from tidings.protocols.transport.codec import encode_control
-from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.marks import Kind, mark
+from tidings.protocols.transport.messages import LossRepair, LossRequest, encode_control
 from tidings.protocols.transport.recovery.requester import request_head
 from tidings.protocols.transport.signals import Leaving
 from tidings.pubsub.notes import Suppressed
@@ -90,7 +89,7 @@ def test_with_a_publisher_that_answers_everything_is_recovered_once(share: float
             world.miss(node_id, sequence, both)
     world.run(world.now + 200.0)
     assert all(world.has[node_id] == set(range(101)) for node_id in range(1, 7))
-    assert all(node.overview().given_up == 0 for node in world.nodes.values())
+    assert all(node.losses.given_up == 0 for node in world.nodes.values())
 
 
 @pytest.mark.spec("T-69")
@@ -104,7 +103,7 @@ def test_when_nobody_has_the_event_the_asking_ends() -> None:
     world.run(1000.0)
     assert world.recoveries() == []
     assert len(world.sent(Kind.REQUEST)) <= 3 * world.params.recovery.rounds_max
-    assert [node.overview().given_up for node in world.nodes.values()] == [1, 1, 1]
+    assert [node.losses.given_up for node in world.nodes.values()] == [1, 1, 1]
     assert [key for _, key in world.timers if isinstance(key, tuple) and key[0] == "request"] == []
 
 
@@ -175,7 +174,7 @@ def test_caches_grow_where_they_are_needed_and_stay_small_elsewhere() -> None:
     world.run(world.now + 60.0)
     recovered_late = [sequence for _, sequence in world.recoveries() if sequence > 1000]
     assert len(recovered_late) >= 0.9 * 100
-    sizes = [node.overview().streams[1].cache_size for node_id, node in world.nodes.items() if node_id > 1]
+    sizes = [node.streams[STREAM].ring.capacity for node_id, node in world.nodes.items() if node_id > 1]
     assert min(sizes) <= 10
 
 

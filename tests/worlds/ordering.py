@@ -13,7 +13,7 @@ from tidings.machine.inputs import Input
 from tidings.matching.bloom import BloomProfile
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.formats import DIGEST, ENTRY_AGE, Data, RecordEntry, to_us
+from tidings.protocols.transport.headers import DIGEST, ENTRY_AGE, Data, RecordEntry, to_us
 from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.ordering.rules import DelayDifferences
 from tidings.protocols.transport.ordering.stream import OrderedStream

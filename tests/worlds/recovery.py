@@ -19,9 +19,9 @@ from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.codec import decode_control
-from tidings.protocols.transport.formats import Data, LossRepair, LossRequest
+from tidings.protocols.transport.headers import Data
 from tidings.protocols.transport.marks import TO, Kind, unmark
+from tidings.protocols.transport.messages import LossRepair, LossRequest, decode_control
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.signals import (

@@ -19,9 +19,9 @@ from tidings.nodes.client import ClientNode
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.transport.carrier import Modes
-from tidings.protocols.transport.codec import DATA_FIRST, decode_data, encode_control
-from tidings.protocols.transport.formats import BadHeader, EchoRequest, LossRepair
+from tidings.protocols.transport.headers import DATA_FIRST, BadHeader, decode_data
 from tidings.protocols.transport.marks import OF, TO, Kind, body_of, has_marks, head_of, mark, take_off
+from tidings.protocols.transport.messages import EchoRequest, LossRepair, encode_control
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import encode_head

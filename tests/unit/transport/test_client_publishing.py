@@ -17,10 +17,10 @@ from tidings.protocols.delivery.session.standings import NO_SUCH
 from tidings.protocols.transport.adapter.own import CONTROL
 from tidings.protocols.transport.adapter.traffic import WITHHELD
 from tidings.protocols.transport.carrier import Modes, RoomMade
-from tidings.protocols.transport.codec import decode_data, encode_control
 from tidings.protocols.transport.congestion.paced import interests_of
-from tidings.protocols.transport.formats import Feedback, FlowReport
+from tidings.protocols.transport.headers import decode_data
 from tidings.protocols.transport.marks import TO, Kind, head_of, unmark
+from tidings.protocols.transport.messages import Feedback, FlowReport, encode_control
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import Configure
 from tidings.pubsub.client import Accepted, Begun, Confirmed, Declined, Failed, OpenAdvertisement, PublishBatch

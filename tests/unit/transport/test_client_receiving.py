@@ -17,13 +17,13 @@ from tidings.protocols.transport.adapter.stored import (
     READINGS_MAX,
     TRIES_MAX,
     WAITING_MAX,
-    Recalls,
+    StoredEvents,
 )
 from tidings.protocols.transport.adapter.traffic import GIVEN_MAX, WindowLedger, contents_of, packed
-from tidings.protocols.transport.carrier import Carried, Modes, SetModes
-from tidings.protocols.transport.codec import decode_data, encode_control
-from tidings.protocols.transport.formats import LossRepair
+from tidings.protocols.transport.carrier import Carried, Modes, Own, SetModes, Subscribed
+from tidings.protocols.transport.headers import decode_data
 from tidings.protocols.transport.marks import OF, Kind, head_of, mark
+from tidings.protocols.transport.messages import LossRepair, encode_control
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
 from tidings.protocols.transport.signals import CarriedEvent, Handed, Quality, Recall, Recalled
 from tidings.pubsub.client import (
@@ -348,41 +348,43 @@ def page(has_more: bool, through: int, *numbers: int) -> Fetched:
     return Fetched(1, through, False, has_more, (5.0,) * count, numbers, (b"h",) * count, (b"p",) * count)
 
 
+def stored_events() -> StoredEvents:
+    client = ClientDesk().client
+    return StoredEvents(client.carrier, client.transport, {1: Subscribed("TRUE", Modes())})
+
+
 def test_pages_of_history_are_read_to_the_end_but_not_for_ever() -> None:
-    recalls = Recalls()
-    assert recalls.ask(recall(), "TRUE") == ""
-    (request,) = recalls.begin()
+    events = stored_events()
+    (request,) = events.recall(recall())
     assert isinstance(request, ReadHistory) and (request.after, request.through) == (10, 19)
-    following = recalls.read(recall(), page(True, 12, 11, 12))
+    (following,) = events.read(0.0, Own("recall", recall()), page(True, 12, 11, 12))
     assert isinstance(following, ReadHistory) and following.after == 12
-    answer = recalls.read(recall(), page(False, 19, 15))
+    (answer,) = events.read(0.0, Own("recall", recall()), page(False, 19, 15))
     assert isinstance(answer, Recalled) and [each.number for each in answer.contents] == [11, 12, 15]
-    recalls.ask(recall(), "TRUE")
-    answers = [recalls.read(recall(), page(True, 11 + count)) for count in range(PAGES_MAX)]
-    assert isinstance(answers[-1], Recalled) and isinstance(answers[-2], ReadHistory)
-    assert recalls.read(recall(), page(False, 19)) is None
-    assert recalls.failed(recall(), "gone") is None
+    events.recall(recall())
+    answers = [events.read(0.0, Own("recall", recall()), page(True, 11 + count)) for count in range(PAGES_MAX)]
+    assert isinstance(answers[-1][0], Recalled) and isinstance(answers[-2][0], ReadHistory)
+    assert events.read(0.0, Own("recall", recall()), page(False, 19)) == []
+    assert events.failed(0.0, Own("recall", recall()), "gone") == []
 
 
 def test_only_so_much_is_read_at_a_time() -> None:
-    recalls = Recalls()
-    for sequence in range(WAITING_MAX):
-        assert recalls.ask(recall(sequence), "TRUE") == ""
-    assert recalls.ask(recall(WAITING_MAX), "TRUE")
-    assert len(list(recalls.begin())) == READINGS_MAX
-    assert list(recalls.begin()) == []
-    recalls.check()
-    recalls.failed(recall(0), "gone")
-    assert len(list(recalls.begin())) == 1
+    events = stored_events()
+    asked = [request for sequence in range(WAITING_MAX) for request in events.recall(recall(sequence))]
+    assert len(asked) == READINGS_MAX and all(isinstance(request, ReadHistory) for request in asked)
+    (refused,) = events.recall(recall(WAITING_MAX))
+    assert isinstance(refused, Recalled) and refused.problem
+    events.check()
+    failed, *more = events.failed(0.0, Own("recall", recall(0)), "gone")
+    assert isinstance(failed, Recalled) and failed.problem == "gone" and len(more) == 1
 
 
 def test_without_an_upper_bound_history_is_read_up_to_what_came_last() -> None:
-    recalls = Recalls()
-    assert recalls.ask(recall(before=0), "TRUE") == NOTHING_THERE
-    recalls.saw("pub", 25)
-    assert recalls.ask(recall(before=0), "TRUE") == ""
-    (request,) = recalls.begin()
-    assert request.through == 25
+    events = stored_events()
+    assert events.recall(recall(before=0)) == [Recalled(STREAM, 5, (), NOTHING_THERE)]
+    events.saw("pub", 25)
+    (request,) = events.recall(recall(before=0))
+    assert isinstance(request, ReadHistory) and request.through == 25
 
 
 def dropped_by_the_broker(desk: ClientDesk) -> tuple[int, Other]:

@@ -6,8 +6,7 @@ import pytest
 
 from tidings.matching.bloom import BloomProfile, bits_of_event
 from tidings.model.event import Event
-from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.formats import MERGED_FILL_MAX, RecordEntry, compress, expand
+from tidings.protocols.transport.headers import MERGED_FILL_MAX, RecordEntry, compress, decode_data, expand
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.sequences import Departures
 

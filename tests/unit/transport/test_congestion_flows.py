@@ -10,7 +10,7 @@ from tidings.matching.bloom import BloomProfile
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.congestion.flows import TABLE_FULL, Change, FlowTable, ReceiverClaim
 from tidings.protocols.transport.congestion.paced import flow_of, interests_of
-from tidings.protocols.transport.formats import FlowReport
+from tidings.protocols.transport.messages import FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 
 PROFILE = BloomProfile(bits=256)

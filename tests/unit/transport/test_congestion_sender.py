@@ -24,9 +24,10 @@ from tidings.protocols.transport.congestion.sender import (
     WITHHELD,
     Sender,
 )
-from tidings.protocols.transport.formats import Acknowledgement, Data, Feedback, FlowReport
+from tidings.protocols.transport.headers import Data
 from tidings.protocols.transport.limits import SHARE_MIN, FeedbackBudget
 from tidings.protocols.transport.marks import Kind
+from tidings.protocols.transport.messages import Acknowledgement, Feedback, FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,

@@ -5,8 +5,7 @@ import struct
 import pytest
 
 from tidings.model.bounds import ASKED_FILTER_BYTES_MAX, FLOWS_MAX, RATE_MAX, TIME_MAX_US
-from tidings.protocols.transport.codec import decode_control, decode_data, encode_control, encode_data
-from tidings.protocols.transport.formats import (
+from tidings.protocols.transport.headers import (
     AGE_MAX_US,
     COMPRESSED,
     DATA,
@@ -14,18 +13,24 @@ from tidings.protocols.transport.formats import (
     FURTHER,
     HEADER_BYTES,
     WRAP,
-    Acknowledgement,
     BadHeader,
     Data,
+    FlowMark,
+    RecordEntry,
+    decode_data,
+    encode_data,
+    unwrap,
+)
+from tidings.protocols.transport.messages import (
+    Acknowledgement,
     EchoReply,
     EchoRequest,
     Feedback,
-    FlowMark,
     FlowReport,
     LossRepair,
     LossRequest,
-    RecordEntry,
-    unwrap,
+    decode_control,
+    encode_control,
 )
 
 ROW = 0b1011 << 60

@@ -7,7 +7,7 @@ import pytest
 from tests.worlds.ordering import OTHERS, OURS, STREAM, OrderingDesk, Publisher, content_of, params_of
 from tidings.machine.effects import Deliver
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.formats import Data
+from tidings.protocols.transport.headers import Data
 from tidings.protocols.transport.ordering.stream import REPEATED, TOO_LATE, TOO_OLD
 from tidings.protocols.transport.signals import (
     Configure,
@@ -395,13 +395,14 @@ def test_stream_that_is_forgotten_lets_go_what_it_held() -> None:
 def test_state_can_be_seen() -> None:
     publisher, receiver = example()
     receiver.at(0.108, publisher.heard(3))
-    (state,) = receiver.ordering.state().values()
-    assert state.latch == pytest.approx(0.0327181, abs=1e-6)
-    assert state.beta == pytest.approx(SCALE)
-    assert (state.pending, state.awaited, state.delivered) == (1, 1, 1)
+    (stream,) = receiver.ordering.streams.values()
+    assert stream.longest_latch == pytest.approx(0.0327181, abs=1e-6)
+    assert stream.delays.scale == pytest.approx(SCALE)
+    assert (len(stream.shelf.pending), len(stream.shelf.awaited), stream.delivered) == (1, 1, 1)
     receiver.at(0.140, publisher.heard(2))
-    (state,) = receiver.ordering.state().values()
-    assert (state.pending, state.awaited, state.delivered, state.late, state.lost) == (0, 0, 3, 1, 1)
+    (stream,) = receiver.ordering.streams.values()
+    assert (len(stream.shelf.pending), len(stream.shelf.awaited)) == (0, 0)
+    assert (stream.delivered, stream.late, stream.shelf.losses) == (3, 1, 1)
 
 
 def test_clock_that_is_set_disturbs_neither_order_nor_scale() -> None:

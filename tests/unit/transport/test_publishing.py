@@ -6,8 +6,7 @@ import pytest
 
 from tidings.matching.bloom import BloomProfile
 from tidings.model.bounds import ATTRIBUTES_MAX, RATE_MAX
-from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.formats import Data
+from tidings.protocols.transport.headers import Data, decode_data
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.sequences import Departures
 from tidings.pubsub.publications import BadPublication, encode_head

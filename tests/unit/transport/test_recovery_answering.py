@@ -10,9 +10,8 @@ from tidings.machine.effects import CancelTimer, Drop, Note, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.codec import decode_control
-from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.marks import MARK, TO, Kind, unmark
+from tidings.protocols.transport.messages import LossRepair, LossRequest, decode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery import repairer
 from tidings.protocols.transport.recovery.recovery import Recovery
@@ -105,7 +104,6 @@ def test_hearing_the_repair_cancels_the_own_one() -> None:
     effects = machine.handle(1.05, repair())
     assert effects == [CancelTimer(REPAIR), Suppressed("99 5")]
     assert machine.handle(1.2, Fired(REPAIR)) == []
-    assert machine.overview().repairs_suppressed == 1
 
 
 def test_an_event_that_was_just_repaired_is_not_sent_again_for_three_distances() -> None:
@@ -134,7 +132,7 @@ def test_what_we_never_had_is_not_answered_and_not_counted() -> None:
     assert machine.handle(1.0, request(sequence=77)) == []
     assert machine.handle(1.0, Told(request().message, CarriedEvent(b"", b""), ("?", 1), 5)) == []
     assert machine.handle(1.0, Told(request().message, CarriedEvent(b"", b""), None, 5)) == []
-    assert machine.overview().streams[1].requests == 0
+    assert machine.streams[STREAM].requests_heard == 0
 
 
 def test_each_look_up_is_noted() -> None:
@@ -143,8 +141,8 @@ def test_each_look_up_is_noted() -> None:
     for number in range(6, 11):
         machine.handle(1.0, heard(number, A))
     assert of(Note, machine.handle(1.0, request())) == [CacheSearched("99 5", hit=False, size=5)]
-    shown = machine.overview().streams[1]
-    assert (shown.stream, shown.requests, shown.hits, shown.entries, shown.cache_size) == (STREAM, 2, 1, 5, 5)
+    shown = machine.streams[STREAM]
+    assert (shown.requests_heard, shown.hits, len(shown.ring.order), shown.ring.capacity) == (2, 1, 5, 5)
 
 
 # By unicast.
@@ -239,7 +237,7 @@ def test_publishers_that_do_not_repair_keep_nothing_and_ask_for_nothing() -> Non
         machine = publisher(params)
         assert of(Watch, machine.start(0.0)) == []
         assert machine.handle(1.0, asked_of_publisher()) == []
-        assert machine.overview().streams[0].entries == 0
+        assert not machine.own.ring.order
 
 
 def test_what_is_asked_for_follows_subscriptions_and_parameters() -> None:

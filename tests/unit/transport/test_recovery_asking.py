@@ -10,9 +10,8 @@ from tidings.machine.effects import CancelTimer, Deliver, Drop, Note, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.codec import decode_control
-from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.marks import Kind
+from tidings.protocols.transport.messages import LossRepair, LossRequest, decode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery import losses, recovery
 from tidings.protocols.transport.recovery.recovery import Recovery
@@ -107,7 +106,7 @@ def test_a_requester_asks_again_after_twice_the_time_each_round_and_then_gives_u
     assert rounds == FIXED.recovery.rounds_max
     quality = Quality("given_up", STREAM, 5, subscriptions=(1,))
     assert effects == [Drop(quality, losses.NOBODY_HAS_IT), Deliver(quality), GivenUp(STREAM, 5)]
-    assert machine.overview().given_up == 1 and machine.overview().asked_for == 0
+    assert machine.losses.given_up == 1 and len(machine.losses.requester.losses) == 0
     assert machine.handle(now + 1, Fired(REQUEST)) == []
 
 
@@ -162,7 +161,7 @@ def test_hearing_the_repair_ends_the_asking_and_brings_the_event_once() -> None:
     restored = CarriedEvent(event(5, A)[1], b"p", "z", 0, 0.0, (1,))
     assert machine.handle(1.2, repair()) == [CancelTimer(REQUEST), Recovered(STREAM, 5, restored, "repaired")]
     assert of(Recovered, machine.handle(1.3, repair(is_new=False))) == []
-    assert machine.overview().recovered == 1 and machine.overview().asked_for == 0
+    assert machine.recovered_count == 1 and len(machine.losses.requester.losses) == 0
 
 
 def test_an_event_that_comes_late_by_itself_ends_the_asking() -> None:
@@ -209,7 +208,7 @@ def test_what_only_seemed_to_be_for_us_is_dropped_and_not_asked_for_any_more() -
     effects = machine.handle(1.2, repair(subscriptions=(), attributes={"a": 6}))
     assert CancelTimer(REQUEST) in effects and of(Recovered, effects) == []
     assert [drop.reason for drop in of(Drop, effects)] == [recovery.NOT_FOR_US]
-    assert machine.overview().mistaken == 1
+    assert machine.mistaken == 1
 
 
 def test_losses_of_subscriptions_that_are_not_reliable_are_not_asked_for() -> None:
@@ -233,7 +232,7 @@ def test_losses_beyond_the_bound_are_given_up_at_once() -> None:
     effects = [effect for number in range(1, 6) for effect in machine.handle(1.0, lost(number, A))]
     machine.check()
     assert [drop.reason for drop in of(Drop, effects)] == [losses.TOO_MANY_LOSSES] * 2
-    assert machine.overview().asked_for == 3
+    assert len(machine.losses.requester.losses) == 3
 
 
 def test_a_loss_that_is_told_twice_is_asked_for_once() -> None:
@@ -251,7 +250,7 @@ def test_when_a_stream_is_forgotten_its_losses_are_given_up() -> None:
         Deliver(Quality("given_up", STREAM, 5, subscriptions=(1,)))
     ]
     assert machine.handle(2.0, Fired(REQUEST)) == []
-    assert [each.stream for each in machine.overview().streams] == [("", 7)]
+    assert list(machine.streams) == [("", 7)]
 
 
 def test_after_a_crash_what_is_lost_is_asked_for_again() -> None:

@@ -8,7 +8,7 @@ from tests.worlds.recovery import PUBLISHER, STREAM, event, heard, params_with
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.formats import LossRepair, LossRequest
+from tidings.protocols.transport.messages import LossRepair, LossRequest
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.protocols.transport.recovery.cache import CacheRoom, Ring, size_needed
 from tidings.protocols.transport.recovery.recovery import Recovery
@@ -149,14 +149,14 @@ def test_sizes_are_reviewed_once_in_a_period() -> None:
     assert (timer.key, timer.at) == ("review", 1.0)
     machine.handle(0.5, Configure(params_with(cache_min=10)))
     (again,) = machine.handle(1.0, Fired("review"))
-    assert again.at == 2.0 and machine.overview().streams[1].cache_size == 10
+    assert again.at == 2.0 and machine.streams[STREAM].ring.capacity == 10
 
 
 def test_events_for_subscriptions_that_are_not_reliable_are_not_kept() -> None:
     machine = machine_with(params_with())
     machine.handle(0.0, Listen(1, parse("a = 1")))
     assert machine.handle(0.0, heard(0, A)) == []
-    assert len(machine.overview().streams) == 1
+    assert len(machine.streams) == 1
 
 
 def test_what_requesters_claim_cannot_make_a_cache_grow_beyond_its_bound() -> None:
@@ -169,7 +169,7 @@ def test_what_requesters_claim_cannot_make_a_cache_grow_beyond_its_bound() -> No
     for second in range(1, 5):
         machine.handle(float(second), Fired("review"))
         machine.check()
-        assert machine.overview().streams[1].cache_size <= 300
+        assert machine.streams[STREAM].ring.capacity <= 300
 
 
 def test_a_repair_of_others_tells_that_somebody_keeps_enough() -> None:
@@ -181,4 +181,4 @@ def test_a_repair_of_others_tells_that_somebody_keeps_enough() -> None:
     header, head, _ = event(0, A)
     machine.handle(0.1, Told(LossRepair(9, 0.0, 8, 0.0, 0.0, header), CarriedEvent(head, b"p"), STREAM, 0))
     machine.handle(1.0, Fired("review"))
-    assert machine.overview().streams[1].cache_size == 5
+    assert machine.streams[STREAM].ring.capacity == 5

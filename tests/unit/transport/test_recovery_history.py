@@ -10,8 +10,7 @@ from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.codec import encode_data
-from tidings.protocols.transport.formats import Data
+from tidings.protocols.transport.headers import Data, encode_data
 from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.recovery import losses
 from tidings.protocols.transport.recovery.losses import ANSWER_SECONDS
@@ -75,7 +74,7 @@ def test_the_history_brings_the_event_without_mark_and_header() -> None:
     machine.check()
     content = CarriedEvent(encode_head(A), b"p", "z", 104, 3.0, (1,))
     assert effects == [CancelTimer(("recall", STREAM)), Recovered(STREAM, 4, content, "history")]
-    assert machine.overview().recovered == 1
+    assert machine.recovered_count == 1
 
 
 def test_what_the_history_does_not_have_is_given_up() -> None:

@@ -7,9 +7,9 @@ import pytest
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.codec import decode_control
-from tidings.protocols.transport.formats import Data, EchoReply, EchoRequest, FlowMark
+from tidings.protocols.transport.headers import Data, FlowMark
 from tidings.protocols.transport.marks import TO, Kind, attributes_of, unmark
+from tidings.protocols.transport.messages import EchoReply, EchoRequest, decode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.round_trips import (
     ECHOES_PER_SECOND,

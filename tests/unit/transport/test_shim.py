@@ -7,18 +7,16 @@ import pytest
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.codec import decode_data, encode_control, encode_data
-from tidings.protocols.transport.formats import (
-    DIGEST,
-    WRAP,
-    Data,
+from tidings.protocols.transport.headers import DIGEST, WRAP, Data, decode_data, encode_data
+from tidings.protocols.transport.marks import OF, TO, Kind, head_of, mark
+from tidings.protocols.transport.messages import (
     EchoReply,
     EchoRequest,
     Feedback,
     LossRepair,
     LossRequest,
+    encode_control,
 )
-from tidings.protocols.transport.marks import OF, TO, Kind, head_of, mark
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.sequences import SAME_ID_MAX
 from tidings.protocols.transport.shim import BAD_EVENT, BAD_HEADER, NOT_ASKED, OWN, REPEATED, TOO_MANY_STREAMS, Shim

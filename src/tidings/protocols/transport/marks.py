@@ -27,8 +27,7 @@ from enum import Enum
 import msgspec
 
 from tidings.model.values import Value
-from tidings.protocols.transport.codec import DATA_FIRST
-from tidings.protocols.transport.formats import BASIC, COMPRESSED, FURTHER, FURTHER_FLOW, HEADER_BYTES
+from tidings.protocols.transport.headers import BASIC, COMPRESSED, DATA_FIRST, FURTHER, FURTHER_FLOW, HEADER_BYTES
 from tidings.pubsub.publications import decode_head, encode_head
 
 RESERVED = "tidings_"

@@ -24,9 +24,8 @@ from random import Random
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.protocols.transport.codec import encode_control
-from tidings.protocols.transport.formats import EchoReply, EchoRequest
 from tidings.protocols.transport.marks import TO, Kind, head_of
+from tidings.protocols.transport.messages import EchoReply, EchoRequest, encode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Configure,

@@ -30,8 +30,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from tidings.model.bounds import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, RATE_MAX
-from tidings.protocols.transport.codec import encode_data
-from tidings.protocols.transport.formats import (
+from tidings.protocols.transport.headers import (
     AGE_MAX_US,
     DATA,
     DIGEST,
@@ -40,6 +39,7 @@ from tidings.protocols.transport.formats import (
     Data,
     FlowMark,
     compress,
+    encode_data,
     to_us,
     unwrap,
 )

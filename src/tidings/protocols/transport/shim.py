@@ -21,26 +21,22 @@ Guaranteed: `Heard` comes once for each event within the window of numbers; what
 receives, byte for byte (T-16); whatever bytes come, nothing is raised (T-22), and what is dropped has a reason.
 """
 
-from collections.abc import Iterable
 from random import Random
 from typing import Any
 
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.protocols.transport.codec import decode_control, decode_data
-from tidings.protocols.transport.formats import (
-    DATA,
-    DIGEST,
+from tidings.protocols.transport.headers import DATA, DIGEST, BadHeader, Data, decode_data
+from tidings.protocols.transport.marks import MARK, OF, TO, Kind, head_of, mark, unmark
+from tidings.protocols.transport.messages import (
     Acknowledgement,
-    BadHeader,
-    Data,
     EchoReply,
     EchoRequest,
     Feedback,
     LossRepair,
     LossRequest,
+    decode_control,
 )
-from tidings.protocols.transport.marks import MARK, OF, TO, Kind, head_of, mark, unmark
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.sequences import Departures, FollowedStreams
 from tidings.protocols.transport.signals import (
@@ -317,16 +313,6 @@ class Shim(TransportPart):
         return [SetTimer("expiry", now + self.params.session_timeout)]
 
     # What is asked of it.
-
-    @property
-    def published(self) -> int:
-        """Events that left with a header."""
-        return self.publishing.next
-
-    @property
-    def followed(self) -> Iterable[Stream]:
-        """The publishers of which we know what came."""
-        return self.streams.all
 
     def whole(self, stream: Stream, wrapped: int) -> int:
         """The number of an event of this stream, from its last 32 bits."""

@@ -21,8 +21,9 @@ import msgspec
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import Fired, Input, Request, Signal
 from tidings.model.filter import Filter
-from tidings.protocols.transport.formats import Control, Data, FlowMark
-from tidings.protocols.transport.marks import Kind
+from tidings.protocols.transport.headers import BadHeader, Data, FlowMark, decode_data
+from tidings.protocols.transport.marks import Kind, unmark
+from tidings.protocols.transport.messages import Control
 from tidings.protocols.transport.params import TransportParams
 from tidings.pubsub.bundles import Bundle, BundledEvent
 from tidings.pubsub.requests import PublishRequest
@@ -299,6 +300,18 @@ def event_key(stream: Stream, sequence: int, content: CarriedEvent | None = None
     if content is not None and content.source and content.number:
         return f"{content.source} {content.number}"
     return f"{stream[1]} {sequence}"
+
+
+def opened(content: CarriedEvent) -> tuple[Data | None, CarriedEvent]:
+    """The header of an event that came as it was published, and the event without it; None for what has none."""
+    head, kind = unmark(content.head)
+    if kind is not Kind.DATA:
+        return None, content
+    try:
+        header, payload = decode_data(content.payload)
+    except BadHeader:
+        return None, content
+    return header, content.bare(head, payload)
 
 
 class TransportPart:

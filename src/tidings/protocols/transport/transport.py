@@ -42,7 +42,6 @@ from tidings.protocols.transport.signals import (
     Leaving,
     PublishEvent,
     Recall,
-    Stream,
     TransportPart,
     Unwatch,
     Watch,
@@ -113,14 +112,6 @@ class TransportNode(Node):
         return out
 
     # What whoever embeds it may ask.
-
-    def whole(self, stream: Stream, wrapped: int) -> int:
-        """The number of an event of this stream, from its last 32 bits."""
-        return self.shim.whole(stream, wrapped)
-
-    def lacks(self, stream: Stream, wrapped: int) -> int | None:
-        """The number of the event, if its stream is followed and it was not seen."""
-        return self.shim.lacks(stream, wrapped)
 
     @property
     def is_limiting(self) -> bool:

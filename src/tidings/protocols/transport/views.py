@@ -1,8 +1,8 @@
 """What can be seen of a transport from outside: for programs, metrics and `tidings top`.
 
-Each part shows what it knows of a publisher (`OrderView`, `CacheView`, `PaceView`) or of itself; here this becomes one
-row for each publisher that is followed, and one for each flow that is limited, as a receiver or as a publisher. Numbers
-are read when somebody asks; nothing is counted for this that the parts do not count anyway.
+There is one row for each publisher that is followed, and one for each flow that is limited, as a receiver or as a
+publisher. Numbers are read from the parts when somebody asks; nothing is counted for this that they do not count
+anyway.
 
 **Tally**: what was lost and what became of it, by publisher and by subscription. Ordering says what is `EventLost`, and
 for which subscriptions; `Recovered` says that it came after all, and how; `GivenUp` that nobody looks for it any more.
@@ -117,53 +117,6 @@ class LossTally(TransportPart):
         assert len(self.missing) <= MISSING_MAX, "more missing events are remembered than is allowed"
 
 
-# As the parts show it.
-
-
-class OrderView(msgspec.Struct, frozen=True):
-    """A publisher, to ordering. `latch` is what an event is held for now when one that was sent with it is missing;
-    `beta` the scale of delay differences."""
-
-    latch: float = 0.0
-    beta: float = 0.0
-    pending: int = 0
-    awaited: int = 0
-    delivered: int = 0
-    late: int = 0
-    lost: int = 0
-
-
-class CacheView(msgspec.Struct, frozen=True):
-    """A publisher, to recovery."""
-
-    stream: Stream
-    cache_size: int = 0
-    """K: the events that are kept at most."""
-    entries: int = 0
-    requests: int = 0
-    """Requests heard for what we have, or once had."""
-    hits: int = 0
-    group: int = 0
-    distance: float = 0.0
-
-
-class RecoveryOverview(msgspec.Struct, frozen=True):
-    streams: tuple[CacheView, ...]
-    asked_for: int
-    """Losses that we ask for now."""
-    requests_sent: int
-    requests_heard: int
-    repairs_sent: int
-    repairs_heard: int
-    repairs_suppressed: int
-    repairs_refused: int
-    """For being too many."""
-    recovered: int
-    given_up: int
-    mistaken: int
-    """Repairs of what seemed to be for us by its Bloom row, and was not."""
-
-
 class StreamRow(msgspec.Struct, frozen=True, kw_only=True):
     """A publisher at a receiver."""
 
@@ -215,20 +168,6 @@ class FlowRow(msgspec.Struct, frozen=True, kw_only=True):
     """Of a publisher: events that wait."""
 
 
-class PaceView(msgspec.Struct, frozen=True):
-    """A publisher, to congestion control: its loss event rate, round trip and the rate that TCP would have."""
-
-    stream: Stream
-    loss_event_rate: float = 0.0
-    round_trip: float = 0.0
-    allowed: float = 0.0
-    rate: float = 0.0
-    rows: tuple[FlowRow, ...] = ()
-
-
-# All together.
-
-
 class TransportState(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     """Our own number in headers."""
@@ -251,50 +190,45 @@ class TransportState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_of(transport: "TransportNode", problem: str = "") -> TransportState:
-    params, recovery = transport.shim.params, transport.recovery.overview()
-    own = ("", transport.node_id)
+    params, recovery = transport.shim.params, transport.recovery
     return TransportState(
         id=transport.node_id,
         is_ordered=params.is_ordered,
         is_reliable=params.is_reliable,
         is_paced=params.is_paced,
         problem=problem,
-        published=transport.shim.published,
+        published=transport.shim.publishing.next,
         withheld=transport.sender.withheld,
-        cache=sum([view.entries for view in recovery.streams if view.stream == own]),
-        requests_sent=recovery.requests_sent,
-        repairs_sent=recovery.repairs_sent,
-        streams=tuple(stream_rows(transport, recovery)),
-        flows=(*[row for view in transport.receiver.states() for row in view.rows], *transport.sender.states()),
+        cache=len(recovery.own.ring.order),
+        requests_sent=recovery.losses.requester.sent,
+        repairs_sent=recovery.repairer.sent,
+        streams=tuple(stream_rows(transport)),
+        flows=(*transport.receiver.states(), *transport.sender.states()),
     )
 
 
-def stream_rows(transport: "TransportNode", recovery: RecoveryOverview) -> Iterator[StreamRow]:
-    ordered = transport.ordering.state()
-    caches = {view.stream: view for view in recovery.streams}
-    paced = {view.stream: view for view in transport.receiver.states()}
-    for stream in transport.shim.followed:
-        order, cache, pace = ordered.get(stream, OrderView()), caches.get(stream), paced.get(stream)
-        cache, pace = cache or CacheView(stream), pace or PaceView(stream)
-        counts = transport.tally.counts(stream)
+def stream_rows(transport: "TransportNode") -> Iterator[StreamRow]:
+    for stream in transport.shim.streams.all:
+        counts, order = transport.tally.counts(stream), transport.ordering.streams.get(stream)
+        cache, pace = transport.recovery.streams.get(stream), transport.receiver.sessions.get(stream)
         yield StreamRow(
             publisher=stream[0],
             id=stream[1],
-            hold=order.latch,
-            waiting=order.pending,
-            delivered=order.delivered,
-            late=order.late,
+            hold=order.longest_latch if order else 0.0,
+            waiting=len(order.shelf.pending) if order else 0,
+            delivered=order.delivered if order else 0,
+            late=order.late if order else 0,
             lost=counts.lost,
             recovered=counts.ways.total(),
             repaired=counts.ways["repaired"],
             from_history=counts.ways["history"],
             given_up=counts.given_up,
-            loss_event_rate=pace.loss_event_rate,
+            loss_event_rate=pace.intervals.loss_event_rate if pace else 0.0,
             round_trip=transport.round_trips.seconds(stream),
-            cache=cache.entries,
-            cache_max=cache.cache_size,
-            requests=cache.requests,
-            hits=cache.hits,
+            cache=len(cache.ring.order) if cache else 0,
+            cache_max=cache.ring.capacity if cache else 0,
+            requests=cache.requests_heard if cache else 0,
+            hits=cache.hits if cache else 0,
         )
 
 

@@ -38,8 +38,7 @@ from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.transport.adapter.adapter import Adapter
-from tidings.protocols.transport.codec import decode_data, encode_data
-from tidings.protocols.transport.formats import BadHeader, entry_form
+from tidings.protocols.transport.headers import BadHeader, decode_data, encode_data, entry_form
 from tidings.protocols.transport.marks import MARK, Kind
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.transport import TransportNode

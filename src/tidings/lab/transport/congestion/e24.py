@@ -24,7 +24,7 @@ from tidings.model.language.parser import parse
 from tidings.protocols.transport.congestion.flows import FlowTable
 from tidings.protocols.transport.congestion.flows import ReceiverClaim as Said
 from tidings.protocols.transport.congestion.paced import FlowInterest, interests_of
-from tidings.protocols.transport.formats import FlowReport
+from tidings.protocols.transport.messages import FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.trace.writer import Writer
 from tidings.workloads.transport import SharedInterests

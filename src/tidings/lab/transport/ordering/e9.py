@@ -33,7 +33,7 @@ from tidings.lab.transport.substrate import AS_PUBLISHED
 from tidings.machine.effects import Effect
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.formats import ENTRY_AGE, Data
+from tidings.protocols.transport.headers import ENTRY_AGE, Data
 from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.sequences import Departures
 from tidings.protocols.transport.signals import CarriedEvent, EventLost, Heard, Listen, StreamGone

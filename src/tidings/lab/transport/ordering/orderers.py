@@ -28,7 +28,7 @@ from tidings.machine.effects import Deliver, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.transport.formats import Data
+from tidings.protocols.transport.headers import Data
 from tidings.protocols.transport.ordering.ordering import Ordering
 from tidings.protocols.transport.params import OrderingParams, TransportParams
 from tidings.protocols.transport.sequences import Departures

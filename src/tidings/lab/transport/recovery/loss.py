@@ -118,7 +118,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     """Parameters: those of `Trouble`, and the seconds to be played."""
     trouble = {name: parameters[name] for name in Trouble.__struct_fields__}
     network = play(seed, trace, Trouble(**trouble), parameters["seconds"])
-    given_up = sum(network.transport(f"s{place}").recovery.overview().given_up for place in range(BROKERS))
+    given_up = sum(network.transport(f"s{place}").recovery.losses.given_up for place in range(BROKERS))
     return {"given_up": given_up}
 
 

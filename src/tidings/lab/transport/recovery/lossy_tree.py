@@ -222,9 +222,9 @@ def note(at: float, node: NodeId, name: str, said: Mapping[str, Any]) -> Record:
 def note_caches(network: BrokerNetwork, trace: Writer, workload: "RareMatches", published: Counter[int]) -> None:
     now = network.simulator.now
     sizes = [
-        one.cache_size
+        one.ring.capacity
         for receiver in range(workload.subscribers)
-        for one in network.transport(f"s{receiver}").recovery.overview().streams
+        for one in network.transport(f"s{receiver}").recovery.streams.values()
         if one.stream[0]
     ]
     if sizes:
@@ -234,14 +234,14 @@ def note_caches(network: BrokerNetwork, trace: Writer, workload: "RareMatches", 
 
 
 def totals(network: BrokerNetwork, workload: "RareMatches") -> dict[str, float]:
-    receivers = [network.transport(f"s{place}").recovery.overview() for place in range(workload.subscribers)]
-    publishers = [network.transport(f"p{place}").recovery.overview() for place in range(workload.publishers)]
+    receivers = [network.transport(f"s{place}").recovery for place in range(workload.subscribers)]
+    publishers = [network.transport(f"p{place}").recovery for place in range(workload.publishers)]
     return {
-        "requests": sum(one.requests_sent for one in receivers),
-        "repairs": sum(one.repairs_sent for one in receivers),
-        "repairs_by_publishers": sum(one.repairs_sent for one in publishers),
-        "recovered": sum(one.recovered for one in receivers),
-        "given_up": sum(one.given_up for one in receivers),
+        "requests": sum(one.losses.requester.sent for one in receivers),
+        "repairs": sum(one.repairer.sent for one in receivers),
+        "repairs_by_publishers": sum(one.repairer.sent for one in publishers),
+        "recovered": sum(one.recovered_count for one in receivers),
+        "given_up": sum(one.losses.given_up for one in receivers),
         "mistaken": sum(one.mistaken for one in receivers),
     }
 

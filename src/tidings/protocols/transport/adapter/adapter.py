@@ -197,7 +197,7 @@ class Adapter:
 
     def arrived(self, now: float, items: Sequence[Arrived]) -> list[Effect]:
         for item in items:
-            self.stored.recalls.saw(item.publisher, item.numbers[-1])
+            self.stored.saw(item.publisher, item.numbers[-1])
         out = self.perform(now, self.intake.catch(now, items))
         for took in self.ledger.take_consumed():
             out += self.ask(now, took)

@@ -29,10 +29,7 @@ import msgspec
 from tidings.machine.effects import SetTimer
 from tidings.model.bounds import PUBLISHERS_MAX
 from tidings.protocols.transport.carrier import Carrier, Order, Own, Subscribed
-from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.formats import BadHeader
-from tidings.protocols.transport.marks import Kind, unmark
-from tidings.protocols.transport.signals import CarriedEvent, FoundLosses, Recall, Recalled, Recovered
+from tidings.protocols.transport.signals import CarriedEvent, FoundLosses, Recall, Recalled, Recovered, opened
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.client import Fetched, MarksReply, Missed, ReadHistory, ReadMarks
 
@@ -64,69 +61,6 @@ class RecallReading(msgspec.Struct):
     is_begun: bool = False
 
 
-class Recalls:
-    def __init__(self) -> None:
-        self.readings: dict[Recall, RecallReading] = {}
-        self.highest: dict[str, int] = {}
-        """The highest number that came of each publisher: no loss that is noticed lies above it."""
-
-    def saw(self, publisher: str, number: int) -> None:
-        highest = self.highest
-        if number > highest.get(publisher, 0):
-            highest[publisher] = number
-            if len(highest) > PUBLISHERS_MAX:
-                del highest[next(iter(highest))]
-
-    def ask(self, recall: Recall, filter: str | None) -> str:
-        """To be read as soon as possible; or why not."""
-        publisher = recall.stream[0]
-        through = recall.before - 1 if recall.before else self.highest.get(publisher, 0)
-        if not publisher:
-            return NO_PUBLISHER
-        if filter is None:
-            return NO_SUBSCRIPTION
-        if through <= recall.after:
-            return NOTHING_THERE
-        if len(self.readings) >= WAITING_MAX:
-            return TOO_MANY
-        self.readings[recall] = RecallReading(filter, through, [])
-        return ""
-
-    def begin(self) -> Iterator[ReadHistory]:
-        """What the carrier is to be asked now."""
-        free = READINGS_MAX - sum(reading.is_begun for reading in self.readings.values())
-        waiting = [(recall, reading) for recall, reading in self.readings.items() if not reading.is_begun]
-        for recall, reading in waiting[: max(0, free)]:
-            reading.is_begun = True
-            yield self.request(recall, recall.after)
-
-    def request(self, recall: Recall, after: int) -> ReadHistory:
-        reading = self.readings[recall]
-        return read_history(Own("recall", recall), reading.filter, recall.stream[0], after, reading.through)
-
-    def read(self, recall: Recall, page: Fetched) -> Recalled | ReadHistory | None:
-        """The answer, or the next page; None if nobody waits for it."""
-        reading = self.readings.get(recall)
-        if reading is None:
-            return None
-        reading.pages += 1
-        reading.contents += contents_of_page(page, recall.stream[0], ())
-        if page.has_more and reading.pages < PAGES_MAX and page.through < reading.through:
-            return self.request(recall, page.through)
-        del self.readings[recall]
-        return Recalled(recall.stream, recall.sequence, tuple(reading.contents))
-
-    def failed(self, recall: Recall, reason: str) -> Recalled | None:
-        if self.readings.pop(recall, None) is None:
-            return None
-        return Recalled(recall.stream, recall.sequence, (), reason)
-
-    def check(self) -> None:
-        assert len(self.readings) <= WAITING_MAX, "more is to be read from history than is allowed"
-        assert sum(reading.is_begun for reading in self.readings.values()) <= READINGS_MAX, "too much is read at once"
-        assert len(self.highest) <= PUBLISHERS_MAX, "too many publishers are remembered"
-
-
 class Hole(msgspec.Struct):
     after: int
     """The publisher's number up to which everything is there, or was looked for."""
@@ -142,7 +76,9 @@ class StoredEvents:
 
     def __init__(self, carrier: Carrier, transport: TransportNode, subscriptions: Mapping[int, Subscribed]) -> None:
         self.carrier, self.transport, self.subscriptions = carrier, transport, subscriptions
-        self.recalls = Recalls()
+        self.readings: dict[Recall, RecallReading] = {}
+        self.highest: dict[str, int] = {}
+        """The highest number that came of each publisher: no loss that is noticed lies above it."""
         self.holes: dict[HoleKey, Hole] = {}
 
     def filter_of(self, subscription: int) -> str | None:
@@ -151,19 +87,56 @@ class StoredEvents:
 
     # What the transport asks for.
 
-    def recall(self, recall: Recall) -> list[Order]:
-        problem = self.recalls.ask(recall, self.filter_of(recall.subscription))
-        answer = Recalled(recall.stream, recall.sequence, (), problem) if problem else None
-        return self.answered(answer)
+    def saw(self, publisher: str, number: int) -> None:
+        highest = self.highest
+        if number > highest.get(publisher, 0):
+            highest[publisher] = number
+            if len(highest) > PUBLISHERS_MAX:
+                del highest[next(iter(highest))]
 
-    def answered(self, answer: Recalled | ReadHistory | None) -> list[Order]:
-        return [*([] if answer is None else [answer]), *self.recalls.begin()]
+    def recall(self, recall: Recall) -> list[Order]:
+        """To be read as soon as possible; or why not."""
+        publisher, filter = recall.stream[0], self.filter_of(recall.subscription)
+        through = recall.before - 1 if recall.before else self.highest.get(publisher, 0)
+        if not publisher:
+            return self.answer(recall, NO_PUBLISHER)
+        if filter is None:
+            return self.answer(recall, NO_SUBSCRIPTION)
+        if through <= recall.after:
+            return self.answer(recall, NOTHING_THERE)
+        if len(self.readings) >= WAITING_MAX:
+            return self.answer(recall, TOO_MANY)
+        self.readings[recall] = RecallReading(filter, through, [])
+        return self.begin()
+
+    def answer(self, recall: Recall, problem: str, contents: Sequence[CarriedEvent] = ()) -> list[Order]:
+        return [Recalled(recall.stream, recall.sequence, tuple(contents), problem), *self.begin()]
+
+    def begin(self) -> list[Order]:
+        """What the carrier is to be asked now."""
+        free = READINGS_MAX - sum(reading.is_begun for reading in self.readings.values())
+        waiting = [item for item in self.readings.items() if not item[1].is_begun][: max(0, free)]
+        for _, reading in waiting:
+            reading.is_begun = True
+        return [page_asked(recall, reading, recall.after) for recall, reading in waiting]
+
+    def read_recall(self, recall: Recall, page: Fetched) -> list[Order]:
+        """The answer, or the next page; nothing if nobody waits for it."""
+        reading = self.readings.get(recall)
+        if reading is None:
+            return self.begin()
+        reading.pages += 1
+        reading.contents += contents_of_page(page, recall.stream[0], ())
+        if page.has_more and reading.pages < PAGES_MAX and page.through < reading.through:
+            return [page_asked(recall, reading, page.through), *self.begin()]
+        del self.readings[recall]
+        return self.answer(recall, "", reading.contents)
 
     # What the carrier answers.
 
     def read(self, now: float, ticket: Own, page: Fetched) -> list[Order]:
         if ticket.what == "recall":
-            return self.answered(self.recalls.read(cast(Recall, ticket.key), page))
+            return self.read_recall(cast(Recall, ticket.key), page)
         key = cast(HoleKey, ticket.key)
         hole, filter = self.holes.get(key), self.filter_of(key[0])
         if hole is None or filter is None:
@@ -185,7 +158,9 @@ class StoredEvents:
 
     def failed(self, now: float, ticket: Own, reason: str) -> list[Order]:
         if ticket.what == "recall":
-            return self.answered(self.recalls.failed(cast(Recall, ticket.key), reason))
+            recall = cast(Recall, ticket.key)
+            is_known = self.readings.pop(recall, None) is not None
+            return self.answer(recall, reason) if is_known else self.begin()
         return self.look_again(now, cast(HoleKey, ticket.key))
 
     # Holes.
@@ -220,18 +195,14 @@ class StoredEvents:
     def lacking(self, key: HoleKey, hole: Hole, page: Fetched) -> Iterator[Recovered]:
         """What a page has that we have not: an event that was lost and is here."""
         for stored in contents_of_page(page, key[1], (key[0],)):
-            head, kind = unmark(stored.head)
-            if kind is not Kind.DATA:
-                continue
-            try:
-                header, payload = decode_data(stored.payload)
-            except BadHeader:
+            header, event = opened(stored)
+            if header is None:
                 continue
             stream = key[1], header.publisher
-            sequence = self.transport.lacks(stream, header.sequence)
+            sequence = self.transport.shim.lacks(stream, header.sequence)
             if sequence is not None:
                 hole.missing -= 1
-                yield Recovered(stream, sequence, stored.bare(head, payload), "history")
+                yield Recovered(stream, sequence, event, "history")
 
     def look_again(self, now: float, key: HoleKey) -> list[Order]:
         """Nothing more is read now: later, unless all is found, or we looked often enough."""
@@ -250,21 +221,19 @@ class StoredEvents:
             del self.holes[key]
 
     def check(self) -> None:
-        self.recalls.check()
+        assert len(self.readings) <= WAITING_MAX, "more is to be read from history than is allowed"
+        assert sum(reading.is_begun for reading in self.readings.values()) <= READINGS_MAX, "too much is read at once"
+        assert len(self.highest) <= PUBLISHERS_MAX, "too many publishers are remembered"
         assert len(self.holes) <= HOLES_MAX, "more holes are looked after than is allowed"
         assert all(hole.tries <= TRIES_MAX for hole in self.holes.values()), "looked too often"
 
 
+def page_asked(recall: Recall, reading: RecallReading, after: int) -> ReadHistory:
+    return read_history(Own("recall", recall), reading.filter, recall.stream[0], after, reading.through)
+
+
 def read_history(ticket: Own, filter: str, publisher: str, after: int, through: int) -> ReadHistory:
-    return ReadHistory(
-        ticket=ticket,
-        filter=filter,
-        publisher=publisher,
-        after=after,
-        since=None,
-        through=through,
-        limit=PAGE_PUBLICATIONS,
-    )
+    return ReadHistory(ticket, filter, publisher, after, since=None, through=through, limit=PAGE_PUBLICATIONS)
 
 
 def contents_of_page(page: Fetched, publisher: str, subscriptions: tuple[int, ...]) -> Iterator[CarriedEvent]:

@@ -40,8 +40,7 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.protocols.transport.carrier import Carried, Own, RoomMade
-from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.formats import HEADER_BYTES
+from tidings.protocols.transport.headers import HEADER_BYTES, decode_data
 from tidings.protocols.transport.marks import DATA_TAIL, is_event
 from tidings.protocols.transport.ordering.stream import REPEATED, TOO_OLD
 from tidings.protocols.transport.params import TransportParams
@@ -308,7 +307,7 @@ class Intake:
         """The transport had it before; but these subscriptions had not, unless as a repair."""
         header, _ = decode_data(content.payload)
         stream = content.source, header.publisher
-        sequence = self.transport.whole(stream, header.sequence)
+        sequence = self.transport.shim.whole(stream, header.sequence)
         given = self.ledger.given.get((stream, sequence), ())
         had = tuple([number for number in inner.subscriptions if number in given])
         lacking = tuple([number for number in inner.subscriptions if number not in given])

@@ -33,8 +33,9 @@ from typing import Protocol
 
 from tidings.protocols.transport.congestion.flows import Key, LimitedFlow
 from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_rate, loss_rate_at
-from tidings.protocols.transport.formats import WRAP, Acknowledgement, unwrap
+from tidings.protocols.transport.headers import WRAP, unwrap
 from tidings.protocols.transport.limits import Bucket
+from tidings.protocols.transport.messages import Acknowledgement
 from tidings.protocols.transport.params import CongestionParams
 
 OVERTAKEN_BY = 3

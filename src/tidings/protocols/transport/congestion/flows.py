@@ -31,9 +31,10 @@ from tidings.matching.tags import tags_of_event
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.formats import FlowMark, FlowReport
+from tidings.protocols.transport.headers import FlowMark
 from tidings.protocols.transport.limits import Bucket, Valve
 from tidings.protocols.transport.marks import Kind
+from tidings.protocols.transport.messages import FlowReport
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.rows import kept
 from tidings.protocols.transport.signals import Departed, Leaving

@@ -37,7 +37,8 @@ from tidings.model.language.parser import parse
 from tidings.model.sets.conjunction import Conjunction
 from tidings.model.values import Value
 from tidings.protocols.transport.congestion.rates import LossIntervals, Meter, allowed_rate, loss_rate_at, share_max_min
-from tidings.protocols.transport.formats import Data, FlowReport
+from tidings.protocols.transport.headers import Data
+from tidings.protocols.transport.messages import FlowReport
 from tidings.protocols.transport.params import CongestionParams
 from tidings.protocols.transport.rows import kept
 from tidings.protocols.transport.signals import Stream

@@ -25,16 +25,17 @@ that ends releases its flows. Not guaranteed: that the publisher obeys; it may n
 Source: the transport specification, 3.6, 3.7 and section 5, G-16 to G-32.
 """
 
+from collections.abc import Iterator
 from random import Random
 from typing import cast
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.bounds import FLOWS_MAX
-from tidings.protocols.transport.codec import encode_control
 from tidings.protocols.transport.congestion.paced import SEEN_BITS, FlowInterests, PacedFlow, PacedStream, interests_of
-from tidings.protocols.transport.formats import WRAP, Acknowledgement, Feedback
+from tidings.protocols.transport.headers import WRAP
 from tidings.protocols.transport.marks import TO, Kind, head_of
+from tidings.protocols.transport.messages import Acknowledgement, Feedback, encode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Configure,
@@ -50,7 +51,7 @@ from tidings.protocols.transport.signals import (
     TransportPart,
     publisher_text,
 )
-from tidings.protocols.transport.views import FlowRow, PaceView
+from tidings.protocols.transport.views import FlowRow
 from tidings.pubsub.notes import FeedbackSent, LossEvent, RateAssessed
 
 IDLE_PERIOD_MAX = 1.0
@@ -135,11 +136,9 @@ class Receiver(TransportPart):
         return [CancelTimer(("tick", session.stream)), CancelTimer(("report", session.stream))]
 
     def configure(self, now: float, request: Configure) -> list[Effect]:
-        params = request.params
-        assert isinstance(params, TransportParams)
-        self.params, self.acknowledges = params, acknowledges(params)
+        self.params, self.acknowledges = request.params, acknowledges(request.params)
         for session in self.sessions.values():
-            session.params = params.congestion
+            session.params = self.params.congestion
         return []
 
     # What comes.
@@ -321,29 +320,18 @@ class Receiver(TransportPart):
 
     # What can be seen.
 
-    def states(self) -> tuple[PaceView, ...]:
-        return tuple(
-            PaceView(
-                session.stream,
-                session.intervals.loss_event_rate,
-                session.round_trip,
-                session.allowed,
-                session.meter.rate,
-                tuple(
-                    FlowRow(
-                        side="receiver",
-                        publisher=publisher_text(session.stream),
-                        flow=flow,
-                        filter=row.interest.text,
-                        rate=row.meter.rate,
-                        quota=row.quota,
-                        is_limiting=row.is_limiting,
-                    )
-                    for flow, row in session.rows.items()
-                ),
-            )
-            for session in self.sessions.values()
-        )
+    def states(self) -> Iterator[FlowRow]:
+        for session in self.sessions.values():
+            for flow, row in session.rows.items():
+                yield FlowRow(
+                    side="receiver",
+                    publisher=publisher_text(session.stream),
+                    flow=flow,
+                    filter=row.interest.text,
+                    rate=row.meter.rate,
+                    quota=row.quota,
+                    is_limiting=row.is_limiting,
+                )
 
     def check(self) -> None:
         wanted = self.interests.flows()

@@ -42,9 +42,10 @@ from tidings.protocols.transport.congestion.flows import Change, FlowTable, Limi
 from tidings.protocols.transport.congestion.paced import flow_of, quota_floor
 from tidings.protocols.transport.congestion.queues import Queueing
 from tidings.protocols.transport.congestion.rates import Meter
-from tidings.protocols.transport.formats import Acknowledgement, Feedback, FlowMark, FlowReport
+from tidings.protocols.transport.headers import FlowMark
 from tidings.protocols.transport.limits import Bucket, FeedbackBudget
 from tidings.protocols.transport.marks import Kind
+from tidings.protocols.transport.messages import Acknowledgement, Feedback, FlowReport
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     Admitted,
@@ -379,9 +380,8 @@ class Sender(TransportPart):
 
     def configure(self, now: float, request: Configure) -> list[Effect]:
         """All flows are free until receivers report again; what waits leaves."""
-        params = request.params
-        assert isinstance(params, TransportParams)
-        before, self.params = self.params, params
+        before, self.params = self.params, request.params
+        params = self.params
         if (params.is_paced, params.congestion, params.profile) == (before.is_paced, before.congestion, before.profile):
             return []
         effects = self.change(now, [self.table.remove(row) for row in list(self.table.rows.values())])

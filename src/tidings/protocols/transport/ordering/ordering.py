@@ -58,7 +58,6 @@ from tidings.protocols.transport.signals import (
     StreamGone,
     TransportPart,
 )
-from tidings.protocols.transport.views import OrderView
 
 
 class Ordering(TransportPart):
@@ -142,29 +141,12 @@ class Ordering(TransportPart):
             receiving.joined = ()
 
     def configure(self, now: float, request: Configure) -> list[Effect]:
-        assert isinstance(request.params, TransportParams), "other parameters are no transport's"
         self.params = request.params
         self.interests.configure(self.params.profile, self.params.topic_attribute, self.params.tells_ranges)
         self.rules = Rules(self.params.ordering, self.interests)
         for receiving in self.streams.values():
             receiving.adopt(self.rules)
         return []
-
-    # Seen from outside.
-
-    def state(self) -> dict[Stream, OrderView]:
-        return {
-            stream: OrderView(
-                one.longest_latch,
-                one.delays.scale,
-                len(one.shelf.pending),
-                len(one.shelf.awaited),
-                one.delivered,
-                one.late,
-                one.shelf.losses,
-            )
-            for stream, one in self.streams.items()
-        }
 
     def check(self) -> None:
         for receiving in self.streams.values():

@@ -10,7 +10,7 @@ long before its event it was sent, and we know how long we have listened; no com
 """
 
 from tidings.machine.effects import Effect
-from tidings.protocols.transport.formats import ENTRY_AGE, MICROSECONDS, Data
+from tidings.protocols.transport.headers import ENTRY_AGE, MICROSECONDS, Data
 from tidings.protocols.transport.ordering.shelf import Missing, Rules, Shelf
 
 JOIN_MARGIN = 1.0

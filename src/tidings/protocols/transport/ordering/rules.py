@@ -48,7 +48,7 @@ from collections.abc import Callable
 
 from tidings.matching.bloom import FILL_MAX, BloomProfile, fill_of
 from tidings.model.filter import Filter
-from tidings.protocols.transport.formats import Data
+from tidings.protocols.transport.headers import Data
 from tidings.protocols.transport.params import OrderingParams
 from tidings.protocols.transport.rows import Masks, may_be_in, range_masks, rows_of_filter
 

@@ -22,7 +22,7 @@ all others go out at once. They touch neither the delays nor the highest number 
 import math
 
 from tidings.machine.effects import Deliver, Drop, Effect
-from tidings.protocols.transport.formats import Data
+from tidings.protocols.transport.headers import Data
 from tidings.protocols.transport.ordering.records import RecordReader
 from tidings.protocols.transport.ordering.rules import DelayDifferences, probability
 from tidings.protocols.transport.ordering.shelf import Awaited, Held, Rules, Shelf

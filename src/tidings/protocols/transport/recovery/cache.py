@@ -25,7 +25,7 @@ Source: the transport specification, 3.5.8, X-7, G-13, G-14.
 import math
 from collections import deque
 
-from tidings.protocols.transport.formats import Data
+from tidings.protocols.transport.headers import Data
 from tidings.protocols.transport.params import RecoveryParams
 from tidings.protocols.transport.signals import CarriedEvent
 

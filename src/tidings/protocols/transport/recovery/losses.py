@@ -19,13 +19,20 @@ from random import Random
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
-from tidings.protocols.transport.codec import decode_data
-from tidings.protocols.transport.formats import BadHeader, Data, unwrap
-from tidings.protocols.transport.marks import Kind, unmark
+from tidings.protocols.transport.headers import Data, unwrap
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.requester import Key, LostEvent, Requester
 from tidings.protocols.transport.recovery.streams import RecoveryStream
-from tidings.protocols.transport.signals import CarriedEvent, EventLost, GivenUp, Quality, Recall, Recalled, Stream
+from tidings.protocols.transport.signals import (
+    CarriedEvent,
+    EventLost,
+    GivenUp,
+    Quality,
+    Recall,
+    Recalled,
+    Stream,
+    opened,
+)
 
 ANSWER_SECONDS = 10.0
 SPAN_MAX = 1000
@@ -117,15 +124,8 @@ class HistoryReadings:
 def events_in(recalled: Recalled) -> Iterator[tuple[int, Data, CarriedEvent]]:
     """Number, header and event, without mark and header, of all that can be read and are of this publisher."""
     for content in recalled.contents:
-        head, kind = unmark(content.head)
-        if kind is not Kind.DATA:
-            continue
-        try:
-            header, payload = decode_data(content.payload)
-        except BadHeader:
-            continue
-        if header.publisher == recalled.stream[1]:
-            event = CarriedEvent(head, payload, content.source, content.number, content.accepted_at)
+        header, event = opened(content)
+        if header is not None and header.publisher == recalled.stream[1]:
             yield unwrap(header.sequence, recalled.sequence), header, event
 
 

@@ -37,7 +37,8 @@ from random import Random
 
 from tidings.machine.effects import Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
-from tidings.protocols.transport.formats import Data, LossRepair, LossRequest
+from tidings.protocols.transport.headers import Data
+from tidings.protocols.transport.messages import LossRepair, LossRequest
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import CacheRoom
 from tidings.protocols.transport.recovery.losses import NOT_WANTED_ANY_MORE, Losses
@@ -67,7 +68,6 @@ from tidings.protocols.transport.signals import (
     Watch,
     Way,
 )
-from tidings.protocols.transport.views import CacheView, RecoveryOverview
 from tidings.pubsub.notes import CacheSearched
 
 NOT_FOR_US = "a repair that no filter here matches"
@@ -91,6 +91,7 @@ class Recovery(TransportPart):
         self.reliable = self.volunteering.reliable
         self.is_reviewing = False
         self.requests_heard = self.repairs_heard = self.recovered_count = self.mistaken = 0
+        """Mistaken: repairs of what seemed to be for us by its Bloom row, and was not."""
         self.handlers = {
             Heard: self.heard,
             Told: self.told,
@@ -300,9 +301,7 @@ class Recovery(TransportPart):
         return effects
 
     def configure(self, now: float, request: Configure) -> list[Effect]:
-        params = request.params
-        assert isinstance(params, TransportParams)
-        self.params = params
+        self.params = params = request.params
         self.losses.configure(params)
         self.repairer.configure(params)
         self.distances.configure(params.recovery)
@@ -334,33 +333,6 @@ class Recovery(TransportPart):
             if state is not self.own:
                 state.ring.review(now, self.params.recovery)
         return self.review_later(now) if len(self.streams) > 1 or self.repairer.held else []
-
-    def overview(self) -> RecoveryOverview:
-        streams = tuple(
-            CacheView(
-                stream=stream,
-                cache_size=state.ring.capacity,
-                entries=len(state.ring.order),
-                requests=state.requests_heard,
-                hits=state.hits,
-                group=state.group_size,
-                distance=state.distance,
-            )
-            for stream, state in self.streams.items()
-        )
-        return RecoveryOverview(
-            streams=streams,
-            asked_for=len(self.losses.requester.losses),
-            requests_sent=self.losses.requester.sent,
-            requests_heard=self.requests_heard,
-            repairs_sent=self.repairer.sent,
-            repairs_heard=self.repairs_heard,
-            repairs_suppressed=self.repairer.suppressed,
-            repairs_refused=self.repairer.refused,
-            recovered=self.recovered_count,
-            given_up=self.losses.given_up,
-            mistaken=self.mistaken,
-        )
 
     def check(self) -> None:
         assert not self.budget.is_exceeded, "more is kept than the bounds allow"

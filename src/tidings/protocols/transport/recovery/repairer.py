@@ -35,10 +35,9 @@ from typing import Literal
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
-from tidings.protocols.transport.codec import encode_control
-from tidings.protocols.transport.formats import LossRepair, LossRequest
 from tidings.protocols.transport.limits import Bucket, Buckets
 from tidings.protocols.transport.marks import TO, Kind, head_of, mark
+from tidings.protocols.transport.messages import LossRepair, LossRequest, encode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import Kept
 from tidings.protocols.transport.recovery.requester import Key, fact_key
@@ -101,7 +100,7 @@ class Repairer:
         self.pending: dict[Key, PendingRepair] = {}
         self.held: dict[Key, Hold] = {}
         self.configure(params)
-        self.sent = self.suppressed = self.refused = 0
+        self.sent = 0
 
     def configure(self, params: TransportParams) -> None:
         self.params = params
@@ -128,7 +127,6 @@ class Repairer:
         if hold is not None and now < hold.until:
             return []
         if len(self.pending) >= PENDING_MAX:
-            self.refused += 1
             return [Drop(request, TOO_MANY_PENDING)]
         state.adapt_repairs()
         self.pending[key] = PendingRepair(kept, request, now, distance)
@@ -142,13 +140,11 @@ class Repairer:
         way = self.way_of(pending, state.stream[1] == self.node_id)
         if way == "unicast" and not pending.has_turn and not self.is_chosen(state):
             del self.pending[key]
-            self.suppressed += 1
             return [Suppressed(fact_key(*key))]
         if not pending.has_turn:
             wait = self.turn(now)
             if wait is None:
                 del self.pending[key]
-                self.refused += 1
                 return [Drop(pending.request, TOO_MANY_REPAIRS)]
             pending.has_turn = True
             if wait:
@@ -197,7 +193,6 @@ class Repairer:
         state.ring.heard_repair(sequence, pending is not None)
         if pending is not None:
             self.hold(now, state, key, pending, is_ours=False)
-            self.suppressed += 1
             return [CancelTimer(("repair", *key)), Suppressed(fact_key(*key))]
         hold = self.held.get(key)
         if hold is None or hold.until <= now:

@@ -60,10 +60,10 @@ from tidings.matching.bloom import BloomProfile, filter_bits_cover
 from tidings.model.filter import Filter
 from tidings.model.language.lexer import quoted
 from tidings.model.values import Value
-from tidings.protocols.transport.codec import encode_control
-from tidings.protocols.transport.formats import WRAP, LossRequest
+from tidings.protocols.transport.headers import WRAP
 from tidings.protocols.transport.limits import Bucket
 from tidings.protocols.transport.marks import BIT, DOMAIN, MARK, OF, Kind, head_of
+from tidings.protocols.transport.messages import LossRequest, encode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.streams import FARTHER, RecoveryStream, clamped
 from tidings.protocols.transport.rows import rows_of_filter

@@ -1,172 +1,127 @@
-"""From the values of `formats.py` to bytes, and back. What is decoded was checked: lengths, ranges, finite numbers."""
+"""The messages of the transport itself: what they say, and their bytes (`headers.py` has those of events).
+
+What is decoded was checked: lengths, ranges, finite numbers.
+"""
 
 import math
 import struct
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from tidings.model.bounds import ASKED_FILTER_BYTES_MAX, FLOWS_MAX, RATE_MAX, TIME_MAX_US
-from tidings.protocols.transport.formats import (
+from tidings.protocols.transport.headers import (
     ACKNOWLEDGEMENT,
     AGE_MAX_US,
-    BASIC,
-    CARRIES_HEAD,
-    COMPRESSED,
-    CONTROLLED,
     DATA,
-    DIGEST,
     ECHO_REPLY,
     ECHO_REQUEST,
-    ENTRY_AGE,
     FEEDBACK,
-    FIXED,
-    FURTHER,
-    FURTHER_FLOW,
-    HAS_LIMITING,
-    HEADER_BYTES,
+    FIRST,
     MICROSECONDS,
-    RELEASE,
     REPAIR,
-    REPORT,
     REQUEST,
-    VERSION,
     WRAP,
-    Acknowledgement,
     BadHeader,
-    Control,
     Data,
-    EchoReply,
-    EchoRequest,
-    Feedback,
-    FlowMark,
-    FlowReport,
-    LossRepair,
-    LossRequest,
+    decode_data,
+    encode_data,
     to_us,
 )
 
-FIRST = VERSION << 4
-DATA_FIRST, DIGEST_FIRST = FIRST | DATA, FIRST | DIGEST
 HEAD_LENGTH = struct.Struct(">I")
 FILTER_LENGTH = struct.Struct(">H")
+REPORT = struct.Struct(">If")
+RELEASE = 1
+CARRIES_HEAD = 1
+
 SPAN_MAX = 3600.0
 """Seconds that any span in a message may have."""
 
 
-# Events.
+class LossRequest(msgspec.Struct, frozen=True):
+    """Who has this event? `request_wait` is (C1 + C2 / 2) d, `distance` d, both of the requester to the publisher, in
+    seconds. The echo fields tell the repairer that was heard last how far away the requester is."""
+
+    requester: int
+    publisher: int
+    sequence: int
+    sent: float
+    request_wait: float
+    distance: float
+    bits: int
+    row_bytes: int
+    round: int = 0
+    repairer: int = 0
+    repair_sent: float = 0.0
+    repair_held: float = 0.0
 
 
-def encode_data(data: Data) -> bytes:
-    """The header; the payload of the event follows it."""
-    flags = CONTROLLED * data.is_controlled | COMPRESSED * data.is_compressed
-    limiting = flow = travel = 0
-    behind = len(data.record).to_bytes(2) + data.record if data.is_compressed and data.entries else data.record
-    if data.flows:
-        first = data.flows[0]
-        limiting, flow, travel = first.limiting, first.flow, to_us(first.feedback_travel)
-        flags |= HAS_LIMITING
-    if data.previous is not None:
-        flags |= BASIC
-        behind = ENTRY_AGE.pack(age_of(data.departed, data.previous))
-    if len(data.flows) > 1:
-        flags |= FURTHER
-        further = data.flows[1 : FLOWS_MAX + 1]
-        rest = [FURTHER_FLOW.pack(mark.flow, mark.limiting, to_us(mark.feedback_travel)) for mark in further]
-        behind += bytes((len(further),)) + b"".join(rest)
-    first_byte = DATA_FIRST if data.kind == DATA else DIGEST_FIRST
-    return (
-        FIXED.pack(
-            first_byte,
-            flags,
-            data.entries,
-            data.row_bytes,
-            data.publisher,
-            data.sequence % WRAP,
-            to_us(data.departed),
-            data.rate,
-            limiting,
-            flow,
-            travel,
-        )
-        + behind
-    )
+class LossRepair(msgspec.Struct, frozen=True):
+    """An event again, with the header it had. `head` is set where the repair is for one requester: then the attributes
+    travel inside."""
+
+    repairer: int
+    sent: float
+    requester: int
+    request_sent: float
+    held: float
+    data: Data
+    head: bytes = b""
 
 
-def age_of(departed: float, earlier: float) -> int:
-    return min(AGE_MAX_US, max(0, to_us(departed) - to_us(earlier)))
+class FlowReport(msgspec.Struct, frozen=True):
+    """What a receiver can take of one flow, events a second. `filter` is its text where covering shall be exact."""
+
+    flow: int
+    quota: float
+    bits: int
+    filter: str = ""
 
 
-def decode_data(payload: bytes) -> tuple[Data, bytes]:
-    """The header, and the payload of the event behind it."""
-    try:
-        fixed = FIXED.unpack_from(payload)
-    except struct.error:
-        raise BadHeader(f"{len(payload)} bytes are too few for a header") from None
-    first, flags, entries, row_bytes, publisher, sequence, stamp, rate, limiting, flow, travel = fixed
-    if first != DATA_FIRST and first != DIGEST_FIRST:
-        raise BadHeader(f"first byte {first:#04x}: another version or type")
-    if not 0.0 <= rate <= RATE_MAX:
-        raise BadHeader(f"publish rate {rate}")
-    if stamp > TIME_MAX_US:
-        raise BadHeader(f"time {stamp}")
-    place, previous, record = HEADER_BYTES, None, b""
-    if flags & BASIC:
-        if entries or len(payload) < place + 4:
-            raise BadHeader("basic ordering has one age and no record")
-        previous = (stamp - ENTRY_AGE.unpack_from(payload, place)[0]) / MICROSECONDS
-        place += 4
-    elif entries:
-        place, record = read_entries(payload, place, entries, row_bytes, bool(flags & COMPRESSED))
-    flows: tuple[FlowMark, ...] = ()
-    if flags & HAS_LIMITING:
-        flows = (FlowMark(flow, limiting, travel / MICROSECONDS),)
-    if flags & FURTHER:
-        place, further = read_flows(payload, place)
-        flows += further
-    data = Data(
-        publisher,
-        sequence,
-        stamp / MICROSECONDS,
-        rate,
-        bool(flags & CONTROLLED),
-        flows,
-        previous,
-        entries,
-        row_bytes,
-        record,
-        bool(flags & COMPRESSED and entries),
-        first & 0x0F,
-    )
-    return data, payload[place:]
+class Feedback(msgspec.Struct, frozen=True):
+    """With `is_release` the receiver no longer limits these flows."""
+
+    subscriber: int
+    publisher: int
+    sent: float
+    round_trip: float
+    reports: tuple[FlowReport, ...]
+    row_bytes: int
+    is_release: bool = False
 
 
-def read_entries(payload: bytes, place: int, entries: int, row_bytes: int, is_compressed: bool) -> tuple[int, bytes]:
-    """Where they end, and their bytes."""
-    if not row_bytes:
-        raise BadHeader("a record without Bloom rows")
-    if is_compressed:
-        if len(payload) < place + 2:
-            raise BadHeader("cut short in the record")
-        end = place + 2 + int.from_bytes(payload[place : place + 2])
-        begin = place + 2
-    else:
-        begin, end = place, place + entries * (4 + row_bytes)
-    if len(payload) < end:
-        raise BadHeader("cut short in the record")
-    return end, payload[begin:end]
+class EchoRequest(msgspec.Struct, frozen=True):
+    subscriber: int
+    publisher: int
+    nonce: int
+    sent: float
 
 
-def read_flows(payload: bytes, place: int) -> tuple[int, tuple[FlowMark, ...]]:
-    if len(payload) <= place:
-        raise BadHeader("cut short before the flows")
-    end = place + 1 + payload[place] * FURTHER_FLOW.size
-    if len(payload) < end:
-        raise BadHeader("cut short in the flows")
-    unpacked = FURTHER_FLOW.iter_unpack(payload[place + 1 : end])
-    return end, tuple(FlowMark(flow, limiting, travel / MICROSECONDS) for flow, limiting, travel in unpacked)
+class EchoReply(msgspec.Struct, frozen=True):
+    subscriber: int
+    publisher: int
+    nonce: int
+    echoed: float
+    held: float
+    sent: float
 
 
-# The transport's own messages.
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """A limiting receiver has all events of its flow up to `through`, but for those whose bit is set in `missing`: bit
+    i stands for `through - 1 - i`."""
+
+    subscriber: int
+    publisher: int
+    flow: int
+    through: int
+    received: int
+    missing: int
+    sent: float = 0.0
+
+
+Control = LossRequest | LossRepair | Feedback | EchoRequest | EchoReply | Acknowledgement
 
 
 class FieldLayout:

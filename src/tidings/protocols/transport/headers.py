@@ -1,6 +1,6 @@
-"""The bytes of the transport: the header of events, and messages of its own.
+"""The header of events: what it says, and its bytes. Messages of the transport itself are in `messages.py`.
 
-All begin with version and type in one byte and with flags; numbers are big endian, times are microseconds of the
+Both begin with version and type in one byte and with flags; numbers are big endian, times are microseconds of the
 sender's clock. The header of an event takes 40 bytes and, for each entry of its publication record, 4 and a Bloom row
 (T-19):
 
@@ -43,7 +43,7 @@ from itertools import islice, pairwise
 import msgspec
 
 from tidings.matching.bloom import FILL_MAX
-from tidings.model.bounds import RECORD_MAX
+from tidings.model.bounds import FLOWS_MAX, RATE_MAX, RECORD_MAX, TIME_MAX_US
 
 MICROSECONDS = 1_000_000
 AGE_MAX_US = 2**32 - 1
@@ -150,16 +150,15 @@ def read_varint(data: bytes, place: int) -> tuple[int, int]:
 
 VERSION = 1
 DATA, REPAIR, REQUEST, FEEDBACK, ECHO_REQUEST, ECHO_REPLY, DIGEST, ACKNOWLEDGEMENT = range(8)
+FIRST = VERSION << 4
+DATA_FIRST, DIGEST_FIRST = FIRST | DATA, FIRST | DIGEST
 
 CONTROLLED, HAS_LIMITING, BASIC, FURTHER, COMPRESSED = 1, 2, 4, 8, 16
-RELEASE = 1
-CARRIES_HEAD = 1
 
 WRAP = 2**32
 FIXED = struct.Struct(">BBBBIIQfIIq")
 ENTRY_AGE = struct.Struct(">I")
 FURTHER_FLOW = struct.Struct(">IIq")
-REPORT = struct.Struct(">If")
 
 HEADER_BYTES = FIXED.size
 assert HEADER_BYTES == 40
@@ -215,96 +214,119 @@ class Data(msgspec.Struct, frozen=True):
         return tuple(found)
 
 
-class LossRequest(msgspec.Struct, frozen=True):
-    """Who has this event? `request_wait` is (C1 + C2 / 2) d, `distance` d, both of the requester to the publisher, in
-    seconds. The echo fields tell the repairer that was heard last how far away the requester is."""
-
-    requester: int
-    publisher: int
-    sequence: int
-    sent: float
-    request_wait: float
-    distance: float
-    bits: int
-    row_bytes: int
-    round: int = 0
-    repairer: int = 0
-    repair_sent: float = 0.0
-    repair_held: float = 0.0
-
-
-class LossRepair(msgspec.Struct, frozen=True):
-    """An event again, with the header it had. `head` is set where the repair is for one requester: then the attributes
-    travel inside."""
-
-    repairer: int
-    sent: float
-    requester: int
-    request_sent: float
-    held: float
-    data: Data
-    head: bytes = b""
-
-
-class FlowReport(msgspec.Struct, frozen=True):
-    """What a receiver can take of one flow, events a second. `filter` is its text where covering shall be exact."""
-
-    flow: int
-    quota: float
-    bits: int
-    filter: str = ""
-
-
-class Feedback(msgspec.Struct, frozen=True):
-    """With `is_release` the receiver no longer limits these flows."""
-
-    subscriber: int
-    publisher: int
-    sent: float
-    round_trip: float
-    reports: tuple[FlowReport, ...]
-    row_bytes: int
-    is_release: bool = False
-
-
-class EchoRequest(msgspec.Struct, frozen=True):
-    subscriber: int
-    publisher: int
-    nonce: int
-    sent: float
-
-
-class EchoReply(msgspec.Struct, frozen=True):
-    subscriber: int
-    publisher: int
-    nonce: int
-    echoed: float
-    held: float
-    sent: float
-
-
-class Acknowledgement(msgspec.Struct, frozen=True):
-    """A limiting receiver has all events of its flow up to `through`, but for those whose bit is set in `missing`: bit
-    i stands for `through - 1 - i`."""
-
-    subscriber: int
-    publisher: int
-    flow: int
-    through: int
-    received: int
-    missing: int
-    sent: float = 0.0
-
-
-Control = LossRequest | LossRepair | Feedback | EchoRequest | EchoReply | Acknowledgement
-
-
-# Numbers.
-
-
 def unwrap(wrapped: int, near: int) -> int:
     """The whole number that is nearest to `near` and has these last 32 bits; never below 0."""
     difference = (wrapped - near) % WRAP
     if difference >= WRAP // 2:
         difference -= WRAP
     return near + difference if near + difference >= 0 else near + difference + WRAP
+
+
+def encode_data(data: Data) -> bytes:
+    """The header; the payload of the event follows it."""
+    flags = CONTROLLED * data.is_controlled | COMPRESSED * data.is_compressed
+    limiting = flow = travel = 0
+    behind = len(data.record).to_bytes(2) + data.record if data.is_compressed and data.entries else data.record
+    if data.flows:
+        first = data.flows[0]
+        limiting, flow, travel = first.limiting, first.flow, to_us(first.feedback_travel)
+        flags |= HAS_LIMITING
+    if data.previous is not None:
+        flags |= BASIC
+        behind = ENTRY_AGE.pack(age_of(data.departed, data.previous))
+    if len(data.flows) > 1:
+        flags |= FURTHER
+        further = data.flows[1 : FLOWS_MAX + 1]
+        rest = [FURTHER_FLOW.pack(mark.flow, mark.limiting, to_us(mark.feedback_travel)) for mark in further]
+        behind += bytes((len(further),)) + b"".join(rest)
+    first_byte = DATA_FIRST if data.kind == DATA else DIGEST_FIRST
+    return (
+        FIXED.pack(
+            first_byte,
+            flags,
+            data.entries,
+            data.row_bytes,
+            data.publisher,
+            data.sequence % WRAP,
+            to_us(data.departed),
+            data.rate,
+            limiting,
+            flow,
+            travel,
+        )
+        + behind
+    )
+
+
+def age_of(departed: float, earlier: float) -> int:
+    return min(AGE_MAX_US, max(0, to_us(departed) - to_us(earlier)))
+
+
+def decode_data(payload: bytes) -> tuple[Data, bytes]:
+    """The header, and the payload of the event behind it."""
+    try:
+        fixed = FIXED.unpack_from(payload)
+    except struct.error:
+        raise BadHeader(f"{len(payload)} bytes are too few for a header") from None
+    first, flags, entries, row_bytes, publisher, sequence, stamp, rate, limiting, flow, travel = fixed
+    if first != DATA_FIRST and first != DIGEST_FIRST:
+        raise BadHeader(f"first byte {first:#04x}: another version or type")
+    if not 0.0 <= rate <= RATE_MAX:
+        raise BadHeader(f"publish rate {rate}")
+    if stamp > TIME_MAX_US:
+        raise BadHeader(f"time {stamp}")
+    place, previous, record = HEADER_BYTES, None, b""
+    if flags & BASIC:
+        if entries or len(payload) < place + 4:
+            raise BadHeader("basic ordering has one age and no record")
+        previous = (stamp - ENTRY_AGE.unpack_from(payload, place)[0]) / MICROSECONDS
+        place += 4
+    elif entries:
+        place, record = read_entries(payload, place, entries, row_bytes, bool(flags & COMPRESSED))
+    flows: tuple[FlowMark, ...] = ()
+    if flags & HAS_LIMITING:
+        flows = (FlowMark(flow, limiting, travel / MICROSECONDS),)
+    if flags & FURTHER:
+        place, further = read_flows(payload, place)
+        flows += further
+    data = Data(
+        publisher,
+        sequence,
+        stamp / MICROSECONDS,
+        rate,
+        bool(flags & CONTROLLED),
+        flows,
+        previous,
+        entries,
+        row_bytes,
+        record,
+        bool(flags & COMPRESSED and entries),
+        first & 0x0F,
+    )
+    return data, payload[place:]
+
+
+def read_entries(payload: bytes, place: int, entries: int, row_bytes: int, is_compressed: bool) -> tuple[int, bytes]:
+    """Where they end, and their bytes."""
+    if not row_bytes:
+        raise BadHeader("a record without Bloom rows")
+    if is_compressed:
+        if len(payload) < place + 2:
+            raise BadHeader("cut short in the record")
+        end = place + 2 + int.from_bytes(payload[place : place + 2])
+        begin = place + 2
+    else:
+        begin, end = place, place + entries * (4 + row_bytes)
+    if len(payload) < end:
+        raise BadHeader("cut short in the record")
+    return end, payload[begin:end]
+
+
+def read_flows(payload: bytes, place: int) -> tuple[int, tuple[FlowMark, ...]]:
+    if len(payload) <= place:
+        raise BadHeader("cut short before the flows")
+    end = place + 1 + payload[place] * FURTHER_FLOW.size
+    if len(payload) < end:
+        raise BadHeader("cut short in the flows")
+    unpacked = FURTHER_FLOW.iter_unpack(payload[place + 1 : end])
+    return end, tuple(FlowMark(flow, limiting, travel / MICROSECONDS) for flow, limiting, travel in unpacked)
