@@ -10,17 +10,19 @@ import msgspec
 import pytest
 
 from tests.spark.references.families import reference
-from tests.worlds.edge import head
-from tidings.lab.dependable.cloud import CloudOutcome, CloudSetting, CloudWorld
-from tidings.lab.dependable.measures import (
+from tests.worlds.cloud import (
+    CloudOutcome,
     delivery_latency_99,
     false_positives,
     group_differences,
     later,
     messages_per_broker,
     missed_publications,
+    play,
     throughput,
 )
+from tests.worlds.edge import head
+from tidings.lab.dependable.cloud import CloudSetting
 from tidings.machine.effects import Send
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
@@ -169,7 +171,7 @@ def test_an_advertisement_waits_for_the_acknowledgements_of_both_links_on_which_
 
 @cache
 def outcome(setting: CloudSetting) -> CloudOutcome:
-    return CloudWorld(setting).run()
+    return play(setting)
 
 
 def small(brokers: int, system: str, kind: str, **settings: float) -> CloudOutcome:
@@ -199,11 +201,10 @@ def test_references_miss_nothing_and_twins_agree() -> None:
 # What a trace says of it.
 
 
-def traced(system: str, kind: str) -> tuple[CloudWorld, CloudOutcome, list[Record]]:
+def traced(system: str, kind: str) -> tuple[CloudOutcome, list[Record]]:
     fields = {"brokers": 10, "system": system, "kind": kind, "seconds": 13.0, "joining": 2.0, "joins": 40}
     trace = RingBuffer(1_000_000)
-    world = CloudWorld(msgspec.convert(fields, CloudSetting), trace)
-    return world, world.run(), trace.records()
+    return play(msgspec.convert(fields, CloudSetting), trace), trace.records()
 
 
 def metric(name: str, records: list[Record]) -> dict[str, Any]:
@@ -213,8 +214,8 @@ def metric(name: str, records: list[Record]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("system", ["guarantees", "plain"])
 def test_the_metrics_of_receipts_are_what_the_applications_saw(system: str) -> None:
-    world, outcome, records = traced(system, "installed")
-    spans = world.unacknowledged()
+    outcome, records = traced(system, "installed")
+    spans = outcome.unacknowledged
     begun, until = ([span[end] for mine in spans for span in mine] for end in (0, 1))
     samples = range(ceil(min(begun)), floor(max(until)) + 1)
     held = [begin <= at < end for at in samples for mine in spans for begin, end in mine]
@@ -230,7 +231,7 @@ def test_the_metrics_of_receipts_are_what_the_applications_saw(system: str) -> N
 
 @pytest.mark.parametrize("system", ["guarantees", "plain"])
 def test_the_metric_of_what_comes_too_early_is_what_the_applications_saw(system: str) -> None:
-    _, outcome, records = traced(system, "installed")
+    outcome, records = traced(system, "installed")
     row, (share, each) = metric("premature_deliveries", records), false_positives(outcome)
     affected = share * len(later(outcome))
     assert row["promised_clients"] == len(outcome.subscribers)
@@ -241,7 +242,7 @@ def test_the_metric_of_what_comes_too_early_is_what_the_applications_saw(system:
 
 @pytest.mark.parametrize("system", ["guarantees", "plain"])
 def test_the_metric_of_twins_is_what_the_applications_saw(system: str) -> None:
-    _, outcome, records = traced(system, "reference")
+    outcome, records = traced(system, "reference")
     row, (share, each) = metric("group_difference", records), group_differences(outcome)
     differing = share * len(later(outcome)) / 2
     assert row["twin_groups"] == len(outcome.subscribers) / 2

@@ -13,23 +13,27 @@ The published round-trip times are lost with their figure; ours are those that t
 
 A world is run with one of two systems. With `guarantees`, clients are ours. With `plain`, they do what a client can do
 by itself (`protocols/delivery/baselines.py`): wait for a fixed time instead of a receipt, and throw away what comes too
-early. The brokers are the same in both cases; acknowledgements, which a plain broker would not send, are not counted
-for the plain system.
+early. The brokers are the same in both cases.
+
+**Trace.** Everything. Subscribers that join are called "s...", those that are there at first "first...". An event has a
+source and an id, which are its key. A note `due` for each event and each subscriber that joins says that it is owed to
+it: it matches, was published around the time of joining, and not before the reference.
 
 Source: the evaluation of PSDG (7.5.1), specification 4.1 W-PSDG and 4.5.
 """
 
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from tidings.machine.effects import Effect, Send
+from tidings.lab.experiment import Variant
 from tidings.machine.machine import Machine
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
+from tidings.model.language.parser import parse
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.guest import Guest
@@ -37,16 +41,20 @@ from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.delivery.baselines import PlainParams, PlainSession
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.pubsub.client import Arrived, Begun, Confirmed, OpenAdvertisement, OpenSubscription, PublishBatch, Receipt
+from tidings.pubsub.client import OpenAdvertisement, OpenSubscription, PublishBatch
 from tidings.pubsub.notes import Twin
-from tidings.pubsub.publications import encode_head
+from tidings.pubsub.publications import encode_head, event_of
 from tidings.sim.network.latency import Matrix
-from tidings.sim.node import Draws, SimulatedNode
+from tidings.sim.node import Draws
 from tidings.sim.observers import Observer
 from tidings.sim.simulator import Simulator
+from tidings.trace.record import Record
 from tidings.trace.writer import Writer
 from tidings.workloads.dependable import Psdg
 from tidings.workloads.workload import PlannedEvent
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 System = Literal["guarantees", "plain"]
 
@@ -75,6 +83,12 @@ BEGIN = 3.0
 RECEIPT_SHARE = 0.1
 """Of publications."""
 
+LINKED_BEFORE = 1.0
+"""Seconds before it subscribes in which a client goes to its broker."""
+
+INSTALLATION_MAX = 3.0
+"""Seconds from a subscription in which anything that has to do with its installation happens."""
+
 
 class CloudSetting(msgspec.Struct, frozen=True, kw_only=True):
     brokers: Literal[3, 6, 10]
@@ -91,46 +105,24 @@ class CloudSetting(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
 
 
-class JoinedClient(msgspec.Struct):
-    """A subscriber, and everything that it saw."""
+class JoinedClient(msgspec.Struct, frozen=True):
+    """A subscriber, and from when on it wants everything."""
 
     client: NodeId
     at: float
     filter: str
-    guarantee: str
     since: float | None
     after: tuple[tuple[str, int], ...]
-    group: str
-    installed_at: float | None = None
-    """When its broker knew it to be in place."""
-    arrived: list[tuple[float, Arrived]] = []
 
-
-class CloudOutcome(msgspec.Struct):
-    setting: CloudSetting
-    subscribers: list[JoinedClient]
-    published: dict[tuple[str, int], tuple[float, bytes]]
-    """When each publication was published, and its head."""
-    ack_times: list[float]
-    in_memory: list[int]
-    """Publications per publisher that are not acknowledged, each second."""
-    sent: Counter[str]
-    """Messages that brokers sent, by kind."""
-
-
-class BrokerSends(Observer):
-    """Counts what brokers send, by kind."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-
-    def on_effects(self, now: float, node: SimulatedNode, effects: list[Effect]) -> None:
-        if node.id in REGIONS:
-            self.counts.update(type(effect.message).__name__ for effect in effects if type(effect) is Send)
+    def is_owed(self, publisher: str, number: int, at: float) -> bool:
+        """Whether what was published then is behind the reference, and around the installation."""
+        after, begin = dict(self.after), self.at if self.since is None else self.since
+        is_behind = number > after[publisher] if publisher in after else at >= begin
+        return is_behind and self.at - INSTALLATION_MAX < at < self.at + INSTALLATION_MAX
 
 
 class CloudWorld:
-    def __init__(self, setting: CloudSetting, trace: Writer | None = None) -> None:
+    def __init__(self, setting: CloudSetting, trace: Writer | None = None, observers: Sequence[Observer] = ()) -> None:
         self.setting, self.trace = setting, trace
         self.regions = REGIONS[: setting.brokers]
         self.draw = random_stream(setting.seed, "guarantees", str(setting.brokers))
@@ -146,19 +138,19 @@ class CloudWorld:
         self.delays: dict[tuple[str, str], float] = {}
         for (one, other), milliseconds in ROUND_TRIPS_MS.items():
             self.delays[one, other] = self.delays[other, one] = milliseconds / 2000
-        self.sends = BrokerSends()
         network = Matrix(self.delays, CLIENT_LATENCY)
-        self.simulator = Simulator(setting.seed, network, trace=trace, observers=[self.sends])
+        self.simulator = Simulator(setting.seed, network, trace=trace, observers=observers)
         self.subscribers: list[JoinedClient] = []
         self.published: dict[tuple[str, int], tuple[float, bytes]] = {}
 
-    def run(self) -> CloudOutcome:
+    def run(self) -> None:
         self.add_brokers()
         self.add_publishers()
         self.add_subscribers()
         self.await_publication()
         self.simulator.run(BEGIN + self.setting.seconds + 5.0)
-        return self.outcome()
+        if self.trace is not None:
+            self.note_due(self.trace)
 
     # Who there is.
 
@@ -188,7 +180,7 @@ class CloudWorld:
             if self.setting.kind == "reference":
                 homes.append(self.draw.choice(self.regions))
             for twin, broker in enumerate(homes):
-                name, group = f"s{number}.{twin}", asked[-1]
+                name, group = f"{'s' if row['joins_at'] else 'first'}{number}.{twin}", asked[-1]
                 self.join(name, broker, at, row["filter"], *asked)
                 if len(homes) > 1 and not group and self.trace is not None:
                     # Members of a group say so themselves.
@@ -219,8 +211,8 @@ class CloudWorld:
         after: tuple[tuple[str, int], ...],
         group: str,
     ) -> None:
-        self.add_client(name, broker, max(0.0, at - 1.0))
-        self.subscribers.append(JoinedClient(name, at, filter, guarantee, since, after, group))
+        self.add_client(name, broker, max(0.0, at - LINKED_BEFORE))
+        self.subscribers.append(JoinedClient(name, at, filter, since, after))
         asked: Any = (guarantee, since, after, group, "wait", 100_000, 60_000)
         self.simulator.inject(at, name, OpenSubscription("subscribe", filter, *asked))
 
@@ -234,49 +226,23 @@ class CloudWorld:
             return
 
     def publish(self, each: PlannedEvent) -> None:
-        now, number, head = self.simulator.now, each.number + 1, encode_head(each.attributes)
+        now, number = self.simulator.now, each.number + 1
+        head = encode_head({"source": each.publisher, "id": str(number), **each.attributes})
         self.published[each.publisher, number] = now, head
         ticket = ("receipt", number) if self.draw.random() < RECEIPT_SHARE else None
         self.simulator.inject(now, each.publisher, PublishBatch(1, (head,), (b"",), ticket))
         self.await_publication()
 
-    # What came of it.
-
-    def outcome(self) -> CloudOutcome:
-        for subscriber in self.subscribers:
-            for at, item in self.simulator.delivered(subscriber.client):
-                match item:
-                    case Arrived():
-                        subscriber.arrived.append((at, item))
-                    case Receipt("subscribe") | Confirmed("subscribe", Receipt()):
-                        receipt = item if isinstance(item, Receipt) else item.receipt
-                        assert receipt is not None
-                        subscriber.installed_at = receipt.at
-        spans = self.unacknowledged()
-        seconds = [BEGIN + 1.5 + second for second in range(int(self.setting.seconds) - 2)]
-        return CloudOutcome(
-            setting=self.setting,
-            subscribers=self.subscribers,
-            published=self.published,
-            ack_times=[until - begun for mine in spans for begun, until in mine],
-            in_memory=[sum(begun <= at < until for begun, until in mine) for mine in spans for at in seconds],
-            sent=self.sends.counts,
-        )
-
-    def unacknowledged(self) -> list[list[tuple[float, float]]]:
-        """For each publisher from when to when each publication with a receipt was outstanding."""
-        spans = []
-        for number in range(self.workload.publishers):
-            begun: dict[Any, float] = {}
-            mine = []
-            for at, item in self.simulator.delivered(f"p{number}"):
-                match item:
-                    case Begun(("receipt", _) as ticket):
-                        begun[ticket] = at
-                    case Confirmed(("receipt", _) as ticket):
-                        mine.append((begun[ticket], at))
-            spans.append(mine)
-        return spans
+    def note_due(self, trace: Writer) -> None:
+        """What is owed to those who joined."""
+        events = [(*key, at, event_of(head, b"")) for key, (at, head) in self.published.items()]
+        for joined in self.subscribers:
+            if joined.at > BEGIN:
+                filter = parse(joined.filter)
+                for publisher, number, at, event in events:
+                    if joined.is_owed(publisher, number, at) and filter.matches(event):
+                        key = f"{publisher} {number}"
+                        trace.write(Record(time=at, node=joined.client, kind="note", message="due", key=key))
 
 
 def make_broker(name: NodeId, params: BrokerParams, draws: Draws) -> Machine:
@@ -290,3 +256,27 @@ def make_client(name: NodeId, access: GuestParams, setting: CloudSetting, draws:
 def make_plain_client(name: NodeId, access: GuestParams, setting: CloudSetting, draws: Draws) -> Machine:
     plain = PlainSession(PlainParams(setting.timeout))
     return Node({"access": Guest(name, access, draws("access")), "delivery": plain})
+
+
+# What the experiments have in common.
+
+
+def variants(parameter: str, values: Sequence[int], **others: str) -> tuple[Variant, ...]:
+    """Both systems for each value."""
+    said = {"brokers": "brokers", "joins": "joins/s"}[parameter]
+    return tuple(
+        Variant(f"{value} {said} {system}", {parameter: value, "system": system, **others})
+        for value in values
+        for system in ("guarantees", "plain")
+    )
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
+    """Parameters: those of `CloudSetting`."""
+    CloudWorld(msgspec.convert({**parameters, "seed": seed}, CloudSetting), trace).run()
+    return {}
+
+
+def joined(traces: "DataFrame") -> "DataFrame":
+    """Without those who were there at first."""
+    return traces.where("NOT startswith(node, 'first')")

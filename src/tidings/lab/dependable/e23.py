@@ -3,62 +3,54 @@
 The baseline cannot know when a request was carried out, so it waits as long as the slowest ever took. That time is
 found by measuring receipts first (their longest, rounded up to a second). A sweep runs everything at once, so here it
 is a parameter, and a claim says that it is the right one.
+
+All figures are of the metrics of acknowledgement and of premature deliveries; the latter of those who joined, since who
+subscribes before anything is published gets nothing too early.
 """
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
-from tidings.lab.dependable.cloud import SIZES, CloudSetting, CloudWorld
-from tidings.lab.dependable.measures import false_positives
-from tidings.lab.experiment import Measured, Variant
-from tidings.trace.writer import Writer
+from tidings.lab.dependable.cloud import SIZES, joined, run, variants
+from tidings.lab.experiment import Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame
 
 
-def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    outcome = CloudWorld(msgspec.convert({**parameters, "seed": seed}, CloudSetting), trace).run()
-    share, count = false_positives(outcome)
-    return {
-        "ack_time_mean": fmean(outcome.ack_times),
-        "ack_time_max": max(outcome.ack_times),
-        "timeout": outcome.setting.timeout,
-        "in_memory": fmean(outcome.in_memory),
-        "false_positive_share": share,
-        "false_positive_count": count,
-    }
-
-
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import over_seeds, parameter, side_by_side
+    from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+    from tidings.spark.metrics.guarantees import acknowledgement_time, premature_deliveries, publications_in_memory
 
-    sides = F.col("sides")
-    brokers = parameter("brokers")
-    pairs = side_by_side(results, group=F.concat(brokers, F.lit(" brokers")), side=parameter("system"))
-    ours, plain = sides["guarantees"], sides["plain"]
-    sizes = side_by_side(
-        results.where(parameter("system") == "guarantees"), group=F.lit("3 to 10 brokers"), side=brokers
+    table = (
+        acknowledgement_time(traces)
+        .join(publications_in_memory(traces), on="run", how="inner")
+        .join(premature_deliveries(joined(traces)), on="run", how="inner")
+        .join(results.select("run", parameter("timeout", "double").alias("timeout")), on="run", how="inner")
     )
+    runs = measured(results, table, *(name for name in table.columns if name != "run"))
+    sides = F.col("sides")
+    ours, plain = sides["guarantees"], sides["plain"]
+    brokers = parameter("brokers")
+    pairs = side_by_side(runs, group=F.concat(brokers, F.lit(" brokers")), side=parameter("system"))
+    sizes = side_by_side(runs.where(parameter("system") == "guarantees"), group=F.lit("3 to 10 brokers"), side=brokers)
+    growth = sides["10"]["acknowledgement_mean"] / sides["3"]["acknowledgement_mean"] - 1
     return over_seeds(
         pairs,
         {
-            "receipt": ours["ack_time_mean"],
-            "longest receipt": ours["ack_time_max"],
-            "time-out": F.ceil(ours["ack_time_max"]) / plain["timeout"],
-            "memory": plain["in_memory"] / ours["in_memory"],
-            "too early, plain": plain["false_positive_share"],
-            "too many, plain": plain["false_positive_count"],
-            "too early, guarantees": ours["false_positive_share"],
+            "receipt": ours["acknowledgement_mean"],
+            "longest receipt": ours["acknowledgement_max"],
+            "time-out": F.ceil(ours["acknowledgement_max"]) / plain["timeout"],
+            "memory": plain["publications_in_memory"] / ours["publications_in_memory"],
+            "too early, plain": plain["premature_clients_share"],
+            "too many, plain": F.coalesce(plain["premature_per_affected_client"], F.lit(0.0)),
+            "too early, guarantees": ours["premature_clients_share"],
         },
-    ).union(over_seeds(sizes, {"growth": sides["10"]["ack_time_mean"] / sides["3"]["ack_time_mean"] - 1}))
+    ).union(over_seeds(sizes, {"growth": growth}))
 
 
 def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
@@ -79,11 +71,7 @@ def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
-    variants=tuple(
-        Variant(f"{brokers} brokers {system}", {"brokers": brokers, "system": system, "kind": "installed"})
-        for brokers in SIZES
-        for system in ("guarantees", "plain")
-    ),
+    variants=variants("brokers", SIZES, kind="installed"),
     figures=figures,
     plot=plot,
 )

@@ -1,54 +1,83 @@
-"""E25: what guarantees cost. Runs that differ in the system alone are compared seed by seed."""
+"""E25: what guarantees cost. Runs that differ in the system alone are compared seed by seed.
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+Messages are the metric `message_overhead` over the rows of brokers: all of them, without the acknowledgements that a
+plain broker would not send; and as throughput those that carry publications, to a broker or to a client. Latency is
+the metric `client_latency`, of what was published when a client's subscription was in place.
+"""
 
-import msgspec
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
-from tidings.lab.dependable.cloud import CloudSetting, CloudWorld
-from tidings.lab.dependable.measures import delivery_latency_99, messages_per_broker, throughput
-from tidings.lab.experiment import Measured, Variant
-from tidings.trace.writer import Writer
+from tidings.lab.dependable.cloud import INSTALLATION_MAX, LINKED_BEFORE, REGIONS, run, variants
+from tidings.lab.experiment import Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 JOINS = (5, 10, 15)
 
+ACKNOWLEDGEMENTS = ("Installed", "NotInstalled", "Reached", "NotReached", "Receipt")
+"""What a plain broker would not send."""
 
-def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    outcome = CloudWorld(msgspec.convert({**parameters, "seed": seed}, CloudSetting), trace).run()
-    return {
-        "messages_per_broker": messages_per_broker(outcome),
-        "throughput": throughput(outcome),
-        "delivery_latency_99": delivery_latency_99(outcome),
-    }
+CARRYING = ("Publications", "Delivery")
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import over_seeds, parameter, side_by_side
+    from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+    from tidings.spark.metrics.delivery import client_latency
 
+    table = sent(results, traces).join(client_latency(settled(traces)), on="run", how="inner")
+    runs = measured(results, table, "messages", "throughput", "client_latency_p99")
     joins = F.concat(parameter("joins"), F.lit(" joins/s"))
-    pairs = side_by_side(results, group=joins, side=parameter("system"))
+    pairs = side_by_side(runs, group=joins, side=parameter("system"))
     ours, plain = F.col("sides")["guarantees"], F.col("sides")["plain"]
-    return over_seeds(
-        pairs,
-        {
-            "messages": ours["messages_per_broker"] / plain["messages_per_broker"] - 1,
-            "throughput": ours["throughput"] / plain["throughput"] - 1,
-            "latency": ours["delivery_latency_99"] / plain["delivery_latency_99"] - 1,
-            "messages, plain": plain["messages_per_broker"],
-            "messages, guarantees": ours["messages_per_broker"],
-            "throughput, plain": plain["throughput"],
-            "throughput, guarantees": ours["throughput"],
-            "latency, plain": plain["delivery_latency_99"],
-            "latency, guarantees": ours["delivery_latency_99"],
-        },
+    made: dict[str, Column] = {}
+    for name, column in (("messages", "messages"), ("throughput", "throughput"), ("latency", "client_latency_p99")):
+        made |= {
+            name: ours[column] / plain[column] - 1,
+            f"{name}, plain": plain[column],
+            f"{name}, guarantees": ours[column],
+        }
+    return over_seeds(pairs, made)
+
+
+def sent(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    """run, messages (of a broker), throughput (publications that a broker sends on or delivers in a second)."""
+    from pyspark.sql import functions as F
+
+    from tidings.lab.figures import parameter
+    from tidings.spark.metrics.traffic import message_overhead
+
+    by_type = message_overhead(traces.where(F.col("node").isin(*REGIONS)))
+    about = results.select(
+        "run",
+        (parameter("system") == "plain").alias("is_plain"),
+        parameter("brokers", "int").alias("brokers"),
+        parameter("seconds", "double").alias("seconds"),
     )
+    is_counted = ~(F.col("is_plain") & F.col("message").isin(*ACKNOWLEDGEMENTS))
+    counted = by_type.join(about, on="run", how="inner").groupBy("run", "brokers", "seconds")
+    return counted.agg(
+        (F.sum(F.when(is_counted, F.col("messages"))) / F.col("brokers")).alias("messages"),
+        (
+            F.sum(F.when(F.col("message").isin(*CARRYING), F.col("messages"))) / F.col("seconds") / F.col("brokers")
+        ).alias("throughput"),
+    ).select("run", "messages", "throughput")
+
+
+def settled(traces: "DataFrame") -> "DataFrame":
+    """Publications, and deliveries of what was published after the installation of the subscriber."""
+    from pyspark.sql import functions as F
+
+    begun = traces.where("kind = 'start'").groupBy("run", "node").agg(F.min("time").alias("begun"))
+    told = traces.where("kind = 'deliver' AND message = 'Event'").join(begun, on=["run", "node"], how="inner")
+    accepted_at = F.get_json_object("detail", "$.accepted_at").cast("double")
+    later = told.where(accepted_at > F.col("begun") + LINKED_BEFORE + INSTALLATION_MAX).drop("begun")
+    return later.unionByName(traces.where("kind = 'publish'"))
 
 
 def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
@@ -69,11 +98,7 @@ def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
-    variants=tuple(
-        Variant(f"{joins} joins/s {system}", {"joins": joins, "system": system})
-        for joins in JOINS
-        for system in ("guarantees", "plain")
-    ),
+    variants=variants("joins", JOINS),
     figures=figures,
     plot=plot,
 )
