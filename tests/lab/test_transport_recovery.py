@@ -158,6 +158,23 @@ def test_figures_of_losses(spark: "SparkSession", tmp_path: Path) -> None:
         owed, got = due(records[variant.name]), delivered(records[variant.name])
         assert figures["delivered", variant.name] == pytest.approx(len(set(got) & owed) / len(owed))
         assert figures["twice", variant.name] == len(got) - len(set(got)) == 0
+    assert figures["inversions", "5 %, plain"] == inversions(records["5 %, plain"])
+    repaired = [record for record in records["5 %"] if '"repaired":true' in (record.detail or "")]
+    assert figures["inversions", "5 %"] == inversions(records["5 %"])
+    assert repaired
+
+
+def inversions(records: list[Record]) -> int:
+    """Deliveries after one of the same publisher with a higher number, repaired ones among them. Those at the same time
+    count as in order."""
+    rows = [record for record in records if (record.kind, record.message) == ("deliver", "Event")]
+    highest: dict[tuple[str, str], int] = {}
+    found = 0
+    for record in sorted(rows, key=lambda record: (record.time, int(str(record.key).split()[1]))):
+        publisher, number = str(record.key).split()
+        found += int(number) < highest.get((record.node, publisher), -1)
+        highest[record.node, publisher] = max(highest.get((record.node, publisher), -1), int(number))
+    return found
 
 
 def values(figures: "DataFrame") -> dict[tuple[str, str], float]:

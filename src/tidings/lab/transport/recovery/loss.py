@@ -153,7 +153,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from tidings.spark.metrics.delivery import deliveries
     from tidings.spark.metrics.order import fifo_violations
 
-    inverted = fifo_violations(traces).select("run", "fifo_violations")
+    inverted = fifo_violations(numbered(traces)).select("run", "fifo_violations")
     table = (
         missed(traces, expected(traces))
         .join(inverted, on="run", how="inner")
@@ -161,6 +161,20 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     )
     columns = {"delivered": "delivery_ratio", "inversions": "fifo_violations", "twice": "repeated"}
     return by_variant(results, table, columns)
+
+
+def numbered(traces: "DataFrame") -> "DataFrame":
+    """Deliveries with the numbers that publishers gave. An event that was repaired comes without the number that the
+    network gave it, and the metric of order would leave it out; its key is its publisher and number."""
+    from pyspark.sql import functions as F
+
+    publisher, number = F.split("key", " ")[0], F.split("key", " ")[1]
+    said = F.struct(
+        publisher.alias("publisher"),
+        number.cast("long").alias("number"),
+        F.get_json_object("detail", "$.subscription").cast("long").alias("subscription"),
+    )
+    return traces.where("kind = 'deliver' AND message = 'Event'").withColumn("detail", F.to_json(said))
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
