@@ -25,9 +25,8 @@ from tidings.lab.transport.substrate import WARM_UP
 from tidings.machine.effects import note_name
 from tidings.protocols.transport.congestion.sender import WITHHELD
 from tidings.pubsub.notes import LossEvent, RateAssessed
-from tidings.spark.metrics.congestion import fairness, feedback_rate
 from tidings.spark.metrics.delivery import false_negatives
-from tidings.spark.metrics.recovery import recovery_traffic
+from tidings.spark.metrics.transport import fairness, feedback_rate, recovery_traffic
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer, open_writer
 from tidings.workloads.plain import along

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.spark.references.families import reference
-from tests.spark.references.repetition import mean_and_half_width
 from tests.spark.references.values import cut, jain, millionths, percentile
 from tidings.machine.effects import Note
 from tidings.pubsub.client import Arrived
@@ -32,7 +31,6 @@ from tidings.pubsub.notes import (
     Twin,
 )
 from tidings.spark.metrics.registry import FAMILIES, METRICS
-from tidings.spark.metrics.repetition import student_t
 from tidings.trace.record import Record
 from tidings.trace.things import of_effect
 
@@ -260,17 +258,3 @@ def test_a_percentile_is_that_of_numpy_rounded(values: list[int], share: float) 
 
 def test_microseconds_are_rounded_to_the_nearest() -> None:
     assert [millionths(time) for time in (0.0, 0.1, 1.0000004, 1.0000006)] == [0, 100_000, 1_000_000, 1_000_001]
-
-
-def test_the_interval_of_a_mean_is_that_of_students_t() -> None:
-    stats = pytest.importorskip("scipy.stats", reason="scipy comes with the extra plan")
-    for degrees in (1, 2, 5, 30, 31, 45, 100, 10_000):
-        assert student_t(degrees) == pytest.approx(stats.t.ppf(0.975, degrees), abs=1e-4)
-    values = [3.0, 4.5, 5.0, 4.0]
-    average, half = mean_and_half_width(values)
-    low, high = stats.t.interval(0.95, 3, loc=average, scale=stats.sem(values))
-    assert (average - (half or 0), average + (half or 0)) == pytest.approx((low, high), rel=1e-6)
-
-
-def test_one_run_has_no_interval() -> None:
-    assert mean_and_half_width([3.0]) == (3.0, None)

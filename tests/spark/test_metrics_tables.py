@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
 import pytest
 from msgspec.structs import replace
@@ -13,11 +12,10 @@ from pyspark.sql import SparkSession
 from tests.spark.metric_tables import due_table, trace_table
 from tests.spark.metric_traces import drawn_trace
 from tests.spark.references.families import reference
-from tests.spark.references.repetition import mean_and_half_width
 from tidings.cli.program import run
 from tidings.model.errors import UsageError
+from tidings.spark.metrics.peers import relative_difference
 from tidings.spark.metrics.registry import FAMILIES, METRICS
-from tidings.spark.metrics.repetition import mean_over_runs, relative_difference
 from tidings.spark.metrics.traces import read_traces, trace_files
 from tidings.trace.errors import TraceError
 from tidings.trace.reader import read_trace
@@ -151,25 +149,6 @@ def test_one_metric_alone_says_the_same_as_its_reference(spark: SparkSession) ->
     assert sorted((row.asDict() for row in table.collect()), key=lambda row: row["run"]) == reference(
         METRICS["sent_messages"], records
     )
-
-
-@pytest.mark.spark
-def test_means_over_runs_have_the_same_interval_however_rows_are_spread(spark: SparkSession) -> None:
-    rng = Random(7)
-    rows = [(f"r{n}", variant, rng.expovariate(1.0), n) for variant in ("x", "y") for n in range(40)]
-    table = spark.createDataFrame(
-        [*rows, ("r0", "z", 2.5, None)], "run STRING, variant STRING, ratio DOUBLE, hops BIGINT"
-    )
-    found = [mean_over_runs(table.repartition(parts), by=["variant"]).collect() for parts in (1, 2, 8)]
-    assert found[0] == found[1] == found[2]
-    measured = {(row.variant, row.measure): row for row in found[0]}
-    for variant in ("x", "y"):
-        row = measured[variant, "ratio"]
-        wanted = mean_and_half_width([ratio for _, of, ratio, _ in rows if of == variant])
-        assert (row.runs, row.mean, row.half_width) == (40, *wanted)
-        assert (row.low, row.high) == (row.mean - row.half_width, row.mean + row.half_width)
-    assert (measured["z", "ratio"].mean, measured["z", "ratio"].half_width) == (2.5, None)
-    assert (measured["z", "hops"].runs, measured["z", "hops"].mean) == (0, None)
 
 
 @pytest.mark.spark

@@ -1,4 +1,4 @@
-"""Numbers as `tidings.spark.metrics.values` makes them: integers, percentiles, averages."""
+"""Numbers as `tidings.spark.metrics.tables` makes them: integers, percentiles, averages."""
 
 import json
 from collections import defaultdict

@@ -25,8 +25,23 @@ negatives per message and subscriber, recovery delay), peer-to-peer 3L (update l
 from typing import TYPE_CHECKING
 
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, PUBLISH, due_pairs, fields_of, with_fields
-from tidings.spark.metrics.values import MILLION, mean, percentiles, rounded_mean, seconds, share
+from tidings.spark.metrics.tables import (
+    DELIVER,
+    DELIVERED,
+    IS_DELIVER,
+    MILLION,
+    PUBLISH,
+    due_pairs,
+    fields_of,
+    mean,
+    percentile,
+    rounded_mean,
+    seconds,
+    share,
+    spread,
+    when,
+    with_fields,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,48 +99,26 @@ DELIVERY = Family(
     reads=(DELIVER, PUBLISH),
     facts=pairs,
     groups=("node", "publisher", "second"),
-    aggregates={
-        "publications": "count_if(is_publication)",
-        "due": "count_if(is_due)",
-        "delivered": "count_if(copies > 0)",
-        "delivered_due": "count_if(copies > 0 AND is_due)",
-        "copies": "sum(copies)",
-        "repeated": "sum(repeated)",
-        "unpublished": "count_if(copies > 0 AND published_us IS NULL)",
-        "latencies": "count(latency_us)",
-        "latency_total": "sum(latency_us)",
-        "latency_percentiles": percentiles("latency_us", 0.5, 0.95, 0.99),
-        "latency_largest": "max(latency_us)",
-        "recoveries": "count_if(is_repaired)",
-        "recovery_total": "sum(CASE WHEN is_repaired THEN latency_us END)",
-        "recovery_known": "count(CASE WHEN is_repaired THEN latency_us END)",
-        "recovery_percentiles": percentiles("(CASE WHEN is_repaired THEN latency_us END)", 0.5, 0.8, 0.99),
-        "hop_known": "count(hops)",
-        "hop_total": "sum(hops)",
-        "hop_percentiles": percentiles("hops", 0.99),
-        "hop_largest": "max(hops)",
-    },
 )
+
+DUE, RECEIVED, HIT = "count_if(is_due)", "count_if(copies > 0)", "count_if(copies > 0 AND is_due)"
 
 delivery_ratio = DELIVERY.add(
     "delivery_ratio",
     "Deliveries that were due, divided by all that are due.",
-    {"expected": "due", "delivered_due": "delivered_due", "delivery_ratio": share("delivered_due", "due")},
+    {"expected": DUE, "delivered_due": HIT, "delivery_ratio": share(HIT, DUE)},
     needs_expected=True,
 )
 false_negatives = DELIVERY.add(
     "false_negatives",
     "Events that were due at a node and never delivered there, counted for each event and node.",
-    {"false_negatives": "due - delivered_due", "false_negative_share": share("due - delivered_due", "due")},
+    {"false_negatives": f"{DUE} - {HIT}", "false_negative_share": share(f"{DUE} - {HIT}", DUE)},
     needs_expected=True,
 )
 false_positives = DELIVERY.add(
     "false_positives",
     "Events delivered to a node where they were not due, counted for each event and node.",
-    {
-        "false_positives": "delivered - delivered_due",
-        "false_positive_share": share("delivered - delivered_due", "delivered"),
-    },
+    {"false_positives": f"{RECEIVED} - {HIT}", "false_positive_share": share(f"{RECEIVED} - {HIT}", RECEIVED)},
     needs_expected=True,
 )
 deliveries = DELIVERY.add(
@@ -133,43 +126,30 @@ deliveries = DELIVERY.add(
     "Events published and delivered, deliveries repeated to the same subscription, and those whose publication is not "
     "recorded.",
     {
-        "publications": "publications",
-        "delivered": "delivered",
-        "deliveries": "coalesce(copies, 0)",
-        "repeated": "coalesce(repeated, 0)",
-        "unpublished": "unpublished",
+        "publications": "count_if(is_publication)",
+        "delivered": RECEIVED,
+        "deliveries": "coalesce(sum(copies), 0)",
+        "repeated": "coalesce(sum(repeated), 0)",
+        "unpublished": "count_if(copies > 0 AND published_us IS NULL)",
     },
 )
 latency = DELIVERY.add(
     "latency",
     "Seconds from publication to the first delivery at a node: mean, percentiles and the largest.",
-    {
-        "latency_mean": seconds(mean("latency_total", "latencies")),
-        "latency_p50": seconds("latency_percentiles[0]"),
-        "latency_p95": seconds("latency_percentiles[1]"),
-        "latency_p99": seconds("latency_percentiles[2]"),
-        "latency_max": seconds("latency_largest"),
-    },
+    spread("latency", "latency_us", 50, 95, 99, unit=seconds) | {"latency_max": seconds("max(latency_us)")},
 )
 recovery_delay = DELIVERY.add(
     "recovery_delay",
     "Seconds from publication to delivery of events that arrived as repairs only.",
     {
-        "recoveries": "recoveries",
-        "recovery_delay_mean": seconds(mean("recovery_total", "recovery_known")),
-        "recovery_delay_p50": seconds("recovery_percentiles[0]"),
-        "recovery_delay_p80": seconds("recovery_percentiles[1]"),
-        "recovery_delay_p99": seconds("recovery_percentiles[2]"),
+        "recoveries": "count_if(is_repaired)",
+        **spread("recovery_delay", f"({when('is_repaired', 'latency_us')})", 50, 80, 99, unit=seconds),
     },
 )
 hop_count = DELIVERY.add(
     "hop_count",
     "Hops between brokers that delivered events made: mean, 99th percentile and most.",
-    {
-        "hops_mean": mean("hop_total", "hop_known"),
-        "hops_p99": "hop_percentiles[0]",
-        "hops_max": "hop_largest",
-    },
+    spread("hops", "hops", 99) | {"hops_max": "max(hops)"},
 )
 
 
@@ -179,8 +159,8 @@ def clients(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 
     timed = pairs(rows, None).where("latency_us IS NOT NULL")
     return timed.groupBy("run", "node").agg(
-        F.expr(f"{percentiles('latency_us', 0.99)}[0]").alias("p99_us"),
-        F.expr(rounded_mean("sum(latency_us)", "count(*)")).alias("mean_us"),
+        F.expr(percentile("latency_us", 0.99)).alias("p99_us"),
+        F.expr(rounded_mean("latency_us")).alias("mean_us"),
     )
 
 
@@ -190,21 +170,14 @@ CLIENTS = Family(
     reads=(DELIVER, PUBLISH),
     facts=clients,
     groups=("node",),
-    aggregates={
-        "clients": "count(*)",
-        "p99_total": "sum(p99_us)",
-        "mean_total": "sum(mean_us)",
-        "worst": "max(p99_us)",
-    },
 )
-
 client_latency = CLIENTS.add(
     "client_latency",
     "The 99th percentile of latency, and the mean, taken for each client and then averaged over clients, in seconds.",
     {
-        "clients": "clients",
-        "client_latency_p99": seconds(mean("p99_total", "clients")),
-        "client_latency_mean": seconds(mean("mean_total", "clients")),
-        "client_latency_p99_max": seconds("worst"),
+        "clients": "count(*)",
+        "client_latency_p99": seconds(mean("p99_us")),
+        "client_latency_mean": seconds(mean("mean_us")),
+        "client_latency_p99_max": seconds("max(p99_us)"),
     },
 )

@@ -1,13 +1,12 @@
 """Metrics that are computed together.
 
-A family knows which rows of a trace it reads, makes a table of facts from them, and says how facts are aggregated; a
-metric is a choice of values over these aggregates. The aggregates of all metrics are written down once, and Spark
-leaves out those that nobody asked for, so one metric alone costs no more than it must, and `summary` gives all of them
-for the price of one scan.
+A family knows which rows of a trace it reads, and makes a table of facts from them; a metric is a choice of values,
+each an SQL expression of aggregates over the facts. Spark computes an aggregate that several values share once; so one
+metric alone costs no more than it must, and `summary` gives all of them for the price of one scan.
 
-    PINGS = Family("pings", "Pings and their answers.", reads=(("note", "ping"),), facts=...,
-                   aggregates={"pings": "count(*)", "answered": "count_if(is_answered)"})
-    answer_ratio = PINGS.add("answer_ratio", "Pings answered, of all.", {"answer_ratio": share("answered", "pings")})
+    PINGS = Family("pings", "Pings and their answers.", reads=(("note", "ping"),), facts=...)
+    answer_ratio = PINGS.add("answer_ratio", "Pings answered, of all.",
+                             {"answer_ratio": share("count_if(is_answered)", "count(*)")})
 
     answer_ratio(trace)                    # run, answer_ratio
     answer_ratio(trace, by=["node"])       # run, node, answer_ratio
@@ -39,17 +38,15 @@ class Family:
         *,
         reads: Sequence[tuple[str, str | None]],
         facts: Facts,
-        aggregates: Mapping[str, str],
         groups: Sequence[str] = (),
         standing: Sequence[str] = (),
     ) -> None:
         self.name, self.about, self.reads, self.facts = name, about, tuple(reads), facts
-        self.aggregates = dict(aggregates)
         self.groups, self.standing = tuple(groups), tuple(standing)
         self.metrics: list[Metric] = []
 
     def add(self, name: str, about: str, values: Mapping[str, str], needs_expected: bool = False) -> "Metric":
-        """A metric: names of columns, and for each an expression over the aggregates."""
+        """A metric: names of columns, and for each an expression of aggregates over the facts."""
         metric = Metric(self, name, about, dict(values), needs_expected)
         self.metrics.append(metric)
         return metric
@@ -72,9 +69,8 @@ class Family:
                 raise UsageError(f"by {name}: metrics of the family {self.name} can be grouped by {known}")
         groups = ["run", *self.standing, *by]
         facts = self.facts(self.rows(trace), expected)
-        aggregated = facts.groupBy(*groups).agg(*(F.expr(sql).alias(name) for name, sql in self.aggregates.items()))
         values = {name: sql for metric in metrics for name, sql in metric.values.items()}
-        return aggregated.select(*groups, *(F.expr(sql).alias(name) for name, sql in values.items()))
+        return facts.groupBy(*groups).agg(*(F.expr(sql).alias(name) for name, sql in values.items()))
 
     def rows(self, trace: "DataFrame") -> "DataFrame":
         """What the family reads of a trace."""

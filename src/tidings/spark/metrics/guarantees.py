@@ -20,8 +20,22 @@ from typing import TYPE_CHECKING
 
 from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
-from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles, seconds, share
+from tidings.spark.metrics.tables import (
+    DELIVER,
+    DELIVERED,
+    IS_DELIVER,
+    MILLION,
+    fields_of,
+    is_note,
+    mean,
+    millionths,
+    note,
+    seconds,
+    share,
+    spread,
+    when,
+    with_fields,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,38 +71,30 @@ ACKNOWLEDGEMENT = Family(
     reads=(note(ReceiptAsked), note(Acknowledged), note(Released)),
     facts=requests,
     groups=("node",),
-    aggregates={
-        "publishers": "size(collect_set(node))",
-        "waits": "count(wait_us)",
-        "wait_total": "sum(wait_us)",
-        "wait_percentiles": percentiles("wait_us", 0.5, 0.99),
-        "wait_largest": "max(wait_us)",
-        "first_second": f"ceil(min(asked_us) / {MILLION})",
-        "end_second": f"floor(max(end_us) / {MILLION}) + 1",
-        "released_samples": "coalesce(sum(publications * greatest(until - since, 0)), 0)",
-        "kept": "coalesce(sum(CASE WHEN until IS NULL THEN publications END), 0)",
-        "kept_since": "coalesce(sum(CASE WHEN until IS NULL THEN publications * since END), 0)",
-    },
 )
-
 acknowledgement_time = ACKNOWLEDGEMENT.add(
     "acknowledgement_time",
     "Receipts of publications, and the seconds from a request to its receipt: mean, percentiles and the largest.",
     {
-        "acknowledged": "waits",
-        "acknowledgement_mean": seconds(mean("wait_total", "waits")),
-        "acknowledgement_p50": seconds("wait_percentiles[0]"),
-        "acknowledgement_p99": seconds("wait_percentiles[1]"),
-        "acknowledgement_max": seconds("wait_largest"),
+        "acknowledged": "count(wait_us)",
+        **spread("acknowledgement", "wait_us", 50, 99, unit=seconds),
+        "acknowledgement_max": seconds("max(wait_us)"),
     },
 )
+
 # What is never released is in memory from its first full second to the end of the run.
+FIRST_SECOND, END_SECOND = f"ceil(min(asked_us) / {MILLION})", f"(floor(max(end_us) / {MILLION}) + 1)"
+RELEASED_SAMPLES = "coalesce(sum(publications * greatest(until - since, 0)), 0)"
+KEPT = f"coalesce(sum({when('until IS NULL', 'publications')}), 0)"
+KEPT_SINCE = f"coalesce(sum({when('until IS NULL', 'publications * since')}), 0)"
+
 publications_in_memory = ACKNOWLEDGEMENT.add(
     "publications_in_memory",
     "Publications whose receipt a publisher waits for, sampled each second, mean over publishers and samples.",
     {
         "publications_in_memory": share(
-            "released_samples + kept * end_second - kept_since", "greatest(end_second - first_second, 0) * publishers"
+            f"{RELEASED_SAMPLES} + {KEPT} * {END_SECOND} - {KEPT_SINCE}",
+            f"greatest({END_SECOND} - {FIRST_SECOND}, 0) * size(collect_set(node))",
         )
     },
 )
@@ -142,23 +148,16 @@ PREMATURE = Family(
     reads=(note(Promised), DELIVER),
     facts=promised_clients,
     groups=("node",),
-    aggregates={
-        "clients": "count(*)",
-        "affected": "count_if(premature > 0)",
-        "delivered": "sum(delivered)",
-        "premature": "sum(premature)",
-    },
 )
-
 premature_deliveries = PREMATURE.add(
     "premature_deliveries",
     "Deliveries before what was promised or asked for, the share of clients that had any, and how many these had.",
     {
-        "promised_clients": "clients",
-        "premature": "premature",
-        "premature_share": share("premature", "delivered"),
-        "premature_clients_share": share("affected", "clients"),
-        "premature_per_affected_client": share("premature", "affected"),
+        "promised_clients": "count(*)",
+        "premature": "sum(premature)",
+        "premature_share": share("sum(premature)", "sum(delivered)"),
+        "premature_clients_share": share("count_if(premature > 0)", "count(*)"),
+        "premature_per_affected_client": share("sum(premature)", "count_if(premature > 0)"),
     },
 )
 
@@ -183,21 +182,14 @@ TWINS = Family(
     reads=(note(Twin), DELIVER),
     facts=twin_groups,
     groups=("twins",),
-    aggregates={
-        "groups": "count(*)",
-        "differing": "count_if(difference > 0)",
-        "difference_total": "sum(difference)",
-        "difference_largest": "max(difference)",
-    },
 )
-
 group_difference = TWINS.add(
     "group_difference",
     "Events that some and not all of a group of twins received: share of groups with any, mean and most over groups.",
     {
-        "twin_groups": "groups",
-        "differing_group_share": share("differing", "groups"),
-        "group_difference_mean": mean("difference_total", "groups"),
-        "group_difference_max": "difference_largest",
+        "twin_groups": "count(*)",
+        "differing_group_share": share("count_if(difference > 0)", "count(*)"),
+        "group_difference_mean": mean("difference"),
+        "group_difference_max": "max(difference)",
     },
 )

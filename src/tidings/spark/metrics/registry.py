@@ -1,18 +1,13 @@
 """All metrics by name, and all families."""
 
-from tidings.spark.metrics.collection import COLLECTION
-from tidings.spark.metrics.congestion import CONGESTION
+from tidings.spark.metrics.changes import PLANS, RECONFIGURATION, REPAIR, TRANSFORMATION
 from tidings.spark.metrics.delivery import CLIENTS, DELIVERY
 from tidings.spark.metrics.family import Family, Metric
-from tidings.spark.metrics.feeds import FRIENDSHIP, NOISE, STRETCH
+from tidings.spark.metrics.gossip import GAIN, POPULARITY, VIEWS
 from tidings.spark.metrics.guarantees import ACKNOWLEDGEMENT, PREMATURE, TWINS
-from tidings.spark.metrics.order import ORDER
-from tidings.spark.metrics.plans import PLANS, TRANSFORMATION
-from tidings.spark.metrics.popularity import GAIN, POPULARITY
-from tidings.spark.metrics.reconfiguration import RECONFIGURATION, REPAIR
-from tidings.spark.metrics.recovery import RECOVERY
+from tidings.spark.metrics.peers import COLLECTION, FRIENDSHIP, NOISE, STRETCH
 from tidings.spark.metrics.traffic import DROPS, OVERHEAD, RATES, TRAFFIC
-from tidings.spark.metrics.views import VIEWS
+from tidings.spark.metrics.transport import CONGESTION, ORDER, RECOVERY
 
 FAMILIES: dict[str, Family] = {
     family.name: family

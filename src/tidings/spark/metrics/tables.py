@@ -1,4 +1,4 @@
-"""The few tables that metrics work on, made from a trace.
+"""What all metrics are written in: the tables they work on, made from a trace, and pieces of SQL for numbers.
 
 Rows are selected by `Family.rows`; here their fields are taken out of `detail`, which is JSON text. A field that is
 missing, or of another type than it should be, is null, and so are all fields of a detail that is no JSON object (one
@@ -11,19 +11,101 @@ loss, `latch` and `hold` (how long it was to wait for earlier ones, and did).
 
 All other facts come as notes, whose kinds and fields `pubsub/notes.py` defines: metrics name the class of a note, and
 take names and types of fields from it. Times and spans are seconds.
+
+**Numbers that come out the same however the rows are spread.** Sums of floats depend on the order in which they are
+added. So everything that is added up is an integer: a time in microseconds, a ratio in millionths. A percentile is
+exact, but of values that are first cut to four significant digits; the table of distinct values that Spark keeps for it
+then has some thousands of entries for each power of ten, however many values there are. Between two neighbouring values
+it is interpolated, as numpy does by default, and rounded. Each function takes and gives the text of an SQL expression.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, get_args, get_type_hints
 
 from tidings.machine.effects import Note, note_name
 from tidings.model.errors import UsageError
-from tidings.spark.metrics.values import millionths
 from tidings.trace.things import IN_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+DIGITS = 4
+"""Significant digits that a percentile sees."""
+
+ROUND_UP = 0.505
+"""Rounds a percentile. It is a whole number of hundredths, so this leaves room for the last digits of a float."""
+
+MILLION = 1_000_000
+CUT_POWERS = range(1, 16)
+"""Powers of ten by which a value may have to be cut: microseconds of three hundred years have 16 digits."""
+
+
+def millionths(value: str) -> str:
+    """The nearest whole number of millionths; of seconds, microseconds."""
+    return f"floor(({value}) * {MILLION}D + 0.5D)"
+
+
+def cut(value: str) -> str:
+    """An integer without what follows its first four digits."""
+    cases = " ".join(
+        f"WHEN abs({value}) < {10 ** (DIGITS + power)} THEN {value} - {value} % {10**power}" for power in CUT_POWERS
+    )
+    return f"CASE WHEN abs({value}) < {10**DIGITS} THEN {value} {cases} END"
+
+
+def percentiles(value: str, *shares: float) -> str:
+    """An array, one percentile for each share, as whole numbers; null if there are no values."""
+    exact = f"percentile({cut(value)}, array({', '.join(f'{share}D' for share in shares)}))"
+    return f"transform({exact}, each -> floor(each + {ROUND_UP}D))"
+
+
+def percentile(value: str, share: float) -> str:
+    return f"{percentiles(value, share)}[0]"
+
+
+def seconds(microseconds: str) -> str:
+    return f"({microseconds}) / {MILLION}"
+
+
+def fraction(millionths: str) -> str:
+    return f"({millionths}) / {MILLION}"
+
+
+def mean(value: str) -> str:
+    """Null if there is nothing to average."""
+    return f"try_divide(sum({value}), count({value}))"
+
+
+def rounded_mean(value: str) -> str:
+    """As an integer, so that it can be summed again."""
+    return f"floor({mean(value)} + 0.5D)"
+
+
+def spread(name: str, value: str, *per_cent: int, unit: Callable[[str], str] = str) -> dict[str, str]:
+    """The columns `name_mean`, and `name_p50` and so on for these percentiles."""
+    found = percentiles(value, *(each / 100 for each in per_cent))
+    places = {f"{name}_p{each}": unit(f"{found}[{place}]") for place, each in enumerate(per_cent)}
+    return {f"{name}_mean": unit(mean(value)), **places}
+
+
+def when(condition: str, value: str) -> str:
+    """Null where the condition does not hold."""
+    return f"CASE WHEN {condition} THEN {value} END"
+
+
+def share(part: str, whole: str) -> str:
+    """Null if the whole is nothing."""
+    return f"try_divide({part}, {whole})"
+
+
+def jain(value: str, count: str) -> str:
+    """Jain's index of fairness, (sum x)^2 / (n sum x^2): 1 if all have the same, 1/n if one has everything. Squares are
+    decimals: a long overflows at three thousand million."""
+    total = f"CAST(sum({value}) AS DOUBLE)"
+    squares = f"sum(CAST({value} AS DECIMAL(18, 0)) * CAST({value} AS DECIMAL(18, 0)))"
+    return f"try_divide({total} * {total}, {count} * CAST({squares} AS DOUBLE))"
+
 
 EVENT = "Event"
 PUBLISH, DELIVER = ("publish", EVENT), ("deliver", EVENT)
@@ -34,8 +116,6 @@ DATA_MESSAGES = ("Block", "Delivery", "DirectPublish", "History", "Publications"
 
 IS_DATA = f"message IN ({', '.join(repr(name) for name in DATA_MESSAGES)})"
 IS_DELIVER = "kind = 'deliver'"
-
-TIME_US = f"{millionths('time')} AS time_us"
 
 Fields = Mapping[str, str]
 
@@ -57,6 +137,8 @@ REROUTING: Fields = {"reconfiguration": "STRING", "patterns": "BIGINT"}
 """What messages say that a reconfiguration makes brokers send: its name, and the filters that the message carries."""
 
 SQL_TYPES = {str: "STRING", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}
+
+TIME_US = f"{millionths('time')} AS time_us"
 
 
 def is_note(kind: type[Note]) -> str:

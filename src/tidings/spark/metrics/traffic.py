@@ -19,8 +19,20 @@ rates), peer-to-peer 3L (control bandwidth at 50 bytes a message, data traffic).
 from typing import TYPE_CHECKING
 
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.tables import DELIVER, DROP, IS_DATA, PUBLISH, RECEIVE, SEND, TIME_US
-from tidings.spark.metrics.values import jain, mean, percentiles, seconds, share, squares
+from tidings.spark.metrics.tables import (
+    DELIVER,
+    DROP,
+    IS_DATA,
+    PUBLISH,
+    RECEIVE,
+    SEND,
+    TIME_US,
+    jain,
+    mean,
+    seconds,
+    share,
+    spread,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,7 +40,11 @@ if TYPE_CHECKING:
 CONTROL_BYTES = 50
 """What a control message counts in bandwidth."""
 
-SPAN = seconds("last_us - first_us")
+SPAN = seconds("max(last_us) - min(first_us)")
+
+
+def in_a_second(count: str) -> str:
+    return share(count, SPAN)
 
 
 def nodes(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
@@ -59,50 +75,24 @@ TRAFFIC = Family(
     reads=(SEND, RECEIVE, DROP, PUBLISH, DELIVER),
     facts=nodes,
     groups=("node",),
-    aggregates={
-        "nodes": "count(*)",
-        **{
-            name: f"sum({name})"
-            for name in ("sent", "sent_bytes", "received", "published", "delivered", "delivered_bytes", "dropped")
-        },
-        "data": "sum(data)",
-        "control": "sum(control)",
-        "sent_squares": squares("sent"),
-        "loads": "sum(sent + received)",
-        "load_squares": squares("(sent + received)"),
-        "load_percentiles": percentiles("(sent + received)", 0.5, 0.95),
-        "load_largest": "max(sent + received)",
-        "data_percentiles": percentiles("data", 0.5, 0.95),
-        "data_largest": "max(data)",
-        "control_percentiles": percentiles("control", 0.5, 0.95),
-        "control_largest": "max(control)",
-        "first_us": "min(first_us)",
-        "last_us": "max(last_us)",
-    },
 )
-
 sent_messages = TRAFFIC.add(
     "sent_messages",
     "Messages and bytes sent, received and dropped, and the mean number sent by a node.",
     {
-        "nodes": "nodes",
-        "sent": "sent",
-        "sent_bytes": "sent_bytes",
-        "received": "received",
-        "dropped": "dropped",
-        "sent_per_node": mean("sent", "nodes"),
-        "sent_per_publication": share("sent", "published"),
+        "nodes": "count(*)",
+        **{name: f"sum({name})" for name in ("sent", "sent_bytes", "received", "dropped")},
+        "sent_per_node": mean("sent"),
+        "sent_per_publication": share("sum(sent)", "sum(published)"),
     },
 )
 load = TRAFFIC.add(
     "load",
     "Messages sent and received by a node (mean, median, 95th percentile, most), and Jain's fairness of this load.",
     {
-        "load_mean": mean("loads", "nodes"),
-        "load_p50": "load_percentiles[0]",
-        "load_p95": "load_percentiles[1]",
-        "load_max": "load_largest",
-        "load_fairness": jain("loads", "nodes", "load_squares"),
+        **spread("load", "(sent + received)", 50, 95),
+        "load_max": "max(sent + received)",
+        "load_fairness": jain("(sent + received)", "count(*)"),
     },
 )
 throughput = TRAFFIC.add(
@@ -110,31 +100,22 @@ throughput = TRAFFIC.add(
     "Events published and delivered, and bytes delivered, in a second of the run; data messages of a node in a second.",
     {
         "seconds": SPAN,
-        "published_per_second": share("published", SPAN),
-        "delivered_per_second": share("delivered", SPAN),
-        "delivered_bytes_per_second": share("delivered_bytes", SPAN),
-        "data_per_node_second": share(mean("data", "nodes"), SPAN),
+        **{f"{name}_per_second": in_a_second(f"sum({name})") for name in ("published", "delivered", "delivered_bytes")},
+        "data_per_node_second": in_a_second(mean("data")),
     },
 )
 data_traffic = TRAFFIC.add(
     "data_traffic",
     "Copies of events that a node handled, sent or received: mean, median, 95th percentile and most.",
-    {
-        "data_mean": mean("data", "nodes"),
-        "data_p50": "data_percentiles[0]",
-        "data_p95": "data_percentiles[1]",
-        "data_max": "data_largest",
-    },
+    spread("data", "data", 50, 95) | {"data_max": "max(data)"},
 )
 control_bandwidth = TRAFFIC.add(
     "control_bandwidth",
     "Control messages of a node in a second, sent or received, and bytes at 50 a message.",
     {
-        "control_per_second_mean": share(mean("control", "nodes"), SPAN),
-        "control_per_second_p50": share("control_percentiles[0]", SPAN),
-        "control_per_second_p95": share("control_percentiles[1]", SPAN),
-        "control_per_second_max": share("control_largest", SPAN),
-        "control_bytes_per_second_mean": f"{share(mean('control', 'nodes'), SPAN)} * {CONTROL_BYTES}",
+        **spread("control_per_second", "control", 50, 95, unit=in_a_second),
+        "control_per_second_max": in_a_second("max(control)"),
+        "control_bytes_per_second_mean": f"{in_a_second(mean('control'))} * {CONTROL_BYTES}",
     },
 )
 
@@ -150,12 +131,11 @@ OVERHEAD = Family(
     facts=as_they_are,
     groups=("node", "second"),
     standing=("message",),
-    aggregates={"messages": "count(*)", "bytes": "sum(size_bytes)"},
 )
 message_overhead = OVERHEAD.add(
     "message_overhead",
     "Messages sent, and their bytes where known, by type.",
-    {"messages": "messages", "bytes": "bytes"},
+    {"messages": "count(*)", "bytes": "sum(size_bytes)"},
 )
 
 DROPS = Family(
@@ -165,9 +145,8 @@ DROPS = Family(
     facts=as_they_are,
     groups=("node", "message", "second"),
     standing=("reason",),
-    aggregates={"drops": "count(*)"},
 )
-drops = DROPS.add("drops", "Messages and events given up, by reason.", {"drops": "drops"})
+drops = DROPS.add("drops", "Messages and events given up, by reason.", {"drops": "count(*)"})
 
 RATES = Family(
     "rates",
@@ -176,13 +155,12 @@ RATES = Family(
     facts=as_they_are,
     groups=("node",),
     standing=("second",),
-    aggregates={
-        name: f"count_if(kind = '{kind}')"
-        for name, kind in (("published", "publish"), ("delivered", "deliver"), ("sent", "send"), ("dropped", "drop"))
-    },
 )
 rates = RATES.add(
     "rates",
     "Events published and delivered, messages sent and dropped, in each second of the run.",
-    {name: name for name in RATES.aggregates},
+    {
+        name: f"count_if(kind = '{kind}')"
+        for name, kind in (("published", "publish"), ("delivered", "deliver"), ("sent", "send"), ("dropped", "drop"))
+    },
 )

@@ -133,7 +133,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    from tidings.spark.metrics.congestion import loss_events
+    from tidings.spark.metrics.transport import loss_events
 
     counted = loss_events(traces, by=["node"]).select("run", "node", F.col("loss_events").cast("double"))
     return measured_by_run(results, beliefs(traces).join(counted, on=["run", "node"], how="inner"), measure)

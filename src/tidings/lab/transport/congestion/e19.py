@@ -85,9 +85,9 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import against, by_variant, parameter, union
-    from tidings.spark.metrics.congestion import feedback_rate, goodput
     from tidings.spark.metrics.delivery import DELIVERY, deliveries, delivery_ratio, false_negatives
     from tidings.spark.metrics.traffic import rates
+    from tidings.spark.metrics.transport import feedback_rate, goodput
 
     owed, stretch = owed_to_pairs(traces), parameter("stretch", "double")
     begin, end = (at * stretch for at in PERSISTENT)

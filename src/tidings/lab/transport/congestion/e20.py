@@ -62,8 +62,8 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant, parameter
-    from tidings.spark.metrics.congestion import goodput
     from tidings.spark.metrics.delivery import false_negatives
+    from tidings.spark.metrics.transport import goodput
 
     owed = owed_to_pairs(traces)
     # As long at the one capacity as at the other.

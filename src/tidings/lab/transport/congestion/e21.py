@@ -66,9 +66,9 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant, parameter, summarise, union
-    from tidings.spark.metrics.congestion import CONGESTION, fairness, goodput
     from tidings.spark.metrics.delivery import false_negatives
     from tidings.spark.metrics.traffic import rates
+    from tidings.spark.metrics.transport import CONGESTION, fairness, goodput
 
     missed = false_negatives(traces, owed_to_pairs(traces)).select("run", "false_negative_share")
     tables, stretch = [by_variant(results, missed, {"missed": "false_negative_share"})], parameter("stretch", "double")

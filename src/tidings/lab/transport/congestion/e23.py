@@ -116,8 +116,8 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant, measured, over_seeds, parameter, side_by_side, union
-    from tidings.spark.metrics.congestion import feedback_rate
     from tidings.spark.metrics.delivery import DELIVERY, deliveries, false_negatives, latency
+    from tidings.spark.metrics.transport import feedback_rate
 
     due = owed(traces)
     settled = within(results, traces, F.lit(float(SETTLES)), parameter("seconds", "double") + SETTLE)

@@ -100,9 +100,8 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import against, by_variant, parameter, union
-    from tidings.spark.metrics.congestion import feedback_rate, goodput
     from tidings.spark.metrics.delivery import DELIVERY, false_negatives
-    from tidings.spark.metrics.recovery import recovery_traffic
+    from tidings.spark.metrics.transport import feedback_rate, goodput, recovery_traffic
 
     due, lasting = owed(traces), parameter("seconds", "double") - SETTLES
     settled = within(results, traces, F.lit(float(SETTLES)), parameter("seconds", "double") + SETTLE)

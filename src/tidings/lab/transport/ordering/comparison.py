@@ -103,7 +103,7 @@ def delivery(orderer: Orderer, publisher: NodeId, subscription: int, one: Ordere
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
-    from tidings.spark.metrics.order import ORDER, extra_delay, fifo_violations, ordered_pairs
+    from tidings.spark.metrics.transport import ORDER, extra_delay, fifo_violations, ordered_pairs
 
     is_orderer = F.col("node").startswith(ORDERED_BY)
     # An orderer is a node by itself; of the network, each subscriber is one.

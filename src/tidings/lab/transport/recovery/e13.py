@@ -27,7 +27,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from tidings.lab.figures import by_variant, measured, over_seeds, side_by_side
     from tidings.lab.transport.recovery.misses import side
     from tidings.spark.metrics.delivery import recovery_delay
-    from tidings.spark.metrics.recovery import request_repair_delay
+    from tidings.spark.metrics.transport import request_repair_delay
 
     table = request_repair_delay(traces).join(recovery_delay(traces), on="run", how="inner").cache()
     sides = side_by_side(measured(results, table, *COLUMNS.values()), group=F.lit(""), side=F.col("variant"))

@@ -31,7 +31,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant
-    from tidings.spark.metrics.recovery import recovery_traffic
+    from tidings.spark.metrics.transport import recovery_traffic
 
     first = traces.where(f"{is_note(RepairRequested)} AND get_json_object(detail, '$.round') = '0'")
     firsts = first.groupBy("run").agg((F.countDistinct("key") / F.count("*")).alias("single_requests"))

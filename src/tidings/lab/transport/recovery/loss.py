@@ -151,7 +151,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from tidings.lab.figures import by_variant
     from tidings.lab.transport.recovery.misses import expected, missed
     from tidings.spark.metrics.delivery import deliveries
-    from tidings.spark.metrics.order import fifo_violations
+    from tidings.spark.metrics.transport import fifo_violations
 
     inverted = fifo_violations(numbered(traces)).select("run", "fifo_violations")
     table = (

@@ -1,26 +1,78 @@
-"""What treating popular and unpopular publications differently brings.
+"""What gossiping brokers cost, and what treating popular and unpopular publications differently brings.
 
-Two families. In `gain` a fact is a broker: its mean gain over the publications that it passed on with a gain
-(Forwarded), and its *pure forwards*, copies sent by tree where no client of its own matched. In `popularity` a fact is
-a row: a note (Forwarded, GossipTaken, Queued) or a delivery. One by another way than the tree (no `via` is the tree) is
-one of an *unpopular* publication.
+Three families:
+
+- `views`: a fact is one note: CycleEnded or ViewCompared. Group by `cycle` to see views converge, or by `node`.
+- `gain`: a fact is a broker: its mean gain over the publications that it passed on with a gain (Forwarded), and its
+  *pure forwards*, copies sent by tree where no client of its own matched.
+- `popularity`: a fact is a row: a note (Forwarded, GossipTaken, Queued) or a delivery. One by another way than the tree
+  (no `via` is the tree) is one of an *unpopular* publication.
 
 The latency of popular and unpopular deliveries is taken from the acceptance at the publisher's broker, `accepted_at`:
 both groups are apart in the rows themselves, so no rows need be brought together. It holds in the simulator, where all
 clocks are one.
 
-Defined in: dependable 4.1 (gain ratio to average queue size).
+Defined in: dependable 4.1 (view maintenance cost, convergence ratio, gain ratio to average queue size).
 """
 
 from typing import TYPE_CHECKING
 
-from tidings.pubsub.notes import Forwarded, GossipTaken, Queued
+from tidings.pubsub.notes import CycleEnded, Forwarded, GossipTaken, Queued, ViewCompared
 from tidings.spark.metrics.family import Family
-from tidings.spark.metrics.tables import DELIVER, DELIVERED, IS_DELIVER, fields_of, is_note, note, with_fields
-from tidings.spark.metrics.values import MILLION, mean, millionths, percentiles, rounded_mean, seconds, share
+from tidings.spark.metrics.tables import (
+    DELIVER,
+    DELIVERED,
+    IS_DELIVER,
+    fields_of,
+    fraction,
+    is_note,
+    mean,
+    millionths,
+    note,
+    percentile,
+    percentiles,
+    rounded_mean,
+    seconds,
+    share,
+    spread,
+    when,
+    with_fields,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+def views(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
+    share_of_best = millionths("try_divide(said.common, said.optimal)")
+    told = with_fields(rows, fields_of(CycleEnded, ViewCompared))
+    return told.selectExpr(
+        "run",
+        "node",
+        "said.cycle AS cycle",
+        f"{when(is_note(CycleEnded), 'said.messages')} AS messages",
+        f"{when(is_note(ViewCompared), share_of_best)} AS converged",
+    )
+
+
+VIEWS = Family(
+    "views",
+    "What membership views of gossiping brokers cost, and how good they are.",
+    reads=(note(CycleEnded), note(ViewCompared)),
+    facts=views,
+    groups=("cycle", "node"),
+)
+view_cost = VIEWS.add(
+    "view_cost",
+    "Messages that a broker sends in a maintenance cycle: mean, median, 90th percentile and most.",
+    spread("view_messages", "messages", 50, 90) | {"view_messages_max": "max(messages)"},
+)
+convergence_ratio = VIEWS.add(
+    "convergence_ratio",
+    "Members of a view that belong to the best possible view, of all that belong to that: mean and least over views.",
+    {"convergence_ratio": fraction(mean("converged")), "convergence_ratio_min": fraction("min(converged)")},
+)
+
 
 FIELDS = fields_of(Forwarded, GossipTaken, Queued, DELIVERED, only="via publisher links matches length accepted_at")
 IS_TREE = "coalesce(said.via, 'tree') = 'tree'"
@@ -31,8 +83,8 @@ def brokers(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 
     told = with_fields(rows, fields_of(Forwarded)).withColumn("gain", F.expr(millionths("said.gain")))
     return told.groupBy("run", "node").agg(
-        F.expr(rounded_mean("sum(gain)", "count(gain)")).alias("gain"),
-        F.expr(f"coalesce(sum(CASE WHEN {IS_TREE} THEN said.links END), 0)").alias("forwards"),
+        F.expr(rounded_mean("gain")).alias("gain"),
+        F.expr(f"coalesce(sum({when(IS_TREE, 'said.links')}), 0)").alias("forwards"),
         F.expr(f"coalesce(sum(CASE WHEN {IS_TREE} AND said.local = 0 THEN said.links END), 0)").alias("pure"),
     )
 
@@ -43,23 +95,20 @@ GAIN = Family(
     reads=(note(Forwarded),),
     facts=brokers,
     groups=("node",),
-    aggregates={
-        "brokers": "count(gain)",
-        "gain_total": "sum(gain)",
-        "forwards": "sum(forwards)",
-        "pure": "sum(pure)",
-    },
 )
-
 gain_ratio = GAIN.add(
     "gain_ratio",
     "The mean gain of publications that a broker passed on, averaged over brokers.",
-    {"gain_ratio": f"{mean('gain_total', 'brokers')} / {MILLION}"},
+    {"gain_ratio": fraction(mean("gain"))},
 )
 pure_forwards = GAIN.add(
     "pure_forwards",
     "Copies sent on the tree by brokers none of whose clients matched, and their share of all copies on the tree.",
-    {"forwards": "forwards", "pure_forwards": "pure", "pure_forward_share": share("pure", "forwards")},
+    {
+        "forwards": "sum(forwards)",
+        "pure_forwards": "sum(pure)",
+        "pure_forward_share": share("sum(pure)", "sum(forwards)"),
+    },
 )
 
 
@@ -86,52 +135,40 @@ POPULARITY = Family(
     reads=(note(Forwarded), note(GossipTaken), note(Queued), DELIVER),
     facts=rows_of_each_way,
     groups=("node",),
-    aggregates={
-        "deliveries": "count_if(is_delivery)",
-        "unpopular": "count_if(is_unpopular)",
-        "popular_percentiles": percentiles("popular_us", 0.9, 0.99),
-        "unpopular_percentiles": percentiles("unpopular_us", 0.9, 0.99),
-        "gossips": "count(matches)",
-        "gossip_matches": "sum(matches)",
-        "gossip_misses": "count_if(matches = 0)",
-        "direct_percentiles": percentiles("direct", 0.99),
-        "groups": "size(collect_set(group_of))",
-        "queue_samples": "count(queue)",
-        "queue_total": "sum(queue)",
-    },
 )
-
 unpopular_deliveries = POPULARITY.add(
     "unpopular_deliveries",
     "Deliveries by direct sends, batches or gossip rather than by the tree, and their share of all.",
-    {"unpopular_deliveries": "unpopular", "unpopular_delivery_share": share("unpopular", "deliveries")},
+    {
+        "unpopular_deliveries": "count_if(is_unpopular)",
+        "unpopular_delivery_share": share("count_if(is_unpopular)", "count_if(is_delivery)"),
+    },
 )
 popularity_latency = POPULARITY.add(
     "popularity_latency",
     "Seconds from acceptance to delivery, 90th and 99th percentile, of popular and unpopular publications.",
     {
-        "popular_latency_p90": seconds("popular_percentiles[0]"),
-        "popular_latency_p99": seconds("popular_percentiles[1]"),
-        "unpopular_latency_p90": seconds("unpopular_percentiles[0]"),
-        "unpopular_latency_p99": seconds("unpopular_percentiles[1]"),
+        f"{way}_latency_{name}": seconds(f"{percentiles(f'{way}_us', 0.9, 0.99)}[{place}]")
+        for way in ("popular", "unpopular")
+        for place, name in enumerate(("p90", "p99"))
     },
 )
 gossip_matches = POPULARITY.add(
     "gossip_matches",
     "Gossiped publications that matched no client of the broker they came to, of all, and deliveries for each.",
     {
-        "gossip_false_positive_ratio": share("gossip_misses", "gossips"),
-        "match_per_gossip": share("gossip_matches", "gossips"),
-        "gossip_groups": "groups",
+        "gossip_false_positive_ratio": share("count_if(matches = 0)", "count(matches)"),
+        "match_per_gossip": mean("matches"),
+        "gossip_groups": "size(collect_set(group_of))",
     },
 )
 direct_forwards = POPULARITY.add(
     "direct_forwards",
     "Copies sent of a publication that goes to its receivers directly, 99th percentile.",
-    {"direct_forwards_p99": "direct_percentiles[0]"},
+    {"direct_forwards_p99": percentile("direct", 0.99)},
 )
 queue_size = POPULARITY.add(
     "queue_size",
     "Length of a broker's queue whenever a publication had to wait in it, mean.",
-    {"queue_size_mean": mean("queue_total", "queue_samples")},
+    {"queue_size_mean": mean("queue")},
 )
