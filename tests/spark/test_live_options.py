@@ -7,8 +7,8 @@ import pytest
 
 from tidings.model.errors import UsageError
 from tidings.protocols.access.tokens import Claims, make_token
+from tidings.spark.live.connection import read_options
 from tidings.spark.live.offsets import Start
-from tidings.spark.live.options import read_options
 
 URL = "tidings://localhost:7411"
 

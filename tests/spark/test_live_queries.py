@@ -16,7 +16,7 @@ from tests.spark.live_world import ThreadBroker
 from tidings.blocking import connect
 from tidings.net.keys import new_key, signer
 from tidings.protocols.access.tokens import Claims, make_token
-from tidings.spark.live.lag import lag
+from tidings.spark.live.offsets import lag
 
 pytestmark = pytest.mark.spark
 

@@ -22,10 +22,9 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from tidings.net.client.history import Stored
-from tidings.spark.live.connection import LiveConnection
+from tidings.spark.live.connection import LiveConnection, Options
 from tidings.spark.live.events import DecodedPage, Decoder
 from tidings.spark.live.offsets import Range, cut, loss
-from tidings.spark.live.options import Options
 
 PAGE_EVENTS = 4096
 """Events of one page, and the least worth a task of its own."""

@@ -18,12 +18,10 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from tidings.model.errors import UsageError
-from tidings.spark.live.batch import TidingsReader
 from tidings.spark.live.columns import infer_schema
-from tidings.spark.live.connection import LiveConnection
-from tidings.spark.live.options import read_options
+from tidings.spark.live.connection import LiveConnection, read_options
+from tidings.spark.live.readers import TidingsReader, TidingsStreamReader
 from tidings.spark.live.sink import TidingsStreamWriter, TidingsWriter
-from tidings.spark.live.stream import TidingsStreamReader
 
 FORMAT = "tidings"
 

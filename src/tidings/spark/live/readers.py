@@ -1,8 +1,16 @@
-"""The reader of a stream: `spark.readStream.format("tidings")`.
+"""The two readers.
 
-Spark asks, again and again, how far the stream has come (`latestOffset`); we ask the brokers for their marks, at most
-every `pollInterval`. Each micro-batch is what lies between two positions (`offsets.py`) and is read by tasks like a
-batch. The reader keeps one connection for its questions, whose loop turns only while a question is asked.
+`spark.read.format("tidings")` reads what is stored, from `startingOffsets` ("earliest" if nothing is said: all that
+brokers still store) up to `endingOffsets` ("latest": as of the moment at which Spark plans the query). Conditions that
+Spark hands over become part of the filter (`columns.py`), so what they exclude does not leave its broker.
+
+Reading "earliest" takes whatever is there: what brokers forget at the front meanwhile is not missing. Where a time or
+an offset says where to begin, something that was forgotten behind it is an error (`failOnDataLoss`).
+
+`spark.readStream.format("tidings")` reads a stream. Spark asks, again and again, how far the stream has come
+(`latestOffset`); we ask the brokers for their marks, at most every `pollInterval`. Each micro-batch is what lies
+between two positions (`offsets.py`) and is read by tasks like a batch. The reader keeps one connection for its
+questions, whose loop turns only while a question is asked.
 
 Nothing is acknowledged to brokers. They store what they store (`delivery.history_age`), whether a query has read it or
 not; a query that comes back too late gets `DataLoss`.
@@ -13,19 +21,20 @@ so where a publisher has more than its share, we look where its next events are:
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from tidings.model.errors import UsageError
 from tidings.net.client.history import Mark
-from tidings.spark.live.columns import columns_of
-from tidings.spark.live.connection import LiveConnection
+from tidings.spark.live.columns import columns_of, kinds_of, push
+from tidings.spark.live.connection import LiveConnection, Options
 from tidings.spark.live.offsets import (
+    EARLIEST,
     LATEST,
     Offset,
     Start,
@@ -37,8 +46,42 @@ from tidings.spark.live.offsets import (
     read_offset,
     share,
 )
-from tidings.spark.live.options import Options
 from tidings.spark.live.pieces import Piece, check_stored, cut_work, find_begin, read_piece
+
+
+class TidingsReader(DataSourceReader):
+    def __init__(self, schema: StructType, options: Options) -> None:
+        self.schema, self.options, self.filter = schema, options, options.filter
+        self.columns = columns_of(schema)
+        if options.end is not None and options.end.kind == EARLIEST:
+            raise UsageError('option endingOffsets: nothing lies before "earliest"; give "latest", a time or an offset')
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self.filter, left = push(self.filter, filters, kinds_of(self.columns))
+        return left
+
+    def partitions(self) -> Sequence[InputPartition]:
+        with LiveConnection(self.options) as link:
+            marks = link.run(link.client.marks(self.filter)).marks
+            start = first_offset(self.options.start or Start(EARLIEST), marks, time.time())
+            check_stored(link, self.filter, doubtful(start, marks), self.options.fails_on_loss)
+            end = advance(start, last_numbers(start, marks))
+            ranges = ranges_between(start, self.cut_off(end))
+            pieces = cut_work(link, self.filter, ranges, self.options, self.options.fails_on_loss)
+        until = self.options.end.time if self.options.end is not None and self.options.end.kind == "time" else None
+        return [Piece(piece, until) for piece in pieces] or [Piece([])]
+
+    def cut_off(self, end: Offset) -> Offset:
+        """Where the user says that it ends."""
+        if self.options.end is None or self.options.end.offset is None:
+            return end
+        wanted = self.options.end.offset.after
+        numbers = {name: min(number, wanted[name]) for name, number in end.after.items() if name in wanted}
+        return Offset(end.since, numbers, end.begun)
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        assert isinstance(partition, Piece)
+        return read_piece(partition, self.filter, self.schema, self.options)
 
 
 class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
