@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tidings.spark.sweeps.experiments import RunFailed
+from tidings.spark.sweeps.performer import RunFailed
 
 
 def fails_for_seed_2(variant: str, parameters: Mapping[str, Any], seed: int, trace: Any) -> dict[str, float]:

@@ -12,8 +12,7 @@ from pyarrow import parquet
 from tidings.lab.experiment import Experiment
 from tidings.lab.run import LabOrder
 from tidings.spark.sweeps.folder import open_folder
-from tidings.spark.sweeps.outcome import outcome_of
-from tidings.spark.sweeps.run import Run
+from tidings.spark.sweeps.run import Run, outcome_of
 from tidings.trace.writers import ParquetWriter
 
 QUANTILES = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidings.cli.program import run
-from tidings.spark.errors import SparkMissing
+from tidings.spark.session import SparkMissing
 
 
 def test_the_demo_kills_a_broker_and_proves_that_nothing_was_lost(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,10 +41,10 @@ def test_the_demo_reads_its_own_traces_with_spark(
 def test_the_demo_ends_with_a_verdict_and_without_java_says_in_one_sentence_why_it_ends_early(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from tidings.spark import java, session
+    from tidings.spark import session
 
     def missing() -> None:
-        raise SparkMissing(java.ADVICE)
+        raise SparkMissing(session.ADVICE)
 
     monkeypatch.setattr(session, "find_java", missing)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)

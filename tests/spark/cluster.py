@@ -21,8 +21,7 @@ import pyspark
 import pytest
 
 from tests.scenarios.processes import become_child
-from tidings.spark.java import find_java
-from tidings.spark.session import LOOPBACK
+from tidings.spark.session import LOOPBACK, find_java
 
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent

@@ -14,11 +14,12 @@ from pyspark.sql.functions import explode
 
 from tests.conftest import EXAMPLES
 from tests.properties.test_index import NAMES, NUMBERS, STRINGS, filters
+from tests.spark.cross_join import match_by_cross_join
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.spark.matching import build_index_file, builder, match, match_by_cross_join, shipment
+from tidings.spark.matching import build_index_file, index_file, match
 
 pytestmark = pytest.mark.spark
 
@@ -128,7 +129,7 @@ def test_an_index_file_serves_in_place_of_the_table_and_stays(
     path = build_index_file(subscriptions(spark, FILTERS.items(), "string"), tmp_path / "index")
     assert lists(match(quotes, path)) == lists(match(quotes, str(path))) == FOUND
     assert path.exists()
-    assert [it for it in shipment.own_folder().iterdir() if not it.name.startswith("tidings-index-")] == []
+    assert [it for it in index_file.own_folder().iterdir() if not it.name.startswith("tidings-index-")] == []
 
 
 def test_no_subscriptions_match_nothing(spark: SparkSession, quotes: DataFrame) -> None:
@@ -138,7 +139,7 @@ def test_no_subscriptions_match_nothing(spark: SparkSession, quotes: DataFrame) 
 def test_many_filters_are_read_by_spark(
     spark: SparkSession, quotes: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(builder, "READ_HERE_MAX", 1)
+    monkeypatch.setattr(index_file, "READ_HERE_MAX", 1)
     assert lists(match(quotes, subscriptions(spark, FILTERS.items(), "string"))) == FOUND
     with pytest.raises(UsageError, match="subscriptions: 'b': unexpected IS"):
         match(quotes, subscriptions(spark, [("c", "price >"), ("b", "price IS 4"), ("a", "TRUE")], "string"))
@@ -161,11 +162,11 @@ def test_a_stream_of_events_gives_a_stream_of_matches(spark: SparkSession, quote
 
 def test_a_worker_loads_an_index_once(spark: SparkSession, quotes: DataFrame, tmp_path: Path) -> None:
     path = build_index_file(subscriptions(spark, FILTERS.items(), "string"), tmp_path / "index")
-    name = shipment.ship(spark, path)
+    name = index_file.ship(spark, path)
 
     def look(batches: Iterator[Any]) -> Iterator[Any]:
         for _ in batches:
-            first, second = shipment.shipped_index(name), shipment.shipped_index(name)
+            first, second = index_file.shipped_index(name), index_file.shipped_index(name)
             yield pa.record_batch({"same": [first is second], "size": [len(first.index)]})
 
     seen = quotes.select("key").repartition(4).mapInArrow(look, "same boolean, size long").collect()
@@ -189,7 +190,7 @@ def test_tables_that_do_not_fit_are_refused_with_what_to_do(spark: SparkSession,
 def test_more_subscriptions_than_one_index_takes_are_refused(
     spark: SparkSession, quotes: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(builder, "SUBSCRIPTIONS_MAX", 2)
+    monkeypatch.setattr(index_file, "SUBSCRIPTIONS_MAX", 2)
     with pytest.raises(UsageError, match="3 rows, at most 2 fit into one index; match them in parts"):
         match(quotes, subscriptions(spark, [(1, "TRUE"), (2, "TRUE"), (3, "TRUE")]))
 

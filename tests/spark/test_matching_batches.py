@@ -16,16 +16,17 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.spark.matching import batches
-from tidings.spark.matching.batches import match_batches
-from tidings.spark.matching.builder import in_order, read_filters
+from tidings.spark.matching import bulk
+from tidings.spark.matching.bulk import match_batches
 from tidings.spark.matching.event_columns import attribute_columns
 from tidings.spark.matching.index_file import (
     SIGNATURE,
     IndexedSubscriptions,
     encode_filter,
+    in_order,
     load_index_file,
     names_in,
+    read_filters,
     write_index_file,
 )
 
@@ -87,7 +88,7 @@ def test_every_event_gets_exactly_the_subscriptions_whose_filter_matches_it(
     named = batch.select([name for name in batch.schema.names if not pa.types.is_null(batch.schema.field(name).type)])
     expected = asked_one_by_one(batch, wanted)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "ANSWER_BYTES_MAX", slice_bytes)
+        patch.setattr(bulk, "ANSWER_BYTES_MAX", slice_bytes)
         for subscriptions in (saved(tmp_path_factory.mktemp("saved"), wanted), plain(wanted)):
             assert answer(named, subscriptions) == expected
             assert answer(named, subscriptions, counts_only=True) == [len(found) for found in expected]

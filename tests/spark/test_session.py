@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidings.spark import java
-from tidings.spark.errors import SparkMissing
-from tidings.spark.session import open_session
+from tidings.spark import session
+from tidings.spark.session import SparkMissing, open_session
 
 
 @pytest.mark.spark
@@ -49,20 +48,20 @@ def script(folder: Path, says: str) -> Path:
 
 @pytest.mark.parametrize(("says", "major"), [("17.0.15", 17), ("25", 25), ("1.8.0_292", 8), ("nothing", None)])
 def test_the_version_of_a_java_is_what_it_says(tmp_path: Path, says: str, major: int | None) -> None:
-    assert java.major_version(script(tmp_path / "j", says) / "bin" / "java") == major
+    assert session.major_version(script(tmp_path / "j", says) / "bin" / "java") == major
 
 
 def test_a_recent_java_home_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = script(tmp_path / "recent", "21.0.1")
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert java.find_java() == home
+    assert session.find_java() == home
 
 
 def test_without_any_java_one_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(script(tmp_path / "old", "11.0.2")))
-    monkeypatch.setattr(java, "PACKAGE", "a-package-that-nobody-has")
+    monkeypatch.setattr(session, "PACKAGE", "a-package-that-nobody-has")
     with pytest.raises(SparkMissing, match=r"Java 17 or later: install one .* is Java 11"):
-        java.find_java()
+        session.find_java()
 
 
 def test_the_packaged_java_is_wrapped_in_a_script_that_leaves_out_one_argument(
@@ -74,9 +73,9 @@ def test_the_packaged_java_is_wrapped_in_a_script_that_leaves_out_one_argument(
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("TIDINGS_PACKAGED_JAVA", "")
-    home = java.wrap_packaged_java()
+    home = session.wrap_packaged_java()
     monkeypatch.setenv("TIDINGS_PACKAGED_JAVA", "/bin/echo")
     told = subprocess.run(
-        [home / "bin" / "java", "-a b", java.UNKNOWN_MODULE, "last"], capture_output=True, text=True, check=True
+        [home / "bin" / "java", "-a b", session.UNKNOWN_MODULE, "last"], capture_output=True, text=True, check=True
     )
     assert told.stdout == "-a b last\n"

@@ -21,10 +21,9 @@ from tidings.model.errors import UsageError
 from tidings.sim.library import find
 from tidings.sim.replay import replay
 from tidings.spark.sweeps import Outcome, Progress, Run, run_here, runs_frame, sweep
-from tidings.spark.sweeps.deaths import SILENT, WorkerDied, last_words, meaning
-from tidings.spark.sweeps.folder import open_folder
+from tidings.spark.sweeps.folder import SweepTally, open_folder
 from tidings.spark.sweeps.run import distinct_runs, parse_run, run_of_row
-from tidings.spark.sweeps.tally import SweepTally
+from tidings.spark.sweeps.sweep import SILENT, WorkerDied, last_words, meaning
 from tidings.trace.reader import read_trace
 
 TOSSES, KINDS, FAILS, WAITS, ENDS_ALL = (f"{HERE}:{name}" for name in ("tosses", "kinds", "fails", "waits", "ends_all"))

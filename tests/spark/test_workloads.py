@@ -13,14 +13,16 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from tidings import UsageError
 from tidings.cli.program import run
 from tidings.spark.workloads import frame, read, read_table, tables_of, write
-from tidings.spark.workloads.derived import (
+from tidings.spark.workloads.tables import (
+    arrow,
     draw_seeds,
+    partitions_for,
     place_users,
     popularity,
     refine,
     subscriptions_per_publisher,
+    table_frame,
 )
-from tidings.spark.workloads.tables import arrow, partitions_for, table_frame
 from tidings.workloads.attributes import Decimals, Words
 from tidings.workloads.content import TypedContent
 from tidings.workloads.interests import Readership, SocialGraph

@@ -18,7 +18,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tidings.spark.errors import SparkMissing
+from tidings.spark.session import SparkMissing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,7 +20,7 @@ from tidings.sim.order import setting_text
 from tidings.spark.session import LOCAL, open_session
 from tidings.spark.sweeps import Outcome, Progress, Run
 from tidings.spark.sweeps import sweep as perform_sweep
-from tidings.spark.sweeps.outcome import FAILED
+from tidings.spark.sweeps.run import FAILED
 
 FAILURES_SHOWN_MAX = 20
 

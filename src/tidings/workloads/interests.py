@@ -15,7 +15,7 @@ from all journals otherwise, by Zipf popularity either way. A journal drawn twic
 What an experiment starts from is a refinement of this crawl, or of a real one (6.2.1): some *seed* journals are drawn;
 the universe is everybody who reads one of them; publishers are the journals most read inside it; whatever else is read
 is forgotten, and with it those who read nothing else. Each user is then a simulated host. Crawls are large, so Spark
-does it (`spark/workloads/derived.py`), and it adds two tables: `universe` (user, journal) and `hosts` (user, host).
+does it (`spark/workloads/tables.py`), and it adds two tables: `universe` (user, journal) and `hosts` (user, host).
 
 **Followers** (spec dependable.md 4.6, D-2). The graph has a wanted sequence of degrees: the r-th account is to have
 users / r followers (Zipf, and never none), and how many accounts a user follows is heavy-tailed too, with the mean that

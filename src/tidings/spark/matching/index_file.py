@@ -1,4 +1,6 @@
-"""Subscriptions and their index in one file: written once, by the driver, and loaded by every worker.
+"""An index file: what is in it, how it is made of a table of subscriptions, and how it comes to the workers.
+
+It holds subscriptions and their index; it is written once, by the driver, and loaded by every worker.
 
     signature     8 bytes
     two lengths   8 bytes each: of the table, of the index
@@ -10,23 +12,47 @@ process with numba and the same kernels; any other builds an index from the filt
 seconds. The table is mapped into memory, so that filters nobody reads cost nothing.
 
 Slot i of the index is row i of the table.
+
+From a table of subscriptions to an index file. The table has the columns `subscription` (string or an integer type;
+each value once) and `filter` (text of the filter language). Reading a filter takes a quarter of a millisecond, so a
+large table is read by Spark, in as many parts as shuffles have; a small one is read here. The index itself is made by
+the driver, which has to hold all filters: SUBSCRIPTIONS_MAX bounds that.
+
+How an index file comes to the workers. The driver writes the file into a folder of its own, named after what is in it,
+and hands it to Spark as an artifact. That works in a local session, on a cluster (executors fetch the file from the
+driver) and over Spark Connect (the client uploads it), and asks for no shared file system. Spark removes the workers'
+copies when the session ends; the driver's own copy is removed when its process ends, because an executor that starts
+late fetches it then.
+
+A worker process loads a file once, and keeps the LOADED_MAX that it used last. Workers live longer than tasks, so a
+stream loads its index with its first batch only.
 """
 
-from collections.abc import Iterable
+import atexit
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
 
 from tidings.matching import Index, IndexParams
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.expression import Attribute, Exists, walk
+from tidings.model.language.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType
 
 SIGNATURE = b"tidixf01"
 LENGTH_BYTES = 8
@@ -133,3 +159,145 @@ def names_of(filter: Filter) -> set[str]:
     if filter.residual is not None:
         names |= {part.name for part in walk(filter.residual) if isinstance(part, Attribute | Exists)}
     return names
+
+
+SUBSCRIPTIONS_MAX = 10_000_000
+"""An index of that many takes about 3 GB in the driver and in every worker."""
+
+READ_HERE_MAX = 2_000
+"""A table up to this size is read by the driver, since that takes less time than to ask Spark."""
+
+KEY_TYPES = ("byte", "short", "integer", "long", "string")
+
+
+def build_index_file(subscriptions: "DataFrame", path: str | Path) -> Path:
+    """Write the index of a table of subscriptions to a file, which `match` takes in place of the table."""
+    path = Path(path)
+    write_index_file(path, in_order(collect_filters(subscriptions)))
+    return path
+
+
+def subscription_type(subscriptions: "DataFrame") -> "DataType":
+    """The type of the column `subscription`; UsageError if the table is not one of subscriptions."""
+    missing = [name for name in ("subscription", "filter") if name not in subscriptions.columns]
+    if missing:
+        raise UsageError(
+            f"subscriptions: there is no column {missing[0]!r} among {', '.join(subscriptions.columns)}; "
+            "rename columns to subscription and filter"
+        )
+    kind = subscriptions.schema["subscription"].dataType
+    if kind.typeName() not in KEY_TYPES:
+        raise UsageError(
+            f"subscriptions: column subscription has type {kind.simpleString()}; cast it to string or long"
+        )
+    if subscriptions.schema["filter"].dataType.typeName() != "string":
+        raise UsageError("subscriptions: column filter is no string; it has to hold the text of filters")
+    return kind
+
+
+def collect_filters(subscriptions: "DataFrame") -> Any:
+    """A table of subscription, encoded filter, and what was wrong with it."""
+    kind = subscription_type(subscriptions)
+    if subscriptions.isStreaming:
+        raise UsageError("subscriptions: a stream of subscriptions has no end to build an index from; use a table")
+    chosen = subscriptions.select("subscription", "filter")
+    count = chosen.count()
+    if count > SUBSCRIPTIONS_MAX:
+        raise UsageError(
+            f"subscriptions: {count} rows, at most {SUBSCRIPTIONS_MAX} fit into one index; "
+            "match them in parts and unite the answers"
+        )
+    return read_here(chosen) if count <= READ_HERE_MAX else read_by_spark(chosen, kind)
+
+
+def read_here(chosen: "DataFrame") -> Any:
+    whole = chosen.toArrow()
+    kind = whole.schema.field("subscription").type
+    schema = pa.schema([("subscription", kind), ("filter", pa.binary()), ("problem", pa.string())])
+    return pa.Table.from_batches(read_filters(whole.to_batches()), schema)
+
+
+def read_by_spark(chosen: "DataFrame", kind: "DataType") -> Any:
+    parts = int(chosen.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    schema = f"subscription {kind.simpleString()}, filter binary, problem string"
+    return chosen.repartition(parts).mapInArrow(read_filters, schema).toArrow()
+
+
+def read_filters(batches: Iterable[Any]) -> Iterator[Any]:
+    """Batches with the filters encoded, and where that was not possible the problem."""
+    for batch in batches:
+        encoded: list[bytes | None] = []
+        problems: list[str | None] = []
+        for text in batch.column("filter").to_pylist():
+            try:
+                encoded.append(encode_filter(parse(text)) if text is not None else None)
+                problems.append(None if text is not None else "the filter is null")
+            except UsageError as error:
+                encoded.append(None)
+                problems.append(str(error))
+        columns = [batch.column("subscription"), pa.array(encoded, pa.binary()), pa.array(problems, pa.string())]
+        yield pa.RecordBatch.from_arrays(columns, names=["subscription", "filter", "problem"])
+
+
+def in_order(read: Any) -> Any:
+    """Subscription and encoded filter, sorted; UsageError for the first with which something is wrong."""
+    ordered = read.sort_by("subscription")
+    keys = ordered.column("subscription").combine_chunks()
+    if keys.null_count:
+        raise UsageError("subscriptions: column subscription holds null; give each subscription a name or number")
+    problems = ordered.filter(pc.is_valid(ordered.column("problem"))).slice(0, 1).to_pylist()
+    if problems:
+        raise UsageError(f"subscriptions: {problems[0]['subscription']!r}: {problems[0]['problem']}")
+    again = pc.indices_nonzero(pc.equal(keys[1:], keys[:-1]))
+    if len(again):
+        raise UsageError(
+            f"subscriptions: {keys[again[0].as_py()].as_py()!r} stands there more than once; "
+            "give each row a subscription of its own, or join its filters by OR"
+        )
+    return ordered.drop_columns(["problem"])
+
+
+LOADED_MAX = 2
+"""Indexes that a worker keeps in memory."""
+
+READ_BYTES = 1 << 20
+
+
+@cache
+def own_folder() -> Path:
+    """Of this process, removed at its end."""
+    folder = tempfile.mkdtemp(prefix="tidings-matching-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def ship(session: "SparkSession", path: Path) -> str:
+    """Give a file to all workers; the name under which they find it."""
+    name = f"tidings-index-{content_hash(path)}"
+    shipped = own_folder() / name
+    if not shipped.exists():
+        draft = shipped.with_suffix(".draft")
+        shutil.copyfile(path, draft)
+        draft.replace(shipped)
+    session.addArtifacts(str(shipped), file=True)
+    return name
+
+
+def content_hash(path: Path) -> str:
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while piece := file.read(READ_BYTES):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def shipped_index(name: str) -> IndexedSubscriptions:
+    """In a worker: the index that was shipped under this name."""
+    from pyspark.core.files import SparkFiles
+
+    return load_once(SparkFiles.get(name))
+
+
+@lru_cache(maxsize=LOADED_MAX)
+def load_once(path: str) -> IndexedSubscriptions:
+    return load_index_file(Path(path))

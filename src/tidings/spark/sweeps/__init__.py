@@ -21,12 +21,10 @@ Spark. That holds for exceptions, for checkers that find something, and for runs
 Everything a run knows comes from its row. So the results are the same on one core, on a cluster and in `run_here`.
 """
 
-from tidings.spark.sweeps.outcome import Outcome
+from tidings.spark.sweeps.folder import Progress, read_results, read_traces, runs_frame
 from tidings.spark.sweeps.performer import run_here
-from tidings.spark.sweeps.run import Parameter, Run
+from tidings.spark.sweeps.run import Outcome, Parameter, Run
 from tidings.spark.sweeps.sweep import Sweep, sweep
-from tidings.spark.sweeps.tables import read_results, read_traces, runs_frame
-from tidings.spark.sweeps.tally import Progress
 
 __all__ = [
     "Outcome",

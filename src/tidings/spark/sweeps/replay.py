@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 from tidings.model.errors import UsageError
-from tidings.spark.sweeps.outcome import OK, Outcome
 from tidings.spark.sweeps.performer import attempt
-from tidings.spark.sweeps.run import REPLAY, parse_run
+from tidings.spark.sweeps.run import OK, REPLAY, Outcome, parse_run
 
 FAILED_CODE, USAGE_CODE = 1, 2
 

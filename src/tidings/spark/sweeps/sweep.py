@@ -1,7 +1,8 @@
 """The driver's side of a sweep: hand out the runs, watch the folder, and outlive workers that die.
 
-Runs go out as a table in which each task has a partition of its own, and `mapInArrow` performs what it finds there.
-Spark's answer is of no interest; results are in the folder.
+Runs go out as a table
+in which each task has a partition of its own, and `mapInArrow` performs what it finds there. Spark's answer is of no
+interest; results are in the folder.
 
 When a worker dies (a crash in compiled code, no memory left), Spark tries the task again, and gives up the whole job
 after a few times. Nobody then tells which run it was; but it has left a draft, as have the few runs that happened to be
@@ -10,8 +11,14 @@ of the run, and it becomes a failed row. Then the rest goes on.
 
 The job runs in a thread. Ours looks into the folder meanwhile, and tells who wants to know how far it is; if it is
 interrupted, it ends the job, and whatever else this session does, as Ctrl-C does in PySpark.
+
+A failed job is a text of hundreds of lines, most of
+them Java's. Three cases matter: a worker is no more, and then perhaps Python's last words are in the text
+(`faulthandler`); our own code in the worker refused, and says why; or it is Spark's own trouble, which is left as it
+is.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -19,16 +26,57 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidings.model.errors import UsageError
-from tidings.spark.sweeps.deaths import WorkerDied, meaning
-from tidings.spark.sweeps.folder import open_folder
-from tidings.spark.sweeps.outcome import outcome_of
+from tidings.spark.sweeps.folder import (
+    Progress,
+    SweepTally,
+    given_runs,
+    open_folder,
+    read_traces,
+    results_of,
+    task_frame,
+)
 from tidings.spark.sweeps.performer import RunPlace, perform, record
-from tidings.spark.sweeps.run import Run, distinct_runs, parse_run
-from tidings.spark.sweeps.tables import given_runs, read_traces, results_of, task_frame
-from tidings.spark.sweeps.tally import Progress, SweepTally
+from tidings.spark.sweeps.run import Run, distinct_runs, outcome_of, parse_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+PYTHON_DIED, EXECUTOR_DIED = "Python worker exited unexpectedly", "ExecutorLostFailure"
+
+LAST_WORDS = re.compile(r"Fatal Python error: .*")
+FRAME = re.compile(r'^  File "(?:.*/)?([^/"]+)", line (\d+) in (\S+)$', re.MULTILINE)
+FRAMES_MAX = 6
+
+EXECUTOR_REASON = re.compile(r"ExecutorLostFailure \(.*?\) Reason: (.*)")
+
+REFUSED = re.compile(rf"^{re.escape(f'{UsageError.__module__}.{UsageError.__name__}')}: (.*)$", re.MULTILINE)
+
+SILENT = "it said nothing, so it exited by itself, or was killed by a signal, for want of memory perhaps"
+
+
+class WorkerDied(Exception):
+    """In the middle of what it was told to do."""
+
+
+def meaning(problem: Exception) -> Exception:
+    """The same problem as an exception that says what it is."""
+    text = str(problem)
+    if PYTHON_DIED in text or EXECUTOR_DIED in text:
+        return WorkerDied(last_words(text))
+    refused = REFUSED.search(text)
+    return UsageError(refused[1]) if refused is not None else problem
+
+
+def last_words(text: str) -> str:
+    """How the worker died; for a crash with the innermost frames of Python, innermost first."""
+    said = LAST_WORDS.search(text)
+    if said is None:
+        reason = EXECUTOR_REASON.search(text)
+        return reason[1] if reason is not None else SILENT
+    # What Spark says comes several times over; the frames of the first time are enough.
+    frames = [f"{file}, line {line}, in {name}" for file, line, name in FRAME.findall(text, said.end())[:FRAMES_MAX]]
+    return " <- ".join([said[0].removeprefix("Fatal Python error: "), *frames])
+
 
 LOOK_SECONDS = 0.2
 """Between two looks into the folder."""
@@ -42,7 +90,7 @@ LATE_SECONDS_MAX = 60.0
 
 class Sweep(NamedTuple):
     results: "DataFrame"
-    """A row for each run asked for (`outcome.py`)."""
+    """A row for each run asked for (`run.py`)."""
     traces: "DataFrame"
     """Of all runs in the folder, with the columns of `trace/record.py`."""
     runs: int
