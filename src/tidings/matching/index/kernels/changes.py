@@ -50,6 +50,7 @@ from tidings.matching.index.kernels.records import (
 @inner
 def random_below(store: IndexStore, bound: Integer) -> Integer:
     """xorshift: a fixed sequence, since the same history has to give the same index."""
+    # Shifting right copies the sign, which the mask removes.
     word = store.words[RANDOM]
     word ^= word << 13
     word ^= (word >> 7) & 0x01FFFFFFFFFFFFFF
@@ -65,6 +66,8 @@ def sample_bound(store: IndexStore, dimension: Integer, number: Real) -> None:
         at = store.words[DIMENSION_AT + dimension]
         seen = store.words[at + DIMENSION_BOUNDS_SEEN]
         store.words[at + DIMENSION_BOUNDS_SEEN] = seen + 1
+        # Reservoir sampling: the first SAMPLES are kept; the n-th replaces one of them with probability SAMPLES / n,
+        # which leaves each bound seen so far the same chance.
         place = seen if seen < SAMPLES else random_below(store, seen + 1)
         if place < SAMPLES:
             store.floats[at + DIMENSION_BOUNDS + place] = number
@@ -102,6 +105,7 @@ def choose_homes(store: IndexStore, specs: Specs, homes: Array, keys: Array, are
 
 @inner
 def write_record(store: IndexStore, slots: Slots, specs: Specs, i: Integer) -> Integer:
+    """Write what was asked for into a block of the arena (`layout.py`), and link it into the ring of its filter."""
     halves, line = store.halves, specs.lines[i]
     dimensions, atoms, slot = line[SPEC_DIMENSIONS], line[SPEC_ATOMS], line[SPEC_SLOT]
     record = take_block(store, record_words(dimensions, atoms))
@@ -112,6 +116,7 @@ def write_record(store: IndexStore, slots: Slots, specs: Specs, i: Integer) -> I
     bounds = bounds_of(record, dimensions, atoms)
     for j in range(2 * dimensions):
         store.floats[bounds + j] = specs.bounds[line[SPEC_BOUNDS_AT] + j]
+    # A ring of one leads to itself; another one is put in behind the first.
     first = integer(slots.first[slot])
     if first == 0:
         slots.first[slot] = record
@@ -129,6 +134,7 @@ def insert(store: IndexStore, slots: Slots, specs: Specs, homes: Array, order: A
     for n in range(begin, order.size):
         if words.size - words[TOP] < words[MARGIN]:
             return n
+        # Callers sort by home and key: then the records of a cluster follow each other and fill its chunks (`split`).
         i = order[n]
         place(store, specs.lines[i, SPEC_PARTITION], write_record(store, slots, specs, i), homes[i])
     return order.size
@@ -142,6 +148,7 @@ def remove(store: IndexStore, slots: Slots, slot: Integer, partition: Integer, r
     slots.first[slot] = 0
     count = 0
     record = first
+    # Around the ring, once: back at the first it ends. What leads on is read before the block is given back.
     while record != 0:
         following = next_of_filter(store, record)
         dimensions, atoms = dimension_count(store, record), atom_count(store, record)

@@ -39,6 +39,7 @@ WIDE = 0.4
 @inner
 def atom_share(store: IndexStore, atom: Integer) -> Real:
     """The share of events expected to satisfy an atom: as seen, with what filters ask for as the first guess."""
+    # ALWAYS, which every event satisfies.
     if atom == 0:
         return 1.0
     guess = (store.atoms[atom, ASKING] + 1.0) / (store.words[RECORDS] + 2.0)
@@ -53,6 +54,8 @@ def share_below(store: IndexStore, knots: Integer, number: Real) -> Real:
         return 0.0
     if number >= floats[knots + KNOTS - 1]:
         return 1.0
+    # Knots are quantiles: between two neighbours lies the same share of all numbers. The search keeps knot `low` <=
+    # number < knot `high` until they are neighbours; between them numbers are taken to be spread evenly.
     low, high = 0, KNOTS - 1
     while high - low > 1:
         middle = (low + high) >> 1
@@ -66,6 +69,8 @@ def share_below(store: IndexStore, knots: Integer, number: Real) -> Real:
 
 @inner
 def interval_share(store: IndexStore, dimension: Integer, low: Real, high: Real) -> Real:
+    """The share of events expected to have a number in this interval. Without knots (not a number) nothing was seen
+    yet: then an interval with two ends is taken for rarer than one with a single end."""
     knots = store.words[DIMENSION_AT + dimension] + DIMENSION_KNOTS
     if np.isnan(store.floats[knots]):
         return 0.1 if low > -np.inf and high < np.inf else 0.5
@@ -74,6 +79,8 @@ def interval_share(store: IndexStore, dimension: Integer, low: Real, high: Real)
 
 @inner
 def range_home(dimension: Integer, low: Real, high: Real, share: Real) -> Integer:
+    """The cluster of an interval: by its open end, else by width. Multiplying by 4 until it is wide counts how many
+    classes narrower it is."""
     if low == -np.inf:
         return dimension * CLASSES + LEFT_OPEN
     if high == np.inf:
@@ -90,6 +97,8 @@ def best_home(
     store: IndexStore, names: Array, at: Integer, dimensions: Integer, atoms: Integer, bounds: Array, begin: Integer
 ) -> Any:
     """The cluster for a record, and the share of events that would look there. Names and bounds may lie anywhere."""
+    # Where nothing is better a record goes to the cluster of atom 0, at which every event looks. An atom that must not
+    # be satisfied (negative) is no place to file: events that lack it would not look there.
     share, home = 1.0, integer(ATOM_HOMES)
     for i in range(atoms):
         atom = integer(names[at + dimensions + i])
@@ -116,4 +125,5 @@ def better_home(store: IndexStore, record: Integer, home: Integer) -> Integer:
     else:
         low, high = interval_of(store, record, home)
         present = interval_share(store, home // CLASSES, low, high)
+    # Shares are estimates that move all the time; without the factor records would move to and fro.
     return better if 4.0 * share < present else home

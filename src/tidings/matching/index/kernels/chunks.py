@@ -66,12 +66,15 @@ def references_of(store: IndexStore, chunk: Integer) -> Integer:
 
 @inner
 def codes_of(store: IndexStore, chunk: Integer) -> Integer:
+    """Where its row codes begin: behind the alive bits and the references, two of which share a word."""
     capacity = store.words[chunk + CHUNK_CAPACITY]
     return chunk + CHUNK_BODY + width_of(capacity) + (capacity + 1) // 2
 
 
 @inner
 def rows_of(chunk: Integer, codes: Integer, groups: Integer) -> Integer:
+    """Where its rows begin: behind the codes, at the next multiple of eight words from the beginning of the chunk. Row
+    `bucket` of group g is `width` words at (g * BUCKETS + bucket) * width from there."""
     return chunk + ((codes - chunk + groups + 7) & ~7)
 
 
@@ -79,7 +82,8 @@ def rows_of(chunk: Integer, codes: Integer, groups: Integer) -> Integer:
 def change_bits(
     store: IndexStore, row: Integer, width: Integer, bit: Integer, first: Integer, last: Integer, setting: Integer
 ) -> None:
-    """Clear, or set again, a bit in the rows of all buckets but first to last."""
+    """Clear, or set again, a bit in the rows of all buckets but first to last. `row` is the word of bucket 0 that has
+    the bit; that of the next bucket lies `width` words further."""
     words = store.words
     for bucket in range(BUCKETS):
         if bucket < first or bucket > last:
@@ -103,6 +107,9 @@ def change_rows(store: IndexStore, chunk: Integer, record: Integer, position: In
     bit = integer(1) << (position & 63)
     dimensions, atoms, names = dimension_count(store, record), atom_count(store, record), names_of(record)
     bounds = bounds_of(record, dimensions, atoms)
+    # A record that does not mention what a group is about keeps its bit in all rows: it is not ruled out. An interval
+    # keeps it in the buckets that it touches, even partly, so nothing that matches is ever ruled out; and never in
+    # ABSENT, which is above all buckets of numbers. A string keeps it in the bucket of its atom alone.
     for group in range(groups):
         code = words[codes + group]
         row = rows + group * BUCKETS * width
@@ -123,6 +130,8 @@ def change_rows(store: IndexStore, chunk: Integer, record: Integer, position: In
 
 @inner
 def set_position(store: IndexStore, chunk: Integer, record: Integer, position: Integer) -> None:
+    """Let a record stand at this position: reference, position and chunk, alive, and then the bits of the rows, which
+    were all set while the position was free."""
     halves = store.halves
     store.halves[references_of(store, chunk) + position] = record
     halves[2 * record + 1] = (halves[2 * record + 1] & ((1 << POSITION) - 1)) | (position << POSITION)
@@ -136,6 +145,7 @@ def put(store: IndexStore, chunk: Integer, record: Integer) -> None:
     """Put a record at the first free position; there is one."""
     words = store.words
     at = chunk + CHUNK_BODY
+    # Words of alive bits that are full; then the lowest bit that is clear.
     while words[at] == -1:
         at += 1
     words[chunk + CHUNK_COUNT] += 1
@@ -148,6 +158,7 @@ def list_members(store: IndexStore, chunk: Integer, count: Integer) -> Integer:
     words, references = store.words, references_of(store, chunk)
     for w in range(width_of(words[chunk + CHUNK_CAPACITY])):
         alive = words[chunk + CHUNK_BODY + w]
+        # Once for each bit that is set, the lowest first.
         while alive != 0:
             words[MEMBERS_AT + count] = store.halves[references + w * 64 + trailing_zeros(alive)]
             count += 1
@@ -163,6 +174,8 @@ def count_usage(store: IndexStore, begin: Integer, end: Integer, home: Integer) 
     for m in range(begin, end):
         record = words[MEMBERS_AT + m]
         dimensions, atoms, names = dimension_count(store, record), atom_count(store, record), names_of(record)
+        # An interval is entered for the edges that are valid now. The atom that the cluster is about needs no rows: all
+        # who look here have it.
         for i in range(dimensions + atoms):
             name = integer(halves[names + i])
             code = integer(-1)
@@ -184,6 +197,8 @@ def pick_codes(store: IndexStore, begin: Integer, end: Integer, home: Integer) -
     stay_apart()
     words = store.words
     used = count_usage(store, begin, end, home)
+    # The codes used most come first, by selection: few are needed. One that less than a sixteenth of the records use
+    # would cost more to look at than it rules out. Afterwards the counts are 0 again for the next chunk.
     enough = max((end - begin) >> 4, 1)
     groups = 0
     while groups < min(used, GROUPS_MAX):
@@ -222,6 +237,7 @@ def build_chunk(store: IndexStore, begin: Integer, end: Integer, capacity: Integ
         code = words[PICKED_AT + group]
         words[codes + group] = code
         words[USERS_AT + code] += 1
+    # Nothing is ruled out yet; `set_position` clears what each record rules out.
     for at in range(rows_of(chunk, codes, groups), chunk + size):
         words[at] = -1
     for m in range(begin, end):
@@ -231,6 +247,7 @@ def build_chunk(store: IndexStore, begin: Integer, end: Integer, capacity: Integ
 
 @inner
 def free_chunk(store: IndexStore, chunk: Integer) -> None:
+    """Give its block back; the buckets of codes that no chunk uses any more need not be looked up."""
     words, codes = store.words, codes_of(store, chunk)
     for group in range(words[chunk + CHUNK_GROUPS]):
         words[USERS_AT + words[codes + group]] -= 1
@@ -259,6 +276,8 @@ def sift(store: IndexStore, chunk: Integer, count: Integer) -> Integer:
     references = 2 * (alive + width)
     codes = alive + width + (capacity + 1) // 2
     rows = rows_of(chunk, codes, groups)
+    # A record is left if it is alive and its bit is set in the row of the event's bucket in every group: one AND per
+    # word and group, whatever the number of conditions.
     if width == 8:  # the usual large chunk: eight accumulators, which become two or four vector registers
         a, b, c, d = load(words, alive), load(words, alive + 1), load(words, alive + 2), load(words, alive + 3)
         e, f, g, h = load(words, alive + 4), load(words, alive + 5), load(words, alive + 6), load(words, alive + 7)

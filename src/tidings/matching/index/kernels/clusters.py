@@ -47,11 +47,14 @@ ROOM_LOOKED_FOR = 64
 
 @inner
 def entry_at(directory: Integer, entry: Integer) -> Integer:
+    """The first word of an entry; with a directory of 0, the words that so many entries take."""
     return directory + DIRECTORY_BODY + entry * ENTRY
 
 
 @inner
 def widen_hull(store: IndexStore, at: Integer, record: Integer, home: Integer) -> None:
+    """Let the entry's key and hull include a record. They shrink only when the chunk is built anew: too wide a hull
+    costs a look, no more."""
     floats = store.floats
     floats[at + ENTRY_KEY] = min(floats[at + ENTRY_KEY], key_of(store, record, home))
     low, high = interval_of(store, record, home)
@@ -68,6 +71,7 @@ def set_entry(store: IndexStore, at: Integer, begin: Integer, end: Integer, capa
 
 @inner
 def set_hull(store: IndexStore, at: Integer, begin: Integer, end: Integer, home: Integer) -> None:
+    """Key and hull of the entry at this place, from the members."""
     floats = store.floats
     floats[at + ENTRY_KEY], floats[at + ENTRY_LOW], floats[at + ENTRY_HIGH] = np.inf, np.inf, -np.inf
     for m in range(begin, end):
@@ -85,10 +89,12 @@ def open_entry(store: IndexStore, partition: Integer, home: Integer, directory: 
         for i in range(size):
             words[larger + i] = words[directory + i]
         words[larger + DIRECTORY_CAPACITY] = 2 * capacity
+        # The next time it takes four times this size, which must fit the margin as well.
         words[MARGIN] = max(words[MARGIN], 8 * size)
         give_block(store, directory, size)
         directory = larger
         store.heads[partition, home] = directory << 2 | DIRECTORY
+    # From behind, since each word moves to a place that is read before.
     for at in range(entry_at(directory, count) - 1, entry_at(directory, entry) - 1, -1):
         words[at + ENTRY] = words[at]
     words[directory + DIRECTORY_COUNT] = count + 1
@@ -110,6 +116,7 @@ def close_entry(store: IndexStore, partition: Integer, home: Integer, directory:
 
 @inner
 def find_entry(store: IndexStore, directory: Integer, chunk: Integer) -> Integer:
+    """The entry of a chunk that is in this directory."""
     entry = 0
     while store.words[entry_at(directory, entry) + ENTRY_CHUNK] != chunk:
         entry += 1
@@ -127,6 +134,8 @@ def pick_entry(store: IndexStore, directory: Integer, record: Integer, home: Int
             if words[chunk + CHUNK_COUNT] < words[chunk + CHUNK_CAPACITY]:
                 return count - 1 - i
         return count - 1
+    # The keys of entries ascend. Entries before `low` begin at or below the record's key, those from `high` on above
+    # it: the last that begins at or below takes it, or the first of all.
     key = key_of(store, record, home)
     low, high = 0, count
     while low < high:
@@ -144,6 +153,8 @@ def sort_members(store: IndexStore, count: Integer, home: Integer) -> None:
     words, floats = store.words, store.floats
     for m in range(count):
         floats[KEYS_AT + m] = key_of(store, words[MEMBERS_AT + m], home)
+    # Members `gap` apart are in order after each round; the last round, with gap 1, is an insertion sort of what is
+    # nearly sorted.
     gap = count // 2
     while gap > 0:
         for m in range(gap, count):
@@ -157,6 +168,7 @@ def sort_members(store: IndexStore, count: Integer, home: Integer) -> None:
 
 @inner
 def capacity_for(store: IndexStore, count: Integer) -> Integer:
+    """The smallest capacity that holds so many: 4, 8, 16, ..."""
     capacity = min(4, store.words[CHUNK_RECORDS])
     while capacity < count:
         capacity *= 2
@@ -172,7 +184,8 @@ def file_alone(store: IndexStore, partition: Integer, record: Integer, home: Int
 
 @inner
 def place(store: IndexStore, partition: Integer, record: Integer, home: Integer) -> None:
-    """File a record in a cluster."""
+    """File a record in a cluster. An empty one holds it alone; a second record makes a chunk. A chunk with room takes
+    it, one without is built anew twice as large, and one that may not grow is split."""
     stay_apart()
     words = store.words
     head = store.heads[partition, home]
@@ -224,6 +237,7 @@ def split(
     stay_apart()
     words = store.words
     count = list_members(store, chunk, ZERO)
+    # So far the chunk was the whole cluster; it becomes the only entry of a directory.
     if directory == 0:
         directory = take_block(store, entry_at(ZERO, ZERO + 4))
         words[directory + DIRECTORY_COUNT], words[directory + DIRECTORY_CAPACITY] = 1, 4
@@ -232,6 +246,7 @@ def split(
         store.heads[partition, home] = directory << 2 | DIRECTORY
     words[MEMBERS_AT + count] = record
     sort_members(store, count + 1, home)
+    # Records that come sorted always come last. The full chunk stays full then, and the record begins the next one.
     comes_last = entry == words[directory + DIRECTORY_COUNT] - 1 and words[MEMBERS_AT + count] == record
     directory = open_entry(store, partition, home, directory, entry + 1)
     if comes_last:
@@ -253,6 +268,7 @@ def take_out(store: IndexStore, partition: Integer, record: Integer) -> Integer:
         store.heads[partition, ~chunk] = 0
         return ZERO
     position = position_of(store, record)
+    # As it was while free: set in all rows, and not alive.
     change_rows(store, chunk, record, position, SET)
     words[chunk + CHUNK_BODY + (position >> 6)] &= ~(integer(1) << (position & 63))
     words[chunk + CHUNK_COUNT] -= 1
@@ -285,6 +301,9 @@ def tidy(store: IndexStore, partition: Integer, chunk: Integer) -> None:
 
 @inner
 def tidy_entry(store: IndexStore, partition: Integer, home: Integer, directory: Integer, entry: Integer) -> None:
+    """The same for a chunk in a directory: an empty one goes; it is joined with a neighbour if the two fill half a
+    chunk at most (so the next few records do not split it again); else it is built smaller. Neighbours are next to each
+    other by key, so order is kept."""
     stay_apart()
     words = store.words
     chunk = words[entry_at(directory, entry) + ENTRY_CHUNK]

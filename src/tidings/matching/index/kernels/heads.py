@@ -103,6 +103,8 @@ def take_value(
         load(lexicon.values, place * COLUMNS + VALUE_ATOMS_AT),
         load(lexicon.values, place * COLUMNS + VALUE_ATOMS),
     )
+    # Where there is no room they are counted only: the caller sees that `used` is beyond the end, and reads all heads
+    # again with more.
     if used + count < reader.atoms.size:
         for i in range(count):
             reader.atoms[used + i] = lexicon.atoms[begin + i]
@@ -141,6 +143,7 @@ def read_name(
     if name < 0:
         missing = note_missing(reader, row, missing, integer(MISSING_NAME), begin, length)
         return begin + length, nothing, integer(ANY_VALUE), missing
+    # Each head has a mark of its own, so a name that bears it already stands in this head twice.
     if load(lexicon.names, name * COLUMNS + NAME_MARK) == mark:
         return integer(-1), nothing, integer(ANY_VALUE), missing
     lexicon.names[name * COLUMNS + NAME_MARK] = mark
@@ -168,6 +171,9 @@ def read_string(
 ) -> Any:
     """The string value whose mark is at `at` and whose bytes begin at `begin`: where it ends (-1: the head is to be
     asked about), how many atoms there are and how much is missing."""
+    # Three ways: what is listed reads as listed; what is not, and may mean something, is missing; the rest is a string
+    # that satisfies no more than that it is there. It must be text all the same. What is listed was seen to be text
+    # before.
     if context != ANY_VALUE and length == 0:
         return integer(-1), used, missing
     if context == TIME_VALUE and not is_usual_time(data, begin, length):
@@ -232,6 +238,7 @@ def take_number(
     )
     if numbers != UNREAD:
         code = load(lexicon.attributes, attribute * COLUMNS + CODE)
+        # Adding 0.0 makes 0.0 of -0.0, which is equal and has other bits.
         place = find_value(lexicon, code, bits_of(number + 0.0), data, at, integer(NUMBER_BYTES))
         if place >= 0:
             return take_value(lexicon, reader, row, attribute, place, used), missing
@@ -256,6 +263,8 @@ def read_head(
 ) -> Any:
     """One map. How many atoms there are then, and how much is missing; `used` may go beyond what there is room for."""
     at, count = open_map(data, at, end)
+    # `at` is where the next name or value begins; -1 once anything is unusual. A head is READY only if exactly its end
+    # is reached.
     for _ in range(count):
         at, attribute, context, missing = read_name(lexicon, data, at, end, mark, reader, row, missing)
         if at < 0 or at >= end:

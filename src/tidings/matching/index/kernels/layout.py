@@ -59,6 +59,11 @@ MEMBERS = 1028
 CANDIDATES = 8192
 
 # The arena: counters and settings, heads of lists of free blocks, offsets of dimensions, scratch space.
+# TOP is where the next block is cut from; EPOCH numbers events, so that whatever is marked for one of them need not be
+# cleared for the next; MARGIN is how many words one change may need. By code: BUCKETS_AT has the bucket of the event at
+# hand, USERS_AT counts the chunks that have rows for it, USAGE_AT and PICKED_AT are scratch for building a chunk (all
+# of USAGE_AT is 0 in between). MEMBERS_AT, MOVERS_AT and KEYS_AT are scratch for the records of one or two chunks,
+# CANDIDATES_AT (in halves) for what a search has yet to test.
 TOP, EPOCH, EVENTS, SAMPLED, RECORDS, CHUNKS, MARGIN, RANDOM = range(8)
 CHUNK_RECORDS, DIRECT_RECORDS, TEXT_RANKS, DIMENSIONS = range(8, 12)
 SWEEP_PARTITION, SWEEP_HOME, SWEEP_ENTRY, LINE = range(12, 16)
@@ -158,6 +163,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def fingerprint() -> str:
+    """Of all files of this folder: compiled code is valid as long as none of them changes."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
@@ -195,6 +201,8 @@ def generate_stay_apart(context: Any) -> Any:
 
 
 def generate_trailing_zeros(context: Any, word: Any) -> Any:
+    """The place of the lowest bit that is set. The word must not be 0: the constant tells LLVM that it never is."""
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 

@@ -78,12 +78,14 @@ bits_of: Any = intrinsic(generate_bits)
 
 @inner
 def byte_at(data: Array, at: Integer) -> Any:
+    """As a 64-bit integer, 0 to 255: arithmetic on bytes would wrap around."""
     return integer(load(data, at))
 
 
 @inner
 def first_word(data: Array, at: Integer, length: Integer) -> Any:
     """The first eight bytes of a string, zeros behind its end."""
+    # The first byte is the lowest, so the bytes of the string are the low ones and a mask clears those behind its end.
     word = word_at(data, at)
     return word if length >= 8 else word & ((integer(1) << (8 * length)) - 1)
 
@@ -91,6 +93,7 @@ def first_word(data: Array, at: Integer, length: Integer) -> Any:
 @inner
 def big_endian(data: Array, at: Integer, size: Integer) -> Any:
     """An unsigned integer of `size` bytes, fewer than eight; or all eight, signed."""
+    # Reversed, the first byte is the highest. Shifting down copies the sign from above, which the mask removes.
     word = reversed_bytes(word_at(data, at))
     return word if size == 8 else (word >> (64 - 8 * size)) & ((integer(1) << (8 * size)) - 1)
 
@@ -101,6 +104,7 @@ def open_string(data: Array, at: Integer, end: Integer) -> Any:
     if at >= end:
         return at, integer(-1)
     mark = byte_at(data, at)
+    # MessagePack: fixstr has its length in the mark, str 8 and str 16 have it behind.
     if 0xA0 <= mark < 0xC0:
         begin, length = at + 1, mark - 0xA0
     elif mark == 0xD9:
@@ -118,6 +122,7 @@ def open_map(data: Array, at: Integer, end: Integer) -> Any:
     if at >= end:
         return at, integer(-1)
     mark = byte_at(data, at)
+    # fixmap and map 16; what is larger is left to Python.
     if 0x80 <= mark < 0x90:
         return at + 1, mark - 0x80
     if mark == 0xDE and at + 3 <= end:
@@ -129,6 +134,8 @@ def open_map(data: Array, at: Integer, end: Integer) -> Any:
 def read_number(data: Array, at: Integer, end: Integer) -> Any:
     """The number at `at` and where it ends; it ends nowhere (-1) if it is none, or none that a double holds exactly."""
     mark = byte_at(data, at)
+    # MessagePack: 0xCB float 64, 0x00-0x7F and 0xE0-0xFF the number itself, 0xCA float 32, 0xCC-0xCF unsigned and
+    # 0xD0-0xD3 signed integers of 1, 2, 4, 8 bytes, so the low two bits of the mark are the logarithm of the size.
     if mark == 0xCB:
         if at + 9 > end:
             return 0.0, integer(-1)
@@ -149,6 +156,8 @@ def read_number(data: Array, at: Integer, end: Integer) -> Any:
     if at + 1 + size > end:
         return 0.0, integer(-1)
     whole = big_endian(data, at + 1, size)
+    # Below eight bytes the number was read without a sign: if its highest bit is set, 2 ** bits is taken off. Eight
+    # bytes were read with one: an unsigned one that is negative now is beyond 2 ** 63.
     if mark >= 0xD0:
         if size < 8 and whole >> (8 * size - 1):
             whole -= integer(1) << (8 * size)
@@ -162,6 +171,7 @@ def read_number(data: Array, at: Integer, end: Integer) -> Any:
 @inner
 def is_plain(data: Array, at: Integer, length: Integer) -> Truth:
     """Only ASCII, which is what most strings are?"""
+    # A byte beyond ASCII has its highest bit set; OR of all words keeps it.
     found = integer(0)
     for i in range(0, length, 8):
         found |= first_word(data, at + i, length - i)
@@ -173,6 +183,7 @@ def is_continued(data: Array, at: Integer, end: Integer, count: Integer) -> Trut
     """Do `count` continuation bytes stand here?"""
     if at + count > end:
         return False
+    # Continuation bytes are 10xxxxxx.
     wrong = integer(0)
     for i in range(at, at + count):
         wrong |= (byte_at(data, i) & 0xC0) ^ 0x80
@@ -190,6 +201,8 @@ def is_text(data: Array, at: Integer, length: Integer) -> Truth:
         if lead < 0x80:
             at += 1
             continue
+        # It may lie behind the string, but not behind the buffer (PADDING). Some leads forbid some second bytes: too
+        # long a form, surrogates, beyond U+10FFFF. `is_continued` sees to the rest.
         second = byte_at(data, at + 1)
         if 0xC2 <= lead < 0xE0:
             more = integer(1)
@@ -221,6 +234,7 @@ def is_usual_time(data: Array, at: Integer, length: Integer) -> Truth:
     """`2026-11-15T20:45:00Z`, with or without a fraction, on a day that every month has: the usual form of a time."""
     if length < 20 or two_digits(data, at) == 100 or two_digits(data, at + 2) == 100:
         return False
+    # As characters: 45 -, 84 T, 58 :, 90 Z, 46 full stop, 48 to 57 digits.
     if byte_at(data, at + 4) != 45 or byte_at(data, at + 7) != 45 or byte_at(data, at + 10) != 84:
         return False
     if byte_at(data, at + 13) != 58 or byte_at(data, at + 16) != 58 or byte_at(data, at + length - 1) != 90:
@@ -245,4 +259,5 @@ def may_read_otherwise(data: Array, at: Integer, length: Integer) -> Truth:
     if length == 0:
         return False
     first = byte_at(data, at)
+    # A sign, a full stop or a digit (and two others between them); F, T, f, t.
     return 43 <= first <= 57 or first in (70, 84, 102, 116)

@@ -36,6 +36,8 @@ from tidings.matching.index.kernels.layout import (
 def is_stale(store: IndexStore, chunk: Integer) -> Truth:
     """Was it built with edges that have been replaced since?"""
     words, codes = store.words, codes_of(store, chunk)
+    # A code of a number is 2 * dimension + which of its two sets of edges; the dimension's parity is the set that is
+    # valid now.
     for group in range(words[chunk + CHUNK_GROUPS]):
         code = words[codes + group]
         if code < NUMBER_CODES and words[words[DIMENSION_AT + (code >> 1)] + DIMENSION_PARITY] != code & 1:
@@ -48,6 +50,8 @@ def move_out(store: IndexStore, partition: Integer, chunk: Integer, home: Intege
     """File elsewhere what has a much better place by now; how many."""
     stay_apart()
     words = store.words
+    # Those that move are listed first and moved then: moving builds chunks, which uses the list of members itself, and
+    # would disturb the loop.
     count = list_members(store, chunk, ZERO)
     moving = 0
     for m in range(count):
@@ -55,6 +59,7 @@ def move_out(store: IndexStore, partition: Integer, chunk: Integer, home: Intege
             words[MOVERS_AT + moving] = words[MEMBERS_AT + m]
             moving += 1
     for m in range(moving):
+        # No room for another one now; the next sweep finds the rest.
         if words.size - words[TOP] < words[MARGIN]:
             return m
         record = words[MOVERS_AT + m]
@@ -67,6 +72,8 @@ def move_out(store: IndexStore, partition: Integer, chunk: Integer, home: Intege
 
 @inner
 def renew(store: IndexStore, partition: Integer, chunk: Integer, home: Integer) -> None:
+    """Let one chunk catch up: what has a much better home moves there; if its edges were replaced, it is built anew in
+    the same place of its cluster; and if so much moved that it is nearly empty, it is tidied up."""
     stay_apart()
     words = store.words
     moved = move_out(store, partition, chunk, home)
@@ -90,6 +97,8 @@ def renew(store: IndexStore, partition: Integer, chunk: Integer, home: Integer) 
 def sweep(store: IndexStore, budget: Integer) -> Truth:
     """Renew clusters from where the last call stopped; True when through. A chunk costs 64, a lone record 1."""
     words = store.words
+    # SWEEP_PARTITION, SWEEP_HOME and SWEEP_ENTRY say where the next step goes on, so a sweep is cut anywhere. A step
+    # must never run out of room, hence two margins: for the moves, and for the chunk that is built.
     while budget > 0 and words.size - words[TOP] >= 2 * words[MARGIN]:
         partition, home = words[SWEEP_PARTITION], words[SWEEP_HOME]
         if partition >= store.heads.shape[0]:
@@ -109,6 +118,7 @@ def sweep(store: IndexStore, budget: Integer) -> Truth:
             continue
         if head & 3 == CHUNK:
             renew(store, partition, head >> 2, home)
+            # One more follows below for all that is not empty.
             budget -= 63
         elif head & 3 == LONE:
             better = better_home(store, head >> 2, home)

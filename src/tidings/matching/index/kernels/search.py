@@ -66,9 +66,11 @@ CHUNK_CANDIDATES = 512
 
 @inner
 def enter_event(store: IndexStore, batch: IndexBatch, event: Integer) -> None:
-    """Mark the atoms of an event, look up its buckets, and learn from it."""
+    """Mark the atoms of an event, look up its buckets, and learn from it. An atom is marked by writing the epoch, which
+    is another for each event, so no mark has to be removed."""
     words = store.words
     words[EPOCH] += 1
+    # Attributes compared with strings: absent, unless an atom of the event says which bucket.
     for code in range(NUMBER_CODES, NUMBER_CODES + words[TEXT_RANKS]):
         words[BUCKETS_AT + code] = ABSENT
     for i in range(batch.offsets[event], batch.offsets[event + 1]):
@@ -78,9 +80,11 @@ def enter_event(store: IndexStore, batch: IndexBatch, event: Integer) -> None:
         row = store.atoms[atom, ROW]
         if row >= 0:
             words[BUCKETS_AT + row // BUCKETS] = row % BUCKETS
+    # The first SAMPLES events, then every 16th; the newest overwrite the oldest.
     is_sample = words[EVENTS] < SAMPLES or words[EVENTS] & 15 == 0
     for dimension in range(batch.lows.shape[1]):
         number, at = batch.lows[event, dimension], words[DIMENSION_AT + dimension]
+        # Both sets of edges may be in use while a sweep goes on; sets that no chunk has rows for are passed over.
         for code in range(2 * dimension, 2 * dimension + 2):
             if words[USERS_AT + code] > 0:
                 words[BUCKETS_AT + code] = bucket_of(store, at + DIMENSION_EDGES + (code & 1) * EDGES, number)
@@ -97,6 +101,7 @@ def visit_atoms(
     """List what to look at for the atoms of an event."""
     words = store.words
     for i in range(batch.offsets[event], batch.offsets[event + 1]):
+        # What is visited is written as a head: offset << 2 | kind. A directory is written as its chunks.
         head = store.heads[partition, ATOM_HOMES + batch.atoms[i]]
         if head & 3 == DIRECTORY:
             for entry in range(words[(head >> 2) + DIRECTORY_COUNT]):
@@ -118,6 +123,7 @@ def visit_ranges(
         low, high = batch.lows[event, dimension], batch.highs[event, dimension]
         if np.isnan(low):
             continue
+        # Only chunks whose hull holds the number can have an interval that does.
         for home in range(dimension * CLASSES, (dimension + 1) * CLASSES):
             head = store.heads[partition, home]
             if head & 3 == DIRECTORY:
@@ -146,11 +152,13 @@ def accepts(
     names = names_of(record)
     bounds = bounds_of(record, dimension_count, atom_count)
     for i in range(dimension_count):
+        # Written with & both comparisons are made and there is one jump.
         dimension = integer(load(halves, names + i))
         above = load(floats, bounds + 2 * i) <= load(lows, dimension)
         if not above & (load(highs, dimension) <= load(floats, bounds + 2 * i + 1)):
             return False
     for i in range(names + dimension_count, names + dimension_count + atom_count):
+        # ~atom is a condition that the atom is not satisfied: then it must not be marked.
         atom = integer(load(halves, i))
         if (load(atoms, (atom if atom >= 0 else ~atom) * ATOM_COLUMNS + MARK) == epoch) != (atom >= 0):
             return False
@@ -173,6 +181,8 @@ def collect(
     epoch = words[EPOCH]
     end = 2 * CANDIDATES_AT + count
     for i in range(2 * CANDIDATES_AT, end):
+        # Records lie anywhere in memory. While candidate i is tested, the reference of the one 24 places on and the
+        # record of the one 12 places on are on their way into the cache.
         if i + 2 * AHEAD < end:
             prefetch(halves, abs(integer(load(halves, i + 2 * AHEAD))))
         if i + AHEAD < end:
@@ -182,6 +192,7 @@ def collect(
         record = candidate_at(halves, i)
         if accepts(halves, floats, atoms, epoch, lows, highs, record):
             slot, info = halves[2 * record], halves[2 * record + 1]
+            # A filter of several records may match by more than one of them.
             if info & SEVERAL:
                 if slots.marks[slot] == epoch:
                     continue
@@ -198,6 +209,7 @@ def match_events(
     """Slots (~slot if doubtful) of the events from `begin` on; the event for which `out` might be too small."""
     filled = integer(0)
     for event in range(begin, batch.offsets.size - 1):
+        # An event matches each slot once at most: with so much room left nothing need be asked below.
         if out.size - filled < slots.first.size:
             return event
         enter_event(store, batch, event)
@@ -212,6 +224,7 @@ def match_events(
                     count += 1
                 else:
                     count = sift(store, head >> 2, count)
+                # The next chunk may add CHUNK_CANDIDATES: make room first.
                 if count > CANDIDATES - CHUNK_CANDIDATES:
                     filled = collect(store, slots, batch.lows[event], batch.highs[event], count, out, filled)
                     count = ZERO
@@ -238,6 +251,7 @@ def find_links(
     lows, highs, atoms = batch.lows[event], batch.highs[event], store.atoms.reshape(-1)
     for v in range(visiting):
         head = visits[v]
+        # A lone record is the only candidate; `sift` overwrites it with those of a chunk.
         halves[2 * CANDIDATES_AT] = ~(head >> 2)
         count = 1 if head & 3 == LONE else sift(store, head >> 2, ZERO)
         for i in range(2 * CANDIDATES_AT, 2 * CANDIDATES_AT + count):

@@ -19,10 +19,15 @@ def order_slots(slots: Array, offsets: Array, bits: Array, used: Array) -> Any:
         at, end = offsets[event], offsets[event + 1]
         if end - at < 2:
             continue
+        # Word `slot >> 6` of `bits` and bit `slot & 63` in it stand for a slot; the same one step higher says in `used`
+        # that the word is not empty.
         for i in range(at, end):
             slot = integer(slots[i])
             bits[slot >> 6] |= integer(1) << (slot & 63)
             used[slot >> 12] |= integer(1) << ((slot >> 6) & 63)
+        # `x &= x - 1` clears the lowest bit of x. So each loop runs once for each bit that is set, from the lowest on.
+        # All slots were read before the first is written back, and as many are written as were read, since the slots of
+        # an event differ. What is read is cleared, which leaves both rows empty for the next event.
         for group in range(used.size):
             words = used[group]
             while words != 0:

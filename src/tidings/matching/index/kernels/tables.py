@@ -52,6 +52,9 @@ class Lexicon(NamedTuple):
 @inner
 def place_of(data: Array, at: Integer, length: Integer, word: Integer, seed: Integer, places: Integer) -> Any:
     """Where the search for a string begins in a table of so many places, a power of two."""
+    # Multiplying by a large odd number carries each bit upwards; folding the upper bits down between the rounds brings
+    # them into the next one, and at the end into the bits that choose a place. `seed` keeps equal values of different
+    # attributes apart.
     hash = (word ^ (seed * SPREAD) ^ length) * SPREAD
     for i in range(8, length, 8):
         hash = (hash ^ (hash >> 29) ^ first_word(data, at + i, length - i)) * SPREAD
@@ -71,6 +74,9 @@ def same_rest(data: Array, at: Integer, letters: Array, other: Integer, length: 
 def find_name(lexicon: Lexicon, data: Array, at: Integer, length: Integer) -> Any:
     """The place of a name, or of the free place where it belongs as ~place; ~(all places) if there is none near."""
     names = lexicon.names
+    # Open addressing: from its own place on one after the other, around the end. A free place ends the search, for
+    # nothing is ever taken out of a table. Length and first eight bytes tell nearly all others apart before the rest is
+    # compared.
     word = first_word(data, at, length)
     place = place_of(data, at, length, word, integer(0), (names.size // COLUMNS))
     for _ in range(PROBES_MAX):
@@ -88,7 +94,8 @@ def find_name(lexicon: Lexicon, data: Array, at: Integer, length: Integer) -> An
 
 @inner
 def find_value(lexicon: Lexicon, code: Integer, word: Integer, data: Array, at: Integer, length: Integer) -> Any:
-    """The same for a value of the attribute with this code."""
+    """The same for a value of the attribute with this code. For a number `word` has its bits and for a truth 0 or 1; a
+    length below 0 says so, and then there is no rest to compare."""
     values = lexicon.values
     place = place_of(data, at, length, word, code, (values.size // COLUMNS))
     for _ in range(PROBES_MAX):
@@ -120,6 +127,7 @@ def put_name(
     lexicon.names[place * COLUMNS + NAME_AT] = letters_at
     lexicon.names[place * COLUMNS + NAME_ATTRIBUTE] = attribute
     lexicon.names[place * COLUMNS + NAME_CONTEXT] = context
+    # No head has this mark, so the name has been seen in none.
     lexicon.names[place * COLUMNS + NAME_MARK] = -1
     return True
 
