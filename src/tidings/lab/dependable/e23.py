@@ -58,20 +58,13 @@ def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
 
     left, middle, right = canvas.subplots(1, 3)
     bars(left, measured, {"receipt": "mean"}, scale=1000)
-    left.set_title("time to the receipt of a publication")
-    left.set_ylabel("ms")
+    left.set(title="time to the receipt of a publication", ylabel="ms")
     bars(middle, measured, {"memory": "measured"}, bound=3.0)
-    middle.set_title("publications in memory, time-out to receipts")
-    middle.set_ylabel("times")
+    middle.set(title="publications in memory, time-out to receipts", ylabel="times")
     bars(right, measured, {"too early, plain": "time-out", "too early, guarantees": "receipts"}, scale=100)
-    right.set_title("subscribers that got something too early")
-    right.set_ylabel("%")
+    right.set(title="subscribers that got something too early", ylabel="%")
 
 
 EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=variants("brokers", SIZES, kind="installed"),
-    figures=figures,
-    plot=plot,
+    __file__, run=run, variants=variants("brokers", SIZES, kind="installed"), figures=figures, plot=plot
 )

@@ -89,17 +89,11 @@ def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
 
     left, right = canvas.subplots(1, 2)
     bars(left, measured, {"misses, plain": "plain", "misses, guarantees": "guarantees"}, scale=100)
-    left.set_title("subscribers that miss something")
-    left.set_ylabel("%")
+    left.set(title="subscribers that miss something", ylabel="%")
     bars(right, measured, {"twins differ, plain": "plain", "twins differ, guarantees": "guarantees"}, scale=100)
-    right.set_title("twins that see different events")
-    right.set_ylabel("%")
+    right.set(title="twins that see different events", ylabel="%")
 
 
 EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=variants("brokers", SIZES, kind="reference"),
-    figures=figures,
-    plot=plot,
+    __file__, run=run, variants=variants("brokers", SIZES, kind="reference"), figures=figures, plot=plot
 )

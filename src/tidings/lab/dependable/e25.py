@@ -85,20 +85,11 @@ def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
 
     more, rate, latency = canvas.subplots(1, 3)
     bars(more, measured, {"messages": "measured"}, scale=100, bound=5.0)
-    more.set_title("more messages with guarantees")
-    more.set_ylabel("%")
+    more.set(title="more messages with guarantees", ylabel="%")
     bars(rate, measured, {"throughput, plain": "plain", "throughput, guarantees": "guarantees"})
-    rate.set_title("publications that a broker passes on")
-    rate.set_ylabel("per second")
+    rate.set(title="publications that a broker passes on", ylabel="per second")
     bars(latency, measured, {"latency, plain": "plain", "latency, guarantees": "guarantees"}, scale=1000)
-    latency.set_title("delivery latency, 99th percentile")
-    latency.set_ylabel("ms")
+    latency.set(title="delivery latency, 99th percentile", ylabel="ms")
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=variants("joins", JOINS),
-    figures=figures,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=variants("joins", JOINS), figures=figures, plot=plot)

@@ -96,13 +96,11 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     left, right = canvas.subplots(1, 2)
     losses = [0.01 + 0.001 * step for step in range(91)]
     curves(left, losses, {f"{1000 * at:g} ms": [allowed_rate(p, at) for p in losses] for at in BY_LOSS}, 100)
-    left.set_title("by loss, for round trips of")
-    left.set_xlabel("% of messages lost")
+    left.set(title="by loss, for round trips of", xlabel="% of messages lost")
     trips = [0.01 + 0.002 * step for step in range(96)]
     by_trip = {f"{100 * p:g} % lost": [allowed_rate(p, at) for at in trips] for p in BY_ROUND_TRIP}
     curves(right, trips, by_trip, 1000)
-    right.set_title("by round trip")
-    right.set_xlabel("milliseconds")
+    right.set(title="by round trip", xlabel="milliseconds")
 
 
 def curves(axes: "Axes", places: Sequence[float], lines: Mapping[str, Sequence[float]], scale: float) -> None:
@@ -115,10 +113,4 @@ def curves(axes: "Axes", places: Sequence[float], lines: Mapping[str, Sequence[f
     axes.legend()
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=(Variant("function"),),
-    figures=measured_in_runs,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=(Variant("function"),), figures=measured_in_runs, plot=plot)

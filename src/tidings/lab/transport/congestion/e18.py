@@ -194,14 +194,7 @@ def at_times(at: Any, values: Any, times: Any) -> Any:
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes = canvas.subplots(1, 1)
     draw_lines(axes, measured, {f"believed over time, {label}": label for label in READ})
-    axes.set_title("rate that TCP would have, events a second")
-    axes.set_ylim(0, 500)
+    axes.set(title="rate that TCP would have, events a second", ylim=(0, 500))
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=(Variant("one flow"),),
-    figures=figures,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=(Variant("one flow"),), figures=figures, plot=plot)

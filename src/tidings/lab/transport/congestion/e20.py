@@ -132,10 +132,4 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     right.set_title("events lost a second")
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=tuple(map(Variant, MODES)),
-    figures=figures,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=tuple(map(Variant, MODES)), figures=figures, plot=plot)

@@ -101,10 +101,4 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         axes.set_title(f"events received a second, {title}")
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=tuple(map(Variant, MODES)),
-    figures=figures,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=tuple(map(Variant, MODES)), figures=figures, plot=plot)

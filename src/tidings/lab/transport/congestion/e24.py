@@ -105,15 +105,8 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     points = sorted((int(each.group.split()[0]), each.value) for each in measured if each.figure == "rows")
     axes.plot([count for count, _ in points], [rows for _, rows in points], "o-", color=COLOURS[1], label="rows")
     axes.plot([count for count, _ in points], [count for count, _ in points], "--", color=COLOURS[5], label="one each")
-    axes.set_xlabel("subscribers that report")
-    axes.set_title("rows of the flow table")
+    axes.set(xlabel="subscribers that report", title="rows of the flow table")
     axes.legend()
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=(Variant("everybody reports"),),
-    figures=measured_in_runs,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=(Variant("everybody reports"),), figures=measured_in_runs, plot=plot)

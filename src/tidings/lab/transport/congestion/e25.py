@@ -177,10 +177,4 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes.set_title("events missed a second, all subscribers")
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=tuple(map(Variant, MODES)),
-    figures=figures,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=tuple(map(Variant, MODES)), figures=figures, plot=plot)

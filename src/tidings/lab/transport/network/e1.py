@@ -182,15 +182,11 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     for axes, system in zip(above, systems, strict=True):
         names = {"wanted": "wanted", "delivered": "delivered", "never delivered": "lost"}
         lines(axes, measured, {label: f"{name}, {system}" for label, name in names.items()})
-        axes.set_title(system)
-        axes.set_ylim(0, 40)
-        axes.set_ylabel("thousand a second")
+        axes.set(title=system, ylim=(0, 40), ylabel="thousand a second")
     lines(below[0], measured, {name: f"violations, {name}" for name in systems})
-    below[0].set_title("out of order")
-    below[0].set_ylabel("thousand a second")
+    below[0].set(title="out of order", ylabel="thousand a second")
     lines(below[1], measured, {name: f"delivered, {name}" for name in (*systems, ONE_SIDE)})
-    below[1].set_title("delivered")
-    below[1].set_ylim(0, 40)
+    below[1].set(title="delivered", ylim=(0, 40))
     for axes in (*above, *below):
         axes.set_xlabel("seconds")
 

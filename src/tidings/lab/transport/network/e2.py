@@ -117,17 +117,13 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     left, right = canvas.subplots(1, 2)
     bars = points(measured, "delays")
     left.bar([at + 1 for at, _ in bars], [100 * share for _, share in bars], 1.8, color=COLOURS[1])
-    left.set_title(f"delay over {SHOWN} brokers")
-    left.set_xlabel("milliseconds")
-    left.set_ylabel("% of messages")
+    left.set(title=f"delay over {SHOWN} brokers", xlabel="milliseconds", ylabel="% of messages")
     for name, colour in zip(("power law", "gamma", "hypoexponential"), COLOURS, strict=False):
         line = points(measured, f"below, {name}")
         right.plot([at for at, _ in line], [share for _, share in line], color=colour, label=name)
     dots = points(measured, "below, measured")
     right.plot([at for at, _ in dots], [share for _, share in dots], ".", color=INK, label="measured")
-    right.set_title(f"handling in {DRAWN} brokers")
-    right.set_xlabel("milliseconds")
-    right.set_ylabel("share below")
+    right.set(title=f"handling in {DRAWN} brokers", xlabel="milliseconds", ylabel="share below")
     right.legend(loc="lower right")
 
 

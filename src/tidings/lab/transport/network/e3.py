@@ -83,19 +83,14 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         at = np.linspace(min(HISTOGRAM_MS), max(HISTOGRAM_MS), 400)
         model = TwoLaplace(found["scale"] * 1000)
         left.plot(at, 100 * model.density(at), color=COLOURS[0], label="two Laplace variables")
-    left.set_title(f"differences over {DRAWN} brokers")
-    left.set_xlabel("milliseconds")
-    left.set_ylabel("% of pairs in 1 ms")
+    left.set(title=f"differences over {DRAWN} brokers", xlabel="milliseconds", ylabel="% of pairs in 1 ms")
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     for share, colour in zip((0.95, 0.99), COLOURS, strict=False):
         tails = [each for each in measured if each.figure == f"tail beyond {share}"]
         places = [int(each.group.split()[0]) for each in tails]
         right.plot(places, [100 * each.value for each in tails], "o-", color=colour, label=f"beyond {share}")
         right.axhline(100 * (1 - share), color=colour, linestyle=":", linewidth=1)
-    right.set_title("differences beyond a fitted quantile")
-    right.set_xlabel("brokers")
-    right.set_ylabel("% of pairs")
-    right.set_ylim(0, 7)
+    right.set(title="differences beyond a fitted quantile", xlabel="brokers", ylabel="% of pairs", ylim=(0, 7))
     right.legend()
 
 
@@ -104,9 +99,5 @@ def milliseconds(group: str) -> int:
 
 
 EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=(Variant("brokers are alike", {"alike": True}),),
-    figures=figures,
-    plot=plot,
+    __file__, run=run, variants=(Variant("brokers are alike", {"alike": True}),), figures=figures, plot=plot
 )

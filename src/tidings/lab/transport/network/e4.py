@@ -99,9 +99,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     for way in range(LINKS_MAX + 1):
         axes.axvline(way * LINK_MS, color=GRID, linestyle=":", linewidth=1)
     axes.bar([at + BIN_MS / 2 for at, _ in bars], [100 * share for _, share in bars], BIN_MS * 0.9, color=COLOURS[1])
-    axes.set_title("delay of all deliveries in the first 90 s")
-    axes.set_xlabel("milliseconds")
-    axes.set_ylabel("% of deliveries")
+    axes.set(title="delay of all deliveries in the first 90 s", xlabel="milliseconds", ylabel="% of deliveries")
 
 
 EXPERIMENT = define(

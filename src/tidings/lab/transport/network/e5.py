@@ -103,16 +103,12 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     )
     for line in (left.axvline, left.axhline):
         line(SPLIT, color=COLOURS[5], linestyle=":", linewidth=1)
-    left.set_title("delays of consecutive messages")
-    left.set_xlabel("seconds, first")
-    left.set_ylabel("seconds, second")
+    left.set(title="delays of consecutive messages", xlabel="seconds, first", ylabel="seconds, second")
     for name, colour in zip((SHORT, LONG), COLOURS, strict=False):
         found = [each for each in measured if each.figure == f"differences, {name}"]
         steps = sorted((int(each.group.split()[0]), 100 * each.value) for each in found)
         right.step([at for at, _ in steps], [share for _, share in steps], where="post", color=colour, label=name)
-    right.set_title("their difference")
-    right.set_xlabel("milliseconds, without the slowdown")
-    right.set_ylabel("% of pairs")
+    right.set(title="their difference", xlabel="milliseconds, without the slowdown", ylabel="% of pairs")
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, title="delays of both")
 
 

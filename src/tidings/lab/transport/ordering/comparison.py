@@ -212,8 +212,7 @@ def draw_left_over(axes: "Axes", measured: Sequence[Measured]) -> None:
     axes.set_xlim(0.05, 100)
     axes.set_xticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     axes.grid(axis="x")
-    axes.set_title("violations left")
-    axes.set_xlabel("% of those without ordering")
+    axes.set(title="violations left", xlabel="% of those without ordering")
     patches = [Patch(color=colour, label=name) for name, colour in kinds]
     axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
 
@@ -226,8 +225,10 @@ def draw_delays(axes: "Axes", measured: Sequence[Measured], labels: Sequence[str
         steps = sorted((int(each.group), 1000 * each.value) for each in found)
         shares = [100 * place / STEPS for place, _ in steps]
         axes.plot([value for _, value in steps], shares, color=colour, label=label)
-    axes.set_xlim(-most_ms / 50, most_ms)
-    axes.set_title("extra delay of pairs")
-    axes.set_xlabel("milliseconds, without the slowdown")
-    axes.set_ylabel("% of pairs with less")
+    axes.set(
+        xlim=(-most_ms / 50, most_ms),
+        title="extra delay of pairs",
+        xlabel="milliseconds, without the slowdown",
+        ylabel="% of pairs with less",
+    )
     axes.legend(loc="lower right")

@@ -40,10 +40,4 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     draw(canvas, measured, ["CST-30", *PROBABLE, "P-.05-25 exact"], 200.0)
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=(Variant("side by side"),),
-    figures=figures,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=(Variant("side by side"),), figures=figures, plot=plot)

@@ -59,10 +59,4 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     draw(canvas, measured, ["CST-30", "CST-50", "P-.05-0", "P-.05-5", "P-.05-25"], 1000.0)
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=(Variant("side by side"),),
-    figures=figures,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=(Variant("side by side"),), figures=figures, plot=plot)

@@ -202,15 +202,13 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     names = {"rate": "rate", "late": "out of order"}
     for axes, (name, title) in zip(above, names.items(), strict=True):
         draw_line(axes, measured, name, COLOURS[5], "", 100 if name == "late" else 1)
-        axes.set_title(title)
-        axes.set_ylabel("% of events" if name == "late" else "events a second")
+        axes.set(title=title, ylabel="% of events" if name == "late" else "events a second")
     for axes, name, title, scale in zip(
         below, ("violation", "latch"), ("probability of a violation", "latch"), (100, 1000), strict=True
     ):
         for colour, orderer in zip(COLOURS, ORDERERS, strict=False):
             draw_line(axes, measured, f"{name}, {orderer.label}", colour, orderer.label, scale)
-        axes.set_title(title)
-        axes.set_ylabel("%, mean over events" if name == "violation" else "milliseconds, mean over events")
+        axes.set(title=title, ylabel="%, mean over events" if name == "violation" else "milliseconds, mean over events")
         axes.legend()
     for axes in (*above, *below):
         axes.set_xlabel("seconds")
@@ -222,10 +220,4 @@ def draw_line(axes: "Axes", measured: Sequence[Measured], name: str, colour: str
     axes.plot([at for at, _ in points], [value for _, value in points], color=colour, label=label)
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=(Variant("side by side"),),
-    figures=figures,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=(Variant("side by side"),), figures=figures, plot=plot)

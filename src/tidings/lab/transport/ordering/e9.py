@@ -237,8 +237,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     left.set_title("one receiver, by P_match")
     right.set_title("shared losses, P_match 0.05")
     for axes in (left, right):
-        axes.set_xlabel("events in the record")
-        axes.set_ylabel("share of losses seen")
+        axes.set(xlabel="events in the record", ylabel="share of losses seen")
         axes.set_xscale("log")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
 
@@ -249,10 +248,4 @@ def dots(axes: Any, measured: Sequence[Measured], figure: str, colour: str) -> N
     axes.plot([at for at, _ in points], [value for _, value in points], "o", color=colour)
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=(Variant("tried"),),
-    figures=measured_in_runs,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=(Variant("tried"),), figures=measured_in_runs, plot=plot)

@@ -70,21 +70,17 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         left.plot(shares, [100 * step / STEPS for step in range(STEPS + 1)], color=colour, label=group)
         counts = [values.get((f"events with at most {count}", group)) for count in range(RECEIVERS_DRAWN + 1)]
         right.plot(range(RECEIVERS_DRAWN + 1), [None if each is None else 100 * each for each in counts], color=colour)
-    left.set_title("match probability of pairs")
-    left.set_xlabel("share of a publisher's events")
-    left.set_ylabel("% of pairs with at most so much")
+    left.set(
+        title="match probability of pairs",
+        xlabel="share of a publisher's events",
+        ylabel="% of pairs with at most so much",
+    )
     left.legend(loc="lower right")
-    right.set_title("receivers of an event")
-    right.set_xlabel("receivers")
-    right.set_ylabel("% of events with at most so many")
-    right.set_ylim(0, 100)
+    right.set(
+        title="receivers of an event", xlabel="receivers", ylabel="% of events with at most so many", ylim=(0, 100)
+    )
 
 
 EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=(variant(12, 0), variant(46, 0)),
-    figures=figures,
-    plot=plot,
-    sweep=SWEEP,
+    __file__, run=run, variants=(variant(12, 0), variant(46, 0)), figures=figures, plot=plot, sweep=SWEEP
 )

@@ -57,15 +57,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         panel.set_yticks(range(len(ways)), ways)
         panel.invert_yaxis()
         panel.grid(axis="x")
-        panel.set_title(group)
-        panel.set_xlabel("% of deliveries missed")
+        panel.set(title=group, xlabel="% of deliveries missed")
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=RUNS,
-    figures=figures,
-    plot=plot,
-    sweep=SWEEP,
-)
+EXPERIMENT = define(__file__, run=run, variants=RUNS, figures=figures, plot=plot, sweep=SWEEP)

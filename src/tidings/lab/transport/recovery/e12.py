@@ -72,8 +72,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
             axes.plot(range(1, PARTS + 1), percents, color=colour, marker="o", label=name)
         axes.set_title(group)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel(f"part of the run, of {PARTS}")
-        axes.set_ylabel("% of deliveries missed")
+        axes.set(xlabel=f"part of the run, of {PARTS}", ylabel="% of deliveries missed")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 

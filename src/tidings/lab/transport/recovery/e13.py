@@ -49,17 +49,9 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
             axes.barh(at, heights, 0.34, color=COLOURS[place], label=f"{share} of the events")
         axes.set_yticks(range(len(groups)), [group.replace(", ", "\n") for group in groups])
         axes.grid(axis="x")
-        axes.set_title(span)
-        axes.set_xlabel("milliseconds, at most")
+        axes.set(title=span, xlabel="milliseconds, at most")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     axes.invert_yaxis()
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=VARIANTS,
-    figures=figures,
-    plot=plot,
-    sweep=SWEEP,
-)
+EXPERIMENT = define(__file__, run=run, variants=VARIANTS, figures=figures, plot=plot, sweep=SWEEP)

@@ -70,11 +70,4 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=VARIANTS,
-    figures=figures,
-    plot=plot,
-    sweep=SWEEP,
-)
+EXPERIMENT = define(__file__, run=run, variants=VARIANTS, figures=figures, plot=plot, sweep=SWEEP)

@@ -63,9 +63,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         for colour, name in zip(COLOURS, ("none", "R = 10"), strict=False):
             delays = [values.get((f"{name}, step {step}", group)) for step in range(STEPS)]
             axes.plot(delays, [100 * step / STEPS for step in range(STEPS)], color=colour, label=name)
-        axes.set_title(group)
-        axes.set_xlabel("milliseconds from publication")
-        axes.set_ylabel("% delivered by then, of those not lost")
+        axes.set(title=group, xlabel="milliseconds from publication", ylabel="% delivered by then, of those not lost")
         axes.legend(loc="lower right")
 
 

@@ -84,9 +84,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
             right.plot(
                 [at for at, _ in sizes], [value for _, value in sizes], style, color=colour, label=f"{name}, {label}"
             )
-    left.set_ylim(0, 102)
-    left.set_title("requests that somebody answered")
-    left.set_ylabel("%")
+    left.set(ylim=(0, 102), title="requests that somebody answered", ylabel="%")
     right.set_yscale("log")
     right.set_title("size of caches, in events")
     for axes in (left, right):
@@ -100,11 +98,4 @@ def series(measured: Sequence[Measured], name: str, way: str) -> list[tuple[int,
     return sorted((SPAN * int(each.figure.removeprefix(prefix)), each.value) for each in found)
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=VARIANTS,
-    figures=figures,
-    plot=plot,
-    sweep=SWEEP,
-)
+EXPERIMENT = define(__file__, run=run, variants=VARIANTS, figures=figures, plot=plot, sweep=SWEEP)

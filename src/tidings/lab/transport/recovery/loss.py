@@ -188,15 +188,8 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         bars = axes.bar(at, heights, 0.38, color=COLOURS[place], label=label)
         axes.bar_label(bars, [f"{height:.4g}" for height in heights], fontsize=7)
     axes.set_xticks(range(len(LOSSES)), LOSSES)
-    axes.set_xlabel("loss on every link")
-    axes.set_ylabel("% of what was due")
+    axes.set(xlabel="loss on every link", ylabel="% of what was due")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
-EXPERIMENT = define(
-    __file__,
-    run=run,
-    variants=VARIANTS,
-    figures=figures,
-    plot=plot,
-)
+EXPERIMENT = define(__file__, run=run, variants=VARIANTS, figures=figures, plot=plot)
