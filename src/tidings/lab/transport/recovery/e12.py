@@ -5,15 +5,7 @@ from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured
-from tidings.lab.transport.recovery.lossy_tree import (
-    LARGE,
-    NOT_RECOVERED,
-    SMALL,
-    SWEEP,
-    run,
-    variant,
-    way_of,
-)
+from tidings.lab.transport.recovery.lossy_tree import LARGE, NOT_RECOVERED, SMALL, SWEEP, run, variant, way_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
