@@ -62,6 +62,14 @@ def draw(experiment: Experiment, measured: Sequence[Measured], folder: Path) -> 
         canvas.savefig(folder / "plot.png", dpi=PNG_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
 
 
+def points(
+    measured: Sequence[Measured], figure: str, scale: float = 1.0, shift: float = 0.0
+) -> tuple[list[float], list[float]]:
+    """Of a figure whose groups begin with a number, such as "20 s": the numbers in order, and the value at each."""
+    found = sorted((float(each.group.split()[0]), each.value) for each in measured if each.figure == figure)
+    return [at + shift for at, _ in found], [value * scale for _, value in found]
+
+
 def bars(
     axes: "Axes",
     measured: Sequence[Measured],

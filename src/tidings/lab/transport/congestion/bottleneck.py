@@ -112,6 +112,19 @@ def paced(label: str = CONTROL, record: int = RECORD, congestion: CongestionPara
     )
 
 
+ADDITIONS = (
+    paced("window", congestion=CongestionParams(control="window")),
+    paced("acknowledged", congestion=CongestionParams(acknowledgements=True)),
+    paced("slow start", congestion=CongestionParams(slow_start=True)),
+)
+"""What we have besides, each by itself: a window instead of the equation, acknowledgements of the limiting receiver,
+slow start."""
+
+
+def by_label(*modes: Mode) -> dict[str, Mode]:
+    return {mode.label: mode for mode in modes}
+
+
 # What happens.
 
 

@@ -1,8 +1,7 @@
 """E19: a load that grows far beyond the bottleneck, stays there, and falls; with and without congestion control.
 
 One pair, 500 kbit/s, which are 219 events a second. Of 1000 events published a second 220 are wanted, so losses begin
-there. The other lines of the comparison are our additions, each by itself: a window instead of the equation,
-acknowledgements of the limiting receiver, slow start; and a longer record.
+there. The other lines of the comparison are our additions, each by itself, and a longer record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,18 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import (
-    CONTROL,
-    PLAIN,
-    BottleneckFlow,
-    BottleneckPlan,
-    paced,
-    plain,
-    play,
-)
+from tidings.lab.transport.congestion import bottleneck
+from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, together, travel, within
 from tidings.lab.transport.substrate import WIRE_BYTES
-from tidings.protocols.transport.params import CongestionParams
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import Points
 
@@ -56,24 +47,14 @@ LOAD: Points = (
 PERSISTENT = 85.0, 140.0
 """When the load is at its height."""
 
-MODES = {
-    mode.label: mode
-    for mode in (
-        plain(),
-        paced(),
-        paced("window", congestion=CongestionParams(control="window")),
-        paced("acknowledged", congestion=CongestionParams(acknowledgements=True)),
-        paced("slow start", congestion=CongestionParams(slow_start=True)),
-        paced("record of 5", record=5),
-    )
-}
+MODES = by_label(plain(), paced(), *ADDITIONS, paced("record of 5", record=5))
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: stretch, how many times as long everything takes."""
     stretch, mode = parameters["stretch"], MODES[variant]
-    plan = BottleneckPlan(
-        flows=(BottleneckFlow(1, tuple((at * stretch, rate) for at, rate in LOAD), SHARE),),
+    plan = bottleneck.BottleneckPlan(
+        flows=(bottleneck.BottleneckFlow(1, tuple((at * stretch, rate) for at, rate in LOAD), SHARE),),
         capacity=((0.0, CAPACITY_BPS),),
         seconds=LENGTH * stretch,
     )

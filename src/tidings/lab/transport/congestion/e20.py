@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import (
-    CONTROL,
-    PLAIN,
-    BottleneckFlow,
-    BottleneckPlan,
-    paced,
-    plain,
-    play,
-)
+from tidings.lab.transport.congestion import bottleneck
+from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, in_spans, owed_to_pairs, together, within
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WIRE_BYTES
@@ -39,7 +32,7 @@ AFTER_MAX = 5.0
 FOLLOWED, LOST_MAX = 0.9, 0.05
 
 
-MODES = {mode.label: mode for mode in (plain(), paced())}
+MODES = by_label(plain(), paced())
 
 
 def capacity(seconds: float, period: float) -> Points:
@@ -49,8 +42,8 @@ def capacity(seconds: float, period: float) -> Points:
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: seconds, and the period of changes."""
     seconds = parameters["seconds"]
-    plan = BottleneckPlan(
-        flows=(BottleneckFlow(1, ((0.0, RATE),), SHARE),),
+    plan = bottleneck.BottleneckPlan(
+        flows=(bottleneck.BottleneckFlow(1, ((0.0, RATE),), SHARE),),
         capacity=capacity(seconds, parameters["period"]),
         seconds=seconds,
     )

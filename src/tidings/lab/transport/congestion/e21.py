@@ -2,8 +2,7 @@
 
 Without control every flow loses the same share, so whoever sends most gets most. With it the flow that takes most must
 give way first, until all have the same. Fairness is Jain's index: (sum of x) squared over n times the sum of x squared;
-1 if all have the same, 1/3 if one of three has everything. Our additions run beside: a window instead of the equation,
-acknowledgements, slow start.
+1 if all have the same, 1/3 if one of three has everything. Our additions run beside.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,18 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import (
-    CONTROL,
-    PLAIN,
-    BottleneckFlow,
-    BottleneckPlan,
-    paced,
-    plain,
-    play,
-)
+from tidings.lab.transport.congestion import bottleneck
+from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, within
 from tidings.lab.transport.substrate import WIRE_BYTES
-from tidings.protocols.transport.params import CongestionParams
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import Points
 
@@ -37,23 +28,14 @@ CAPACITY: Points = ((0.0, 2e6), (100.0, 1e6), (200.0, 500e3))
 PHASES = {"2 Mbit/s": (10.0, 100.0), "1 Mbit/s": (110.0, 200.0), "500 kbit/s": (210.0, 300.0)}
 SUBSCRIBERS = [f"s{pair}" for pair in (1, 2, 3)]
 
-MODES = {
-    mode.label: mode
-    for mode in (
-        plain(),
-        paced(),
-        paced("window", congestion=CongestionParams(control="window")),
-        paced("acknowledged", congestion=CongestionParams(acknowledgements=True)),
-        paced("slow start", congestion=CongestionParams(slow_start=True)),
-    )
-}
+MODES = by_label(plain(), paced(), *ADDITIONS)
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: stretch, how many times as long everything takes; and whether additions run too."""
     stretch = parameters["stretch"]
-    plan = BottleneckPlan(
-        flows=tuple(BottleneckFlow(pair, ((0.0, RATE),), share) for pair, share in enumerate(SHARES, 1)),
+    plan = bottleneck.BottleneckPlan(
+        flows=tuple(bottleneck.BottleneckFlow(pair, ((0.0, RATE),), share) for pair, share in enumerate(SHARES, 1)),
         capacity=tuple((at * stretch, rate_bps) for at, rate_bps in CAPACITY),
         seconds=LENGTH * stretch,
     )

@@ -14,19 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import (
-    CONTROL,
-    PLAIN,
-    BottleneckFlow,
-    BottleneckPlan,
-    paced,
-    plain,
-    play,
-)
+from tidings.lab.transport.congestion import bottleneck
+from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import carried, draw_lines, owed_to_pairs
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
-from tidings.protocols.transport.params import CongestionParams
 from tidings.trace.writer import Writer
 
 if TYPE_CHECKING:
@@ -40,18 +32,14 @@ SETTLES = 10
 """Seconds after the beginning that do not count."""
 AVERAGED = 20
 LONGER = "record of 5"
-ADDITIONS = (
-    paced("window", congestion=CongestionParams(control="window")),
-    paced("acknowledged", congestion=CongestionParams(acknowledgements=True)),
-)
-MODES = {mode.label: mode for mode in (plain(), paced(), paced(LONGER, record=5), *ADDITIONS)}
+MODES = by_label(plain(), paced(), paced(LONGER, record=5), *ADDITIONS[:2])
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: seconds, the mode, the variant of TCP, and whether additions run too."""
     mode = MODES[parameters["mode"]]
-    plan = BottleneckPlan(
-        flows=(BottleneckFlow(1, ((0.0, RATE),), SHARE),),
+    plan = bottleneck.BottleneckPlan(
+        flows=(bottleneck.BottleneckFlow(1, ((0.0, RATE),), SHARE),),
         capacity=((0.0, CAPACITY_BPS),),
         seconds=parameters["seconds"],
         tcp_from=BEGINS,

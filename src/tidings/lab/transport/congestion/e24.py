@@ -99,12 +99,12 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
+    from tidings.lab.plots import COLOURS, points
 
     axes = canvas.subplots(1, 1)
-    points = sorted((int(each.group.split()[0]), each.value) for each in measured if each.figure == "rows")
-    axes.plot([count for count, _ in points], [rows for _, rows in points], "o-", color=COLOURS[1], label="rows")
-    axes.plot([count for count, _ in points], [count for count, _ in points], "--", color=COLOURS[5], label="one each")
+    counts, rows = points(measured, "rows")
+    axes.plot(counts, rows, "o-", color=COLOURS[1], label="rows")
+    axes.plot(counts, counts, "--", color=COLOURS[5], label="one each")
     axes.set(xlabel="subscribers that report", title="rows of the flow table")
     axes.legend()
 

@@ -20,7 +20,7 @@ import msgspec
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Measured, Variant
-from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, RECORD, SETTLE, Mode, paced, plain
+from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, RECORD, SETTLE, Mode, by_label, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd, steady_events
 from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
 from tidings.machine.streams import RandomStream
@@ -48,15 +48,8 @@ SETTLES = 3
 
 TOGETHER = TransportParams(is_reliable=True, is_paced=True, record=RECORD, digest_period=0.0)
 DIGESTING = msgspec.structs.replace(TOGETHER, digest_period=TransportParams().digest_period)
-MODES = {
-    mode.label: mode
-    for mode in (
-        plain(),
-        paced(),
-        Mode(BOTH, TOGETHER, Modes(is_reliable=True, is_paced=True)),
-        Mode(DIGESTS, DIGESTING, Modes(is_reliable=True, is_paced=True)),
-    )
-}
+RELIABLE = Modes(is_reliable=True, is_paced=True)
+MODES = by_label(plain(), paced(), Mode(BOTH, TOGETHER, RELIABLE), Mode(DIGESTS, DIGESTING, RELIABLE))
 
 
 def wants(name: NodeId) -> str:

@@ -108,11 +108,10 @@ def lines(results: "DataFrame", table: "DataFrame", figures: Mapping[str, str]) 
 
 def draw_lines(axes: "Axes", measured: Sequence[Measured], figures: Mapping[str, str], columns: int = 3) -> None:
     """A line for each of the figures, with its label; so many labels side by side."""
-    from tidings.lab.plots import COLOURS
+    from tidings.lab.plots import COLOURS, points
 
     for colour, (figure, label) in zip(COLOURS, figures.items(), strict=False):
-        points = sorted((float(each.group), each.value) for each in measured if each.figure == figure)
-        axes.plot([at for at, _ in points], [value for _, value in points], color=colour, label=label, linewidth=1.2)
+        axes.plot(*points(measured, figure), color=colour, label=label, linewidth=1.2)
     axes.set_xlabel("seconds")
     axes.set_ylim(bottom=0.0)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)

@@ -192,11 +192,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
 
 
 def lines(axes: "Axes", measured: Sequence[Measured], figures: dict[str, str]) -> None:
-    from tidings.lab.plots import COLOURS
+    from tidings.lab.plots import COLOURS, points
 
     for colour, (label, figure) in zip(COLOURS, figures.items(), strict=False):
-        points = [(float(each.group.split()[0]), each.value / 1000) for each in measured if each.figure == figure]
-        axes.plot([at + SPAN / 2 for at, _ in points], [value for _, value in points], color=colour, label=label)
+        axes.plot(*points(measured, figure, 0.001, SPAN / 2), color=colour, label=label)
     axes.legend()
 
 

@@ -112,23 +112,16 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS, INK
+    from tidings.lab.plots import COLOURS, INK, points
 
     left, right = canvas.subplots(1, 2)
-    bars = points(measured, "delays")
-    left.bar([at + 1 for at, _ in bars], [100 * share for _, share in bars], 1.8, color=COLOURS[1])
+    left.bar(*points(measured, "delays", 100, shift=1), 1.8, color=COLOURS[1])
     left.set(title=f"delay over {SHOWN} brokers", xlabel="milliseconds", ylabel="% of messages")
     for name, colour in zip(("power law", "gamma", "hypoexponential"), COLOURS, strict=False):
-        line = points(measured, f"below, {name}")
-        right.plot([at for at, _ in line], [share for _, share in line], color=colour, label=name)
-    dots = points(measured, "below, measured")
-    right.plot([at for at, _ in dots], [share for _, share in dots], ".", color=INK, label="measured")
+        right.plot(*points(measured, f"below, {name}"), color=colour, label=name)
+    right.plot(*points(measured, "below, measured"), ".", color=INK, label="measured")
     right.set(title=f"handling in {DRAWN} brokers", xlabel="milliseconds", ylabel="share below")
     right.legend(loc="lower right")
-
-
-def points(measured: Sequence[Measured], figure: str) -> list[tuple[float, float]]:
-    return [(float(each.group.split()[0]), each.value) for each in measured if each.figure == figure]
 
 
 EXPERIMENT = define(

@@ -73,12 +73,11 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     import numpy as np
 
-    from tidings.lab.plots import COLOURS
+    from tidings.lab.plots import COLOURS, points
 
     left, right = canvas.subplots(1, 2)
     found = {each.figure: each.value for each in measured if each.figure == "scale"}
-    bars = sorted((milliseconds(each.group), each.value) for each in measured if each.figure == "differences")
-    left.bar([at for at, _ in bars], [100 * share for _, share in bars], 0.9, color=COLOURS[1], label="measured")
+    left.bar(*points(measured, "differences", 100), 0.9, color=COLOURS[1], label="measured")
     if "scale" in found:
         at = np.linspace(min(HISTOGRAM_MS), max(HISTOGRAM_MS), 400)
         model = TwoLaplace(found["scale"] * 1000)
@@ -86,16 +85,10 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     left.set(title=f"differences over {DRAWN} brokers", xlabel="milliseconds", ylabel="% of pairs in 1 ms")
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
     for share, colour in zip((0.95, 0.99), COLOURS, strict=False):
-        tails = [each for each in measured if each.figure == f"tail beyond {share}"]
-        places = [int(each.group.split()[0]) for each in tails]
-        right.plot(places, [100 * each.value for each in tails], "o-", color=colour, label=f"beyond {share}")
+        right.plot(*points(measured, f"tail beyond {share}", 100), "o-", color=colour, label=f"beyond {share}")
         right.axhline(100 * (1 - share), color=colour, linestyle=":", linewidth=1)
     right.set(title="differences beyond a fitted quantile", xlabel="brokers", ylabel="% of pairs", ylim=(0, 7))
     right.legend()
-
-
-def milliseconds(group: str) -> int:
-    return int(group.split()[0])
 
 
 EXPERIMENT = define(

@@ -92,13 +92,12 @@ def name_of(links: int) -> str:
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS, GRID
+    from tidings.lab.plots import COLOURS, GRID, points
 
     axes = canvas.subplots(1, 1)
-    bars = [(float(each.group.split()[0]), each.value) for each in measured if each.figure == "delays"]
     for way in range(LINKS_MAX + 1):
         axes.axvline(way * LINK_MS, color=GRID, linestyle=":", linewidth=1)
-    axes.bar([at + BIN_MS / 2 for at, _ in bars], [100 * share for _, share in bars], BIN_MS * 0.9, color=COLOURS[1])
+    axes.bar(*points(measured, "delays", 100, BIN_MS / 2), BIN_MS * 0.9, color=COLOURS[1])
     axes.set(title="delay of all deliveries in the first 90 s", xlabel="milliseconds", ylabel="% of deliveries")
 
 

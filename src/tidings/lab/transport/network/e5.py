@@ -92,7 +92,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
+    from tidings.lab.plots import COLOURS, points
 
     left, right = canvas.subplots(1, 2)
     width = SCATTER_MAX / SCATTER_BINS
@@ -105,9 +105,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         line(SPLIT, color=COLOURS[5], linestyle=":", linewidth=1)
     left.set(title="delays of consecutive messages", xlabel="seconds, first", ylabel="seconds, second")
     for name, colour in zip((SHORT, LONG), COLOURS, strict=False):
-        found = [each for each in measured if each.figure == f"differences, {name}"]
-        steps = sorted((int(each.group.split()[0]), 100 * each.value) for each in found)
-        right.step([at for at, _ in steps], [share for _, share in steps], where="post", color=colour, label=name)
+        right.step(*points(measured, f"differences, {name}", 100), where="post", color=colour, label=name)
     right.set(title="their difference", xlabel="milliseconds, without the slowdown", ylabel="% of pairs")
     right.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, title="delays of both")
 

@@ -218,13 +218,11 @@ def draw_left_over(axes: "Axes", measured: Sequence[Measured]) -> None:
 
 
 def draw_delays(axes: "Axes", measured: Sequence[Measured], labels: Sequence[str], most_ms: float) -> None:
-    from tidings.lab.plots import COLOURS
+    from tidings.lab.plots import COLOURS, points
 
     for colour, label in zip(COLOURS, labels, strict=False):
-        found = [each for each in measured if each.figure == f"delays, {label}"]
-        steps = sorted((int(each.group), 1000 * each.value) for each in found)
-        shares = [100 * place / STEPS for place, _ in steps]
-        axes.plot([value for _, value in steps], shares, color=colour, label=label)
+        steps, delays = points(measured, f"delays, {label}", 1000)
+        axes.plot(delays, [100 * step / STEPS for step in steps], color=colour, label=label)
     axes.set(
         xlim=(-most_ms / 50, most_ms),
         title="extra delay of pairs",

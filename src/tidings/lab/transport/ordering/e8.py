@@ -31,7 +31,6 @@ from tidings.trace.writer import Writer
 from tidings.workloads.plain import random_times
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
     from pyspark.sql import DataFrame
 
@@ -196,28 +195,23 @@ def over_time(columns: Columns) -> list[Figure]:
 
 
 def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
+    from tidings.lab.plots import COLOURS, points
 
     above, below = canvas.subplots(2, 2)
     names = {"rate": "rate", "late": "out of order"}
     for axes, (name, title) in zip(above, names.items(), strict=True):
-        draw_line(axes, measured, name, COLOURS[5], "", 100 if name == "late" else 1)
+        axes.plot(*points(measured, f"over time, {name}", 100 if name == "late" else 1), color=COLOURS[5])
         axes.set(title=title, ylabel="% of events" if name == "late" else "events a second")
     for axes, name, title, scale in zip(
         below, ("violation", "latch"), ("probability of a violation", "latch"), (100, 1000), strict=True
     ):
         for colour, orderer in zip(COLOURS, ORDERERS, strict=False):
-            draw_line(axes, measured, f"{name}, {orderer.label}", colour, orderer.label, scale)
+            line = points(measured, f"over time, {name}, {orderer.label}", scale)
+            axes.plot(*line, color=colour, label=orderer.label)
         axes.set(title=title, ylabel="%, mean over events" if name == "violation" else "milliseconds, mean over events")
         axes.legend()
     for axes in (*above, *below):
         axes.set_xlabel("seconds")
-
-
-def draw_line(axes: "Axes", measured: Sequence[Measured], name: str, colour: str, label: str, scale: float) -> None:
-    found = [each for each in measured if each.figure == f"over time, {name}"]
-    points = sorted((int(each.group.split()[0]), each.value * scale) for each in found)
-    axes.plot([at for at, _ in points], [value for _, value in points], color=colour, label=label)
 
 
 EXPERIMENT = define(__file__, run=run, variants=(Variant("side by side"),), figures=figures, plot=plot)
