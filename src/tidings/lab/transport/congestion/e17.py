@@ -7,6 +7,8 @@ here is the function itself, against the values of the specification, and for it
 One thing can be tried: whether the TCP of our simulator (`sim/network/tcp.py`), which later experiments let compete
 with the transport, is as fast as the function says. It has a wide link to itself and loses packets at random. The
 function counts time-outs, which that TCP has not.
+
+Measured in the run: a function and a TCP flow by itself leave no trace for a metric to read.
 """
 
 from collections.abc import Mapping, Sequence

@@ -13,6 +13,8 @@ The source does not say which share of the events is wanted, and much depends on
 events a second, 30 % of what is sent is for it, and five entries reach the next of them five times of six. With the
 load of E19 (4000 a second, 22 % wanted) it is 7 %, and records of 5 and of 2 are nearly equally blind: in one run of
 30 s either saw 3 of 10 loss events, and 5 was no closer to the ideal than 2 (1.15 times as far away).
+
+Loss events are the metric of this name. What a receiver believes is measured here, of its notes: no metric reads them.
 """
 
 from collections.abc import Mapping, Sequence

@@ -2,6 +2,8 @@
 
 One pair, 500 kbit/s, which are 219 events a second. Of 1000 events published a second 220 are wanted, so losses begin
 there. The other lines of the comparison are our additions, each by itself, and a longer record.
+
+Losses, goodput, feedback and rates are metrics; how long events travel is counted in `series.py`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,6 +3,8 @@
 How quickly does the rate follow? After each change the receiver's rate is taken over half a second, every quarter of a
 second. It has followed a rise when nine tenths of the new capacity are used; and a fall when the events lost in half a
 second are no more than a twentieth of those that arrive.
+
+Losses and goodput are metrics. Reactions are measured here, in spans shorter than the second that metrics know.
 """
 
 from collections.abc import Mapping, Sequence

@@ -3,6 +3,8 @@
 Without control every flow loses the same share, so whoever sends most gets most. With it the flow that takes most must
 give way first, until all have the same. Fairness is Jain's index: (sum of x) squared over n times the sum of x squared;
 1 if all have the same, 1/3 if one of three has everything. Our additions run beside.
+
+Goodput, fairness, losses and rates are metrics.
 """
 
 from collections.abc import Mapping, Sequence

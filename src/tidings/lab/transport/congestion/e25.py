@@ -11,6 +11,8 @@ same link lose the same, one repair helps several. A section is an attribute of 
 "one of these values": with `section = 1 OR section = 2` every event that has a section would seem to be for us.
 
 The source has no digests, which are an addition of ours (F-3b), so publishers send none here; with them it runs beside.
+
+Losses, goodput, feedback and the traffic of recovery are metrics; what the narrow links carried is read in their notes.
 """
 
 from collections.abc import Mapping, Sequence

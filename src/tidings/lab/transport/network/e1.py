@@ -10,6 +10,9 @@ stores on their way fill, and publishers are slowed down to what the hubs can ta
 
 Time is cut into spans of 10 s. Deliveries, violations of order and what publishers had to withhold count in the span in
 which they happen; events wanted and lost in the span in which they were published. All rates are scaled back.
+
+Rates, drops and the delivery ratio are metrics, second by second. Violations of order are counted here: the metric
+`fifo_violations` has no time.
 """
 
 from collections.abc import Sequence

@@ -4,6 +4,8 @@ Delays over 3, 5 and 10 brokers, less what the links take, are fitted by a hypoe
 phases as there are brokers, by a gamma distribution and by a power law; delays over one broker by an exponential one.
 A fit is judged by how likely a distance as large as that between fit and samples is if the fit is true (Kolmogorov and
 Smirnov). Since the fit was made for these samples, this is too kind to all of them alike.
+
+Measured here, of the delays in the trace: no metric fits distributions, and `latency` has a few percentiles only.
 """
 
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 The difference of two delays over k brokers is a sum of k Laplace variables. The source describes it for any k by the
 sum of two, with a scale fitted to the samples. What ordering needs of this is the tail: how rarely a message is later
 than the next one by more than a quantile says. Brokers are alike here, as in the check of the specification.
+
+Measured here, of the delays in the trace: no metric compares consecutive events.
 """
 
 from collections.abc import Sequence

@@ -7,6 +7,8 @@ pair late; if it does not change how much they differ, a receiver may go on usin
 Queues are as long in a slowed-down run, in seconds, so the split is the published one. Consecutive differences share a
 delay and so are not independent; the rank-sum test takes them for it, which here makes it find a difference too rarely
 rather than too often. That is why the sizes of the differences are compared as well.
+
+Measured here, of the delays in the trace: no metric compares consecutive events.
 """
 
 from collections.abc import Sequence

@@ -8,6 +8,8 @@ longer must the second wait. Two orderers get the same arrivals: basic, and with
 Time is cut into spans of a second. In each: the rate, events that arrived out of order, and for each orderer the mean
 over all arrivals of the probability that an event before was overtaken, and of the latch. An event that is not held
 counts as 0 for both.
+
+Measured here, of the trace: the metrics of order have no time, and none reads what an orderer believed of an event.
 """
 
 from collections.abc import Mapping, Sequence

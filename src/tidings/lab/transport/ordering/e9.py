@@ -16,6 +16,8 @@ another more often than by chance. With x = P_match / 2 / (1 - P_match) for the 
 that the node does not want, and B for how many of the others wanted the lost event (binomial, k and 1/2),
 
     P_shared = 1 - E[(P_match P_loss (1/2 + P_loss/2)^B + (1 - P_match)(1 - x + x P_loss)^B)^R]
+
+Measured in the run: what is tried are single machines without a network, which leave no trace for a metric to read.
 """
 
 import math

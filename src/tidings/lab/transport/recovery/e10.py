@@ -2,6 +2,8 @@
 
 Over pairs of publisher and receiver, the share of the publisher's events that the receiver wants; over events, how many
 receivers want each. Both are read in the traces of the runs, as they were published.
+
+Measured here, of the trace: it is the workload that is described, and metrics describe what became of it.
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,8 @@
 
 A loss is seen only by a record that tells of it. With a record of one, the very next event of the publisher must reach
 us; with ten, one of the next ten.
+
+What is missed is the metric `false_negatives`.
 """
 
 from collections.abc import Sequence

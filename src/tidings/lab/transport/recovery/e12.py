@@ -1,4 +1,7 @@
-"""E12: whether recovery helps all the time, through spikes and after."""
+"""E12: whether recovery helps all the time, through spikes and after.
+
+What is missed is the metric `false_negatives`, by second.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,7 @@
-"""E13: how long it takes until a lost event is repaired, and which part of that is spent before anybody notices."""
+"""E13: how long it takes until a lost event is repaired, and which part of that is spent before anybody notices.
+
+Both delays are metrics: `recovery_delay` and `request_repair_delay`.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -3,6 +3,9 @@
 A request that is repeated because it, or its answer, was lost is no duplicate; one that two receivers send for the same
 loss is. So duplicates are counted among first requests. Of repairs all beyond the first of an event are duplicates,
 though some answer a repeated request.
+
+Requests and repairs are the metric `recovery_traffic`; it does not tell first requests from repeated ones, which are
+counted here.
 """
 
 from collections.abc import Sequence

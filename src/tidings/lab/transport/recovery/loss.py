@@ -11,6 +11,8 @@ subscribers have `patience`: what follows a missing event waits until that is re
 
 How much is delivered counts everything that was published after the subscriptions were there, the first events of each
 publisher included (`joins`): nobody is told in advance who will publish.
+
+What is delivered, twice or out of order, are metrics.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
