@@ -12,7 +12,7 @@ from tidings.protocols.access.open_door import OpenDoorParams
 from tidings.protocols.overlay.all_peers import AllPeersParams
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.transport.adapter.adapter import Adapter
-from tidings.protocols.transport.carrier import NO_EVENT, NO_HISTORY, BestEffort, Broadcast, Carried, Posted
+from tidings.protocols.transport.carrier import NO_EVENT, NO_HISTORY, Broadcast, Carried, Posted
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.protocols.transport.transport import TransportNode
 from tidings.pubsub.client import (
@@ -39,7 +39,7 @@ COUNT = 300
 
 def make(node_id: NodeId, draws: Draws) -> Adapter:
     number = draws("transport id").below(2**32)
-    return Adapter(BestEffort(Broadcast()), TransportNode(number, RELIABLE, draws("transport")))
+    return Adapter(Broadcast(), TransportNode(number, RELIABLE, draws("transport")))
 
 
 def values(items: list[Any], subscription: int) -> list[int]:
@@ -100,7 +100,7 @@ def test_what_a_network_loses_and_repeats_arrives_once_at_everybody_who_wants_it
 
 
 def test_requests_count_as_carried_out_at_once_and_nothing_is_stored() -> None:
-    carrier = BestEffort(Broadcast())
+    carrier = Broadcast()
     head = encode_head({"x": 1})
     assert carrier.handle(0.0, OpenSubscription("s", "x = 1")) == [
         Deliver(Begun("s", 1)),
@@ -119,13 +119,13 @@ def test_requests_count_as_carried_out_at_once_and_nothing_is_stored() -> None:
 
 
 def test_a_filter_that_is_none_fails() -> None:
-    (told,) = BestEffort(Broadcast()).handle(0.0, OpenSubscription("s", "x = = 1"))
+    (told,) = Broadcast().handle(0.0, OpenSubscription("s", "x = = 1"))
     assert isinstance(told, Deliver) and isinstance(told.item, Failed)
 
 
 def test_publishers_and_events_are_called_as_the_headers_call_them() -> None:
     rng = random_stream(1, "transport")
-    one, two = (Adapter(BestEffort(Broadcast()), TransportNode(number, TransportParams(), rng)) for number in (7, 9))
+    one, two = (Adapter(Broadcast(), TransportNode(number, TransportParams(), rng)) for number in (7, 9))
     two.handle(0.0, OpenSubscription("s", "x >= 0"))
     head = encode_head({"x": 1})
     (send,) = [effect for effect in one.handle(0.0, PublishBatch(0, (head,), (b"1",))) if isinstance(effect, Send)]

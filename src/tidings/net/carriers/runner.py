@@ -1,6 +1,6 @@
 """One client with a transport on an asyncio loop, over a foreign network.
 
-The machine is that of any client with a transport, over a carrier that promises nothing (`BestEffort`). What it
+The machine is that of any client with a transport, over a carrier that promises nothing (`Broadcast`). What it
 wants is done here: what it sends goes to the network, through a queue that one task empties; timers are those of the
 loop.
 
@@ -23,7 +23,7 @@ from tidings.net.stepper import Stepper
 from tidings.net.timers import Timers
 from tidings.net.waiters import Waiters
 from tidings.protocols.transport.adapter.adapter import Adapter
-from tidings.protocols.transport.carrier import BestEffort, Broadcast, Posted
+from tidings.protocols.transport.carrier import Broadcast, Posted
 from tidings.protocols.transport.marks import is_event
 from tidings.protocols.transport.transport import TransportNode
 
@@ -43,7 +43,7 @@ class Runner:
 
     def __init__(self, transport: TransportNode, network: ForeignNetwork, deliver: Callable[[Any], None]) -> None:
         self.network = network
-        self.machine = Adapter(BestEffort(Broadcast()), transport)
+        self.machine = Adapter(Broadcast(), transport)
         self.loop = asyncio.get_running_loop()
         self.counts = HostCounts()
         self.outgoing: deque[bytes] = deque()

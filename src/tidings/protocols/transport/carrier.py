@@ -2,7 +2,7 @@
 
 A carrier is a client of some network that publishes and subscribes. It is a machine that takes the requests of
 `pubsub/client.py` and delivers the answers that are there: the session with our brokers is one (`nodes/client.py`),
-those that promise nothing are others (`BestEffort`). So the transport stands between an application and a client
+one that promises nothing is another (`Broadcast`). So the transport stands between an application and a client
 that speak the same words, and neither side need know that it is there.
 
     asked of it      OpenSubscription, CloseSubscription     want and unwant what matches a filter
@@ -25,19 +25,16 @@ subscription has come (`position`).
 
 What an application says to the transport besides, and hears from it, is here too.
 
-**Carriers that promise nothing.** Such a network has no receipts, no history, no window and no advertisements.
-`BestEffort` makes a carrier of it: every request counts as carried out at once, reading fails, and what was published
-is out of its hands. How the network is told what is wanted, and what its messages look like, is the affair of a
-`Medium`. One is here:
+**A carrier that promises nothing** (`Broadcast`): a network that brings every message to everybody and knows no
+filters, such as an MQTT server, a NATS server, a radio. There are no receipts, no history, no window and no
+advertisements: every request counts as carried out at once, reading fails, and what was published is out of its hands.
+Each receiver holds every message against what it wants, exactly. Publishers have no names here, and events no numbers,
+so those of the transport's headers stand for them.
 
-**Broadcast**: a network that brings every message to everybody and knows no filters, such as an MQTT server, a NATS
-server, a radio. Each receiver holds every message against what it wants, exactly. Publishers have no names here, and
-events no numbers, so those of the transport's headers stand for them.
-
-    client = Adapter(BestEffort(Broadcast()), TransportNode(node_id, TransportParams(), rng))
+    client = Adapter(Broadcast(), TransportNode(node_id, TransportParams(), rng))
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol
 
 import msgspec
@@ -183,38 +180,31 @@ NO_HISTORY = "this network stores nothing"
 NO_EVENT = "no event"
 
 
-class Medium(Protocol):
-    """How one network is spoken to."""
+class Posted(Message, frozen=True):
+    """A message of a network that knows nothing of content."""
 
-    def want(self, number: int, filter: Filter) -> list[Effect]: ...
-
-    def unwant(self, number: int) -> list[Effect]: ...
-
-    def publish(self, now: float, first: int, heads: Sequence[bytes], payloads: Sequence[bytes]) -> list[Effect]:
-        """`first` is the number of the first of them at this publisher."""
-
-    def hear(self, now: float, input: Input) -> list[Effect]:
-        """Whatever else happens: `Arrived` for each subscription that a message is for."""
+    head: Head
+    payload: Payload
 
 
-class BestEffort:
-    """`BestEffort(medium)`: a carrier of a transport."""
-
+class Broadcast:
     repeats = True
 
-    def __init__(self, medium: Medium) -> None:
-        self.medium, self.window = medium, OpenWindow()
+    def __init__(self) -> None:
+        self.window = OpenWindow()
+        self.filters: dict[int, Filter] = {}
         self.subscriptions = self.advertisements = 0
         """Numbers that were given so far."""
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
             OpenSubscription: self.subscribe,
-            CloseSubscription: lambda now, request: [*self.medium.unwant(request.number), *done(request)],
+            CloseSubscription: self.unsubscribe,
             OpenAdvertisement: self.advertise,
             CloseAdvertisement: lambda now, request: done(request),
             PublishBatch: self.publish,
             Took: lambda now, request: [],
             ReadHistory: lambda now, request: [Deliver(Failed(request.ticket, NO_HISTORY))],
             ReadMarks: lambda now, request: [Deliver(Failed(request.ticket, NO_HISTORY))],
+            Received: self.received,
         }
 
     def start(self, now: float) -> list[Effect]:
@@ -222,7 +212,7 @@ class BestEffort:
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         handler = self.handlers.get(type(input))
-        return self.medium.hear(now, input) if handler is None else handler(now, input)
+        return [] if handler is None else handler(now, input)
 
     def subscribe(self, now: float, request: OpenSubscription) -> list[Effect]:
         try:
@@ -230,8 +220,12 @@ class BestEffort:
         except UsageError as problem:
             return [Deliver(Failed(request.ticket, str(problem)))]
         self.subscriptions += 1
-        number = self.subscriptions
-        return [Deliver(Begun(request.ticket, number)), *self.medium.want(number, filter), *done(request)]
+        self.filters[self.subscriptions] = filter
+        return [Deliver(Begun(request.ticket, self.subscriptions)), *done(request)]
+
+    def unsubscribe(self, now: float, request: CloseSubscription) -> list[Effect]:
+        self.filters.pop(request.number, None)
+        return done(request)
 
     def advertise(self, now: float, request: OpenAdvertisement) -> list[Effect]:
         self.advertisements += 1
@@ -240,7 +234,19 @@ class BestEffort:
     def publish(self, now: float, request: PublishBatch) -> list[Effect]:
         first = self.window.take(len(request.heads))
         told = [] if request.ticket is None else [Deliver(Begun(request.ticket, first)), *done(request)]
-        return [*self.medium.publish(now, first, request.heads, request.payloads), *told]
+        pairs = zip(request.heads, request.payloads, strict=True)
+        return [*(Send(BROADCAST, Posted(head, payload), Transport.DATAGRAM) for head, payload in pairs), *told]
+
+    def received(self, now: float, input: Received) -> list[Effect]:
+        message = input.message
+        if type(message) is not Posted:
+            return []
+        try:
+            event = read_head(message.head)
+        except BadPublication:
+            return [Drop(message, NO_EVENT)]
+        wanted = [number for number, filter in self.filters.items() if filter.matches(event)]
+        return [Deliver(Arrived(number, "", 0.0, (0,), (message.head,), (message.payload,))) for number in wanted]
 
     def takes(self, request: PublishBatch) -> bool:
         return True
@@ -255,40 +261,3 @@ class BestEffort:
 def done(request: Any) -> list[Effect]:
     """Without a receipt: nobody can tell."""
     return [Deliver(Confirmed(request.ticket, None))]
-
-
-class Posted(Message, frozen=True):
-    """A message of a network that knows nothing of content."""
-
-    head: Head
-    payload: Payload
-
-
-class Broadcast:
-    def __init__(self) -> None:
-        self.filters: dict[int, Filter] = {}
-
-    def want(self, number: int, filter: Filter) -> list[Effect]:
-        self.filters[number] = filter
-        return []
-
-    def unwant(self, number: int) -> list[Effect]:
-        self.filters.pop(number, None)
-        return []
-
-    def publish(self, now: float, first: int, heads: Sequence[bytes], payloads: Sequence[bytes]) -> list[Effect]:
-        return [
-            Send(BROADCAST, Posted(head, payload), Transport.DATAGRAM)
-            for head, payload in zip(heads, payloads, strict=True)
-        ]
-
-    def hear(self, now: float, input: Input) -> list[Effect]:
-        if type(input) is not Received or type(input.message) is not Posted:
-            return []
-        head, payload = input.message.head, input.message.payload
-        try:
-            event = read_head(head)
-        except BadPublication:
-            return [Drop(input.message, NO_EVENT)]
-        wanted = [number for number, filter in self.filters.items() if filter.matches(event)]
-        return [Deliver(Arrived(number, "", 0.0, (0,), (head,), (payload,))) for number in wanted]

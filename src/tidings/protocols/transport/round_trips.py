@@ -81,15 +81,15 @@ class RoundTrips(TransportPart):
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
         self.trips: dict[Stream, Trip] = {}
-        self.subscriptions: dict[int, bool] = {}
-        self.is_measuring = False
+        self.subscriptions: dict[int, None] = {}
+        """Those that need a round trip: while there is one, we measure."""
         self.echoes, self.echoes_since = 0, 0.0
         self.handlers = {
             Heard: self.heard,
             Told: self.told,
             Fired: self.fired,
             Listen: self.listen,
-            StopListening: self.stop_listening,
+            StopListening: self.listen,
             StreamGone: self.gone,
             Configure: self.configure,
         }
@@ -97,17 +97,12 @@ class RoundTrips(TransportPart):
     def start(self, now: float) -> list[Effect]:
         return [effect for stream, trip in self.trips.items() for effect in self.ask(now, stream, trip)]
 
-    def listen(self, now: float, request: Listen) -> list[Effect]:
-        self.subscriptions[request.subscription] = request.is_reliable or request.is_paced
-        return self.measure_or_not()
-
-    def stop_listening(self, now: float, request: StopListening) -> list[Effect]:
-        self.subscriptions.pop(request.subscription, None)
-        return self.measure_or_not()
-
-    def measure_or_not(self) -> list[Effect]:
-        self.is_measuring = any(self.subscriptions.values())
-        if self.is_measuring:
+    def listen(self, now: float, request: Listen | StopListening) -> list[Effect]:
+        if request.is_reliable or request.is_paced:
+            self.subscriptions[request.subscription] = None
+        else:
+            self.subscriptions.pop(request.subscription, None)
+        if self.subscriptions:
             return []
         cancelled: list[Effect] = [CancelTimer(("echo", stream)) for stream in self.trips]
         self.trips.clear()
@@ -120,7 +115,7 @@ class RoundTrips(TransportPart):
         return []
 
     def heard(self, now: float, heard: Heard) -> list[Effect]:
-        if not self.is_measuring:
+        if not self.subscriptions:
             return []
         trip = self.trips.get(heard.stream)
         if trip is None:

@@ -108,7 +108,7 @@ class Shim(TransportPart):
             Admitted: self.admitted,
             Recovered: self.recovered,
             Listen: self.listen,
-            StopListening: self.stop_listening,
+            StopListening: self.listen,
             Configure: self.configure,
             Fired: self.fired,
         }
@@ -268,20 +268,12 @@ class Shim(TransportPart):
 
     # What the application asks for.
 
-    def listen(self, now: float, request: Listen) -> list[Effect]:
+    def listen(self, now: float, request: Listen | StopListening) -> list[Effect]:
         had_digests = self.wants_digests
-        if request.is_ordered:
+        if isinstance(request, Listen) and request.is_ordered:
             self.subscriptions[request.subscription] = request
         else:
             self.subscriptions.pop(request.subscription, None)
-        return self.digests_changed(had_digests)
-
-    def stop_listening(self, now: float, request: StopListening) -> list[Effect]:
-        had_digests = self.wants_digests
-        self.subscriptions.pop(request.subscription, None)
-        return self.digests_changed(had_digests)
-
-    def digests_changed(self, had_digests: bool) -> list[Effect]:
         if had_digests == self.wants_digests:
             return []
         if had_digests:

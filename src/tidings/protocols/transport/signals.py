@@ -14,7 +14,7 @@ control lets it through as `Admitted`, when it is on; else the shim takes it as 
 """
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -73,7 +73,12 @@ class Listen(Request, frozen=True):
 
 
 class StopListening(Request, frozen=True):
+    """To the parts the same as a `Listen` without any mode."""
+
     subscription: int
+    is_ordered: ClassVar[bool] = False
+    is_reliable: ClassVar[bool] = False
+    is_paced: ClassVar[bool] = False
 
 
 class PublishEvent(PublishRequest, frozen=True):

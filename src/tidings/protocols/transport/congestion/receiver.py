@@ -87,15 +87,15 @@ class Receiver(TransportPart):
             RoundTrip: self.measured,
             Fired: self.fired,
             Listen: self.listen,
-            StopListening: self.stop_listening,
+            StopListening: self.listen,
             StreamGone: self.stream_gone,
             Configure: self.configure,
         }
 
     # What we want.
 
-    def listen(self, now: float, request: Listen) -> list[Effect]:
-        if not request.is_paced:
+    def listen(self, now: float, request: Listen | StopListening) -> list[Effect]:
+        if not (isinstance(request, Listen) and request.is_paced):
             return self.forget(now, request.subscription)
         params, is_exact = self.params, self.params.congestion.covering == "exact"
         interests = interests_of(request.filter, params.profile, request.priority, is_exact, params.topic_attribute)
@@ -107,9 +107,6 @@ class Receiver(TransportPart):
                 if flow in session.rows:
                     session.rows[flow].interest = interest
         return effects
-
-    def stop_listening(self, now: float, request: StopListening) -> list[Effect]:
-        return self.forget(now, request.subscription)
 
     def forget(self, now: float, subscription: int, keep: frozenset[int] = frozenset()) -> list[Effect]:
         """Flows that no subscription wants any more are released (G-27)."""

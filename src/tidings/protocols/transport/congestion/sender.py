@@ -115,7 +115,7 @@ class Sender(TransportPart):
             Departed: self.departed,
             Fired: self.fired,
             Listen: self.listen,
-            StopListening: self.stop_listening,
+            StopListening: self.listen,
             Configure: self.configure,
         }
 
@@ -254,9 +254,10 @@ class Sender(TransportPart):
     def feedback(self, now: float, signal: Told) -> list[Effect]:
         message = signal.message
         assert isinstance(message, Feedback)
-        problem = self.problem_of(now, message)
-        if problem:
-            return [Drop(message, problem)]
+        if message.publisher != self.node_id:
+            return [Drop(message, NOT_FOR_US)]
+        if abs(now - message.sent) > TRAVEL_MAX:
+            return [Drop(message, CLOCK_TOO_FAR)]
         who: Hashable = signal.content.source or message.subscriber
         comparisons = len(message.reports) * len(self.table.rows)
         if not self.budget.admits(now, who, comparisons, self.is_known(message, who)):
@@ -267,13 +268,6 @@ class Sender(TransportPart):
         for report in message.reports:
             effects += self.report(now, claim, report, message.is_release)
         return effects + self.drain(now) + self.arm_expiry()
-
-    def problem_of(self, now: float, message: Feedback) -> str:
-        if message.publisher != self.node_id:
-            return NOT_FOR_US
-        if abs(now - message.sent) > TRAVEL_MAX:
-            return CLOCK_TOO_FAR
-        return ""
 
     def is_known(self, message: Feedback, who: Hashable) -> bool:
         """Does it limit the first flow that it reports?"""
@@ -367,15 +361,11 @@ class Sender(TransportPart):
             return []
         return self.set_timer("expire", self.table.expiry_at())
 
-    def listen(self, now: float, request: Listen) -> list[Effect]:
+    def listen(self, now: float, request: Listen | StopListening) -> list[Effect]:
         if request.is_paced:
             self.paced[request.subscription] = None
         else:
             self.paced.pop(request.subscription, None)
-        return []
-
-    def stop_listening(self, now: float, request: StopListening) -> list[Effect]:
-        self.paced.pop(request.subscription, None)
         return []
 
     def configure(self, now: float, request: Configure) -> list[Effect]:

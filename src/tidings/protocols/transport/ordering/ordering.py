@@ -78,7 +78,7 @@ class Ordering(TransportPart):
             GivenUp: self.give_up,
             StreamGone: self.forget,
             Listen: self.listen,
-            StopListening: self.stop_listening,
+            StopListening: self.listen,
             Configure: self.configure,
         }
 
@@ -119,26 +119,18 @@ class Ordering(TransportPart):
 
     # From above.
 
-    def listen(self, now: float, listen: Listen) -> list[Effect]:
-        if not listen.is_ordered:
-            return self.leave(listen.subscription)
-        if self.interests.add(listen.subscription, listen.filter, now):
-            self.begin_anew(listen.subscription)
+    def listen(self, now: float, request: Listen | StopListening) -> list[Effect]:
+        subscription = request.subscription
+        if isinstance(request, Listen) and request.is_ordered:
+            is_news = self.interests.add(subscription, request.filter, now)
+        else:
+            is_news = self.interests.remove(subscription)
+        if is_news:
+            # What was sent before the filter's first event is not for it.
+            for receiving in self.streams.values():
+                receiving.records.since.pop(subscription, None)
+                receiving.joined = ()
         return []
-
-    def stop_listening(self, now: float, request: StopListening) -> list[Effect]:
-        return self.leave(request.subscription)
-
-    def leave(self, subscription: int) -> list[Effect]:
-        if self.interests.remove(subscription):
-            self.begin_anew(subscription)
-        return []
-
-    def begin_anew(self, subscription: int) -> None:
-        """What was sent before the filter's first event is not for it."""
-        for receiving in self.streams.values():
-            receiving.records.since.pop(subscription, None)
-            receiving.joined = ()
 
     def configure(self, now: float, request: Configure) -> list[Effect]:
         self.params = request.params

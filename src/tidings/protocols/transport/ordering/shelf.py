@@ -157,33 +157,6 @@ class Missing(msgspec.Struct, frozen=True):
     deadline: float = math.inf
 
 
-class HeldEvents:
-    """Events that are held back, by number."""
-
-    __slots__ = ("heap",)
-
-    def __init__(self) -> None:
-        self.heap: list[tuple[int, Held]] = []
-
-    def __len__(self) -> int:
-        return len(self.heap)
-
-    def push(self, number: int, held: Held) -> None:
-        heappush(self.heap, (number, held))
-
-    def pop(self) -> tuple[int, Held]:
-        return heappop(self.heap)
-
-    @property
-    def head(self) -> tuple[int, Held]:
-        return self.heap[0]
-
-    def next_deadline(self, number: int) -> float:
-        """When the first event above `number` goes out at the latest."""
-        above = [entry for entry in self.heap if entry[0] > number]
-        return min(above, key=lambda entry: entry[0])[1].deadline if above else math.inf
-
-
 class Awaited:
     """Events that may still come, by number; those with a deadline of their own are found by it too."""
 
@@ -257,7 +230,9 @@ class Shelf:
         self.numbers = NumberStates(first, rules.window)
         self.handed = first
         """The highest number that went out in order."""
-        self.pending, self.awaited = HeldEvents(), Awaited()
+        self.pending: list[tuple[int, Held]] = []
+        """Events that are held back: a heap, the lowest number first."""
+        self.awaited = Awaited()
         self.lost: dict[int, None] = {}
         """Given up, and not here yet."""
         self.asked: dict[int, None] = {}
@@ -274,7 +249,7 @@ class Shelf:
             effects += self.lose(number)
         self.patient_until = -math.inf
         while self.pending and self.is_free(now):
-            number, held = self.pending.head
+            number, held = self.pending[0]
             for missing in self.awaited.between(self.handed, number):
                 effects += self.lose(missing)
             if self.is_patient(now, number, held):
@@ -286,7 +261,7 @@ class Shelf:
 
     def is_free(self, now: float) -> bool:
         """Whether the lowest event that is held may go."""
-        number, held = self.pending.head
+        number, held = self.pending[0]
         is_due = held.deadline <= now or len(self.pending) > self.rules.params.pending_max
         return is_due or self.numbers.are_settled(self.handed, number)
 
@@ -306,7 +281,7 @@ class Shelf:
 
     def release(self, now: float) -> Effect:
         """The lowest event that is held goes out; nothing waits any more for what was before it."""
-        number, held = self.pending.pop()
+        number, held = heappop(self.pending)
         for passed in [one for one in self.asked if one < number]:
             self.end_asking(passed)
         self.handed = number
@@ -353,7 +328,7 @@ class Shelf:
 
     @property
     def next_deadline(self) -> float:
-        first = max(self.pending.head[1].deadline, self.patient_until) if self.pending else math.inf
+        first = max(self.pending[0][1].deadline, self.patient_until) if self.pending else math.inf
         return min(first, self.awaited.next_deadline)
 
     def flush(self, now: float) -> list[Effect]:
@@ -370,14 +345,19 @@ class Shelf:
         self.awaited.add(number, missing)
 
     def hold(self, number: int, held: Held) -> None:
-        self.pending.push(number, held)
+        heappush(self.pending, (number, held))
+
+    def deadline_above(self, number: int) -> float:
+        """When the first event above `number` goes out at the latest."""
+        above = [entry for entry in self.pending if entry[0] > number]
+        return min(above, key=lambda entry: entry[0])[1].deadline if above else math.inf
 
     def check(self) -> None:
         held_max = self.rules.params.pending_max
         self.numbers.check()
         assert len(self.pending) <= held_max, "more events are held than pending_max allows"
         assert len(self.awaited) <= held_max, "more events are awaited than pending_max allows"
-        assert all(self.handed < number for number, _ in self.pending.heap), "a late event is held"
+        assert all(self.handed < number for number, _ in self.pending), "a late event is held"
         assert self.rules.is_enhanced or not self.awaited, "events are awaited without a record"
         for number in self.awaited.missing:
             is_known = number >= self.numbers.origin

@@ -131,9 +131,14 @@ class OrderedStream:
             self.shelf.handed = max(self.shelf.handed, self.base)
             self.shelf.delivered += run
 
+    def settle(self, now: float) -> list[Effect]:
+        effects = self.shelf.settle(now)
+        self.calm_down()
+        return effects
+
     def calm_down(self) -> None:
         shelf = self.shelf
-        is_waiting = shelf.pending.heap or shelf.awaited.missing or shelf.asked
+        is_waiting = shelf.pending or shelf.awaited.missing or shelf.asked
         self.is_calm = shelf.numbers.high <= self.base and not is_waiting
 
     def join(self, subscriptions: tuple[int, ...], sequence: int) -> None:
@@ -152,7 +157,7 @@ class OrderedStream:
             effects.append(self.gap(base, sequence))
         self.base, self.departed, self.arrived, self.entries = sequence, header.departed, now, header.entries
         self.folded = sequence
-        if latch <= 0.0 and not shelf.pending.heap and not shelf.awaited.missing and not shelf.asked:
+        if latch <= 0.0 and not shelf.pending and not shelf.awaited.missing and not shelf.asked:
             # The repair of a later one may have gone out.
             way: Way = "direct" if sequence > shelf.handed else "late"
             shelf.handed = max(shelf.handed, sequence)
@@ -237,9 +242,7 @@ class OrderedStream:
             return []
         self.fold()
         self.records.read_digest(now, digest.header, digest.sequence, self.longest_latch)
-        effects = self.shelf.settle(now)
-        self.calm_down()
-        return effects
+        return self.settle(now)
 
     @property
     def longest_latch(self) -> float:
@@ -261,33 +264,27 @@ class OrderedStream:
             shelf.numbers.add(sequence)
         effects: list[Effect] = []
         if shelf.handed < sequence < self.base:
-            shelf.hold(sequence, Held(content, now, 0.0, shelf.pending.next_deadline(sequence), way))
+            shelf.hold(sequence, Held(content, now, 0.0, shelf.deadline_above(sequence), way))
         elif shelf.is_asked_below(sequence):
             shelf.hold(sequence, Held(content, now, 0.0, now, way))
         else:
             shelf.delivered += 1
             effects.append(Deliver(Handed(content, self.stream, sequence, way)))
             effects.append(Deliver(Quality("recovered", self.stream, sequence)))
-        effects += shelf.settle(now)
-        self.calm_down()
-        return effects
+        return effects + self.settle(now)
 
     def give_up(self, now: float, sequence: int) -> list[Effect]:
         """Nobody has it: what waits for it goes on."""
         self.fold()
         self.shelf.end_asking(sequence)
-        effects = self.shelf.settle(now)
-        self.calm_down()
-        return effects
+        return self.settle(now)
 
     # The rest.
 
     def fire(self, now: float) -> list[Effect]:
         self.fold()
         self.shelf.armed = math.inf
-        effects = self.shelf.settle(now)
-        self.calm_down()
-        return effects
+        return self.settle(now)
 
     def adopt(self, rules: Rules) -> None:
         """Other parameters from now on."""

@@ -102,7 +102,7 @@ class Recovery(TransportPart):
             StreamGone: self.stream_gone,
             Recalled: self.recalled,
             Listen: self.listen,
-            StopListening: self.stop_listening,
+            StopListening: self.listen,
             Configure: self.configure,
             Fired: self.fired,
         }
@@ -285,12 +285,9 @@ class Recovery(TransportPart):
         state.ring.clear()
         return effects
 
-    def listen(self, now: float, request: Listen) -> list[Effect]:
+    def listen(self, now: float, request: Listen | StopListening) -> list[Effect]:
         changed = self.volunteering.listen(request, self.params)
         return changed if request.is_reliable else changed + self.forget_unwanted()
-
-    def stop_listening(self, now: float, request: StopListening) -> list[Effect]:
-        return self.volunteering.stop(request.subscription, self.params) + self.forget_unwanted()
 
     def forget_unwanted(self) -> list[Effect]:
         """Losses of subscriptions that are gone are nobody's."""

@@ -67,7 +67,16 @@ from tidings.protocols.transport.messages import LossRequest, encode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.streams import FARTHER, RecoveryStream, clamped
 from tidings.protocols.transport.rows import rows_of_filter
-from tidings.protocols.transport.signals import CarriedEvent, Leaving, Listen, Stream, Unwatch, Watch, event_key
+from tidings.protocols.transport.signals import (
+    CarriedEvent,
+    Leaving,
+    Listen,
+    StopListening,
+    Stream,
+    Unwatch,
+    Watch,
+    event_key,
+)
 from tidings.pubsub.notes import RepairRequested, Suppressed
 from tidings.pubsub.publications import BadPublication, read_head
 
@@ -137,18 +146,15 @@ class Volunteering:
         self.asked: dict[Hashable, str] = {}
         self.is_publisher = False
 
-    def listen(self, request: Listen, params: TransportParams) -> list[Effect]:
-        if not request.is_reliable:
-            return self.stop(request.subscription, params)
-        self.filters[request.subscription] = request.filter
-        self.reliable.add(request.subscription)
-        return self.changed(params)
-
-    def stop(self, subscription: int, params: TransportParams) -> list[Effect]:
-        if subscription not in self.reliable:
+    def listen(self, request: Listen | StopListening, params: TransportParams) -> list[Effect]:
+        subscription = request.subscription
+        if isinstance(request, Listen) and request.is_reliable:
+            self.filters[subscription] = request.filter
+            self.reliable.add(subscription)
+        elif self.filters.pop(subscription, None) is not None:
+            self.reliable.discard(subscription)
+        else:
             return []
-        del self.filters[subscription]
-        self.reliable.discard(subscription)
         return self.changed(params)
 
     def wanted_by(self, content: CarriedEvent) -> tuple[int, ...]:
