@@ -31,7 +31,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant, summarise
-    from tidings.spark.metrics.recovery import hit_ratio
+    from tidings.spark.metrics.transport import hit_ratio
 
     notes = traces.where("kind = 'note'").withColumn("at", F.col("time") - WARM_UP)
     repaired = notes.where(is_note(RepairSent)).select("run", "key").distinct().withColumn("is_hit", F.lit(1.0))
