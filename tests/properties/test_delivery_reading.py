@@ -22,7 +22,7 @@ from tidings.machine.machine import Machine
 from tidings.machine.node import Node
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.edge import Edge
-from tidings.protocols.delivery.edge.extents import within, without
+from tidings.protocols.delivery.edge.history import within, without
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.sieve import Sieve
 from tidings.protocols.delivery.messages import Advertise, Fetch, Look, PublishMessage, Refusal

@@ -11,8 +11,7 @@ from tidings.machine.inputs import Loaded, Saved
 from tidings.model.bounds import BATCH_BYTES_MAX, EXTENTS_MAX, FRAME_BYTES_MAX, MARKS_MAX, NAME_CHARS_MAX, OFFERS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.edge.extents import within, without
-from tidings.protocols.delivery.edge.history import ELSEWHERE_MAX, HistoryStore, PublisherHistory
+from tidings.protocols.delivery.edge.history import ELSEWHERE_MAX, HistoryStore, PublisherHistory, within, without
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.readings import OLD_ANSWER, ORIGINS_MAX
 from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH

@@ -8,8 +8,7 @@ from tests.worlds.desk import drops, of, sent
 from tests.worlds.edge import EdgeDesk, batch, head, named
 from tidings.machine.effects import Send
 from tidings.model.bounds import BATCH_BYTES_MAX, FRAME_BYTES_MAX
-from tidings.protocols.delivery.edge.batches import size_bytes
-from tidings.protocols.delivery.edge.history import HistoryStore, PublisherHistory
+from tidings.protocols.delivery.edge.history import HistoryStore, PublisherHistory, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
 from tidings.protocols.delivery.messages import Advertise, History, PublishMessage, Reference

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.worlds.sockets import play
 from tidings.model.bounds import FRAME_BYTES_MAX
-from tidings.net.outbox import Outbox
+from tidings.net.connection import Outbox
 from tidings.net.params import HostParams
 
 
@@ -24,11 +24,12 @@ class Pipe:
         self.written.append(data)
         self.held += len(data)
         if self.held > self.high:
-            self.outbox.pause()
+            self.outbox.is_paused = True
 
     def drain(self) -> None:
         self.held = 0
-        self.outbox.resume()
+        self.outbox.is_paused = False
+        self.outbox.flush()
 
 
 def make_outbox(**params: Any) -> Outbox:

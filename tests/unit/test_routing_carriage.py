@@ -17,17 +17,17 @@ from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.carriage import passage
-from tidings.protocols.routing.carriage.carriage import Parcel
+from tidings.protocols.routing.carriage import carrier
 from tidings.protocols.routing.carriage.carrier import (
     NOT_ASCENDING,
     OTHER_PUBLISHER,
     PASSED_ALREADY,
     UNWANTED,
     BatchCarrier,
+    Parcel,
+    Passage,
+    PlainCarriage,
 )
-from tidings.protocols.routing.carriage.passage import Passage
-from tidings.protocols.routing.carriage.plain import PlainCarriage
 from tidings.protocols.routing.messages import AdvertisementAdded, NotReached, SubscriptionAdded, TablesBegun
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.requests import LINK_LOST
@@ -139,7 +139,7 @@ def test_a_number_is_taken_once_and_everything_new_within_the_window_is_taken(
 
 
 def test_publishers_and_their_numbers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passage, "NUMBERS_MAX", 6)
+    monkeypatch.setattr(carrier, "NUMBERS_MAX", 6)
     kept = Passage(publishers_max=3, window=4)
     for publisher in "abcd":
         kept.take(publisher, (1, 2, 3))

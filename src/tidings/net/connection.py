@@ -7,6 +7,11 @@ more than one), and says so with its first Heartbeat, or with a Goodbye. `up`: m
 known and nothing more is handed on, though the transport may still be sending what had waited. A further Hello while
 the stream is up asks to make a link of it.
 
+What waits to be sent is bounded, and written in one piece per turn of the loop: a machine that answers a hundred
+messages in one turn causes one write, not a hundred. When the peer does not read, its transport says so (`pause`); from
+then on frames wait in the `Outbox`, and when its bound is reached the newest is refused. Frames may be put in before
+there is a connection. They wait under the same bound until one is attached.
+
 Signs of life. Once in `heartbeat_period` we look: if nothing was sent since the last look, a Heartbeat is; if nothing
 was heard for `silence_max`, the peer is taken for dead. That finds what TCP does not: a machine that lost its power, a
 cable, a process that hangs. Time during which we ourselves stood still, or did not read, does not count as silence.
@@ -20,6 +25,7 @@ whatever came before them is handed on first.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol, cast
@@ -27,7 +33,6 @@ from typing import Any, Protocol, cast
 from tidings.model.bounds import OPENING_BYTES_MAX, PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.net.counts import QUEUE_FULL
-from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
 from tidings.protocols.delivery.messages import PublishMessage, joined
 from tidings.wire.errors import BadMessage
@@ -91,6 +96,69 @@ class Owner(Protocol):
     def ended(self, connection: "Connection", cause: Cause, reason: str) -> None: ...
 
     def gone(self, connection: "Connection") -> None: ...
+
+
+class Outbox:
+    def __init__(self, loop: asyncio.AbstractEventLoop, params: HostParams) -> None:
+        self.loop = loop
+        self.messages_max, self.bytes_max = params.queue_messages_max, params.queue_bytes_max
+        self.piece_bytes = params.write_buffer_bytes
+        self.frames: deque[bytes] = deque()
+        self.size_bytes = 0
+        self.transport: asyncio.WriteTransport | None = None
+        self.is_paused = False
+        self.is_scheduled = False
+        self.has_written = False
+        """Whether anything went out since somebody last set this to False."""
+
+    def put(self, frame: bytes) -> bool:
+        """Whether there was room for it."""
+        if len(self.frames) >= self.messages_max or self.size_bytes + len(frame) > self.bytes_max:
+            return False
+        self.frames.append(frame)
+        self.size_bytes += len(frame)
+        if not self.is_scheduled and self.transport is not None and not self.is_paused:
+            self.is_scheduled = True
+            self.loop.call_soon(self.flush)
+        return True
+
+    def attach(self, transport: asyncio.WriteTransport) -> None:
+        self.transport = transport
+        self.flush()
+
+    def flush(self) -> None:
+        self.is_scheduled = False
+        while self.frames and not self.is_paused and self.transport is not None:
+            if self.size_bytes <= self.piece_bytes:
+                piece = b"".join(self.frames)
+                self.frames.clear()
+            else:
+                piece = self.first_piece()
+            self.size_bytes -= len(piece)
+            self.transport.write(piece)
+            self.has_written = True
+
+    def first_piece(self) -> bytes:
+        """As much as one write should have."""
+        taken: list[bytes] = []
+        room = self.piece_bytes
+        while self.frames and (not taken or len(self.frames[0]) <= room):
+            frame = self.frames.popleft()
+            room -= len(frame)
+            taken.append(frame)
+        return b"".join(taken)
+
+    def take_all(self) -> list[bytes]:
+        """Give up what waits: nobody will send it any more."""
+        frames = list(self.frames)
+        self.frames.clear()
+        self.size_bytes = 0
+        return frames
+
+    def finish(self, last: bytes) -> None:
+        """Hand everything that waits, and `last` behind it, to the transport at once: the connection ends."""
+        if self.transport is not None:
+            self.transport.write(b"".join([*self.take_all(), last]))
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -169,10 +237,11 @@ class Connection(asyncio.BufferedProtocol):
         self.owner.gone(self)
 
     def pause_writing(self) -> None:
-        self.outbox.pause()
+        self.outbox.is_paused = True
 
     def resume_writing(self) -> None:
-        self.outbox.resume()
+        self.outbox.is_paused = False
+        self.outbox.flush()
 
     # What arrives.
 
@@ -267,10 +336,6 @@ class Connection(asyncio.BufferedProtocol):
     def introduce(self, agreement: Agreement) -> None:
         self.stage, self.frame_bytes_max = ConnectionStage.INTRODUCED, agreement.frame_bytes_max
 
-    def accept(self) -> None:
-        """Tell the peer that this connection is the stream from now on."""
-        self.outbox.put(HEARTBEAT)
-
     def become_up(self) -> None:
         self.stage = ConnectionStage.UP
         self.up_at = self.clock()
@@ -303,9 +368,6 @@ class Connection(asyncio.BufferedProtocol):
             # The peer is gone already; the transport has not told us yet.
             self.transport.abort()
 
-    def abort(self) -> None:
-        self.transport.abort()
-
     # Signs of life.
 
     def look(self) -> None:
@@ -315,7 +377,7 @@ class Connection(asyncio.BufferedProtocol):
         silent = now - self.heard_at
         if silent >= self.params.silence_max:
             self.end(Cause.SILENT, f"nothing was heard for {silent:.1f} s", quietly=True)
-            self.abort()
+            self.transport.abort()
             return
         if not self.outbox.has_written and not self.outbox.frames:
             self.outbox.put(HEARTBEAT)

@@ -17,8 +17,7 @@ from random import Random
 from typing import Protocol
 
 from tidings.model.identity import NodeId
-from tidings.net.connection import Cause, Connection
-from tidings.net.outbox import Outbox
+from tidings.net.connection import Cause, Connection, Outbox
 from tidings.net.params import HostParams
 from tidings.net.tls import Address
 

@@ -8,13 +8,13 @@ links, and reads on when the application has emptied half of the inbox: the pres
 queues are bounded too.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Self
 
 from tidings.net.errors import HostError
 from tidings.net.params import InboxPolicy
-from tidings.net.waiters import Waiters
 
 INBOX_FULL = "inbox full"
 
@@ -25,7 +25,7 @@ class Inbox:
     def __init__(self, size_max: int, policy: InboxPolicy, relieved: Callable[[], None]) -> None:
         self.size_max, self.policy, self.relieved = size_max, policy, relieved
         self.items: deque[Any] = deque()
-        self.waiters = Waiters()
+        self.news = asyncio.Event()
         self.ended = False
         self.failure: BaseException | None = None
         self.is_pausing = False
@@ -36,7 +36,7 @@ class Inbox:
             self.items.append(item)
             if self.policy is InboxPolicy.PAUSE and len(self.items) == self.size_max:
                 self.is_pausing = True
-            self.waiters.wake_one()
+            self.news.set()
             return ()
         if self.policy is InboxPolicy.DROP_OLDEST:
             self.items.append(item)
@@ -48,7 +48,8 @@ class Inbox:
         while not self.items:
             if self.ended:
                 raise self.failure or HostError("the host has stopped, and everything it delivered was taken")
-            await self.waiters.wait()
+            self.news.clear()
+            await self.news.wait()
         return self.take()
 
     def take(self) -> Any:
@@ -65,7 +66,7 @@ class Inbox:
     def end(self, failure: BaseException | None) -> None:
         """Nothing more will come. What is there can still be taken."""
         self.ended, self.failure = True, failure
-        self.waiters.wake_all()
+        self.news.set()
 
     def __aiter__(self) -> Self:
         return self

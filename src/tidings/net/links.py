@@ -98,7 +98,7 @@ class HostLinks:
         self.close_doors()
         for connection in list(self.open):
             connection.end(Cause.STOPPED, "aborted", quietly=True)
-            connection.abort()
+            connection.transport.abort()
 
     def close_doors(self) -> None:
         self.is_stopping = True
@@ -257,7 +257,7 @@ class HostLinks:
         elif connection.calling is not None and self.is_up(connection.calling):
             # The peer called too, and its call was quicker. Saying Hello now would look like giving up that stream.
             connection.end(Cause.DUPLICATE, "there is a stream already", quietly=True)
-            connection.abort()
+            connection.transport.abort()
         elif connection.calling is not None:
             connection.greet(self.greeting(connection.calling))
         elif self.count_caller(connection) > self.params.address_connections_max:
@@ -330,7 +330,7 @@ class HostLinks:
             rival.end(Cause.DUPLICATE, "there is a stream already, and it works")
 
     def take_as_stream(self, connection: Connection) -> None:
-        connection.accept()
+        connection.outbox.put(HEARTBEAT)
         self.accepted(connection)
 
     def accepted(self, connection: Connection) -> None:

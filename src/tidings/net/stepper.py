@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidings.machine.effects import Drop, Effect, Note
+from tidings.machine.effects import Drop, Note
 from tidings.machine.inputs import Input, Signal
 from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
@@ -52,12 +52,6 @@ class Stepper:
         self.pending: deque[Input] = deque()
         self.is_stepping = self.is_running = False
 
-    def now(self) -> float:
-        now = self.clock()
-        if now > self.latest:
-            self.latest = now
-        return self.latest
-
     def start(self) -> None:
         self.is_running = True
         self.work(None)
@@ -79,37 +73,35 @@ class Stepper:
         """A step, and those that arise from it; None is the start of the machine."""
         self.is_stepping = True
         try:
-            self.perform(self.machine.start(self.now()) if input is None else self.handle(input))
-            while self.pending and self.is_running:
-                self.perform(self.handle(self.pending.popleft()))
+            while True:
+                began = self.latest = max(self.latest, self.clock())
+                if input is None:
+                    effects = self.machine.start(began)
+                else:
+                    self.counts.inputs += 1
+                    if self.trace is not None:
+                        self.record(input)
+                    try:
+                        effects = self.machine.handle(began, input)
+                    except Exception as error:
+                        error.add_note(f"in node {self.node_id!r}, handling {input!r:.300}")
+                        raise
+                    self.counts.handle_seconds += self.clock() - began
+                for effect in effects:
+                    if self.trace is not None:
+                        self.record(effect)
+                    performer = self.performers.get(type(effect))
+                    if performer is not None:
+                        performer(effect)
+                    elif not isinstance(effect, UNPERFORMED):
+                        raise UsageError(f"{effect!r:.200} is no effect; return what tidings.machine.effects defines")
+                if not self.pending or not self.is_running:
+                    return
+                input = self.pending.popleft()
         except Exception as error:
             self.failed(error)
         finally:
             self.is_stepping = False
-
-    def handle(self, input: Input) -> list[Effect]:
-        began = self.now()
-        self.counts.inputs += 1
-        if self.trace is not None:
-            self.record(input)
-        try:
-            effects = self.machine.handle(began, input)
-        except Exception as error:
-            error.add_note(f"in node {self.node_id!r}, handling {input!r:.300}")
-            raise
-        self.counts.handle_seconds += self.clock() - began
-        return effects
-
-    def perform(self, effects: list[Effect]) -> None:
-        performers = self.performers
-        for effect in effects:
-            if self.trace is not None:
-                self.record(effect)
-            performer = performers.get(type(effect))
-            if performer is not None:
-                performer(effect)
-            elif not isinstance(effect, UNPERFORMED):
-                raise UsageError(f"{effect!r:.200} is no effect; return what tidings.machine.effects defines")
 
     def lost(self, to: NodeId, message: Any, reason: str) -> None:
         """A message could not be sent."""
@@ -126,7 +118,8 @@ class Stepper:
             self.log.warning("first drop for this reason", reason=reason, peer=peer)
 
     def write(self, kind: Kind, **fields: Any) -> None:
-        self.record(Record(time=self.now(), node=self.node_id, kind=kind, **fields))
+        self.latest = max(self.latest, self.clock())
+        self.record(Record(time=self.latest, node=self.node_id, kind=kind, **fields))
 
     def record(self, thing: Any) -> None:
         """Into the trace, if there is one. A trace that cannot be written must not stop the node."""

@@ -20,7 +20,7 @@ from tidings.machine.inputs import Request
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Real, Text
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, MARKS_MAX, OFFERS_MAX, PUBLICATIONS_MAX
 from tidings.pubsub.bundles import Bundle, BundledEvent
-from tidings.pubsub.publications import Heads, Numbers, Payloads, check_lengths
+from tidings.pubsub.publications import UNEVEN, Heads, Numbers, Payloads
 from tidings.pubsub.requests import PublishRequest
 
 OptionalName = Annotated[str, Meta(max_length=255)]
@@ -301,6 +301,7 @@ class Arrived(Bundle, frozen=True):
 
 
 def check_columns(accepted_at: Times, heads: Heads, payloads: Payloads, numbers: Numbers) -> None:
-    check_lengths(heads, payloads, numbers)
+    if not len(numbers) == len(heads) == len(payloads):
+        raise ValueError(UNEVEN)
     if len(accepted_at) != len(numbers):
         raise ValueError("as many times as numbers are needed")

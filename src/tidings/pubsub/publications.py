@@ -60,6 +60,10 @@ decoder = msgspec.msgpack.Decoder(tuple[bytes, Attributes])
 head_decoder = msgspec.msgpack.Decoder(Attributes)
 
 
+UNEVEN = "as many numbers, heads and payloads are needed"
+"""What stands side by side is equally many."""
+
+
 class BadPublication(ValueError):
     """Bytes that are no encoded event; `reason` says why."""
 
@@ -84,13 +88,9 @@ class Publications(Message, frozen=True):
     payloads: Payloads
 
     def __post_init__(self) -> None:
-        check_lengths(self.heads, self.payloads, self.numbers)
-
-
-def check_lengths(heads: Heads, payloads: Payloads, numbers: Numbers | None = None) -> None:
-    """Side by side means equally many; ValueError, since the bytes may come from anybody."""
-    if len(heads) != len(payloads) or (numbers is not None and len(numbers) != len(heads)):
-        raise ValueError("as many numbers, heads and payloads are needed")
+        # A ValueError, since the bytes may come from anybody.
+        if not len(self.numbers) == len(self.heads) == len(self.payloads):
+            raise ValueError(UNEVEN)
 
 
 def encode_head(attributes: dict[str, Value]) -> bytes:

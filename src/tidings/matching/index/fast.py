@@ -23,6 +23,7 @@ from tidings.matching.index.answers import (
     Alone,
     Events,
     Key,
+    LazyEvents,
     Link,
     MatchedPlaces,
     Matches,
@@ -32,7 +33,6 @@ from tidings.matching.index.answers import (
     is_columnar,
 )
 from tidings.matching.index.codes import encode_events
-from tidings.matching.index.heads import LazyEvents
 from tidings.matching.index.kernels import changes, layout, renewal, search, sort
 from tidings.matching.index.kernels.layout import IndexBatch, Specs
 from tidings.matching.index.lexicon import HeadReader

@@ -25,8 +25,18 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from tidings.matching.index.answers import NO_LINK, Addition, Alone, Events, Key, Link, MatchedPlaces, Matches
-from tidings.matching.index.heads import Decode, LazyEvents
+from tidings.matching.index.answers import (
+    NO_LINK,
+    Addition,
+    Alone,
+    Decode,
+    Events,
+    Key,
+    LazyEvents,
+    Link,
+    MatchedPlaces,
+    Matches,
+)
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.plain import PlainEngine
 from tidings.matching.index.records import Breaker
@@ -140,7 +150,7 @@ class Index:
 
     def match_links(self, events: Events) -> list[list[Link]]:
         """For each event the links that have a matching filter, in the order in which the links were first added."""
-        return [self.links.in_order(found) for found in self.engine.match_links(events)]
+        return [list(self.links.in_order(found)) for found in self.engine.match_links(events)]
 
     def match_heads(self, heads: Sequence[bytes]) -> list[tuple[Key, ...] | None]:
         """`match` for encoded events; None for a head that is not valid."""
@@ -150,7 +160,7 @@ class Index:
         """`match_links` for encoded events; None for a head that is not valid."""
         if not heads:
             return []
-        return self.engine.match_heads_links(self.events_of(heads), self.links.alone, self.links.several)
+        return self.engine.match_heads_links(self.events_of(heads), self.links.alone, self.links.in_order)
 
     def find_heads(self, heads: Sequence[bytes]) -> MatchedPlaces:
         """The other way round: for each key that matches any of the heads, which of them. Quicker where many heads
@@ -161,7 +171,7 @@ class Index:
         """The same for links."""
         if not heads:
             return MatchedPlaces({}, [])
-        return self.engine.find_heads_links(self.events_of(heads), self.links.alone, self.links.several)
+        return self.engine.find_heads_links(self.events_of(heads), self.links.alone, self.links.in_order)
 
     def events_of(self, heads: Sequence[bytes]) -> LazyEvents:
         if self.decode is None:
@@ -229,13 +239,10 @@ class LinkTable:
             self.alone.pop(number, None)
             self.free.append(number)
 
-    def in_order(self, numbers: list[int]) -> list[Link]:
+    def in_order(self, numbers: list[int]) -> tuple[Link, ...]:
         if len(numbers) > 1:
             numbers.sort(key=self.tickets.__getitem__)
-        return [*map(self.links.__getitem__, numbers)]
-
-    def several(self, numbers: list[int]) -> tuple[Link, ...]:
-        return tuple(self.in_order(numbers))
+        return tuple(map(self.links.__getitem__, numbers))
 
     def check(self, link_of_slot: Iterable[int]) -> None:
         counts = [0] * len(self.links)

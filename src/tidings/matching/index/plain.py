@@ -22,13 +22,13 @@ from tidings.matching.index.answers import (
     Alone,
     Events,
     Key,
+    LazyEvents,
     Link,
     MatchedPlaces,
     Matches,
     event_list,
     found_in,
 )
-from tidings.matching.index.heads import LazyEvents
 from tidings.matching.index.params import IndexParams
 from tidings.matching.index.records import Record
 from tidings.matching.index.vocabulary import AttributeTable, Vocabulary
@@ -294,16 +294,14 @@ class PlainEngine:
                 candidates ^= bit
                 entry = block.entries[bit.bit_length() - 1]
                 assert entry is not None
-                if entry.accepts(numbers, satisfied) and entry.slot not in seen and self.confirm(entry.slot, event):
-                    keys.append(self.keys[entry.slot])
+                slot = entry.slot
+                if not entry.accepts(numbers, satisfied) or slot in seen:
+                    continue
+                if slot not in self.doubtful or self.doubtful[slot].matches(event):
+                    keys.append(self.keys[slot])
                     if entry.several:
-                        seen.add(entry.slot)
+                        seen.add(slot)
         return keys
-
-    def confirm(self, slot: int, event: Event) -> bool:
-        """A record of this slot matched: does the filter?"""
-        filter = self.doubtful.get(slot)
-        return filter is None or filter.matches(event)
 
     def match_batch(self, events: Events) -> Matches:
         offsets, keys = [0], []
@@ -313,14 +311,20 @@ class PlainEngine:
         return Matches(offsets, keys)
 
     def match_heads(self, heads: LazyEvents) -> list[tuple[Key, ...] | None]:
-        events = [heads.event(row) for row in range(len(heads))]
-        return [None if event is None else tuple(self.match(event)) for event in events]
+        answers: list[tuple[Key, ...] | None] = []
+        for row in range(len(heads.heads)):
+            event = heads.event(row)
+            answers.append(None if event is None else tuple(self.match(event)))
+        return answers
 
     def match_heads_links(
         self, heads: LazyEvents, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]
     ) -> list[tuple[Link, ...] | None]:
-        events = [heads.event(row) for row in range(len(heads))]
-        return [None if event is None else several(self.links_of(event)) for event in events]
+        answers: list[tuple[Link, ...] | None] = []
+        for row in range(len(heads.heads)):
+            event = heads.event(row)
+            answers.append(None if event is None else several(self.links_of(event)))
+        return answers
 
     def find_heads(self, heads: LazyEvents) -> MatchedPlaces:
         return found_in(self.match_heads(heads))
@@ -346,7 +350,9 @@ class PlainEngine:
                 candidates ^= bit
                 entry = block.entries[bit.bit_length() - 1]
                 assert entry is not None
-                if entry.accepts(numbers, satisfied) and self.confirm(entry.slot, event):
+                if not entry.accepts(numbers, satisfied):
+                    continue
+                if entry.slot not in self.doubtful or self.doubtful[entry.slot].matches(event):
                     links.append(entry.link)
                     candidates &= ~block.links[entry.link]
         return links

@@ -76,19 +76,21 @@ class AttributeTable:
         self.memo: dict[str, Reading] = {}
 
     def read(self, value: Value) -> Reading:
-        if type(value) is not str:
-            return (number_of(value) if self.dimension >= 0 else None), self.atoms_of(value)
-        reading = self.memo.get(value)
-        if reading is None:
+        if type(value) is str:
+            reading = self.memo.get(value)
+            if reading is not None:
+                return reading
+        number: Number | None = None
+        if self.dimension >= 0:
+            number = value if type(value) is float or type(value) is int else number_of(value)
+        reading = number, self.atoms_of(value) if self.atoms_count else ()
+        if type(value) is str:
             if len(self.memo) >= self.memo_strings:
                 self.memo.clear()
-            reading = (number_of(value) if self.dimension >= 0 else None), self.atoms_of(value)
             self.memo[value] = reading
         return reading
 
     def atoms_of(self, value: Value) -> tuple[int, ...]:
-        if not self.atoms_count:
-            return ()
         found = [] if self.exists == ALWAYS else [self.exists]
         if self.numbers:
             number = number_of(value)

@@ -54,7 +54,7 @@ class Constraint(msgspec.Struct, frozen=True):
         if value is None or not self.present:
             return value is None and not self.present
         if self.number is not None:
-            number = number_of(value)
+            number = value if type(value) is float or type(value) is int else number_of(value)
             if number is None or number not in self.number:
                 return False
         if self.text is not None and text_of(value) not in self.text:

@@ -14,6 +14,7 @@ A subscription holds at most `queue_max` events for its application; beyond that
 publisher with `reliable=True` answers those who lost something, so it should stay a few seconds after its last event.
 """
 
+import asyncio
 import secrets
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -31,7 +32,6 @@ from tidings.net.carriers.runner import Runner
 from tidings.net.client.subscription import Delivered
 from tidings.net.client.transport import Ordered, make_params
 from tidings.net.errors import Closed
-from tidings.net.waiters import Waiters
 from tidings.protocols.transport.carrier import Carried, OpenCarried, modes_of
 from tidings.protocols.transport.marks import RESERVED
 from tidings.protocols.transport.params import TransportParams
@@ -56,7 +56,7 @@ class CarrierSubscription:
         self.client, self.filter, self.queue_max = client, filter, queue_max
         self.number = 0
         self.waiting: deque[Delivered] = deque()
-        self.waiters = Waiters()
+        self.news = asyncio.Event()
         self.dropped = 0
         """Events that had to give way."""
         self.is_ended = False
@@ -70,7 +70,7 @@ class CarrierSubscription:
                 self.client.runner.stepper.count(QUEUE_FULL)
             event = Delivered(self.number, item.publisher, number, item.accepted_at, head, payload, None, way)
             self.waiting.append(event)
-            self.waiters.wake_one()
+            self.news.set()
 
     def __aiter__(self) -> Self:
         return self
@@ -79,7 +79,8 @@ class CarrierSubscription:
         while not self.waiting:
             if self.is_ended:
                 raise StopAsyncIteration
-            await self.waiters.wait()
+            self.news.clear()
+            await self.news.wait()
         return self.waiting.popleft()
 
     def take_now(self) -> list[Delivered]:
@@ -178,7 +179,7 @@ class CarrierClient:
             return
         self.runner.stepper.take(CloseSubscription(None, subscription.number))
         subscription.is_ended = True
-        subscription.waiters.wake_all()
+        subscription.news.set()
 
     def delivered(self, item: Any) -> None:
         if isinstance(item, Arrived):

@@ -21,7 +21,6 @@ from tidings.net.counts import HostCounts
 from tidings.net.logs import make_logger
 from tidings.net.stepper import Stepper
 from tidings.net.timers import Timers
-from tidings.net.waiters import Waiters
 from tidings.protocols.transport.adapter.adapter import Adapter
 from tidings.protocols.transport.carrier import Broadcast, Posted
 from tidings.protocols.transport.marks import is_event
@@ -47,7 +46,7 @@ class Runner:
         self.loop = asyncio.get_running_loop()
         self.counts = HostCounts()
         self.outgoing: deque[bytes] = deque()
-        self.room, self.work = Waiters(), Waiters()
+        self.room, self.work = asyncio.Event(), asyncio.Event()
         self.idle = asyncio.Event()
         self.idle.set()
         self.error: Exception | None = None
@@ -104,6 +103,7 @@ class Runner:
 
     async def wait_for_room(self) -> None:
         while len(self.outgoing) >= OUTGOING_MAX:
+            self.room.clear()
             await self.room.wait()
 
     def send(self, send: Send) -> None:
@@ -113,7 +113,7 @@ class Runner:
             return
         self.outgoing.append(join(send.message))
         self.idle.clear()
-        self.work.wake_one()
+        self.work.set()
 
     async def hand_on(self) -> None:
         while True:
@@ -124,8 +124,9 @@ class Runner:
                 except (OSError, ValueError):
                     self.stepper.count(NOT_TAKEN)
                 self.outgoing.popleft()
-                self.room.wake_one()
+                self.room.set()
             self.idle.set()
+            self.work.clear()
             await self.work.wait()
 
     def machine_failed(self, error: Exception) -> None:

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.values import Value
-from tidings.net.client.advertisements import Advertisement as AsyncAdvertisement
 from tidings.net.client.client import QUEUE_MAX, WINDOW
 from tidings.net.client.client import Client as AsyncClient
 from tidings.net.client.connection import connect as connect_async
 from tidings.net.client.history import PAGE_PUBLICATIONS, Marks, Stored
+from tidings.net.client.outbound import Advertisement as AsyncAdvertisement
 from tidings.net.client.subscription import Delivered, SubscriptionCounts, SubscriptionReceipt
 from tidings.net.client.subscription import Subscription as AsyncSubscription
 from tidings.net.errors import Closed

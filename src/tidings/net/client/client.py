@@ -19,6 +19,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -27,10 +28,9 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.net.client.advertisements import Advertisement, ClientAdvertisements
 from tidings.net.client.history import PAGE_PUBLICATIONS, HistoryReader, Marks, Stored
 from tidings.net.client.items import Items
-from tidings.net.client.outbound import OutgoingBatch, OutgoingBatches, make_request
+from tidings.net.client.outbound import Advertisement, ClientAdvertisements, OutgoingBatch, OutgoingBatches
 from tidings.net.client.subscription import Subscription
 from tidings.net.client.tickets import Tickets, error_of
 from tidings.net.errors import ClientError, Closed, NotConfirmed, NotReachable
@@ -44,8 +44,8 @@ from tidings.pubsub.client import (
     Guarantee,
     OpenSubscription,
     Policy,
+    PublishBatch,
     Receipt,
-    Took,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Client:
         """The transport, if there is one."""
         self.outgoing = OutgoingBatches(machine.window, asyncio.get_running_loop(), self.hand_over)
         self.advertisements = ClientAdvertisements(self.ask, self.outgoing.leave)
-        self.reader = HistoryReader(self.tickets, self.inject, self.check_open)
+        self.reader = HistoryReader(self.tickets, host.step, self.check_open)
         items.serve(self)
 
     # The transport.
@@ -156,7 +156,7 @@ class Client:
             since = since.timestamp()
         if window < 1 or queue_max < 1:
             raise UsageError(f"subscribe: window={window}, queue_max={queue_max}; give at least 1 of each")
-        subscription = Subscription(asked.text(), window, self.took, self.unsubscribe)
+        subscription = Subscription(asked.text(), window, self.host.step, self.unsubscribe)
         if self.carrying is not None:
             self.carrying.equip(subscription, ordered, reliable, paced, priority)
         elif ordered or reliable or paced:
@@ -186,8 +186,8 @@ class Client:
 
     def give_up_subscription(self, subscription: Subscription) -> None:
         """Nobody waits for it any more."""
-        if self.subscriptions.pop(subscription.number, None) is not None and self.host.is_running:
-            self.host.inject(CloseSubscription(None, subscription.number))
+        if self.subscriptions.pop(subscription.number, None) is not None:
+            self.host.step(CloseSubscription(None, subscription.number))
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """The same as `subscription.unsubscribe()`."""
@@ -198,10 +198,6 @@ class Client:
         finally:
             self.subscriptions.pop(subscription.number, None)
             subscription.end(None)
-
-    def took(self, subscription: Subscription, count: int) -> None:
-        if self.host.is_running:
-            self.host.inject(Took(subscription.number, count))
 
     # Reading what is stored.
 
@@ -329,24 +325,19 @@ class Client:
             raise error_of("flush", f"the broker declined {declined.total()} events: {reasons}")
 
     def hand_over(self, batch: OutgoingBatch) -> None:
-        if not self.host.is_running:
-            return
-        if batch.receipt is None:
-            self.host.inject(make_request(batch, None))
+        request = partial(PublishBatch, batch.advertisement, tuple(batch.heads), tuple(batch.payloads))
+        if batch.receipt is None or not self.host.is_running:
+            self.host.step(request(None))
             return
 
         def begun(number: int) -> None:
             batch.first = number
             self.outgoing.unconfirmed[number] = batch
 
-        batch.answer(self.tickets.ask("publish", lambda ticket: make_request(batch, ticket), begun))
+        batch.answer(self.tickets.ask("publish", request, begun))
         batch.receipt.add_done_callback(lambda done: self.outgoing.unconfirmed.pop(batch.first, None))
 
     # Beginning and end.
-
-    def inject(self, request: Any) -> None:
-        if self.host.is_running:
-            self.host.inject(request)
 
     async def ask(
         self, what: str, request: Callable[[int], Any], begun: Callable[[int], None] = lambda number: None

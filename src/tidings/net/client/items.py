@@ -14,7 +14,7 @@ from tidings.net.errors import Closed, NotPermitted, TooSlow
 from tidings.net.inbox import Inbox
 from tidings.net.params import InboxPolicy
 from tidings.protocols.delivery.session.session import TOO_SLOW
-from tidings.protocols.transport.marks import has_marks, take_off
+from tidings.protocols.transport.marks import NAME_BYTES, take_off
 from tidings.pubsub.client import (
     Accepted,
     Arrived,
@@ -26,6 +26,7 @@ from tidings.pubsub.client import (
     HistoryRead,
     MarksRead,
     Missed,
+    Took,
 )
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
 
@@ -68,11 +69,11 @@ class Items(Inbox):
         subscription = self.client.subscriptions.get(item.subscription)
         if subscription is None:
             return
-        if self.client.carrying is None and has_marks(item.heads):
+        if self.client.carrying is None and NAME_BYTES in b"".join(item.heads):
             bare = without_transport(item)
             if len(bare.numbers) < len(item.numbers):
                 subscription.counts.foreign += len(item.numbers) - len(bare.numbers)
-                self.client.took(subscription, len(item.numbers) - len(bare.numbers))
+                self.client.host.step(Took(item.subscription, len(item.numbers) - len(bare.numbers)))
             if not bare.numbers:
                 return
             item = bare

@@ -1,4 +1,5 @@
-"""From attributes and payloads to batches: what a client does with events before its session has them.
+"""From attributes and payloads to batches: what a client does with events before its session has them; and what it has
+said it is going to publish, to which each event belongs.
 
 Events that are published in one turn of the loop leave as one batch, or as several when they are many. Attributes are
 checked and encoded once: streams repeat themselves, so the encoded form of attributes that were published before is
@@ -12,19 +13,22 @@ other reasons (`may_leave`): the receivers of its flow can take no more.
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import repeat
+from typing import NoReturn, Protocol
 
 import msgspec
 
 from tidings.model.bounds import ATTRIBUTES_MAX, PUBLICATION_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
+from tidings.model.filter import Filter
+from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.net.errors import ClientError, Refused
+from tidings.net.errors import ClientError, Closed, Refused
 from tidings.protocols.transport.carrier import RoomMade
 from tidings.protocols.transport.marks import RESERVED
-from tidings.pubsub.client import Accepted, Declined, PublishBatch, Receipt, Window
+from tidings.pubsub.client import Accepted, CloseAdvertisement, Declined, OpenAdvertisement, Receipt, Window
 from tidings.pubsub.publications import encode_head
 
 BATCH_PUBLICATIONS = 256
@@ -41,6 +45,8 @@ HEADS_MAX = 4096
 
 HEAD_BYTES_MAX = 1024
 """Longer ones are not remembered."""
+
+EVERYTHING = "TRUE"
 
 as_written = msgspec.msgpack.Encoder()
 
@@ -60,9 +66,8 @@ class HeadCache:
         except (TypeError, ValueError, OverflowError, RecursionError):
             written = b""
         found = self.known.get(written)
-        return found if found is not None else self.make(written, attributes)
-
-    def make(self, written: bytes, attributes: dict[str, Value]) -> tuple[bytes, int]:
+        if found is not None:
+            return found
         event = Event(attributes)
         if len(attributes) > self.attributes_max or any(map(str.startswith, attributes, repeat(RESERVED))):
             self.refuse(attributes)
@@ -86,6 +91,80 @@ class HeadCache:
         self.known.clear()
 
 
+class AskClient(Protocol):
+    """Makes a request of the session under a new ticket, and waits for the answer."""
+
+    def __call__(
+        self, what: str, request: Callable[[int], object], begun: Callable[[int], None] = ...
+    ) -> Awaitable[Receipt | None]: ...
+
+
+class Advertisement:
+    """`receipt` is the broker's answer; `filter` what it lets be published, which may be less than what was asked."""
+
+    def __init__(self, filter: Filter, close: Callable[["Advertisement"], Awaitable[None]]) -> None:
+        self.filter, self.close = filter, close
+        self.number = 0
+        self.receipt: Receipt
+
+    async def unadvertise(self) -> None:
+        """No more of this is published; what was published before is still delivered."""
+        await self.close(self)
+
+
+class ClientAdvertisements:
+    """`leave` hands over what was published and is still gathered."""
+
+    def __init__(self, ask: AskClient, leave: Callable[[], None]) -> None:
+        self.ask, self.leave = ask, leave
+        self.open: dict[int, Advertisement] = {}
+        self.heads = HeadCache(self.number_for)
+        self.everything: asyncio.Task[Advertisement] | None = None
+        self.bound = ""
+        """The filter within which this client may publish; empty for no bound."""
+
+    async def advertise(self, filter: str | Filter) -> Advertisement:
+        asked = parse(filter) if isinstance(filter, str) else filter
+        advertisement = Advertisement(asked, self.unadvertise)
+
+        def begun(number: int) -> None:
+            advertisement.number = number
+
+        receipt = await self.ask("advertise", lambda ticket: OpenAdvertisement(ticket, asked.text()), begun)
+        assert receipt is not None
+        advertisement.receipt = receipt
+        if receipt.filter:
+            advertisement.filter = parse(receipt.filter)
+        self.open[advertisement.number] = advertisement
+        self.heads.forget()
+        return advertisement
+
+    async def unadvertise(self, advertisement: Advertisement) -> None:
+        self.leave()
+        if self.forget(advertisement.number) is None:
+            raise Closed("unadvertise: this advertisement was withdrawn already")
+        await self.ask("unadvertise", lambda ticket: CloseAdvertisement(ticket, advertisement.number))
+
+    def forget(self, number: int) -> Advertisement | None:
+        self.heads.forget()
+        return self.open.pop(number, None)
+
+    def begin_everything(self) -> "asyncio.Task[Advertisement]":
+        """Advertise all that this client may publish, unless that is under way."""
+        if self.everything is None or self.everything.done():
+            self.everything = asyncio.ensure_future(self.advertise(self.bound or EVERYTHING))
+            # Whoever asked may be gone when it fails; the next one who publishes tries again.
+            self.everything.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self.everything
+
+    def number_for(self, event: Event) -> int:
+        for advertisement in self.open.values():
+            if advertisement.filter.matches(event):
+                return advertisement.number
+        named = ", ".join(it.filter.text() for it in self.open.values())
+        raise Refused(f"publish: the event is not within what was advertised ({named}); advertise() what it is before")
+
+
 class OutgoingBatch:
     """Events that leave together, and, if somebody wants a receipt for any of them, what becomes of them."""
 
@@ -96,10 +175,8 @@ class OutgoingBatch:
         self.first = 0
         self.receipt: asyncio.Future[None] | None = None
         self.declined: dict[int, str] = {}
-
-    @property
-    def is_large(self) -> bool:
-        return len(self.heads) >= BATCH_PUBLICATIONS or self.size_bytes >= BATCH_BYTES
+        self.is_large = False
+        """Whether it leaves without waiting for the end of the turn."""
 
     def answer(self, answer: asyncio.Future[Receipt | None]) -> None:
         """What becomes of the batch as a whole becomes known here."""
@@ -152,7 +229,8 @@ class OutgoingBatches:
 
     def put(self, advertisement: int, head: bytes, payload: bytes, receipt: bool = False) -> tuple[OutgoingBatch, int]:
         """Into the batch that leaves next; there must be room. Answers with the batch, and the place in it."""
-        check_size(len(head) + len(payload) + self.overhead_bytes)
+        if len(head) + len(payload) + self.overhead_bytes > PUBLICATION_BYTES_MAX:
+            refuse_size(len(head) + len(payload) + self.overhead_bytes)
         batch = self.batch
         if batch is not None and (batch.advertisement != advertisement or batch.is_large):
             self.leave()
@@ -165,6 +243,7 @@ class OutgoingBatches:
         batch.heads.append(head)
         batch.payloads.append(payload)
         batch.size_bytes += len(head) + len(payload)
+        batch.is_large = len(batch.heads) >= BATCH_PUBLICATIONS or batch.size_bytes >= BATCH_BYTES
         return batch, len(batch.heads) - 1
 
     def leave(self) -> None:
@@ -179,7 +258,8 @@ class OutgoingBatches:
         bytes_max = min(PORTION_BYTES, self.publishing.bytes_max)
         begin = size = 0
         for place, taken in enumerate(map(len_of_both, heads, payloads)):
-            check_size(taken)
+            if taken > PUBLICATION_BYTES_MAX:
+                refuse_size(taken)
             if place > begin and (size + taken > bytes_max or place - begin == count_max):
                 yield slice(begin, place)
                 begin, size = place, 0
@@ -211,9 +291,10 @@ class OutgoingBatches:
         """The broker has taken some of it, or what waited in a transport has left."""
         while self.flushing and self.flushing[0][0] <= self.publishing.through:
             wake(self.flushing.popleft()[1])
-        room = self.publishing.publications_max - self.publishing.count
-        while self.waiting and room > 0:
-            room -= wake(self.waiting.popleft())
+        if self.waiting:
+            room = self.publishing.publications_max - self.publishing.count
+            while self.waiting and room > 0:
+                room -= wake(self.waiting.popleft())
 
     def refused(self, message: Declined) -> None:
         self.declined[message.reason] += len(message.numbers)
@@ -234,12 +315,11 @@ def len_of_both(head: bytes, payload: bytes) -> int:
     return len(head) + len(payload)
 
 
-def check_size(size_bytes: int) -> None:
-    if size_bytes > PUBLICATION_BYTES_MAX:
-        raise UsageError(
-            f"event of {size_bytes} encoded bytes, at most {PUBLICATION_BYTES_MAX} can be published; "
-            "publish the payload in pieces, or a reference to it"
-        )
+def refuse_size(size_bytes: int) -> NoReturn:
+    raise UsageError(
+        f"event of {size_bytes} encoded bytes, at most {PUBLICATION_BYTES_MAX} can be published; "
+        "publish the payload in pieces, or a reference to it"
+    )
 
 
 def wake(waiter: asyncio.Future[None]) -> bool:
@@ -248,7 +328,3 @@ def wake(waiter: asyncio.Future[None]) -> bool:
         return False
     waiter.set_result(None)
     return True
-
-
-def make_request(batch: OutgoingBatch, ticket: int | None) -> PublishBatch:
-    return PublishBatch(batch.advertisement, tuple(batch.heads), tuple(batch.payloads), ticket)

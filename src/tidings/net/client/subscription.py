@@ -15,6 +15,7 @@ when that is full. `counts` shows both: what was taken and what waits here, what
 With a transport (`transport.py`) an event also tells on which `way` it came.
 """
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from itertools import repeat
@@ -25,10 +26,9 @@ import msgspec
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value
-from tidings.net.waiters import Waiters
 from tidings.protocols.transport.carrier import Carried, Modes, OpenCarried
 from tidings.protocols.transport.signals import Quality, Way
-from tidings.pubsub.client import Arrived, Guarantee, Missed, OpenSubscription, Receipt
+from tidings.pubsub.client import Arrived, Guarantee, Missed, OpenSubscription, Receipt, Took
 from tidings.pubsub.publications import event_of
 
 
@@ -104,16 +104,17 @@ class SubscriptionCounts(msgspec.Struct):
 
 
 class Subscription:
-    """`took(count)` is called in steps when the application has taken events, `close(subscription)` on unsubscribe."""
+    """`inject(request)` tells the session, in steps, what the application has taken; `close(subscription)` is called on
+    unsubscribe."""
 
     def __init__(
         self,
         filter: str,
         window: int,
-        took: Callable[["Subscription", int], None],
+        inject: Callable[[Took], None],
         close: Callable[["Subscription"], Awaitable[None]],
     ) -> None:
-        self.filter, self.window, self.took, self.close = filter, window, took, close
+        self.filter, self.window, self.inject, self.close = filter, window, inject, close
         self.modes: Modes | None = None
         """What the transport does for it, where there is one."""
         self.change_modes: Callable[[Subscription, Modes], None] | None = None
@@ -130,7 +131,7 @@ class Subscription:
         self.last: dict[str, int] = {}
         self.last_before: tuple[str, int | None] = ("", None)
         self.untold = 0
-        self.waiters = Waiters()
+        self.news = asyncio.Event()
         self.is_ended = False
         self.error: Exception | None = None
 
@@ -157,7 +158,7 @@ class Subscription:
             self.came_by(chunk.way, count)
         self.counts.delivered += count
         self.counts.waiting += count
-        self.waiters.wake_one()
+        self.news.set()
 
     def came_by(self, way: Way, count: int) -> None:
         if way == "late":
@@ -180,7 +181,7 @@ class Subscription:
         """Nothing more comes; what is there can still be taken."""
         if not self.is_ended:
             self.is_ended, self.error = True, error
-            self.waiters.wake_all()
+            self.news.set()
 
     # What the application does.
 
@@ -221,7 +222,9 @@ class Subscription:
     def take_now(self, count_max: int | None = None) -> list[Delivered]:
         """What is there, without waiting."""
         room = self.counts.waiting if count_max is None else min(count_max, self.counts.waiting)
-        taken = [self.ready.popleft() for _ in range(min(room, len(self.ready)))]
+        taken: list[Delivered] = []
+        while self.ready and len(taken) < room:
+            taken.append(self.ready.popleft())
         while len(taken) < room:
             taken += self.unpack(room - len(taken))
         self.counts.waiting -= len(taken)
@@ -275,7 +278,7 @@ class Subscription:
 
     def tell(self) -> None:
         untold, self.untold = self.untold, 0
-        self.took(self, untold)
+        self.inject(Took(self.number, untold))
 
     async def wait(self) -> bool:
         """Until something is there; False if nothing comes any more."""
@@ -286,7 +289,8 @@ class Subscription:
                 if self.error is not None:
                     raise self.error
                 return False
-            await self.waiters.wait()
+            self.news.clear()
+            await self.news.wait()
         return True
 
 

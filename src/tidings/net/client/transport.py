@@ -119,13 +119,13 @@ class Carrying:
 
     def change_modes(self, subscription: "Subscription", modes: Modes) -> None:
         subscription.modes = checked_modes(modes, self.machine.params)
-        self.client.inject(SetModes(subscription.number, modes))
+        self.client.host.step(SetModes(subscription.number, modes))
 
     def configure(
         self, params: TransportParams | None, ordered: Ordered | None, reliable: bool | None, paced: bool | None
     ) -> None:
         changed = changed_params(params or self.machine.params, ordered, reliable, paced)
-        self.client.inject(Configure(changed))
+        self.client.host.step(Configure(changed))
         self.client.outgoing.overhead_bytes = overhead_of(changed)
 
     # Publishing under congestion control.

@@ -38,7 +38,7 @@ from tidings.protocols.delivery.messages import (
     Taken,
     Unsubscribe,
 )
-from tidings.protocols.delivery.session.subscription import promises
+from tidings.protocols.delivery.session.progress import promises
 from tidings.pubsub.client import (
     Accepted,
     Arrived,

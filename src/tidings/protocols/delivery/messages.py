@@ -28,7 +28,7 @@ from tidings.model.bounds import (
     SUBSCRIPTIONS_MATCHED_MAX,
 )
 from tidings.pubsub.client import Guarantee, Kind, Names, OptionalName, Policy, Times, check_columns
-from tidings.pubsub.publications import Heads, Numbers, Payloads, check_lengths
+from tidings.pubsub.publications import UNEVEN, Heads, Numbers, Payloads
 
 Positions = Annotated[tuple[tuple[Name, Count], ...], Meta(max_length=PUBLISHERS_MAX)]
 """Publishers, each with the number of its publication up to which we have everything."""
@@ -85,7 +85,8 @@ class PublishMessage(Message, frozen=True):
     payloads: Payloads
 
     def __post_init__(self) -> None:
-        check_lengths(self.heads, self.payloads)
+        if len(self.heads) != len(self.payloads):
+            raise ValueError(UNEVEN)
 
     def continues(self, earlier: "PublishMessage") -> bool:
         """Would both in one message mean the same?"""
@@ -156,7 +157,8 @@ class Delivery(Message, frozen=True):
     """Which subscriptions match, one entry for each publication; a single entry holds for all of them."""
 
     def __post_init__(self) -> None:
-        check_lengths(self.heads, self.payloads, self.numbers)
+        if not len(self.numbers) == len(self.heads) == len(self.payloads):
+            raise ValueError(UNEVEN)
         if len(self.matched) not in (1, len(self.numbers)):
             raise ValueError("matched: one entry, or one for each publication")
 

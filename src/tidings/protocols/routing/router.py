@@ -27,7 +27,7 @@ delivery that something may have been lost.
 Twice is once. Publications are taken only from the neighbour on the way to their publisher, and only with numbers above
 the last that passed. So an event that comes round a ring while the tree changes is dropped, at the price of one number
 for each publisher. The order of a publisher's events is kept. Where somebody brings publications around a failure
-(`Rescued`), a window of numbers takes the place of the one (`carriage/passage.py`), and the order is theirs.
+(`Rescued`), a window of numbers takes the place of the one (`carriage/carrier.py`), and the order is theirs.
 
 Counting, where it is wanted: how many subscriptions there are behind each neighbour (`census.py`).
 
@@ -52,7 +52,7 @@ from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.advertisements import RoutingAdvertisements
-from tidings.protocols.routing.carriage.carriage import MakeCarriage
+from tidings.protocols.routing.carriage.carrier import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import (
@@ -149,7 +149,7 @@ class Router:
         self.is_best_effort = not self.params.acknowledges
         self.lives = 0
         self.on_input: dict[type, OnInput] = {
-            Forward: lambda now, forward: self.carrier.forward(now, forward.batch, forward.ticket),
+            Forward: self.carrier.forward,
             Want: self.subscriptions.want,
             Unwant: self.subscriptions.unwant,
             Offer: self.advertisements.offer,
@@ -233,7 +233,10 @@ class Router:
 
     def handle(self, now: float, input: Input) -> list[Effect]:
         if type(input) is Received:
-            return self.received(now, input.sender, input.message)
+            heard, link = self.on_message.get(type(input.message)), self.links.get(input.sender)
+            if heard is None or link is None or not link.is_heard:
+                return self.received_early(now, input.sender, input.message, link)
+            return heard(now, link, input.message)
         handler = self.on_input.get(type(input))
         if handler is not None:
             return handler(now, input)
@@ -245,18 +248,13 @@ class Router:
             return self.repair.fired(now, input.key) + self.carrier.carriage.fired(now, input.key)
         return []
 
-    def received(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
-        handler = self.on_message.get(type(message))
-        if handler is None and type(message) in self.from_anybody:
-            return self.from_anybody[type(message)](now, sender, message)
-        link = self.links.get(sender)
-        if link is None:
-            return [Drop(message, NO_NEIGHBOUR)]
-        if type(message) is TablesBegun:
+    def received_early(self, now: float, sender: NodeId, message: Message, link: NeighbourLink | None) -> list[Effect]:
+        """What may come before a neighbour has begun to tell its tables, or from nodes that are none."""
+        if type(message) is TablesBegun and link is not None:
             return self.tables_begun(now, link, message)
-        if handler is None or not link.is_heard:
-            return [Drop(message, NO_NEIGHBOUR)]
-        return handler(now, link, message)
+        if type(message) in self.from_anybody:
+            return self.from_anybody[type(message)](now, sender, message)
+        return [Drop(message, NO_NEIGHBOUR)]
 
     def answered(self, now: float, link: NeighbourLink, answer: Any) -> list[Effect]:
         neighbour, kind = link.neighbour, type(answer)

@@ -21,6 +21,8 @@ Guaranteed. What `Accepted` names is stored, up to the bounds of the history, an
 is taken twice. Not guaranteed, without durability: that a crash of this broker loses nothing that it had accepted.
 """
 
+from itertools import filterfalse
+
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.model.bounds import (
     BATCH_BYTES_MAX,
@@ -29,8 +31,8 @@ from tidings.model.bounds import (
     PUBLICATION_BYTES_MAX,
     TEXT_CHARS_MAX,
 )
-from tidings.protocols.delivery.edge.batches import size_bytes
 from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
+from tidings.protocols.delivery.edge.history import size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
 from tidings.protocols.delivery.edge.sieve import FEW_HEADS
@@ -96,17 +98,21 @@ class Acceptance:
         if first <= publisher.through:
             asked, numbers, effects = self.set_aside_repeated(publisher, advertised, client, asked, numbers)
         if numbers:
-            effects += self.note_elsewhere(now, publisher, asked.first)
+            accepted_at = max(now + self.params.clock_offset, publisher.accepted_at + TICK)
+            if publisher.through == 0 or asked.first > publisher.through + 1:
+                effects += self.note_elsewhere(publisher, asked.first, accepted_at)
             publisher.through = numbers[-1]
             if advertised is None:
                 effects += self.decline(client, asked, numbers, NO_ADVERTISEMENT)
             else:
-                effects += self.take(now, client, publisher, advertised, asked, numbers)
-        if publisher.saved_through >= first:
-            effects.append(Send(client.name, Accepted(publisher.saved_through)))
+                publisher.accepted_at = accepted_at
+                effects += self.take(client, publisher, advertised, asked, numbers)
+        saved_through = publisher.saved_through if publisher.saving else publisher.through
+        if saved_through >= first:
+            effects.append(Send(client.name, Accepted(saved_through)))
         return effects
 
-    def note_elsewhere(self, now: float, publisher: Publisher, first: int) -> list[Effect]:
+    def note_elsewhere(self, publisher: Publisher, first: int, accepted_at: float) -> list[Effect]:
         """What the publisher has published since it was last here, if anything, must be looked for elsewhere."""
         history = publisher.history
         if publisher.through == 0:
@@ -115,7 +121,7 @@ class Acceptance:
                 return []
             # Or it was here, before a crash: nobody knows when.
             history.skip(history.base, first - 1)
-            history.forget(first - 1, self.time_of_day(now, publisher) - TICK)
+            history.forget(first - 1, accepted_at - TICK)
             return self.publishers.save_marks(publisher)
         begin = max(publisher.through, publisher.first - 1)
         if first == publisher.first or begin >= first - 1:
@@ -150,7 +156,6 @@ class Acceptance:
 
     def take(
         self,
-        now: float,
         client: ServedClient,
         publisher: Publisher,
         advertised: Advertised,
@@ -158,15 +163,19 @@ class Acceptance:
         numbers: tuple[int, ...],
     ) -> list[Effect]:
         effects: list[Effect] = []
-        publisher.accepted_at = accepted_at = self.time_of_day(now, publisher)
-        batch = Publications(publisher.name, advertised.id, accepted_at, 0, numbers, asked.heads, asked.payloads)
+        batch = Publications(
+            publisher.name, advertised.id, publisher.accepted_at, 0, numbers, asked.heads, asked.payloads
+        )
         if not (advertised.is_everything or advertised.within.issuperset(asked.heads)):
             kept = self.permitted(client, advertised, asked, numbers, effects)
             if kept is not None:
                 if not kept:
                     return effects
                 batch = pick(batch, kept, receipt=0)
-        parts = self.parts_of(client, batch, asked, effects)
+        size = size_bytes(batch)
+        parts = [(batch, size)]
+        if size + PIECE_OVERHEAD_BYTES_MAX * len(batch.numbers) > BATCH_BYTES_MAX:
+            parts = self.parts_of(client, batch, asked, effects)
         for part, size in parts:
             effects += self.publishers.keep(publisher, part, size)
             is_final = part is parts[-1][0]
@@ -177,9 +186,6 @@ class Acceptance:
             )
             effects.append(Forward(part, ticket))
         return effects
-
-    def time_of_day(self, now: float, publisher: Publisher) -> float:
-        return max(now + self.params.clock_offset, publisher.accepted_at + TICK)
 
     def permitted(
         self,
@@ -209,43 +215,33 @@ class Acceptance:
         if advertised.is_everything:
             return verdicts
         within = advertised.within
-        unknown = [place for place, head in enumerate(asked.heads) if head not in within]
-        matching: set[int] = set()
+        unknown = list(filterfalse(within.__contains__, asked.heads)) if len(asked.heads) > FEW_HEADS else ()
+        matching: set[bytes] = set()
         if len(unknown) > FEW_HEADS and advertised.sieve.is_indexed:
-            matching.update(advertised.sieve.places([asked.heads[place] for place in unknown]))
-        for index, place in enumerate(unknown):
-            head = asked.heads[place]
+            matching.update([unknown[place] for place in advertised.sieve.places(unknown)])
+        for place, head in enumerate(asked.heads):
             if head in within:
                 continue
-            if index not in matching:
-                verdicts[place] = self.verdict(advertised, head)
-            if not verdicts[place] and len(head) <= HEAD_BYTES_MAX:
-                self.remember(advertised, head)
+            try:
+                if head not in matching and not advertised.filter.matches(read_head(head)):
+                    verdicts[place] = OUTSIDE.format(filter=advertised.filter.text())[:TEXT_CHARS_MAX]
+                    continue
+            except BadPublication as problem:
+                verdicts[place] = MALFORMED.format(problem=problem)[:TEXT_CHARS_MAX]
+                continue
+            if len(head) <= HEAD_BYTES_MAX:
+                self.remembered += 1
+                if self.remembered > self.params.heads_max:
+                    self.remembered = 1
+                    for each in self.publishers.offered.values():
+                        each.within.clear()
+                within.add(head)
         return verdicts
-
-    def remember(self, advertised: Advertised, head: bytes) -> None:
-        self.remembered += 1
-        if self.remembered > self.params.heads_max:
-            self.remembered = 1
-            for each in self.publishers.offered.values():
-                each.within.clear()
-        advertised.within.add(head)
-
-    def verdict(self, advertised: Advertised, head: bytes) -> str:
-        try:
-            if advertised.filter.matches(read_head(head)):
-                return ""
-        except BadPublication as problem:
-            return MALFORMED.format(problem=problem)[:TEXT_CHARS_MAX]
-        return OUTSIDE.format(filter=advertised.filter.text())[:TEXT_CHARS_MAX]
 
     def parts_of(
         self, client: ServedClient, batch: Publications, asked: PublishMessage, effects: list[Effect]
     ) -> list[tuple[Publications, int]]:
-        """One batch with its size, or several where the frame of a client held more than one between brokers may."""
-        total = size_bytes(batch)
-        if total + PIECE_OVERHEAD_BYTES_MAX * len(batch.numbers) <= BATCH_BYTES_MAX:
-            return [(batch, total)]
+        """Several batches with their sizes, where the frame of a client held more than one between brokers may."""
         sizes = [len(head) + len(payload) for head, payload in zip(batch.heads, batch.payloads, strict=True)]
         too_large = tuple(
             number for number, size in zip(batch.numbers, sizes, strict=True) if size > PUBLICATION_BYTES_MAX

@@ -1,24 +1,239 @@
-"""Publications on their way into the outlet of a subscription: which are let in, and what if there is no room.
+"""Publications on their way to the client of a subscription: which are let in, and what if there is no room.
 
 Everything goes through here, whether it has just been published or comes out of a history. First it is asked whether
 it is wanted at all: the stream must be active, the number above its position (unless the network is best effort, where
 events overtake each other and the client tells what came twice), the time not too early. Then it is asked whether there
 is room. The first question has one right answer; the second is a matter of the subscription's policy.
+
+Room is a window, and behind it a bounded queue. At most `window` publications are on the way and not yet taken by the
+application; the client says with `Taken` how many it took. What comes meanwhile waits in a queue of at most
+`waiting_max`. Everything is kept in the batches in which it came, so that the usual case, a batch that fits the window
+as a whole, costs the same for one publication or for many. All outlets of a client share its bound on bytes
+(`ServedClient.pending_bytes`).
 """
 
+from collections import deque
+from collections.abc import Iterable
+from typing import Literal
+
 from tidings.machine.effects import Disconnect, Drop, Effect, Send
-from tidings.protocols.delivery.edge.batches import behind, size_bytes
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.protocols.delivery.edge.clients import ServedClient
+from tidings.protocols.delivery.edge.history import NEVER, behind, fitting, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import origin_of
-from tidings.protocols.delivery.edge.streams import PublisherStream, ServedSubscription
-from tidings.protocols.delivery.messages import Delivery
-from tidings.pubsub.client import Missed
+from tidings.protocols.delivery.messages import Delivery, History, Subscribe
+from tidings.pubsub.client import Guarantee, Missed, Policy
 from tidings.pubsub.publications import Publications, cut
+from tidings.pubsub.signals import SubscriptionKey
 
 NOT_ACTIVE = "the subscription is not active for this publisher yet"
 REPEATED = "passed on before"
 TOO_EARLY = "accepted before the time asked for"
 QUEUE_FULL = "the queue is full: the client takes publications more slowly than they come"
+
+State = Literal["active", "asked", "lagging", "silent"]
+"""active: what arrives is passed on. asked: history was asked for, and what arrives is in it or will follow it.
+lagging: there was no room; history is asked for when there is. silent: nothing is to be expected yet."""
+
+
+class PublisherStream:
+    """A publisher as seen by a subscription."""
+
+    __slots__ = (
+        "answers",
+        "asked_at",
+        "awaited",
+        "early",
+        "early_max",
+        "effective_at",
+        "origins",
+        "position",
+        "publisher",
+        "round",
+        "state",
+    )
+
+    def __init__(self, publisher: NodeId, state: State, position: int | None, effective_at: float) -> None:
+        self.publisher, self.state = publisher, state
+        self.position = position
+        """The number up to which everything was passed on, or given up with a reason."""
+        self.effective_at = effective_at
+        """What was accepted earlier is not wanted."""
+        self.round = 0
+        """Of the latest question."""
+        self.asked_at = 0.0
+        self.awaited: dict[NodeId, None] = {}
+        """The brokers that store something of the publisher and have not answered."""
+        self.answers: list[History] = []
+        self.origins = 0
+        """How many brokers were asked."""
+        self.early: list[Publications] = []
+        """What came behind the answer of one broker before that of another."""
+        self.early_max: int | None = None
+        """The last of these that was kept, where there were too many."""
+
+    def ask(self, now: float, round: int, origins: Iterable[NodeId]) -> None:
+        self.state, self.round, self.asked_at = "asked", round, now
+        self.awaited, self.answers = dict.fromkeys(origins), []
+        self.origins = len(self.awaited)
+        self.early, self.early_max = [], None
+
+    def has_answered(self, origin: NodeId) -> bool:
+        """Whether this broker has, and others have not."""
+        return self.state == "asked" and bool(self.answers) and origin not in self.awaited
+
+    def keep_early(self, batch: Publications, count_max: int) -> None:
+        if self.early_max is None and sum(len(each.numbers) for each in self.early) >= count_max:
+            self.early_max = self.early[-1].numbers[-1]
+        if self.early_max is None:
+            self.early.append(batch)
+
+
+class Outlet:
+    __slots__ = ("client", "ledger", "queue", "under_way", "waiting", "waiting_max", "window")
+
+    def __init__(self, client: ServedClient, window: int, waiting_max: int) -> None:
+        self.client, self.window, self.waiting_max = client, window, waiting_max
+        self.under_way = self.waiting = 0
+        self.ledger: deque[tuple[int, int]] = deque()
+        """What is on the way: how many publications, and their bytes."""
+        self.queue: deque[Publications] = deque()
+
+    @property
+    def capacity(self) -> int:
+        return self.window + self.waiting_max
+
+    @property
+    def room(self) -> int:
+        return self.capacity - self.under_way - self.waiting
+
+    def count_fitting(self, batch: Publications, pending_bytes_max: int) -> int:
+        """How many of its first publications there is room for."""
+        count, room_bytes = min(self.room, len(batch.numbers)), pending_bytes_max - self.client.pending_bytes
+        return count if size_bytes(batch) <= room_bytes else min(count, fitting(batch, room_bytes))
+
+    def send(self, batch: Publications, size: int) -> None:
+        """A batch for which the window has room, and that no other waits before, is on the way."""
+        count = len(batch.numbers)
+        self.under_way += count
+        self.ledger.append((count, size))
+        self.client.pending_bytes += size
+
+    def put(self, batch: Publications) -> None:
+        self.queue.append(batch)
+        self.waiting += len(batch.numbers)
+        self.client.pending_bytes += size_bytes(batch)
+
+    def take_out(self, count: int) -> Publications | None:
+        """The first batch of the queue, or as much of it as `count` says; it is no longer pending."""
+        if not self.queue or count < 1:
+            return None
+        batch = self.queue.popleft()
+        if len(batch.numbers) > count:
+            self.queue.appendleft(cut(batch, slice(count, None), receipt=0))
+            batch = cut(batch, slice(count), receipt=0)
+        self.waiting -= len(batch.numbers)
+        self.client.pending_bytes -= size_bytes(batch)
+        return batch
+
+    def flow(self) -> list[Publications]:
+        """What the window has room for by now, out of the queue."""
+        leaving = []
+        while (batch := self.take_out(self.window - self.under_way)) is not None:
+            self.send(batch, size_bytes(batch))
+            leaving.append(batch)
+        return leaving
+
+    def taken(self, count: int) -> int:
+        """So many were taken; answers with how many of them were not on the way at all."""
+        while count and self.ledger:
+            first, size = self.ledger.popleft()
+            if first > count:
+                part = size * count // first
+                self.ledger.appendleft((first - count, size - part))
+                first, size = count, part
+            self.under_way -= first
+            self.client.pending_bytes -= size
+            count -= first
+        return count
+
+    def close(self) -> None:
+        """Nothing of it is pending any more."""
+        self.client.pending_bytes -= sum(size for _, size in self.ledger) + sum(map(size_bytes, self.queue))
+        self.ledger.clear()
+        self.queue.clear()
+        self.under_way = self.waiting = 0
+
+    def check(self) -> None:
+        assert self.under_way == sum(count for count, _ in self.ledger) <= self.window, "the window does not hold"
+        assert self.waiting == sum(len(batch.numbers) for batch in self.queue), "the queue is miscounted"
+        assert self.waiting <= self.waiting_max, "the queue is longer than it may be"
+        assert not self.waiting or self.under_way == self.window, "something waits though the window has room"
+
+
+class ServedSubscription:
+    __slots__ = (
+        "after",
+        "client",
+        "delivered",
+        "dropped",
+        "filter",
+        "filter_text",
+        "group",
+        "guarantee",
+        "is_settled",
+        "key",
+        "known_before",
+        "lagging",
+        "matched",
+        "missed",
+        "number",
+        "outlet",
+        "policy",
+        "round",
+        "since",
+        "streams",
+    )
+
+    def __init__(self, client: ServedClient, asked: Subscribe, filter: Filter, params: EdgeParams) -> None:
+        self.client, self.number, self.filter, self.filter_text = client, asked.number, filter, filter.text()
+        self.key: SubscriptionKey = (client.name, asked.number)
+        self.matched = ((asked.number,),)
+        self.guarantee: Guarantee = asked.guarantee
+        self.after, self.group = dict(asked.after), asked.group
+        self.since: float | None = None
+        """Since when publications are wanted of a publisher that has no position; None is from now on."""
+        self.policy: Policy = asked.policy
+        self.outlet = Outlet(client, min(asked.window, params.window_max), min(asked.queue_max, params.queue_max))
+        self.streams: dict[NodeId, PublisherStream] = {}
+        self.lagging: dict[NodeId, None] = {}
+        self.is_settled = False
+        self.known_before = 0
+        """The latest advertisement that routing knew when it was told of this subscription."""
+        self.round = 0
+        self.delivered = 0
+        self.dropped: dict[str, int] = {}
+        self.missed: dict[tuple[NodeId, str], int] = {}
+        """Given up for want of room, and the client was not told yet."""
+
+    def effective_at(self, position: int | None) -> float:
+        is_by_time = self.guarantee == "reference" and position is None and not self.group
+        return self.since if is_by_time and self.since is not None else NEVER
+
+    def give_up(self, batch: Publications, reason: str) -> None:
+        count = len(batch.numbers)
+        self.dropped[reason] = self.dropped.get(reason, 0) + count
+        key = (batch.publisher, reason)
+        self.missed[key] = self.missed.get(key, 0) + count
+
+    def check(self) -> None:
+        self.outlet.check()
+        assert self.lagging.keys() == {name for name, stream in self.streams.items() if stream.state == "lagging"}, (
+            "who lags is noted wrongly"
+        )
+        assert not self.lagging or self.number in self.client.lagging, "nobody wakes a lagging subscription"
 
 
 class Admission:

@@ -11,7 +11,7 @@ from tidings.pubsub.client import Kind
 from tidings.pubsub.signals import ClientUp, Ticket
 
 if TYPE_CHECKING:
-    from tidings.protocols.delivery.edge.streams import ServedSubscription
+    from tidings.protocols.delivery.edge.admission import ServedSubscription
 
 
 class ServedClient:

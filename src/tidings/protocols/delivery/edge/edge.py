@@ -11,9 +11,9 @@ says when a change is in place everywhere; the edge turns that into receipts and
     publishers.py      what is known of each, and stored (`history.py`)
     references.py      history for others: questions on their way, answers
     subscriptions.py   what subscribers here say, and what arrives for them
-    fetching.py        history for us: whom to ask, what to do with the answers
+    questions.py       history for us: whom to ask, what to do with the answers
     readings.py        history for clients that do not subscribe; `inquiries.py` answers their brokers
-    admission.py       what gets through to a subscription, and what happens when its client is slow (`outlet.py`)
+    admission.py       what gets through to a subscription, and what happens when its client is slow
 
 This module receives, hands on to the parts, and answers clients. A request waits for routing under a ticket; when it is
 settled the client gets its `Receipt`, or a `Refusal` that says whether to try again. Unsubscribing and unadvertising
@@ -41,9 +41,9 @@ from tidings.machine.inputs import Fired, Input, Loaded, Received, Request, Save
 from tidings.model.bounds import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
-from tidings.protocols.delivery.edge.admission import Admission
-from tidings.protocols.delivery.edge.batches import size_bytes as batch_bytes
+from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription
 from tidings.protocols.delivery.edge.clients import BadRequest, Requests, ServedClient
+from tidings.protocols.delivery.edge.history import size_bytes as batch_bytes
 from tidings.protocols.delivery.edge.inquiries import Inquiries
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
@@ -51,7 +51,6 @@ from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.edge.readings import ServedReadings
 from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References, Routes
 from tidings.protocols.delivery.edge.sieve import Engine
-from tidings.protocols.delivery.edge.streams import ServedSubscription
 from tidings.protocols.delivery.edge.subscriptions import ServedSubscriptions
 from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (

@@ -10,19 +10,32 @@ is not the first of its life has published elsewhere, or before a crash that los
 One that comes back with higher numbers than it left with has published `elsewhere` meanwhile. Of what lies before
 `base`, where this broker first heard of the publisher, nothing is said.
 
+*Extents*. A publisher that moves leaves a part of its publications at each broker. Each of them can tell which numbers
+it *holds* (they passed through its hands and are stored, or were declined) and which it *lacks* (it forgot them, or the
+publisher published them elsewhere). What one lacks another may hold; what is left then is lost, and whoever reads must
+be told. An extent is a pair: the numbers behind the first, up to and including the second.
+
+*Numbers*. A program publishes, ends before it hears that everything was accepted, and is started again an hour later:
+it repeats its last publications under their numbers. The broker has long sent their history away. So that they are not
+taken for new ones, the last number of a publisher is remembered for `numbers_age` after its last publication, of at
+most `numbers_max` publishers; the one whose last publication is oldest is forgotten first.
+
 Source: StoredPubs of PSDG (spec 3.6.3, 3.6.7); the flag is repair G-47.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
+import msgspec
+
 from tidings.model.bounds import EXTENTS_MAX
-from tidings.protocols.delivery.edge.batches import size_bytes
-from tidings.protocols.delivery.edge.extents import Extent, without
+from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.pubsub.publications import Publications
+from tidings.pubsub.publications import Publications, cut
+
+Extent = tuple[int, int]
 
 NEVER = float("-inf")
 
@@ -58,6 +71,14 @@ class PublisherHistory:
         self.count += len(batch.numbers)
         self.size_bytes += size
         self.store.size_bytes += size
+        params = self.params
+        if (
+            self.batches[0].accepted_at > batch.accepted_at - params.history_age
+            and self.count <= params.history_count_max
+            and self.size_bytes <= params.history_bytes_max
+            and self.store.size_bytes <= params.history_bytes_total_max
+        ):
+            return []
         return self.trim(batch.accepted_at)
 
     def trim(self, time_of_day: float) -> list[Publications]:
@@ -155,3 +176,102 @@ def last_number(batch: Publications) -> int:
 
 def acceptance_time(batch: Publications) -> float:
     return batch.accepted_at
+
+
+def size_bytes(batch: Publications) -> int:
+    """Heads and payloads together."""
+    return sum(map(len, batch.heads)) + sum(map(len, batch.payloads))
+
+
+def behind(batch: Publications, position: int) -> Publications | None:
+    """Those whose number is above `position`; numbers ascend."""
+    begin = next((place for place, number in enumerate(batch.numbers) if number > position), None)
+    return None if begin is None else cut(batch, slice(begin, None), receipt=0)
+
+
+def fitting(batch: Publications, room_bytes: int) -> int:
+    """How many of the first ones fit."""
+    for place, (head, payload) in enumerate(zip(batch.heads, batch.payloads, strict=True)):
+        room_bytes -= len(head) + len(payload)
+        if room_bytes < 0:
+            return place
+    return len(batch.numbers)
+
+
+def without(extents: Iterable[Extent], others: Iterable[Extent]) -> list[Extent]:
+    """The numbers of the extents that are in none of the others."""
+    left = [extent for extent in extents if extent[0] < extent[1]]
+    for begin, end in others:
+        if begin < end:
+            pieces = [piece for first, last in left for piece in ((first, min(last, begin)), (max(first, end), last))]
+            left = [piece for piece in pieces if piece[0] < piece[1]]
+    return left
+
+
+def within(extents: Iterable[Extent], begin: int, end: int) -> list[Extent]:
+    """What of them lies behind `begin` and not behind `end`."""
+    cut = [(max(first, begin), min(last, end)) for first, last in extents]
+    return [extent for extent in cut if extent[0] < extent[1]]
+
+
+class SavedPublisher(msgspec.Struct, frozen=True, array_like=True):
+    """What was forgotten: the number and the time of the last; and what was never here."""
+
+    publisher: str
+    through: int
+    at: float
+    base: int = 0
+    elsewhere: tuple[tuple[int, int], ...] = ()
+
+    @staticmethod
+    def decode(data: bytes) -> "SavedPublisher":
+        return decoder.decode(data)
+
+
+decoder = msgspec.msgpack.Decoder(SavedPublisher)
+
+
+def marks_of(publisher: NodeId, history: PublisherHistory) -> SavedPublisher:
+    elsewhere = tuple(history.elsewhere)
+    return SavedPublisher(publisher, history.forgotten_through, history.forgotten_at, history.base or 0, elsewhere)
+
+
+class PublisherNumbers:
+    def __init__(self, params: EdgeParams) -> None:
+        self.params = params
+        self.marks: dict[NodeId, SavedPublisher] = {}
+        self.is_sorted = True
+
+    @property
+    def expires_at(self) -> float:
+        """The time of day from which on the oldest of them is too old, at the latest."""
+        return next(iter(self.marks.values())).at + self.params.numbers_age
+
+    def add(self, marks: SavedPublisher) -> None:
+        self.marks[marks.publisher] = marks
+        self.is_sorted = False
+
+    def take(self, publisher: NodeId) -> SavedPublisher | None:
+        """It is here again."""
+        return self.marks.pop(publisher, None)
+
+    def clear(self) -> None:
+        self.marks.clear()
+
+    def sweep(self, time_of_day: float) -> list[NodeId]:
+        """Forget what is too old, or too much; answers with their names."""
+        if not self.is_sorted:
+            self.marks = dict(sorted(self.marks.items(), key=lambda entry: (entry[1].at, entry[0])))
+            self.is_sorted = True
+        excess = len(self.marks) - self.params.numbers_max
+        gone: list[NodeId] = []
+        for name, marks in self.marks.items():
+            if len(gone) >= excess and time_of_day - marks.at < self.params.numbers_age:
+                break
+            gone.append(name)
+        for name in gone:
+            del self.marks[name]
+        return gone
+
+    def check(self) -> None:
+        assert len(self.marks) <= self.params.numbers_max, "more numbers are remembered than numbers_max allows"

@@ -8,37 +8,122 @@ A page ends where the reader's room ends (`limit`), or one message, or a look at
 says up to which number it is complete. It holds whatever the publisher stored here that matches, under whichever
 advertisement, so the same question has the same answer as long as history lasts. Where publications are saved, those
 that are not saved yet are not shown: what was read once does not vanish in a crash.
+
+A page is made of columns, because what is read is read in great numbers: whole batches are appended, and a filter
+answers for thousands of heads at once (`sieve.py`). A publisher that moved has a part of its publications at each of
+its brokers, some perhaps at two of them; their answers are put together for the client that asked. What one lacks
+another may hold; what is left then is lost, and the client is told.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.model.bounds import PUBLICATIONS_MAX
+from tidings.model.bounds import BATCH_BYTES_MAX, MARKS_MAX, PIECE_OVERHEAD_BYTES_MAX, PUBLICATIONS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.edge.extents import Extent, within
-from tidings.protocols.delivery.edge.history import PublisherHistory
-from tidings.protocols.delivery.edge.pages import HistoryPage
+from tidings.protocols.delivery.edge.history import Extent, PublisherHistory, within, without
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import (
     NO_WAY,
     NOT_A_NEIGHBOUR,
     PATH_MAX,
+    POSITION_BYTES_MAX,
     WRONG_FILTER,
     WRONG_PATH,
     References,
 )
 from tidings.protocols.delivery.edge.sieve import Sieve, Sieves
-from tidings.protocols.delivery.messages import FetchedFar, FetchFar, LookFar, MarksFar
+from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, LookFar, MarksFar
+from tidings.pubsub.client import Fetched, MarksReply
+from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 
 Mark = tuple[AdvertisementId, int, tuple[Extent, ...], tuple[Extent, ...]]
 """An advertisement, the number of its publisher's last publication here, what is lacking, what is held."""
+
+ROW_BYTES_MAX = POSITION_BYTES_MAX + PIECE_OVERHEAD_BYTES_MAX
+"""What a publication takes in a page besides its bytes."""
+
+Columns = tuple[tuple[float, ...], tuple[int, ...], tuple[bytes, ...], tuple[bytes, ...]]
+"""Times, numbers, heads, payloads."""
+
+
+class HistoryPage:
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self.numbers: list[int] = []
+        self.heads: list[bytes] = []
+        self.payloads: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def append(self, batch: Publications, begin: int, end: int) -> None:
+        """Publications of a batch, from one place up to before another."""
+        part = slice(begin, end)
+        self.times += [batch.accepted_at] * (end - begin)
+        self.numbers += batch.numbers[part]
+        self.heads += batch.heads[part]
+        self.payloads += batch.payloads[part]
+
+    def extend(self, columns: Columns) -> None:
+        times, numbers, heads, payloads = columns
+        self.times += times
+        self.numbers += numbers
+        self.heads += heads
+        self.payloads += payloads
+
+    def cut(self, count: int) -> None:
+        """Keep so many."""
+        del self.times[count:], self.numbers[count:], self.heads[count:], self.payloads[count:]
+
+    def picked(self, places: Sequence[int]) -> Columns:
+        """Those at these places."""
+        if len(places) < 2:
+            place = slice(places[0], places[0] + 1) if places else slice(0)
+            return (
+                tuple(self.times[place]),
+                tuple(self.numbers[place]),
+                tuple(self.heads[place]),
+                tuple(self.payloads[place]),
+            )
+        get = itemgetter(*places)
+        return get(self.times), get(self.numbers), get(self.heads), get(self.payloads)
+
+    def fitting(self) -> int:
+        """How many of the first fit a message; one always does."""
+        room = BATCH_BYTES_MAX - ROW_BYTES_MAX * len(self)
+        if sum(map(len, self.heads)) + sum(map(len, self.payloads)) <= room:
+            return len(self)
+        room = BATCH_BYTES_MAX
+        for place, (head, payload) in enumerate(zip(self.heads, self.payloads, strict=True)):
+            room -= len(head) + len(payload) + ROW_BYTES_MAX
+            if room < 0:
+                return max(1, place)
+        return len(self)
+
+    @property
+    def columns(self) -> Columns:
+        return tuple(self.times), tuple(self.numbers), tuple(self.heads), tuple(self.payloads)
+
+
+def merged(parts: Sequence[Columns], through: int) -> HistoryPage:
+    """What several brokers store of a publisher, in the order of numbers and each once, up to a number."""
+    together = HistoryPage()
+    for part in parts:
+        together.extend(part)
+    if len(parts) == 1 and (not together.numbers or together.numbers[-1] <= through):
+        return together
+    place_of = {number: place for place, number in enumerate(together.numbers) if number <= through}
+    page = HistoryPage()
+    page.extend(together.picked([place_of[number] for number in sorted(place_of)]))
+    return page
 
 
 class Inquiries:
@@ -169,3 +254,45 @@ def gathered(history: PublisherHistory, begin: int, end: int, count: int) -> His
         if last < len(numbers) or len(page.numbers) == count:
             break
     return page
+
+
+def marks_found(
+    number: int, marks: Mapping[NodeId, Sequence[Mark]], offers: tuple[str, ...], unreachable: Sequence[NodeId]
+) -> list[MarksReply]:
+    """The answer to a look, in as many messages as it takes, at least one. Who could not be reached at one of its
+    brokers has no mark."""
+    rows = [(each, *merged_marks(marks[each])) for each in sorted(marks) if each not in unreachable]
+    names = sorted(unreachable)
+    messages = []
+    while True:
+        is_last = len(rows) <= MARKS_MAX and len(names) <= MARKS_MAX
+        messages.append(MarksReply(number, tuple(rows[:MARKS_MAX]), offers, tuple(names[:MARKS_MAX]), is_last))
+        if is_last:
+            return messages
+        rows, names, offers = rows[MARKS_MAX:], names[MARKS_MAX:], ()
+
+
+def merged_marks(marks: Sequence[Mark]) -> tuple[int, int]:
+    """Above the first number nothing is lost that the brokers of a publisher had; it has come to the second."""
+    lost = without(
+        [extent for _, _, lacking, _ in marks for extent in lacking],
+        [extent for _, _, _, held in marks for extent in held],
+    )
+    through = max(last for _, last, _, _ in marks)
+    return min(max((end for _, end in lost), default=0), through), through
+
+
+def fetched(asked: Fetch, answers: Sequence[FetchedFar], through: int) -> tuple[Fetched, list[Extent]]:
+    """What the brokers of a publisher store, as far as all of them looked, and as much of it as there is room for; and
+    what none of them has any more."""
+    page = merged([(each.accepted_at, each.numbers, each.heads, each.payloads) for each in answers], through)
+    count = min(max(asked.limit, 1), PUBLICATIONS_MAX, page.fitting())
+    if count < len(page.numbers):
+        page.cut(count)
+        through = page.numbers[-1]
+    begin = max(each.begin for each in answers)
+    lost = without(
+        within([extent for each in answers for extent in each.lacking], begin, through),
+        [extent for each in answers for extent in each.held],
+    )
+    return Fetched(asked.number, through, bool(lost), through < asked.through, *page.columns), lost

@@ -4,7 +4,7 @@ A publisher that left stays known, with its advertisements, until its history is
 fetched for as long as they are promised. If it went to another broker, both offer its advertisements for a while, each
 for the part that it stores; so the name of an advertisement ends with that of the broker.
 
-When all of that is gone the last number of the publisher is still remembered, for `numbers_age` (`numbers.py`): if it
+When all of that is gone the last number of the publisher is still remembered, for `numbers_age` (`history.py`): if it
 comes back and repeats what it published before, because it never heard that it was accepted, it is recognised.
 
 On disk. `publication/<publisher>/<number>` is a batch, `advertisement/<id>` an advertisement, `publisher/<name>` what
@@ -22,10 +22,16 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.edge.batches import size_bytes
 from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient
-from tidings.protocols.delivery.edge.history import NEVER, HistoryStore, PublisherHistory
-from tidings.protocols.delivery.edge.numbers import PublisherNumbers, SavedPublisher, marks_of
+from tidings.protocols.delivery.edge.history import (
+    NEVER,
+    HistoryStore,
+    PublisherHistory,
+    PublisherNumbers,
+    SavedPublisher,
+    marks_of,
+    size_bytes,
+)
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.sieve import Engine, Sieve
 from tidings.pubsub.client import Accepted

@@ -12,6 +12,7 @@ may have been under way when a link broke, though then the publisher becomes kno
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from msgspec.structs import replace
 
@@ -19,15 +20,14 @@ from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import PUBLISHERS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.edge.admission import Admission, deliver, fall_back
+from tidings.protocols.delivery.edge.admission import Admission, PublisherStream, ServedSubscription, deliver, fall_back
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.parcels import merged
 from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.references import References
-from tidings.protocols.delivery.edge.streams import PublisherStream, ServedSubscription
 from tidings.protocols.delivery.messages import History, Reference
 from tidings.pubsub.client import Missed
+from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Known, SubscriptionKey
 
 OLD_ANSWER = "answers a question that nobody waits for any more"
@@ -233,3 +233,21 @@ class Fetching:
     def check(self) -> None:
         for (_, publisher), subscription in self.asked.items():
             assert subscription.streams[publisher].state == "asked", "an answer is awaited for no question"
+
+
+def merged(answers: list[History], early: list[Publications], through: int) -> list[Publications]:
+    """What is stored of a publisher at one or several brokers, and what came behind that, in the order of numbers and
+    each once, up to a number. Those that were accepted at the same time are a batch."""
+    found: dict[int, tuple[float, bytes, bytes]] = {}
+    for each in answers:
+        columns = zip(each.numbers, each.accepted_at, each.heads, each.payloads, strict=True)
+        found |= {number: (at, head, payload) for number, at, head, payload in columns if number <= through}
+    for batch in early:
+        rows = zip(batch.numbers, batch.heads, batch.payloads, strict=True)
+        found |= {number: (batch.accepted_at, head, payload) for number, head, payload in rows if number <= through}
+    made = []
+    for at, run in groupby(sorted(found), key=lambda number: found[number][0]):
+        numbers = tuple(run)
+        _, heads, payloads = zip(*[found[number] for number in numbers], strict=True)
+        made.append(Publications(answers[0].publisher, answers[0].advertisement, at, 0, numbers, heads, payloads))
+    return made

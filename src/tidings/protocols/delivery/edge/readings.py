@@ -10,7 +10,7 @@ the same `Fetch` gives the same publications, or says that some are no longer st
 as what it may subscribe to.
 
 Publishers elsewhere are asked for at their brokers (`inquiries.py`). One that moved has brokers that each store a part:
-all are asked, and the answers are put together (`answers.py`).
+all are asked, and the answers are put together (`inquiries.py`).
 
 Time. A request waits for brokers for `reading_timeout`. A look then says which publishers could not be reached. A fetch
 is refused, and may be repeated; until then it also waits for a publisher to become known, again or for the first time,
@@ -27,10 +27,9 @@ from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import MARKS_MAX, OFFERS_MAX, TEXT_CHARS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.edge.answers import fetched, marks_found
 from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient, read_filter
-from tidings.protocols.delivery.edge.extents import without
-from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark
+from tidings.protocols.delivery.edge.history import without
+from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark, fetched, marks_found
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.questions import Fetching

@@ -40,18 +40,20 @@ from collections.abc import Mapping, Sequence
 
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.edge.admission import Admission, deliver, tell_missed
+from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription, deliver, tell_missed
 from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.parcels import joined
 from tidings.protocols.delivery.edge.questions import Fetching
-from tidings.protocols.delivery.edge.streams import ServedSubscription
-from tidings.protocols.delivery.messages import History, Subscribe, Taken, Unsubscribe
+from tidings.protocols.delivery.messages import Delivery, History, Subscribe, Taken, Unsubscribe
 from tidings.pubsub.publications import Publications, pick
 from tidings.pubsub.signals import Known, Matched, SubscriptionKey, Unwant, Want, Wants
 
 NO_SUBSCRIPTION = "for a subscription that is not there"
 NOT_UNDER_WAY = "takes what was not on the way"
+
+MIXED_PUBLICATIONS_MAX, MIXED_ENTRIES_MAX = 1000, 4000
+"""Publications of a delivery that says for each which subscriptions match, and all entries of that, so that they fit
+the frame beside a whole batch."""
 
 
 class ServedSubscriptions:
@@ -148,17 +150,28 @@ class ServedSubscriptions:
         """Publications arrived."""
         batch, wanted = matched.batch, matched.wanted
         effects: list[Effect] = []
+        places_of: Mapping[SubscriptionKey, list[int] | None]
         if type(wanted) is Wants:
-            shares = self.shares(batch, wanted.places, effects)
+            places_of = wanted.places
         elif not wanted:
             return []
         elif len(wanted[0]) == 1 and wanted.count(wanted[0]) == len(wanted):
             # The usual case: one subscription wants all of them.
-            shares = self.shares(batch, {wanted[0][0]: None}, effects)
+            places_of = {wanted[0][0]: None}
         else:
-            shares = self.shares(batch, places_of(wanted), effects)
+            places_of = places_by_key(wanted)
+        # Those that want the same get the same object.
+        parts: dict[int, Publications] = {}
         leaving: dict[NodeId, list[tuple[ServedSubscription, Publications]]] = {}
-        for subscription, part in shares:
+        for key, places in places_of.items():
+            part = batch
+            if places is not None and len(places) < len(batch.numbers):
+                known = parts.get(id(places))
+                part = parts[id(places)] = pick(batch, places, receipt=0) if known is None else known
+            subscription = self.all.get(key)
+            if subscription is None:
+                effects.append(Drop(part, NO_SUBSCRIPTION))
+                continue
             stream = subscription.streams.get(batch.publisher) or self.fetching.stream(subscription, batch.publisher)
             ready = self.admission.admit(subscription, stream, part, effects)
             if ready is not None:
@@ -169,24 +182,6 @@ class ServedSubscriptions:
             else:
                 effects += [Send(client, delivery) for delivery in joined(mine)]
         return effects
-
-    def shares(
-        self, batch: Publications, places_of: Mapping[SubscriptionKey, list[int] | None], effects: list[Effect]
-    ) -> list[tuple[ServedSubscription, Publications]]:
-        """For each subscription what of the batch it wants. Those that want the same get the same object."""
-        parts: dict[int, Publications] = {}
-        made = []
-        for key, places in places_of.items():
-            part = batch
-            if places is not None and len(places) < len(batch.numbers):
-                known = parts.get(id(places))
-                part = parts[id(places)] = pick(batch, places, receipt=0) if known is None else known
-            subscription = self.all.get(key)
-            if subscription is None:
-                effects.append(Drop(part, NO_SUBSCRIPTION))
-            else:
-                made.append((subscription, part))
-        return made
 
     # Room.
 
@@ -209,7 +204,7 @@ class ServedSubscriptions:
             assert self.of_client[key[0]][key[1]] is subscription
 
 
-def places_of(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[SubscriptionKey, list[int] | None]:
+def places_by_key(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[SubscriptionKey, list[int] | None]:
     """For each subscription the places of what it wants. Those that want the same get the same list."""
     places_of_keys: dict[tuple[SubscriptionKey, ...], list[int]] = {}
     for place, keys in enumerate(wanted):
@@ -220,3 +215,35 @@ def places_of(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[Subscriptio
             earlier = found.get(key)
             found[key] = places if earlier is None else sorted(earlier + places)
     return found
+
+
+def joined(shares: list[tuple[ServedSubscription, Publications]]) -> list[Delivery]:
+    """What several subscriptions of one client get of one batch, each publication once."""
+    first = shares[0][1]
+    if all(part is first for _, part in shares):
+        matched = (tuple([subscription.number for subscription, _ in shares]),)
+        return [Delivery(first.publisher, first.accepted_at, first.numbers, first.heads, first.payloads, matched)]
+    entries: dict[int, tuple[bytes, bytes, list[int]]] = {}
+    for subscription, part in shares:
+        for number, head, payload in zip(part.numbers, part.heads, part.payloads, strict=True):
+            entries.setdefault(number, (head, payload, []))[2].append(subscription.number)
+    made: list[Delivery] = []
+    run: list[int] = []
+    count = 0
+    for number in sorted(entries):
+        mentions = len(entries[number][2])
+        if run and (len(run) == MIXED_PUBLICATIONS_MAX or count + mentions > MIXED_ENTRIES_MAX):
+            made.append(delivery_of(first, run, entries))
+            run, count = [], 0
+        run.append(number)
+        count += mentions
+    return [*made, delivery_of(first, run, entries)]
+
+
+def delivery_of(
+    batch: Publications, numbers: list[int], entries: dict[int, tuple[bytes, bytes, list[int]]]
+) -> Delivery:
+    heads, payloads, matched = zip(*[entries[number] for number in numbers], strict=True)
+    return Delivery(
+        batch.publisher, batch.accepted_at, tuple(numbers), heads, payloads, tuple([tuple(each) for each in matched])
+    )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tidings.protocols.delivery.edge.streams import ServedSubscription
+from tidings.protocols.delivery.edge.admission import ServedSubscription
 from tidings.pubsub.publications import BadPublication, decode_head
 from tidings.pubsub.rows import (
     AdvertisementRow,

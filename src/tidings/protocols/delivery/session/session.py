@@ -10,10 +10,10 @@ access), all of it is said again, under the same numbers: advertisements first, 
 with their positions. The broker recognises publications that it had already; we recognise those that reach us twice.
 So brokers need no memory of clients that left, and it makes no difference which broker it is.
 
-State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standings.py`); for
-each subscription its positions and what the application has not taken (`subscription.py`); `publishing`, the
-window of publications that are not accepted, and `receipts`, those of publications that are still to come
-(`outbound.py`); `readings`, what the application wants to read of history (`readings.py`).
+State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standings.py`); for each
+subscription its positions and what the application has not taken; `publishing`, the window of publications that are not
+accepted, and `receipts`, those of publications that are still to come (`progress.py`); `readings`, what the application
+wants to read of history (`readings.py`).
 
 Numbers. Publications are numbered from `first_publication` on. Usually those are numbers that no earlier process of
 this name has used. An application that can repeat what it published gives the same number to the same publication in
@@ -41,11 +41,10 @@ from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.message import Message
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import Advertise, Delivery, Refusal, Subscribe, Taken, Unadvertise, Unsubscribe
-from tidings.protocols.delivery.session.outbound import Outbound, Receipts
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.delivery.session.progress import Outbound, Receipts, SubscriptionReceiving, promises
 from tidings.protocols.delivery.session.readings import SessionReadings
 from tidings.protocols.delivery.session.standings import NO_SUCH, NOT_ASKED, Standing, Standings
-from tidings.protocols.delivery.session.subscription import SubscriptionReceiving, promises
 from tidings.pubsub.client import (
     Accepted,
     Arrived,
@@ -218,11 +217,15 @@ class Session:
         effects: list[Effect] = []
         if request.ticket is not None and made:
             effects += [Deliver(Begun(request.ticket, first)), self.receipts.wait_for(request.ticket, made)]
-        return effects + self.send(*(sent.message for sent in made))
+        if self.broker is not None:
+            for sent in made:
+                effects.append(Send(self.broker, sent.message))
+        return effects
 
     def takes(self, request: PublishBatch) -> bool:
         """Whether it would be sent, or kept until there is a broker."""
-        if not self.advertisements.is_open(request.advertisement):
+        standing = self.advertisements.all.get(request.advertisement)
+        if standing is None or standing.is_leaving:
             return False
         size_bytes = sum(map(len, request.heads)) + sum(map(len, request.payloads))
         return self.publishing.has_room(len(request.heads), size_bytes)
@@ -243,11 +246,9 @@ class Session:
         receiving.take(request.count)
         if not receiving.is_asked and receiving.may_ask and self.broker is not None:
             return self.send(self.ask(receiving))
-        return self.tell_taken(receiving)
+        return self.tell_taken(receiving) if receiving.is_due else []
 
     def tell_taken(self, receiving: SubscriptionReceiving) -> list[Effect]:
-        if not receiving.is_due:
-            return []
         taken, receiving.taken, receiving.bytes_untold = receiving.taken, 0, 0
         return self.send(Taken(receiving.number, taken))
 
@@ -337,7 +338,9 @@ class Session:
         if fresh is not None:
             # What is dropped here is out of the way as well, and the broker has to know.
             receiving.taken += len(numbers) - len(fresh)
-            effects += [Drop(message, REPEATED), *self.tell_taken(receiving)]
+            effects.append(Drop(message, REPEATED))
+            if receiving.is_due:
+                effects += self.tell_taken(receiving)
             if not fresh:
                 return effects
             numbers, heads, payloads = (tuple([column[place] for place in fresh]) for column in batch)

@@ -1,8 +1,19 @@
 """Publications on their way: taken or refused, cut by destination, passed on, and receipts gathered.
 
-A batch is taken from the neighbour on the way to its publisher only, and each publication once (`passage.py`). Then the
-finder (`finder.py`) says where each goes. One batch in is at most one parcel for each neighbour, which the carriage
-takes there (`carriage.py`), one `Matched` for the clients of this broker, and one `Drop` for each reason.
+A batch is taken from the neighbour on the way to its publisher only, and each publication once. Then the finder
+(`finder.py`) says where each goes. One batch in is at most one parcel for each neighbour, one `Matched` for the clients
+of this broker, and one `Drop` for each reason.
+
+What becomes of the parcels is a *carriage*'s affair: the plain one sends each at once; others gather small ones for a
+while, take a short cut to brokers further away, or tell them to whoever is in reach. A carriage is a class in a file of
+its own; it may have messages and timers, and gives back to the carrier what arrived in its own messages.
+
+Twice is once. A publisher numbers its events. As long as they come on the tree only, one after the other, one number
+for each publisher is enough: what is not above it passed already, or a later one did. What came around a failure
+(`Rescued`) comes out of order, before or behind what the tree brings. Then the numbers themselves are remembered, the
+`window` highest of each publisher; what lies below them counts as passed. So an event is taken once, whichever way it
+comes first, and what comes so late that it is below the window is lost. Publishers beyond `publishers_max` are
+forgotten, the longest silent first.
 
 A batch with a receipt is passed on under a receipt of our own, and answered with `Reached` when all who got it have
 answered so. A broker that passes it to nobody answers at once.
@@ -12,26 +23,28 @@ lost and not yet given up (a ghost) is told as `Stranded`, and what arrives as `
 neighbour that it stands in for had brought it.
 """
 
+from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, repeat
 from operator import lt
+from typing import ClassVar, Protocol
 
 from msgspec.structs import replace
 
-from tidings.machine.effects import Drop, Effect
+from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.inputs import TimerKey
+from tidings.machine.message import Message
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.carriage.carriage import CARRIAGES, Carriage, MakeCarriage, Parcel
 from tidings.protocols.routing.carriage.finder import Finder, Picks, Route
-from tidings.protocols.routing.carriage.passage import Passage
 from tidings.protocols.routing.links import NeighbourLink
-from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.params import CarriageName, RoutingParams
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, PendingRequest, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import LiveHop, Tables
 from tidings.pubsub.publications import BadPublication, Numbers, Publications, cut, pick, read_head
-from tidings.pubsub.signals import Matched, Rescued, Stranded, Ticket, Wants
+from tidings.pubsub.signals import Forward, Matched, Rescued, Stranded, Wants
 
 BAD_HEAD = "its attributes do not decode"
 NOT_ASCENDING = "its numbers do not ascend"
@@ -40,6 +53,62 @@ OTHER_WAY = "did not come on the way from its publisher"
 PASSED_ALREADY = "passed already, or a later one did"
 UNADVERTISED = "its advertisement is not known"
 UNWANTED = "nobody wants it any more"
+
+NUMBERS_MAX = 1_000_000
+"""Numbers that are remembered of all publishers together; beyond it the longest silent has no window any more."""
+
+Parcel = tuple[NodeId, Publications]
+"""A neighbour, and what it wants of a batch, under the receipt that it is to answer."""
+
+
+class Carriage(Protocol):
+    """Made from the `BatchCarrier` of its router."""
+
+    messages: ClassVar[tuple[type[Message], ...]]
+    """Its own; only these are heard from nodes that are no neighbours, too."""
+
+    def pass_on(self, now: float, source: LiveHop, parcels: Sequence[Parcel]) -> list[Effect]:
+        """Parcels of one batch, which came from `source`. Neighbours that want the same have the same object."""
+        ...
+
+    def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
+        """One of `messages`."""
+        ...
+
+    def fired(self, now: float, key: TimerKey) -> list[Effect]: ...
+
+    def check(self) -> None: ...
+
+
+class PlainCarriage:
+    """Every parcel leaves at once, over the link to its neighbour. The baseline beside every cleverer one: over streams
+    nothing is lost or overtaken while a link lives. As datagrams (`RoutingParams(transport=...)`) parcels may be; what
+    is larger than a datagram does not leave at all."""
+
+    messages: ClassVar[tuple[type[Message], ...]] = ()
+
+    def __init__(self, carrier: "BatchCarrier") -> None:
+        self.transport = carrier.params.transport
+
+    def pass_on(self, now: float, source: LiveHop, parcels: Sequence[tuple[NodeId, Publications]]) -> list[Effect]:
+        effects: list[Effect] = []
+        for neighbour, parcel in parcels:
+            effects.append(Send(neighbour, parcel, self.transport))
+        return effects
+
+    def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
+        return []
+
+    def fired(self, now: float, key: TimerKey) -> list[Effect]:
+        return []
+
+    def check(self) -> None:
+        pass
+
+
+MakeCarriage = Callable[["BatchCarrier"], Carriage]
+
+CARRIAGES: dict[CarriageName, type[PlainCarriage]] = {"plain": PlainCarriage}
 
 
 class BatchCarrier:
@@ -61,8 +130,9 @@ class BatchCarrier:
         self.finder.always = self.strategy.always(neighbours)
         self.finder.forget()
 
-    def forward(self, now: float, batch: Publications, ticket: Ticket | None) -> list[Effect]:
+    def forward(self, now: float, forward: Forward) -> list[Effect]:
         """Publications of a client of this broker."""
+        batch, ticket = forward.batch, forward.ticket
         if batch.receipt:
             batch = replace(batch, receipt=0)
         if not batch.numbers:
@@ -80,7 +150,9 @@ class BatchCarrier:
             return [Drop(batch, problem), *(request.answer(problem) if request else ())]
         effects: list[Effect] = []
         if batch.numbers:
-            batch = self.without_passed(batch, effects)
+            new = self.passage.take(batch.publisher, batch.numbers)
+            if new is not None:
+                batch = self.without_passed(batch, new, effects)
         if not batch.numbers:
             return effects + (request.answer() if request else [])
         if request is not None and not self.ledger.acknowledges:
@@ -97,7 +169,9 @@ class BatchCarrier:
             return [Drop(batch, NOT_ASCENDING)]
         effects: list[Effect] = []
         if batch.numbers:
-            batch = self.without_passed(replace(batch, receipt=0), effects)
+            batch, new = replace(batch, receipt=0), self.passage.take(batch.publisher, batch.numbers)
+            if new is not None:
+                batch = self.without_passed(batch, new, effects)
         return effects + self.carry(now, rescued.stand_in_for, batch, None) if batch.numbers else effects
 
     def problem_of(self, link: NeighbourLink, batch: Publications) -> str:
@@ -111,10 +185,8 @@ class BatchCarrier:
             return OTHER_PUBLISHER
         return "" if len(batch.numbers) < 2 or do_ascend(batch.numbers) else NOT_ASCENDING
 
-    def without_passed(self, batch: Publications, effects: list[Effect]) -> Publications:
-        new = self.passage.take(batch.publisher, batch.numbers)
-        if new is None:
-            return batch
+    def without_passed(self, batch: Publications, new: list[int], effects: list[Effect]) -> Publications:
+        """Those at the places that are new; of the others it is told why not."""
         passed = [place for place in range(len(batch.numbers)) if place not in set(new)]
         effects.append(Drop(pick(batch, passed, batch.receipt), PASSED_ALREADY))
         return pick(batch, new, batch.receipt) if new else cut(batch, slice(0), batch.receipt)
@@ -131,7 +203,13 @@ class BatchCarrier:
         routes = self.finder.find(source, batch.heads)
         first = routes[0]
         if not first.is_bad and routes.count(first) == len(routes):
-            self.carry_whole(now, source, batch, first, request, effects)
+            # The usual case: all go the same way.
+            if first.links:
+                self.pass_on(now, source, list(zip(first.links, repeat(batch))), request, effects)
+            if first.keys:
+                effects.append(Matched(batch, (first.keys,) * len(batch.numbers)))
+            elif not first.links and source is not None and self.strategy.is_exact:
+                effects.append(Drop(batch, UNWANTED))
         else:
             self.carry_picks(now, source, Picks(batch, routes), routes, request, effects)
         return effects if request is None else effects + self.ledger.settle(request)
@@ -146,22 +224,6 @@ class BatchCarrier:
                 effects.append(Stranded(lost, pick(batch, places, receipt=0)))
                 if request is not None:
                     request.problem = LINK_LOST
-
-    def carry_whole(
-        self,
-        now: float,
-        source: LiveHop,
-        batch: Publications,
-        route: Route,
-        request: PendingRequest | None,
-        effects: list[Effect],
-    ) -> None:
-        if route.links:
-            self.pass_on(now, source, [(link, batch) for link in route.links], request, effects)
-        if route.keys:
-            effects.append(Matched(batch, (route.keys,) * len(batch.numbers)))
-        elif not route.links and source is not None and self.strategy.is_exact:
-            effects.append(Drop(batch, UNWANTED))
 
     def carry_places(
         self, now: float, source: LiveHop, batch: Publications, request: PendingRequest | None, effects: list[Effect]
@@ -233,3 +295,58 @@ class BatchCarrier:
 
 def do_ascend(numbers: Numbers) -> bool:
     return all(map(lt, numbers, numbers[1:]))
+
+
+class Passage:
+    """`take` tells what is new of a publisher's numbers, and remembers it."""
+
+    def __init__(self, publishers_max: int, window: int) -> None:
+        self.publishers_max, self.window = publishers_max, window
+        self.last: dict[str, int] = {}
+        """For each publisher the number up to which all count as passed; who was heard last stands last."""
+        self.numbers: dict[str, list[int]] = {}
+        """With a window: the numbers above that one which passed, ascending; in the same order of publishers."""
+        self.size = 0
+
+    def take(self, publisher: str, numbers: Numbers) -> list[int] | None:
+        """The places of those that have not passed, None if none has. There is at least one, and they ascend."""
+        last = self.last.pop(publisher, -1)
+        if self.window:
+            places = self.take_into_window(publisher, numbers, last)
+        else:
+            self.last[publisher] = max(last, numbers[-1])
+            places = None if numbers[0] > last else list(range(bisect_right(numbers, last), len(numbers)))
+        if len(self.last) > self.publishers_max:
+            silent = next(iter(self.last))
+            del self.last[silent]
+            self.size -= len(self.numbers.pop(silent, ()))
+        return places
+
+    def take_into_window(self, publisher: str, numbers: Numbers, last: int) -> list[int] | None:
+        known = self.numbers[publisher] = self.numbers.pop(publisher, [])
+        before, places = len(known), None
+        if numbers[0] > (known[-1] if known else last):
+            known += numbers
+        else:
+            seen = set(known)
+            places = [place for place, number in enumerate(numbers) if number > last and number not in seen]
+            for place in places:
+                insort(known, numbers[place])
+        if len(known) > self.window:
+            last = known[-self.window - 1]
+            del known[: -self.window]
+        self.last[publisher] = last
+        self.size += len(known) - before
+        while self.size > NUMBERS_MAX:
+            silent = next(iter(self.numbers))
+            dropped = self.numbers.pop(silent)
+            self.last[silent] = dropped[-1]
+            self.size -= len(dropped)
+        return None if places is not None and len(places) == len(numbers) else places
+
+    def check(self) -> None:
+        assert len(self.last) <= self.publishers_max and self.numbers.keys() <= self.last.keys()
+        assert self.size == sum(map(len, self.numbers.values())) <= NUMBERS_MAX
+        for publisher, numbers in self.numbers.items():
+            assert len(numbers) <= self.window and numbers == sorted(set(numbers))
+            assert not numbers or numbers[0] > self.last[publisher]

@@ -13,8 +13,8 @@ is forgotten when a table changes.
 """
 
 from collections.abc import Sequence
-from itertools import chain
-from typing import cast
+from itertools import chain, filterfalse
+from typing import Any
 
 from tidings.matching.index.answers import MatchedPlaces
 from tidings.model.identity import NodeId
@@ -50,6 +50,7 @@ class Finder:
         """Neighbours that get every event."""
         self.memos: dict[LiveHop, dict[bytes, Route]] = {}
         self.size = self.asked = self.unremembered = 0
+        self.is_remembering = True
         self.routes: dict[tuple[tuple[NodeId, ...], Keys], Route] = {}
         self.bad = Route((), (), is_bad=True)
 
@@ -58,18 +59,19 @@ class Finder:
         self.memos.clear()
         self.routes.clear()
         self.size = self.asked = self.unremembered = 0
-
-    @property
-    def is_remembering(self) -> bool:
-        return self.unremembered <= 0 or bool(self.always)
+        self.is_remembering = True
 
     def find_places(self, heads: Sequence[bytes]) -> tuple[MatchedPlaces, MatchedPlaces]:
         """Which of these go where, on links and to clients, without the memo and without a route for each."""
         self.unremembered -= len(heads)
+        self.is_remembering = self.unremembered <= 0
         link_index, local_index = self.tables.link_index, self.tables.local_index
-        nothing = MatchedPlaces({}, [])
-        keys = local_index.find_heads(heads) if len(local_index) else nothing
-        links = nothing if len(local_index) and not len(link_index) else link_index.find_heads_links(heads)
+        links = keys = MatchedPlaces({}, [])
+        if local_index.slots:
+            keys = local_index.find_heads(heads)
+        if link_index.slots or not local_index.slots:
+            # One of them always looks, because a head may be none.
+            links = link_index.find_heads_links(heads)
         return links, keys
 
     def find(self, source: LiveHop, heads: Sequence[bytes]) -> list[Route]:
@@ -84,12 +86,13 @@ class Finder:
 
     def find_new(self, source: LiveHop, heads: Sequence[bytes]) -> list[Route]:
         memo = self.memos[source]
-        new = [head for head in dict.fromkeys(heads) if head not in memo]
+        new = list(filterfalse(memo.__contains__, dict.fromkeys(heads)))
         if self.size + len(new) > self.memo_max:
             is_worth_it = self.asked > REPEATED_MIN * self.size
             self.forget()
             if not is_worth_it:
                 self.unremembered = UNREMEMBERED * self.memo_max
+                self.is_remembering = bool(self.always)
             memo, new = self.memos.setdefault(source, {}), list(dict.fromkeys(heads))
             if len(new) > self.memo_max:
                 return self.routes_of(source, heads)
@@ -98,31 +101,30 @@ class Finder:
         return list(map(memo.__getitem__, heads))
 
     def routes_of(self, source: LiveHop, heads: Sequence[bytes]) -> list[Route]:
-        """Without the memo."""
+        """Without the memo: the links and the local subscriptions that want each of these."""
         if len(self.routes) > self.memo_max:
             self.routes.clear()
-        return [self.route_of(source, *answer) for answer in zip(*self.match(heads), strict=True)]
-
-    def route_of(self, source: LiveHop, links: tuple[NodeId, ...] | None, keys: Keys | None) -> Route:
-        if links is None or keys is None:
-            return self.bad
-        if self.always:
-            links = tuple(dict.fromkeys(self.always + links))
-        if source in links:
-            links = tuple(link for link in links if link != source)
-        route = self.routes.get((links, keys))
-        if route is None:
-            route = self.routes[links, keys] = Route(links, keys)
-        return route
-
-    def match(self, heads: Sequence[bytes]) -> tuple[list[tuple[NodeId, ...] | None], list[Keys | None]]:
-        """The links and the local subscriptions that want each of these; None for one that is no head."""
         link_index, local_index = self.tables.link_index, self.tables.local_index
-        nobody = [()] * len(heads)
-        keys = local_index.match_heads(heads) if len(local_index) else nobody
-        # One of them always looks, because a head may be none.
-        links = nobody if len(local_index) and not len(link_index) else link_index.match_heads_links(heads)
-        return cast(tuple[list[tuple[NodeId, ...] | None], list[Keys | None]], (links, keys))
+        all_links: Sequence[Any] = [()] * len(heads)
+        all_keys: Sequence[Any] = all_links
+        if local_index.slots:
+            all_keys = local_index.match_heads(heads)
+        if link_index.slots or not local_index.slots:
+            all_links = link_index.match_heads_links(heads)
+        routes: list[Route] = []
+        for links, keys in zip(all_links, all_keys, strict=True):
+            if links is None or keys is None:
+                routes.append(self.bad)
+                continue
+            if self.always:
+                links = tuple(dict.fromkeys(self.always + links))
+            if source in links:
+                links = tuple(link for link in links if link != source)
+            route = self.routes.get((links, keys))
+            if route is None:
+                route = self.routes[links, keys] = Route(links, keys)
+            routes.append(route)
+        return routes
 
 
 class Picks:

@@ -1,0 +1,286 @@
+"""How far a session has come: with what it published, and with each of its subscriptions.
+
+*Publications* are numbered in the order in which the application gave them. They are kept here until the broker says
+that it has them (`Accepted`, which is cumulative), and sent again under the same numbers when the link broke before. So
+none is lost with a link, and the broker recognises those it had already. This is also the credit of the publisher: no
+more than `publications_max` of them, and no more than `bytes_max` bytes, are kept. A single publication always has room
+when nothing else is kept, however large it is.
+
+*Subscriptions*. `positions` holds for each publisher the number up to which everything arrived. After a break the
+subscription is made again behind these positions (and, for publishers of whom nothing came yet, since the time of the
+receipt), so it continues where it was. Brokers that promise something deliver the publications of one publisher in
+ascending order; so a number that is not above the position is a repetition. Where nothing is promised, events may
+overtake each other: what comes late is passed on as well, once (`seen`).
+
+The window is one of the link: the broker counts what it sent over it and was not told to be taken. What is `held` here
+from before a break is not its affair, so the application takes that first and nobody is told. While a whole window is
+still held the subscription is not made again. So there are never more than two windows here, however often links break.
+"""
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterator, Sequence
+from operator import add, lt
+
+import msgspec
+
+from tidings.model.bounds import PUBLISHERS_MAX
+from tidings.protocols.delivery.messages import PublishMessage, Subscribe
+from tidings.pubsub.client import OpenSubscription, Receipt, Ticket
+from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
+from tidings.pubsub.publications import pieces
+from tidings.pubsub.seen import Seen
+
+POSITIONS_BYTES_MAX = 512 * 1024
+"""Positions that one message names: half a frame."""
+
+UNTOLD_BYTES_MAX = 8 * 1024
+"""Taken by the application without the broker knowing; for all subscriptions of a client together that stays below what
+the broker lets be under way."""
+
+SEEN_WIDTH = 4096
+"""Numbers below the highest one of a publisher that are still told apart, seen or not, where nothing is promised."""
+
+POSITION_BYTES = 2 + 3 + 9
+"""What a position takes besides its name: marks, lengths, the number."""
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """One message's worth of publications."""
+
+    message: PublishMessage
+    last: int
+    """The number of the last of them."""
+    size_bytes: int
+    ticket: Ticket | None
+
+
+class Outbound:
+    """`first` is the number of the first publication."""
+
+    def __init__(self, publications_max: int, bytes_max: int, first: int) -> None:
+        self.publications_max, self.bytes_max = publications_max, bytes_max
+        self.next = first
+        self.through = first - 1
+        """Everything up to this number is accepted."""
+        self.kept: deque[Sent] = deque()
+        self.size_bytes = 0
+
+    @property
+    def count(self) -> int:
+        """Publications that are not accepted yet."""
+        return self.next - 1 - self.through
+
+    def has_room(self, count: int, size_bytes: int) -> bool:
+        kept = self.next - 1 - self.through
+        fits = kept + count <= self.publications_max and self.size_bytes + size_bytes <= self.bytes_max
+        return fits or not (kept or count > 1)
+
+    def add(
+        self, advertisement: int, heads: tuple[bytes, ...], payloads: tuple[bytes, ...], ticket: Ticket | None
+    ) -> list[Sent]:
+        """Number them, and cut them into as few messages as the bounds allow."""
+        sizes = list(map(add, map(len, heads), map(len, payloads)))
+        made = []
+        for piece in pieces(sizes):
+            message = PublishMessage(advertisement, self.next, ticket is not None, heads[piece], payloads[piece])
+            self.next += len(message.heads)
+            made.append(Sent(message, self.next - 1, sum(sizes[piece]), ticket))
+        self.kept.extend(made)
+        self.size_bytes += sum(sizes)
+        return made
+
+    def accept(self, through: int) -> None:
+        while self.kept and self.kept[0].last <= through:
+            self.size_bytes -= self.kept.popleft().size_bytes
+        if self.kept and self.kept[0].message.first <= through:
+            self.kept[0] = self.cut(self.kept[0], through)
+        self.through = max(self.through, through)
+
+    def cut(self, sent: Sent, through: int) -> Sent:
+        whole = sent.message
+        gone = through + 1 - whole.first
+        rest = PublishMessage(
+            whole.advertisement, through + 1, whole.receipt, whole.heads[gone:], whole.payloads[gone:]
+        )
+        size_bytes = sum(map(len, rest.heads)) + sum(map(len, rest.payloads))
+        self.size_bytes -= sent.size_bytes - size_bytes
+        return Sent(rest, sent.last, size_bytes, sent.ticket)
+
+    def check(self) -> None:
+        assert self.size_bytes == sum(sent.size_bytes for sent in self.kept), "bytes are counted wrongly"
+        expected = self.through + 1
+        for sent in self.kept:
+            assert sent.message.first == expected, "a number is missing among those that are kept"
+            expected = sent.last + 1
+        assert expected == self.next, "the last numbers are not kept"
+        assert self.count <= max(1, self.publications_max), "more is kept than the window allows"
+
+
+class Receipts:
+    """Who waits for receipts of publications. A request that took several messages has as many receipts to wait for."""
+
+    def __init__(self) -> None:
+        self.awaited: dict[int, Ticket] = {}
+        """By the number of the last publication that a receipt is for."""
+        self.parts: dict[Ticket, int] = {}
+        self.firsts: dict[Ticket, int] = {}
+        """The first publication of each request."""
+
+    def wait_for(self, ticket: Ticket, made: Sequence[Sent]) -> ReceiptAsked:
+        self.awaited |= {sent.last: ticket for sent in made}
+        self.parts[ticket] = len(made)
+        self.firsts[ticket] = made[0].message.first
+        return ReceiptAsked(self.firsts[ticket], made[-1].last)
+
+    def came(self, number: int) -> Acknowledged | None:
+        """A receipt is here; what is to be noted if it is the last one of its request."""
+        ticket = self.awaited.pop(number)
+        self.parts[ticket] -= 1
+        if self.parts[ticket]:
+            return None
+        del self.parts[ticket]
+        return Acknowledged(self.firsts.pop(ticket))
+
+    def behind(self, through: int) -> dict[Ticket, None]:
+        """Requests of which some publications, up to this number, have been accepted."""
+        return dict.fromkeys(ticket for number, ticket in self.awaited.items() if number <= through)
+
+    def give_up(self, tickets: Collection[Ticket]) -> list[Released]:
+        self.awaited = {number: ticket for number, ticket in self.awaited.items() if ticket not in tickets}
+        self.parts = {ticket: count for ticket, count in self.parts.items() if ticket not in tickets}
+        return [Released(self.firsts.pop(ticket)) for ticket in tickets]
+
+    def check(self, next: int) -> None:
+        assert all(number < next for number in self.awaited), "a receipt is awaited for nothing"
+        assert Counter(self.awaited.values()) == self.parts, "receipts are counted wrongly"
+        assert self.firsts.keys() == self.parts.keys(), "requests are remembered wrongly"
+
+
+class SubscriptionReceiving:
+    def __init__(self, number: int, request: OpenSubscription) -> None:
+        self.number, self.request = number, request
+        self.step = max(1, request.window // 2)
+        """The broker is told in such steps what was taken."""
+        self.receipt: Receipt | None = None
+        """The first one: from its time on the guarantee holds, across all breaks."""
+        self.positions: dict[str, int] = {}
+        self.seen: dict[str, Seen] | None = {} if request.guarantee == "none" else None
+        self.is_asked = False
+        """Whether the broker of this link knows of it."""
+        self.held = 0
+        """What came over this link, and the application has not taken."""
+        self.held_before = 0
+        """The same of earlier links; it is taken first."""
+        self.taken = 0
+        """Taken by the application, and the broker does not know it yet."""
+        self.bytes_untold = 0
+        """What came since the broker was last told."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the broker should be told. Few large publications may be all that it lets be under way at a time, so
+        it is also told when everything was taken and that was much."""
+        return self.taken >= self.step or (self.taken > 0 and not self.held and self.bytes_untold >= UNTOLD_BYTES_MAX)
+
+    @property
+    def may_ask(self) -> bool:
+        return self.held_before < self.request.window
+
+    def link_lost(self) -> None:
+        self.held_before += self.held
+        self.held = self.taken = self.bytes_untold = 0
+        self.is_asked = False
+
+    def take(self, count: int) -> None:
+        """The application took so many."""
+        before = min(count, self.held_before)
+        self.held_before -= before
+        told = min(count - before, self.held)
+        self.held -= told
+        self.taken += told
+
+    def subscribe(self) -> Subscribe:
+        """The message that begins it, or continues it after a break."""
+        asked, since, after = self.request, self.request.since, dict(self.request.after)
+        guarantee = asked.guarantee
+        if self.receipt is not None and guarantee != "none":
+            # A time that the application named stays; without one the promise began with the receipt.
+            since = self.receipt.at if since is None else since
+            after |= self.positions
+            guarantee = "reference"
+        return Subscribe(
+            self.number,
+            asked.filter,
+            guarantee,
+            since,
+            fitting(after),
+            asked.group,
+            asked.policy,
+            asked.queue_max,
+            asked.window,
+        )
+
+    def admit(self, publisher: str, numbers: tuple[int, ...]) -> list[int] | None:
+        """Take note of numbers that arrived. Answers with the places of those that are new; None means all."""
+        position, places = self.positions.get(publisher), None
+        if self.seen is not None:
+            position, places = self.admit_unordered(self.seen, publisher, numbers)
+        elif (position is None or numbers[0] > position) and all(map(lt, numbers, numbers[1:])):
+            position = numbers[-1]
+        else:
+            places = []
+            for place, number in enumerate(numbers):
+                if position is None or number > position:
+                    places.append(place)
+                    position = number
+        assert position is not None
+        self.positions[publisher] = position
+        if len(self.positions) > PUBLISHERS_MAX:
+            oldest = next(iter(self.positions))
+            del self.positions[oldest]
+            if self.seen is not None:
+                self.seen.pop(oldest, None)
+        return places
+
+    def admit_unordered(
+        self, seen: dict[str, Seen], publisher: str, numbers: tuple[int, ...]
+    ) -> tuple[int, list[int] | None]:
+        """The highest number that came, and the places of those that are new."""
+        known, begin, places = seen.get(publisher), 0, []
+        if known is None:
+            known, begin, places = Seen(numbers[0], SEEN_WIDTH), 1, [0]
+            seen[publisher] = known
+        places += [place for place in range(begin, len(numbers)) if known.add(numbers[place])]
+        return known.high, None if len(places) == len(numbers) else places
+
+    def check(self) -> None:
+        assert self.taken >= 0 and not self.is_due, "the broker should have been told what was taken"
+        assert self.held >= 0 and self.held_before >= 0, "more was taken than there was"
+        assert self.held + self.taken <= self.request.window, "the window does not hold"
+        assert self.held_before <= 2 * self.request.window, "too much is held"
+        assert self.is_asked or not (self.held or self.taken), "something came unasked"
+        assert len(self.positions) <= PUBLISHERS_MAX, "too many positions"
+        assert self.seen is None or self.seen.keys() == self.positions.keys(), "seen of whom nothing came"
+
+
+def fitting(positions: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    """As many of them, from the last backwards, as a message holds. From the other publishers everything since a time
+    comes again, and what we have of it is recognised."""
+    chosen: list[tuple[str, int]] = []
+    room = POSITIONS_BYTES_MAX
+    for publisher, number in reversed(positions.items()):
+        room -= len(publisher.encode()) + POSITION_BYTES
+        if room < 0 or len(chosen) == PUBLISHERS_MAX:
+            break
+        chosen.append((publisher, number))
+    return tuple(reversed(chosen))
+
+
+def promises(subscription: int, request: OpenSubscription) -> Iterator[Promised | Twin]:
+    """What is noted when a subscription is in place: what its client may rely on."""
+    if request.guarantee != "none":
+        yield Promised(subscription, request.guarantee, request.since)
+        for publisher, number in request.after:
+            yield Promised(subscription, request.guarantee, publisher=publisher, number=number + 1)
+    if request.group:
+        yield Twin(subscription, request.group)
