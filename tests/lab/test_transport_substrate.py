@@ -13,7 +13,7 @@ from tidings.lab.transport.substrate import SubstrateParams, named
 from tidings.machine.effects import Send, Transport
 from tidings.protocols.routing.destinations.messages import Directed
 from tidings.protocols.routing.destinations.params import DestinationParams
-from tidings.protocols.routing.destinations.queues import Queues
+from tidings.protocols.routing.destinations.router import Queues
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.record import Record

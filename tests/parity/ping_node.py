@@ -12,7 +12,7 @@ import sys
 
 from tests.worlds.both import Draws, host_of, round_trips
 from tidings.machine.effects import Transport
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.ping import Ping, PingParams
 from tidings.trace.writers import RingBuffer

@@ -17,7 +17,7 @@ from tests.worlds.both import (
     started,
 )
 from tests.worlds.sockets import play, until
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.identity import NodeId
 from tidings.net import Host
 from tidings.nodes.broker import BrokerNode

@@ -8,8 +8,7 @@ import pytest
 from tests.worlds.both import Draws, draws_of, host_of, round_trips, simulator_of, started
 from tests.worlds.sockets import heard, play, until
 from tidings.machine.effects import BROADCAST, Transport
-from tidings.machine.machine import Machine
-from tidings.machine.node import Node
+from tidings.machine.node import Machine, Node
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.net import Host

@@ -6,7 +6,7 @@ import pytest
 
 from tests.worlds.both import BROKERS, CLIENTS, Draws, confirmed, host_of, make_broker, simulator_of, started
 from tests.worlds.sockets import play, until
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.identity import NodeId
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import GuestParams

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.properties.message_strategies import messages
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal, TimerKey
-from tidings.machine.machine import Machine
 from tidings.machine.message import Message
+from tidings.machine.node import Machine
 from tidings.wire import decode, encode
 
 NAMES = ("a", "b", "c")

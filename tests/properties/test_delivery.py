@@ -17,8 +17,7 @@ from tests.worlds.brokers import BrokerWorld, random_tree
 from tests.worlds.edge import head
 from tidings.machine.effects import Send
 from tidings.machine.inputs import Loaded, Received
-from tidings.machine.machine import Machine
-from tidings.machine.node import Node
+from tidings.machine.node import Machine, Node
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.edge import Edge

@@ -18,8 +18,7 @@ from tests.worlds.brokers import BrokerWorld, random_tree
 from tests.worlds.edge import head
 from tidings.machine.effects import Effect, Load, Save
 from tidings.machine.inputs import Input, Loaded, Received, Saved
-from tidings.machine.machine import Machine
-from tidings.machine.node import Node
+from tidings.machine.node import Machine, Node
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.history import within, without

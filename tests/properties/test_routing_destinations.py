@@ -17,8 +17,7 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.destinations.messages import Directed, LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
-from tidings.protocols.routing.destinations.queues import Queues
-from tidings.protocols.routing.destinations.router import NO_ROUTE, DestinationRouter
+from tidings.protocols.routing.destinations.router import NO_ROUTE, DestinationRouter, Queues
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import Forward, Matched, NeighbourDown, NeighbourUp, SubscriptionKey, Unwant, Want
 from tidings.wire import decode, encode

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from tidings.net.carriers.network import ForeignNetwork
+from tidings.net.carriers.runner import ForeignNetwork
 
 
 class MemoryNetwork:

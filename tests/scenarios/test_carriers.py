@@ -23,7 +23,7 @@ from tidings.net.carriers import mqtt, nats
 from tidings.net.carriers.client import CarrierClient, CarrierSubscription
 from tidings.net.carriers.mqtt import MqttNetwork, connect_over_mqtt
 from tidings.net.carriers.nats import NatsNetwork, connect_over_nats
-from tidings.net.carriers.network import BadPosted, ForeignNetwork, join, split
+from tidings.net.carriers.runner import BadPosted, ForeignNetwork, join, split
 from tidings.net.client.subscription import Delivered
 from tidings.net.errors import Closed, NotReachable
 from tidings.protocols.transport.carrier import Posted

@@ -49,7 +49,7 @@ def test_a_broker_that_was_met_at_another_is_linked_for_as_long_as_it_is_wanted(
             assert contact(c, "a") == Contact("a", address_text(a.address))
 
             # It comes back after a break, and is let go when nobody wants it; the configured links stay.
-            a.host.links.up["c"].abort()
+            a.host.links.up["c"].transport.abort()
             await until(lambda: not is_linked(a, "c"))
             await until(lambda: is_linked(a, "c") and is_linked(c, "a"))
             a.host.inject(LinkUnwanted("c", "test"))

@@ -13,7 +13,7 @@ import msgspec
 from tidings.lab.transport.networks import Takers
 from tidings.lab.transport.networks import make_broker as make_plain_broker
 from tidings.lab.transport.networks import make_client as make_transport_client
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.client import ClientNode

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tidings.machine.effects import CancelTimer, Connect, Disconnect, Drop, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse

@@ -11,7 +11,7 @@ from tidings.net.addresses import address_text, parse_address
 from tidings.net.broker.config import STORAGE_NAME, Config, load_config
 from tidings.net.broker.service import BrokerService
 from tidings.net.params import InboxPolicy
-from tidings.protocols.overlay.all_peers import AllPeersParams
+from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.destinations.params import DestinationParams
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.properties.test_index import events, filters
 from tidings.matching import Index, LinearScan
-from tidings.matching.decision_tree import DecisionTree, TreePlace
+from tidings.matching.linear import DecisionTree, TreePlace
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse

@@ -16,7 +16,7 @@ from tidings.protocols.access.messages import Attach, Attached
 from tidings.protocols.delivery.edge.edge import Close
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Advertise, Delivery, PublishMessage
-from tidings.protocols.overlay.all_peers import AllPeersParams
+from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.overlay.scripted import ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.destinations.params import DestinationParams

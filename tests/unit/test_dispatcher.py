@@ -13,7 +13,7 @@ from tidings.model.language.parser import parse
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.access.open_door import OpenDoorParams
 from tidings.protocols.delivery.local import NO_ADVERTISEMENT, NO_HISTORY, LocalParams
-from tidings.protocols.overlay.all_peers import AllPeersParams
+from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import (

@@ -8,8 +8,7 @@ import pytest
 from tests.ordering import in_order
 from tidings.matching import Index, IndexParams
 from tidings.matching.index.records import Breaker, without_holes
-from tidings.matching.index.text_atoms import TextAtoms
-from tidings.matching.index.vocabulary import ALWAYS, DIMENSIONS_MAX, Vocabulary
+from tidings.matching.index.vocabulary import ALWAYS, DIMENSIONS_MAX, TextAtoms, Vocabulary
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter

@@ -11,9 +11,8 @@ from tests.worlds.desk import Desk
 from tidings.machine import effects, inputs
 from tidings.machine.effects import CancelTimer, Deliver, Effect, Send, SetTimer, Transport
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.machine import Machine
 from tidings.machine.message import Count, Message
-from tidings.machine.node import Node
+from tidings.machine.node import Machine, Node
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import Gossip, GossipParams

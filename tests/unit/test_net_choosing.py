@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.net import choice
-from tidings.net.choice import Epochs, StreamChoice, judge
+from tidings.net import dialer
+from tidings.net.dialer import Epochs, StreamChoice, judge
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_what_is_taken_or_may_be_has_a_larger_epoch(known: int, mine: int, their
 
 
 def test_the_memory_of_epochs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "EPOCHS_MAX", 3)
+    monkeypatch.setattr(dialer, "EPOCHS_MAX", 3)
     epochs = Epochs()
     for peer in ("a", "b", "c", "a", "d"):
         epochs.remember(peer, epochs.next(peer))

@@ -639,7 +639,7 @@ def test_what_waited_when_a_link_broke_is_in_the_trace_message_by_message() -> N
             await peer.accepted()
             await heard(a, LinkUp)
             stream = a.links.up["b"]
-            stream.outbox.pause()
+            stream.pause_writing()
             stream.look()
             order(a, Send("b", Probe(1)), Send("b", Probe(2)))
             stream.connection_lost(None)

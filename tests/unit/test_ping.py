@@ -5,7 +5,7 @@ import pytest
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer, Transport
 from tidings.machine.inputs import Fired, LinkUp, Received
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.gossip import Digest

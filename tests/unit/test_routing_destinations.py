@@ -15,13 +15,13 @@ from tidings.model.language.parser import parse
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.judge import open_judge
 from tidings.protocols.access.params import AccessParams
-from tidings.protocols.overlay.all_peers import AllPeers
+from tidings.protocols.overlay.overlay import AllPeers
 from tidings.protocols.routing.destinations import knowledge as drp_knowledge
-from tidings.protocols.routing.destinations import queues as drp_queues
 from tidings.protocols.routing.destinations import router as destinations
+from tidings.protocols.routing.destinations import router as drp_queues
+from tidings.protocols.routing.destinations.knowledge import EVERYTHING, rows_of
 from tidings.protocols.routing.destinations.messages import Directed, LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
-from tidings.protocols.routing.destinations.predicates import EVERYTHING, rows_of
 from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import (

@@ -10,8 +10,7 @@ from msgspec import Meta
 from tidings.machine.message import Count, Integer, Message, Name, Real, Text
 from tidings.model.bounds import MESSAGE_BYTES_MAX
 from tidings.model.errors import UsageError
-from tidings.wire.codec import Registry
-from tidings.wire.errors import BadMessage
+from tidings.wire.codec import BadMessage, Registry
 
 
 class Colour(Enum):

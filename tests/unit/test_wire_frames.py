@@ -4,7 +4,7 @@ import pytest
 
 from tidings.model.bounds import FRAME_BYTES_MAX, OPENING_BYTES_MAX
 from tidings.model.errors import UsageError
-from tidings.wire.errors import BadFrame
+from tidings.wire.codec import BadFrame
 from tidings.wire.frames import FrameReader, frame
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tidings.model.bounds import CAPABILITIES_MAX, CAPABILITY_CHARS_MAX, FRAME_BYTES_MAX, OPENING_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.wire import decode, encode
-from tidings.wire.errors import BadMessage
+from tidings.wire.codec import BadMessage
 from tidings.wire.handshake import Agreement, Goodbye, HandshakeRefusal, Hello, agree, goodbye, hello
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from tests.worlds.sockets import PATIENT, QUIET, until
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.net import Address, Host

@@ -18,7 +18,7 @@ from msgspec.structs import astuple
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Note, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal, TimerKey
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp
 from tidings.wire import decode, encode
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, TimerKey
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 
 FIRED_MAX = 100_000
 """Timers after which a machine is taken to set them for ever."""

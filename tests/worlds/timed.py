@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input, TimerKey
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse

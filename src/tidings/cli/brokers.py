@@ -15,7 +15,7 @@ from tidings.net.addresses import address_text
 from tidings.net.broker.config import DEFAULT, FIXED, Config, load_config
 from tidings.net.broker.service import BrokerService
 from tidings.net.broker.settings import KIND, SECTIONS, kinds_of
-from tidings.net.loop import run as run_loop
+from tidings.net.logs import run as run_loop
 
 COLLECTED_AFTER = 20_000
 """Objects made beyond those given back, after which garbage is looked for. Messages leave none."""

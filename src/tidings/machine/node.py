@@ -1,4 +1,9 @@
-"""A node: several protocols behind one `handle`.
+"""The contract, and a node. A protocol is a machine: something happened (an input) at a time (`now`, in seconds); the
+machine changes its state and answers with the list of effects to be carried out. It reads no clock, opens no socket,
+sleeps never, shares nothing and draws randomness only from the generator it was given. So the same object runs on
+sockets, in the simulator, under a property test and at a Python prompt, and a run is reproduced by its seed.
+
+A node: several protocols behind one `handle`.
 
 The node is wiring and decides nothing. An arrived message goes to the one protocol that names its type in `messages`; a
 fired timer, a finished computation and a saved entry go back to the protocol that asked, because the node writes the
@@ -45,8 +50,25 @@ from tidings.machine.inputs import (
     TimerKey,
     Transferred,
 )
-from tidings.machine.machine import Machine
 from tidings.model.errors import UsageError
+
+
+class Machine(Protocol):
+    """What every protocol, and every node made of protocols, offers to the world."""
+
+    def start(self, now: float) -> list[Effect]:
+        """First timers, first messages. Called before any input, and again after a crash that left the state intact:
+        then no timer is set and nothing is under way any more."""
+        ...
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        """Take one input and answer with all effects. Never raises on what a peer sent."""
+        ...
+
+    def check(self) -> None:
+        """Assert the invariants of the state."""
+        ...
+
 
 SIGNALS_MAX = 1000
 """Signals in a row, each answering the one before, that one input may set off inside a node; more is a loop between two

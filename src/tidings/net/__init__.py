@@ -2,7 +2,7 @@
 
 from tidings.net.errors import HostError
 from tidings.net.host import Host
-from tidings.net.loop import run
+from tidings.net.logs import run
 from tidings.net.metrics import make_registry
 from tidings.net.params import HostParams, InboxPolicy
 from tidings.net.tls import Address, Tls

@@ -35,7 +35,7 @@ from tidings.model.identity import NodeId
 from tidings.net.counts import QUEUE_FULL
 from tidings.net.params import HostParams
 from tidings.protocols.delivery.messages import PublishMessage, joined
-from tidings.wire.errors import BadMessage
+from tidings.wire.codec import BadMessage
 from tidings.wire.frames import HEAD_BYTES, FrameReader, frame
 from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
 from tidings.wire.registry import decode, encode

@@ -18,9 +18,9 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
 from tidings.net.connection import CONTROL
+from tidings.net.stepper import HostWorld
 from tidings.net.tls import Address
-from tidings.net.world import HostWorld
-from tidings.wire.errors import BadMessage
+from tidings.wire.codec import BadMessage
 from tidings.wire.registry import decode, encode
 
 DATAGRAMS_PER_TURN = 64

@@ -1,25 +1,94 @@
-"""Our attempts to reach one peer.
+"""Peers of a node: how each is called, which of several connections with one is kept, what becomes of a message.
 
-A peer is called when the machine says `Connect`, or sends it a message and there is no stream. What is sent while an
-attempt is under way waits for its outcome, under the bounds of a send queue; when it fails, that is dropped.
+**Calling.** A peer is called when the machine says `Connect`, or sends it a message and there is no stream. What is
+sent while an attempt is under way waits for its outcome, under the bounds of a send queue; when it fails, that is
+dropped.
 
 After a failure the peer is not called for a while: `backoff_first` seconds, then twice as long each time up to
 `backoff_max`, less a random part of up to half, so that a hundred nodes that lost the same peer do not all call at once
 when it comes back. What is sent in such a pause is dropped; a `Connect` waits until it is over. So a machine that wants
 a lasting link says `Connect` again whenever it hears `LinkDown`, and needs no timer for it. A stream that lasts ends
 the series of failures; one that breaks again at once does not.
+
+**Choosing.** Two nodes may call each other at the same moment, and a peer whose connection broke unnoticed calls again
+while we still hold the old one. Both ends must keep the same connection. Only one of the two decides: the one with the
+smaller name. It takes the first connection that is introduced, and tells the other with its first Heartbeat; the other
+waits for that. Each stream between the two has an epoch, larger than that of the one before; each end proposes one in
+its Hello, and the larger proposal holds. When a further connection is introduced while a stream is up:
+
+- Its epoch is not larger: it was begun before the stream was agreed upon; both called at once. It is refused.
+- The caller alone proposed a larger epoch than that of the stream: it knew the stream, and has given it up. The new
+  connection replaces it.
+- Otherwise the caller has no memory, or it called before it heard of the stream. The new connection waits, and the
+  stream is questioned with a heartbeat. If anything is heard on it, the new one is refused; if it breaks (a process
+  that was restarted answers with a reset), the new one takes its place.
+
+**Sending.** A message is encoded once, however many peers it goes to one after the other. Without a stream it waits for
+the call that is under way, or causes one.
+
+A stream has no holes. A message that it cannot take, because its queue is full or the peer reads no frame of that
+length, ends it: what waits in the queue still goes out, in order, with a goodbye behind it. If it was a link, both ends
+hear `LinkDown`, and their protocols do what they do when a link breaks. To leave the one message out and go on would be
+worse, since nobody would be told. In the same way, when too much waits for a call, all of it is dropped, and a
+`Connect` that waits with it is answered by `LinkDown`.
 """
 
 import asyncio
 import os
 import ssl
+from collections.abc import Callable, Mapping
+from enum import Enum
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
+from tidings.machine.effects import BROADCAST
+from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.net.connection import Cause, Connection, Outbox
+from tidings.net import counts as reasons
+from tidings.net.connection import CONTROL, Cause, Connection, ConnectionStage, Outbox
 from tidings.net.params import HostParams
+from tidings.net.stepper import HostWorld
 from tidings.net.tls import Address
+from tidings.wire.frames import HEAD_BYTES, frame
+from tidings.wire.registry import decode, encode
+
+EPOCHS_MAX = 100_000
+"""Peers whose last epoch is remembered; the one that was heard of longest ago is forgotten."""
+
+
+class StreamChoice(Enum):
+    TAKE = "take it, in place of the stream if there is one"
+    REFUSE = "keep what there is"
+    QUESTION = "ask whether the stream lives"
+
+
+class Epochs:
+    """The last epoch with each peer."""
+
+    def __init__(self) -> None:
+        self.last: dict[NodeId, int] = {}
+
+    def of(self, peer: NodeId) -> int:
+        return self.last.get(peer, 0)
+
+    def next(self, peer: NodeId) -> int:
+        return self.of(peer) + 1
+
+    def remember(self, peer: NodeId, epoch: int) -> None:
+        self.last.pop(peer, None)
+        self.last[peer] = epoch
+        if len(self.last) > EPOCHS_MAX:
+            del self.last[next(iter(self.last))]
+
+
+def judge(known: int, mine: int, theirs: int, has_stream: bool) -> StreamChoice:
+    """What becomes of a connection, by the last epoch that is known, and what both ends proposed for this one."""
+    if max(mine, theirs) <= known:
+        return StreamChoice.REFUSE
+    if not has_stream or theirs > known:
+        return StreamChoice.TAKE
+    return StreamChoice.QUESTION
+
 
 DOUBLINGS_MAX = 30
 """Keeps the power of two finite; `backoff_max` is reached long before."""
@@ -140,3 +209,81 @@ class Dial:
         if self.retry is not None:
             self.retry.cancel()
             self.retry = None
+
+
+class Posting:
+    """`up` are the streams there are, `dials` the peers that can be called; both belong to `Links`. `overfull(dial)` is
+    called when too much waited for a call, and was dropped."""
+
+    def __init__(
+        self,
+        world: HostWorld,
+        up: Mapping[NodeId, Connection],
+        dials: Mapping[NodeId, Dial],
+        overfull: Callable[[Dial], None],
+    ) -> None:
+        self.world, self.counts, self.up, self.dials, self.overfull = world, world.counts, up, dials, overfull
+        self.latest_message: Any = None
+        self.latest_frame = b""
+
+    def send(self, to: NodeId, message: Any) -> None:
+        if to == BROADCAST:
+            self.world.lost(to, message, reasons.NO_BROADCAST)
+            return
+        if message is not self.latest_message:
+            try:
+                self.latest_frame = frame(encode(message))
+            except UsageError as problem:
+                self.latest_message = None
+                self.world.log.error("message without bytes", message=type(message).__name__, problem=str(problem))
+                self.world.lost(to, message, reasons.NO_BYTES)
+                return
+            self.latest_message = message
+        stream = self.up.get(to)
+        if stream is not None:
+            self.put(stream, self.latest_frame)
+        else:
+            self.send_without_stream(to, message, self.latest_frame)
+
+    def put(self, stream: Connection, framed: bytes) -> None:
+        if len(framed) > stream.frame_bytes_max + HEAD_BYTES:
+            self.break_off(stream, framed, reasons.TOO_LARGE)
+        elif stream.outbox.put(framed):
+            self.counts.stream_messages_sent += 1
+            self.counts.stream_bytes_sent += len(framed)
+        else:
+            self.break_off(stream, framed, reasons.QUEUE_FULL)
+
+    def break_off(self, stream: Connection, framed: bytes, reason: str) -> None:
+        self.lose(stream.peer, framed, reason)
+        stream.end(Cause.UNSENT, reason)
+
+    def send_without_stream(self, to: NodeId, message: Any, framed: bytes) -> None:
+        dial = self.dials.get(to)
+        if dial is None:
+            self.world.lost(to, message, reasons.NO_ADDRESS)
+        elif not dial.is_under_way and not dial.begin():
+            self.world.lost(to, message, reasons.NO_LINK)
+        elif not dial.waiting.put(framed):
+            self.world.lost(to, message, reasons.QUEUE_FULL)
+            self.drop_waiting(dial, reasons.QUEUE_FULL)
+            self.overfull(dial)
+
+    def send_waiting(self, dial: Dial, stream: Connection) -> None:
+        """The call succeeded."""
+        # What was said in the handshake must not count as waiting messages.
+        stream.outbox.flush()
+        for framed in dial.waiting.take_all():
+            if stream.stage is ConnectionStage.ENDED:
+                self.lose(stream.peer, framed, reasons.LINK_DOWN)
+            else:
+                self.put(stream, framed)
+
+    def drop_waiting(self, dial: Dial, reason: str) -> None:
+        for framed in dial.waiting.take_all():
+            self.lose(dial.peer, framed, reason)
+
+    def lose(self, to: NodeId, framed: bytes, reason: str) -> None:
+        message = decode(framed[HEAD_BYTES:])
+        if type(message) not in CONTROL:
+            self.world.lost(to, message, reason)

@@ -16,8 +16,8 @@ from tidings.net import counts as reasons
 from tidings.net.addresses import parse_address
 from tidings.net.datagrams import Datagrams
 from tidings.net.links import HostLinks
+from tidings.net.stepper import HostWorld
 from tidings.net.tls import Address, Tls, check_address, check_permitted
-from tidings.net.world import HostWorld
 
 
 class Directory:

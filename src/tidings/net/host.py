@@ -49,10 +49,11 @@ from tidings.machine.effects import (
     Transport,
 )
 from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, TimerKey, Transferred
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
+from tidings.net.addresses import open_sockets
 from tidings.net.counts import HostCounts
 from tidings.net.datagrams import Datagrams
 from tidings.net.directory import Directory
@@ -60,7 +61,6 @@ from tidings.net.errors import HostError
 from tidings.net.inbox import INBOX_FULL, Inbox
 from tidings.net.jobs import TOO_MANY_COMPUTATIONS, Computing
 from tidings.net.links import LINK, HostLinks
-from tidings.net.listener import open_sockets
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
 from tidings.net.stepper import Stepper

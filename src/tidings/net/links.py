@@ -3,8 +3,8 @@
 A stream is opened when a machine sends to a peer it has none with. Machines hear nothing of that. A machine that says
 `Connect` asks for a link: a stream of which both ends are told, with `LinkUp` and `LinkDown` by turns and with growing
 epochs. The wish travels as a capability in the Hello; where a stream is up already, as a second Hello on it. Each
-`Connect` has one answer. `choice.py` says which connection is kept where two nodes have several, `dialer.py` how
-peers are called, and `sender.py` what becomes of a message.
+`Connect` has one answer. `dialer.py` says how peers are called, which connection is kept where two nodes have several,
+and what becomes of a message.
 
 A peer may be known by its address alone (`identity.at`). Whoever answers there is taken, unless the certificate says
 otherwise, and from its Hello on it goes by its own name everywhere; `LinkUp` tells the machine both.
@@ -23,13 +23,10 @@ from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.model.bounds import EPOCH_MAX
 from tidings.model.identity import NodeId, is_address
 from tidings.net import counts as reasons
-from tidings.net.choice import Epochs, StreamChoice, judge
 from tidings.net.connection import HEARTBEAT, Cause, Connection, ConnectionStage
-from tidings.net.dialer import Dial
-from tidings.net.sender import Posting
-from tidings.net.tls import Address, Tls, why_not_this_peer
-from tidings.net.upgrade import TlsUpgrade
-from tidings.net.world import HostWorld
+from tidings.net.dialer import Dial, Epochs, Posting, StreamChoice, judge
+from tidings.net.stepper import HostWorld
+from tidings.net.tls import Address, Tls, TlsUpgrade, why_not_this_peer
 from tidings.wire.frames import HEAD_BYTES
 from tidings.wire.handshake import Agreement, HandshakeRefusal, Hello, agree, hello
 

@@ -1,11 +1,14 @@
-"""Structured logs on stderr, one line of `key=value` pairs per happening.
+"""Structured logs on stderr, one line of `key=value` pairs per happening; and the loop of a program's choice.
 
 A library does not configure logging for the program it is part of: each host has a logger of its own, and a program
-that wants another form gives `Host` its own structlog logger.
+that wants another form gives `Host` its own structlog logger. Nor does it choose the loop: `run` takes asyncio's own,
+or uvloop where it is installed and asked for.
 """
 
+import asyncio
 import sys
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from tidings.model.identity import NodeId
 from tidings.net.errors import HostError
@@ -27,3 +30,25 @@ def make_logger(node_id: NodeId, level: str = "info") -> Any:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         node=node_id,
     )
+
+
+Result = TypeVar("Result")
+
+
+def run(main: Coroutine[Any, Any, Result], use_uvloop: bool = False) -> Result:
+    try:
+        factory = uvloop_factory() if use_uvloop else None
+    except HostError:
+        main.close()
+        raise
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(main)
+
+
+def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        raise HostError("uvloop is not installed; install it with: pip install uvloop, or run without it") from None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

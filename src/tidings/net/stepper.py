@@ -8,23 +8,50 @@ again must not keep the loop from its sockets.
 Time never goes back, and a timer never sees a time before its own, though loops wake up to a tick early.
 
 What is dropped is counted and written to the trace here, with everything else that happens to the node.
+
+The parts of a host need little of it (`HostWorld`). They know nothing else of it, and nothing of each other.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from tidings.machine.effects import Drop, Note
 from tidings.machine.inputs import Input, Signal
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net.counts import HostCounts
+from tidings.net.params import HostParams
 from tidings.trace.errors import TraceError
 from tidings.trace.record import Kind, Record
 from tidings.trace.things import LostMessage
 from tidings.trace.writer import Writer
+
+
+class HostWorld(Protocol):
+    node_id: NodeId
+    loop: asyncio.AbstractEventLoop
+    params: HostParams
+    counts: HostCounts
+    log: Any
+    is_traced: bool
+
+    def clock(self) -> float: ...
+
+    def step(self, input: Input) -> None:
+        """Something happened to the machine."""
+        ...
+
+    def step_soon(self, input: Input) -> None:
+        """The answer to an order that could be given at once."""
+        ...
+
+    def lost(self, to: NodeId, message: Any, reason: str) -> None:
+        """A message could not be sent."""
+        ...
+
 
 Performers = Mapping[type, Callable[[Any], None]]
 

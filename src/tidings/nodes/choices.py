@@ -16,8 +16,7 @@ import msgspec
 
 from tidings.machine.node import Part
 from tidings.model.identity import NodeId
-from tidings.protocols.overlay.all_peers import AllPeers, AllPeersParams
-from tidings.protocols.overlay.overlay import Overlay
+from tidings.protocols.overlay.overlay import AllPeers, AllPeersParams, Overlay
 from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
 from tidings.protocols.routing.destinations.params import DestinationParams

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams

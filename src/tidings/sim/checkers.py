@@ -17,7 +17,7 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Effect
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.ping import PeerRecovered, PeerSuspected

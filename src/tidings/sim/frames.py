@@ -22,7 +22,7 @@ from tidings.machine.message import Message
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.sim.faults import Corrupt, FaultPlan
-from tidings.wire.errors import BadMessage
+from tidings.wire.codec import BadMessage
 from tidings.wire.registry import decode, encode
 
 REFUSED = "corrupt frame, refused by decode"

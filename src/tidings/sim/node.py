@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidings.machine.effects import BROADCAST
 from tidings.machine.inputs import Input, Received
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.machine.streams import RandomStream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId

@@ -34,7 +34,7 @@ from tidings.machine.effects import (
     Transport,
 )
 from tidings.machine.inputs import Computed, Fired, Input, Received, Signal, TimerKey
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.clock import Clock

@@ -16,7 +16,7 @@ from io import BytesIO
 
 from tidings.model.bounds import FRAME_BYTES_MAX
 from tidings.model.errors import UsageError
-from tidings.wire.errors import BadFrame
+from tidings.wire.codec import BadFrame
 
 HEAD_BYTES = 4
 HEAD = struct.Struct(">I")

@@ -9,7 +9,7 @@ from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.access.open_door import OpenDoorParams
-from tidings.protocols.overlay.all_peers import AllPeersParams
+from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.transport.adapter.adapter import Adapter
 from tidings.protocols.transport.carrier import NO_EVENT, NO_HISTORY, Broadcast, Carried, Posted

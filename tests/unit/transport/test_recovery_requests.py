@@ -16,7 +16,7 @@ from tidings.matching.bloom import (
 from tidings.matching.tags import FLAG_NAME
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.destinations.predicates import rows_of as drp_rows_of
+from tidings.protocols.routing.destinations.knowledge import rows_of as drp_rows_of
 from tidings.protocols.transport.marks import BIT, DOMAIN, MARK, OF, Kind
 from tidings.protocols.transport.recovery.requester import (
     FILTER_BITS_MAX,

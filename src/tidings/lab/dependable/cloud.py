@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from tidings.lab.experiment import Variant
-from tidings.machine.machine import Machine
-from tidings.machine.node import Node
+from tidings.machine.node import Machine, Node
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse

@@ -44,7 +44,7 @@ from functools import partial
 from tidings.lab.transport.substrate import Substrate, SubstrateParams
 from tidings.machine.effects import Deliver, Effect, Transport
 from tidings.machine.inputs import Input
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams
@@ -54,7 +54,7 @@ from tidings.protocols.access.open_door import OpenDoorParams
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.overlay.all_peers import AllPeersParams
+from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.transport.carrier import Modes, OpenCarried
 from tidings.protocols.transport.params import TransportParams

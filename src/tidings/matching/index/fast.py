@@ -36,9 +36,8 @@ from tidings.matching.index.codes import encode_events
 from tidings.matching.index.kernels import changes, layout, renewal, search, sort
 from tidings.matching.index.kernels.layout import IndexBatch, Specs
 from tidings.matching.index.lexicon import HeadReader
-from tidings.matching.index.memory import Memory
+from tidings.matching.index.memory import Memory, learn
 from tidings.matching.index.params import IndexParams
-from tidings.matching.index.statistics import learn
 from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.event import Event
 from tidings.model.filter import Filter

@@ -12,9 +12,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from tidings.net.addresses import address_text
+from tidings.net.addresses import address_text, open_sockets
 from tidings.net.errors import HostError
-from tidings.net.listener import open_sockets
 from tidings.net.tls import Address, is_loopback
 
 REQUEST_BYTES_MAX = 8 * 1024

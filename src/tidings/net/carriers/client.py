@@ -27,8 +27,7 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.net.carriers.network import ForeignNetwork
-from tidings.net.carriers.runner import Runner
+from tidings.net.carriers.runner import ForeignNetwork, Runner
 from tidings.net.client.subscription import Delivered
 from tidings.net.client.transport import Ordered, make_params
 from tidings.net.errors import Closed

@@ -15,7 +15,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from tidings.net.carriers.client import CarrierClient
-from tidings.net.carriers.network import check_name
+from tidings.net.carriers.runner import check_name
 from tidings.net.client.transport import Ordered
 from tidings.net.errors import NotReachable
 from tidings.protocols.transport.params import TransportParams

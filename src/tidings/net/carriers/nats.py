@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tidings.net.carriers.client import CarrierClient
-from tidings.net.carriers.network import check_name
+from tidings.net.carriers.runner import check_name
 from tidings.net.client.transport import Ordered
 from tidings.net.errors import HostError, NotReachable
 from tidings.protocols.transport.params import TransportParams

@@ -29,10 +29,9 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.net.client.history import PAGE_PUBLICATIONS, HistoryReader, Marks, Stored
-from tidings.net.client.items import Items
+from tidings.net.client.items import Items, Tickets, error_of
 from tidings.net.client.outbound import Advertisement, ClientAdvertisements, OutgoingBatch, OutgoingBatches
 from tidings.net.client.subscription import Subscription
-from tidings.net.client.tickets import Tickets, error_of
 from tidings.net.errors import ClientError, Closed, NotConfirmed, NotReachable
 from tidings.net.host import Host
 from tidings.nodes.client import ClientNode

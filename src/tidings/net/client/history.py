@@ -25,8 +25,8 @@ import msgspec
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
+from tidings.net.client.items import Tickets
 from tidings.net.client.subscription import Delivered
-from tidings.net.client.tickets import Tickets
 from tidings.protocols.transport.marks import has_marks, take_off
 from tidings.pubsub.client import HistoryRead, MarksRead, ReadHistory, ReadMarks, StopReading
 

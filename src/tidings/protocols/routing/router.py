@@ -69,8 +69,7 @@ from tidings.protocols.routing.messages import (
     TablesTold,
 )
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.repairs.choice import REPAIRS, MakeRepair, check_level
-from tidings.protocols.routing.repairs.repair import Repair
+from tidings.protocols.routing.repairs.repair import REPAIRS, MakeRepair, Repair, check_level
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions

@@ -41,8 +41,8 @@ import msgspec
 
 from tidings.machine.effects import BROADCAST, Deliver, Drop, Effect, Send, Transport
 from tidings.machine.inputs import Input, Received, Request
-from tidings.machine.machine import Machine
 from tidings.machine.message import Message
+from tidings.machine.node import Machine
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse

@@ -32,7 +32,7 @@ from tidings.lab.transport.samples import Columns, Figure, measured_by_run, para
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
 from tidings.machine.effects import Deliver, Effect
 from tidings.machine.inputs import Input
-from tidings.machine.machine import Machine
+from tidings.machine.node import Machine
 from tidings.machine.streams import RandomStream
 from tidings.model.identity import NodeId
 from tidings.model.values import Value

@@ -27,15 +27,14 @@ import msgspec
 from tidings.lab.transport.networks import DispatcherNetwork
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
-from tidings.machine.machine import Machine
-from tidings.machine.node import Node, Part
+from tidings.machine.node import Machine, Node, Part
 from tidings.machine.streams import RandomStream
 from tidings.model.bounds import DESTINATION_HOPS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
 from tidings.protocols.delivery.local import LocalDelivery, LocalParams
-from tidings.protocols.overlay.all_peers import AllPeers
+from tidings.protocols.overlay.overlay import AllPeers
 from tidings.protocols.routing.destinations.messages import Directed, LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import DestinationRouter

@@ -4,20 +4,117 @@ Both are lists with a version that only their own broker raises. What is news is
 it reaches everybody; what is older than what we know is answered with the newer, to the one who told it. A broker that
 was started anew hears what it told in an earlier life, and raises its version above that. When there are more brokers
 than `brokers_max`, one that cannot be reached is forgotten, and if all can be reached the new one is not learned.
+
+*Links.* Who is linked to whom, as every broker tells everybody; and from that the next hop to each. Each broker's list
+of neighbours has a version, which only that broker raises. A link counts when both of its ends list it: so the list of
+a broker that has died, and that nobody takes back, leads nowhere. Routes are shortest by hops. When all know the same
+links, every hop brings a message nearer to its destination, so none goes in circles.
+
+*Wishes.* Who may want what: the filters of a broker's clients as Bloom rows, and the rows of all brokers.
+
+A row stands for one conjunction of a filter (`matching/bloom.py`): a message whose bits include those of the row may
+match. A row with fewer bits lets more through, so everything that is left out here, to keep to a bound, costs messages
+that nobody wants and never one that somebody does:
+
+- a row that includes all bits of another of the same broker is not needed beside it;
+- a conjunction with so many tags that its row would be refused as too full is shortened to its first tags;
+- a broker with more rows than `rows_max` has one empty row instead, and gets everything.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.matching.bloom import message_bits_match_filter_bits
+from tidings.matching.bloom import (
+    FILL_MAX,
+    BloomProfile,
+    bits_of_tags,
+    fill_of,
+    filter_bits_cover,
+    message_bits_match_filter_bits,
+    row_from_bytes,
+    row_to_bytes,
+)
+from tidings.matching.tags import tags_of_filter
 from tidings.model.bounds import VERSION_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.destinations.messages import LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
-from tidings.protocols.routing.destinations.predicates import Rows, rows_from_bytes, rows_of, rows_to_bytes
-from tidings.protocols.routing.destinations.topology import KnownTopology
+
+
+class KnownTopology:
+    def __init__(self, node_id: NodeId) -> None:
+        self.node_id = node_id
+        self.versions: dict[NodeId, int] = {}
+        self.lists: dict[NodeId, tuple[NodeId, ...]] = {}
+        self.hops: dict[NodeId, NodeId] | None = None
+
+    def put(self, broker: NodeId, version: int, neighbours: tuple[NodeId, ...]) -> None:
+        self.versions[broker], self.lists[broker] = version, tuple(sorted(set(neighbours)))
+        self.hops = None
+
+    def forget(self, broker: NodeId) -> None:
+        if broker in self.lists:
+            del self.lists[broker], self.versions[broker]
+            self.hops = None
+
+    def is_link(self, one: NodeId, other: NodeId) -> bool:
+        return other in self.lists.get(one, ()) and one in self.lists.get(other, ())
+
+    def routes(self) -> dict[NodeId, NodeId]:
+        """The first hop towards every broker that can be reached; nearer ones first."""
+        if self.hops is None:
+            self.hops = {}
+            ring = [it for it in self.lists.get(self.node_id, ()) if self.is_link(self.node_id, it)]
+            self.hops.update((it, it) for it in ring)
+            while ring:
+                further: list[NodeId] = []
+                for broker in ring:
+                    for other in self.lists[broker]:
+                        if other != self.node_id and other not in self.hops and self.is_link(broker, other):
+                            self.hops[other] = self.hops[broker]
+                            further.append(other)
+                ring = further
+        return self.hops
+
+
+Rows = tuple[int, ...]
+EVERYTHING: Rows = (0,)
+
+
+def rows_of(filters: Iterable[Filter], profile: BloomProfile, rows_max: int) -> Rows:
+    """Ascending, so that equal sets of filters give equal rows."""
+    rows = {row_of_tags(tags, profile) for filter in filters for tags in tags_of_filter(filter)}
+    needed: list[int] = []
+    for row in sorted(rows, key=lambda row: (row.bit_count(), row)):
+        if not any(filter_bits_cover(wide, row) for wide in needed):
+            needed.append(row)
+            if len(needed) > rows_max:
+                return EVERYTHING
+    return tuple(sorted(needed))
+
+
+def row_of_tags(tags: tuple[str, ...], profile: BloomProfile) -> int:
+    row = 0
+    for tag in tags:
+        fuller = row | bits_of_tags((tag,), profile)
+        if fill_of(fuller, profile) > FILL_MAX:
+            break
+        row = fuller
+    return row
+
+
+def rows_to_bytes(rows: Rows, profile: BloomProfile) -> bytes:
+    return b"".join(row_to_bytes(row, profile) for row in rows)
+
+
+def rows_from_bytes(data: bytes, profile: BloomProfile) -> Rows:
+    """UsageError where the bytes are no rows of this profile."""
+    size = profile.size_bytes
+    return tuple(row_from_bytes(data[place : place + size], profile) for place in range(0, len(data), size))
+
 
 OTHER_PROFILE = "its Bloom rows are of another profile than ours; all brokers need the same"
 BAD_ROWS = "its Bloom rows are none of its profile"

@@ -11,7 +11,7 @@ ways part each copy takes only the destinations on its side. A destination match
 the rows costs a message and never gives a wrong delivery.
 
 State. `knowledge`: the links and predicates of all brokers (`knowledge.py`). `filters`: those of our clients.
-`queues`: what waits for each neighbour (`queues.py`). `memo`: destinations by the head of an event, forgotten when
+`queues`: what waits for each neighbour. `memo`: destinations by the head of an event, forgotten when
 anything changes.
 
 Timers. "announce": our predicates changed; one flood for all changes within `announce_after`. ("serve", neighbour): the
@@ -26,14 +26,17 @@ Guaranteed: on links that do not change, with queues that do not overflow, every
 exactly once, and all events of one publisher to one subscriber take the same way. While links change, an event may be
 lost; `hops_left` ends what goes in circles.
 
-Works on any connected graph: give it all peers as neighbours (`overlay/all_peers.py`).
+Works on any connected graph: give it all peers as neighbours (`overlay/overlay.py`).
 Source: the transport specification, section 3.1 (T-10 to T-13).
 """
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import groupby
 
-from tidings.machine.effects import Drop, Effect, SetTimer
+import msgspec
+
+from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.matching.bloom import bits_of_event
 from tidings.matching.index import Index
@@ -43,7 +46,6 @@ from tidings.model.identity import NodeId
 from tidings.protocols.routing.destinations.knowledge import Knowledge
 from tidings.protocols.routing.destinations.messages import Directed, LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
-from tidings.protocols.routing.destinations.queues import Queues
 from tidings.pubsub.publications import BadPublication, Publications, pick, read_head
 from tidings.pubsub.rows import DestinationRow, Gauge, View
 from tidings.pubsub.signals import (
@@ -63,6 +65,63 @@ from tidings.pubsub.signals import (
     Unwant,
     Want,
 )
+
+QUEUE_FULL = "the queue to this neighbour is full"
+NEIGHBOUR_GONE = "the neighbour it waited for is gone"
+
+
+class LinkQueue(msgspec.Struct):
+    free_at: float = 0.0
+    """When the link takes the next message."""
+    waiting: deque[Directed] = msgspec.field(default_factory=deque)
+    size: int = 0
+    """Publications that wait."""
+
+
+class Queues:
+    """What waits for each neighbour: a queue that the link empties at its own pace, and that drops its tail.
+
+    A link takes `rate_max` publications a second. What comes faster waits, `queue_max` publications at most; a message
+    that does not fit is dropped, and nobody is told (T-13). One timer for each neighbour that has something waiting.
+    """
+
+    def __init__(self, params: DestinationParams) -> None:
+        self.params = params
+        self.by_neighbour: dict[NodeId, LinkQueue] = {}
+
+    def open(self, neighbour: NodeId) -> None:
+        self.by_neighbour[neighbour] = LinkQueue()
+
+    def close(self, neighbour: NodeId) -> list[Effect]:
+        queue = self.by_neighbour.pop(neighbour)
+        return [CancelTimer(("serve", neighbour)), *(Drop(message, NEIGHBOUR_GONE) for message in queue.waiting)]
+
+    def put(self, now: float, neighbour: NodeId, message: Directed) -> list[Effect]:
+        queue, count = self.by_neighbour[neighbour], len(message.batch.numbers)
+        if not queue.waiting and queue.free_at <= now:
+            queue.free_at = now + count / self.params.rate_max
+            return [Send(neighbour, message, self.params.transport)]
+        if queue.size + count > self.params.queue_max:
+            return [Drop(message, QUEUE_FULL)]
+        queue.waiting.append(message)
+        queue.size += count
+        return [SetTimer(("serve", neighbour), queue.free_at)] if len(queue.waiting) == 1 else []
+
+    def serve(self, now: float, neighbour: NodeId) -> list[Effect]:
+        queue, effects = self.by_neighbour[neighbour], list[Effect]()
+        while queue.waiting and queue.free_at <= now:
+            message = queue.waiting.popleft()
+            count = len(message.batch.numbers)
+            queue.size -= count
+            queue.free_at += count / self.params.rate_max
+            effects.append(Send(neighbour, message, self.params.transport))
+        return [*effects, SetTimer(("serve", neighbour), queue.free_at)] if queue.waiting else effects
+
+    def check(self) -> None:
+        for queue in self.by_neighbour.values():
+            assert queue.size == sum(len(message.batch.numbers) for message in queue.waiting), "a queue is miscounted"
+            assert queue.size <= self.params.queue_max, "a queue is too long"
+
 
 NOT_A_NEIGHBOUR = "comes from a node that is no neighbour"
 TOO_MANY_NEIGHBOURS = "has as many neighbours as it can tell of already"

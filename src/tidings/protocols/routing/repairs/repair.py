@@ -1,7 +1,7 @@
 """Repairing the tables when a link is lost, and when another takes its place.
 
 The one rule (`router.py`) makes the tables right whatever happens, and the simplest way to apply it to a lost link is
-to forget at once what the neighbour wanted (`strawman.py`). But links are lost to be replaced: then most of what is
+to forget at once what the neighbour wanted (STRAWMAN). But links are lost to be replaced: then most of what is
 taken back everywhere on one side is told again a moment later. The published alternatives wait, or find out what may
 stay. They all work on the same four things, and a repair is a class in a file of its own that uses those it needs:
 
@@ -21,13 +21,17 @@ must hear at once that something may have been lost.
 Source: dynamic-topologies.md 2.3 (levels), 3.2.2 (ghosts), 3.3 to 3.8.
 """
 
+from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import TimerKey
 from tidings.machine.message import Message
+from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.links import NeighbourLink
+from tidings.protocols.routing.params import RepairName
+from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.signals import Level, NeighbourReplaced
 
@@ -62,3 +66,64 @@ class Repair(Protocol):
     def fired(self, now: float, key: TimerKey) -> list[Effect]: ...
 
     def check(self) -> None: ...
+
+
+class Strawman:
+    """STRAWMAN: a lost neighbour has taken back everything, a new one is told everything.
+
+    The baseline beside every cleverer repair. It needs to know nothing of a change but that a neighbour came or went,
+    sends no message of its own and keeps nothing, so there is never a ghost and INV-R1 holds after every step. It is
+    right after any changes in any order. Its price: when a link is replaced, most filters of one side are removed on
+    their whole way and added again a moment later.
+
+    Source: dynamic-topologies.md 3.3.
+    """
+
+    needs: ClassVar[Level] = Level.LINKS
+    messages: ClassVar[tuple[type[Message], ...]] = ()
+
+    def __init__(self, subscriptions: RoutingSubscriptions) -> None:
+        self.subscriptions = subscriptions
+
+    def lost(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
+        self.subscriptions.withdraw(now, ghost.lost, effects)
+
+    def up(self, now: float, link: NeighbourLink) -> list[Effect]:
+        return []
+
+    def told(self, now: float, link: NeighbourLink) -> list[Effect]:
+        return []
+
+    def replaced(self, now: float, replaced: NeighbourReplaced) -> list[Effect]:
+        """The ends of the new link hear of it by NeighbourUp; that is enough."""
+        return []
+
+    def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
+        return []
+
+    def fired(self, now: float, key: TimerKey) -> list[Effect]:
+        return []
+
+    def check(self) -> None:
+        assert not self.subscriptions.tables.ghosts, "a ghost of a neighbour whose loss was settled"
+
+
+MakeRepair = Callable[[RoutingSubscriptions], Repair]
+
+REPAIRS: dict[RepairName, type[Strawman]] = {"strawman": Strawman}
+
+TELLS = {
+    Level.LINKS: "when neighbours come and go",
+    Level.REPLACEMENTS: "which new link replaces which old one",
+    Level.PATHS: "all brokers between an old link and the new one",
+}
+
+
+def check_level(repair: Repair, overlay: str, level: Level) -> None:
+    """UsageError where the repair needs to know what the overlay of that name and level cannot tell (D-7)."""
+    if repair.needs > level:
+        fitting = ", ".join(name for name, known in REPAIRS.items() if known.needs <= level)
+        raise UsageError(
+            f"repair: {type(repair).__name__} needs to know {TELLS[repair.needs]} (level {repair.needs.name}), and "
+            f"overlay {overlay} tells only {TELLS[level]} ({level.name}); with it use one of: {fitting}"
+        )
