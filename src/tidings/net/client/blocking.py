@@ -13,34 +13,30 @@ loop and waits. Any thread may call; two threads that iterate over the same subs
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import datetime
+from functools import update_wrapper
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
-from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.values import Value
-from tidings.net.client.client import QUEUE_MAX, WINDOW
 from tidings.net.client.client import Client as AsyncClient
 from tidings.net.client.connection import connect as connect_async
-from tidings.net.client.history import PAGE_PUBLICATIONS, Marks, Stored
+from tidings.net.client.history import Stored
 from tidings.net.client.outbound import Advertisement as AsyncAdvertisement
 from tidings.net.client.subscription import Delivered, SubscriptionCounts, SubscriptionReceipt
 from tidings.net.client.subscription import Subscription as AsyncSubscription
 from tidings.net.errors import Closed
-from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import Quality
-from tidings.protocols.transport.views import TransportState
-from tidings.pubsub.client import Guarantee, Policy, Receipt
-
-if TYPE_CHECKING:
-    from tidings.net.client.transport import Ordered
+from tidings.pubsub.client import Receipt
 
 TAKEN_MAX = 256
 """Events that an iteration takes from the loop at once."""
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
+Inner = TypeVar("Inner")
+Made = TypeVar("Made")
 
 
 class LoopThread:
@@ -71,11 +67,55 @@ class LoopThread:
             self.loop.close()
 
 
+class OnLoop(Protocol[Inner]):
+    """Stands for something that lives on the loop of a thread."""
+
+    thread: LoopThread
+    inner: Inner
+
+
+def waiting(
+    method: Callable[Concatenate[Inner, P], Coroutine[Any, Any, Result]],
+) -> Callable[Concatenate[OnLoop[Inner], P], Result]:
+    """The method of the same name, waited for."""
+
+    def call(self: OnLoop[Inner], /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        return self.thread.run(method(self.inner, *args, **kwargs))
+
+    return update_wrapper(call, method)
+
+
+def at_once(method: Callable[Concatenate[Inner, P], Result]) -> Callable[Concatenate[OnLoop[Inner], P], Result]:
+    """The method of the same name, which does not wait, called on the loop."""
+
+    def call(self: OnLoop[Inner], /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        async def work() -> Result:
+            return method(self.inner, *args, **kwargs)
+
+        return self.thread.run(work())
+
+    return update_wrapper(call, method)
+
+
+def making(
+    method: Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, Inner]], make: Callable[[LoopThread, Inner], Made]
+) -> Callable[Concatenate["Client", P], Made]:
+    """The method of the same name, and what it returns without `await` too."""
+
+    def call(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Made:
+        return make(self.thread, self.thread.run(method(self.inner, *args, **kwargs)))
+
+    return update_wrapper(call, method)
+
+
 class Subscription:
     def __init__(self, thread: LoopThread, inner: AsyncSubscription) -> None:
         self.thread, self.inner = thread, inner
         self.taken: deque[Delivered] = deque()
         """Those that an iteration has taken from the loop and not handed out yet."""
+
+    set_modes = at_once(AsyncSubscription.set_modes)
+    unsubscribe = waiting(AsyncSubscription.unsubscribe)
 
     @property
     def receipt(self) -> SubscriptionReceipt:
@@ -104,86 +144,29 @@ class Subscription:
                     return
             yield self.taken.popleft()
 
-    def set_modes(
-        self,
-        *,
-        ordered: bool | None = None,
-        reliable: bool | None = None,
-        paced: bool | None = None,
-        priority: float | None = None,
-    ) -> None:
-        async def change() -> None:
-            self.inner.set_modes(ordered=ordered, reliable=reliable, paced=paced, priority=priority)
-
-        self.thread.run(change())
-
-    def unsubscribe(self) -> None:
-        self.thread.run(self.inner.unsubscribe())
-
 
 class Advertisement:
     def __init__(self, thread: LoopThread, inner: AsyncAdvertisement) -> None:
         self.thread, self.inner = thread, inner
 
+    unadvertise = waiting(AsyncAdvertisement.unadvertise)
+
     @property
     def receipt(self) -> Receipt:
         return self.inner.receipt
-
-    def unadvertise(self) -> None:
-        self.thread.run(self.inner.unadvertise())
 
 
 class Client:
     def __init__(self, thread: LoopThread, inner: AsyncClient) -> None:
         self.thread, self.inner, self.name = thread, inner, inner.name
 
-    def subscribe(
-        self,
-        filter: str | Filter,
-        *,
-        guarantee: Guarantee | None = None,
-        since: float | datetime | None = None,
-        after: Mapping[str, int] | None = None,
-        group: str | None = None,
-        policy: Policy = "wait",
-        queue_max: int = QUEUE_MAX,
-        window: int = WINDOW,
-        ordered: bool | None = None,
-        reliable: bool | None = None,
-        paced: bool | None = None,
-        priority: float = 1.0,
-    ) -> Subscription:
-        work = self.inner.subscribe(
-            filter,
-            guarantee=guarantee,
-            since=since,
-            after=after,
-            group=group,
-            policy=policy,
-            queue_max=queue_max,
-            window=window,
-            ordered=ordered,
-            reliable=reliable,
-            paced=paced,
-            priority=priority,
-        )
-        return Subscription(self.thread, self.thread.run(work))
-
-    def marks(self, filter: str | Filter) -> Marks:
-        return self.thread.run(self.inner.marks(filter))
-
-    def fetch(
-        self,
-        filter: str | Filter,
-        publisher: str,
-        *,
-        after: int | None = None,
-        since: float | datetime | None = None,
-        through: int,
-        limit: int = PAGE_PUBLICATIONS,
-    ) -> Stored:
-        work = self.inner.fetch(filter, publisher, after=after, since=since, through=through, limit=limit)
-        return self.thread.run(work)
+    subscribe = making(AsyncClient.subscribe, Subscription)
+    advertise = making(AsyncClient.advertise, Advertisement)
+    publish, flush = waiting(AsyncClient.publish), waiting(AsyncClient.flush)
+    marks, fetch = waiting(AsyncClient.marks), waiting(AsyncClient.fetch)
+    try_publish = at_once(AsyncClient.try_publish)
+    transport_state = at_once(AsyncClient.transport_state)
+    configure_transport = at_once(AsyncClient.configure_transport)
 
     def history(
         self,
@@ -209,45 +192,11 @@ class Client:
             if not self.thread.loop.is_closed():
                 self.thread.run(stop())
 
-    def advertise(self, filter: str | Filter) -> Advertisement:
-        return Advertisement(self.thread, self.thread.run(self.inner.advertise(filter)))
-
-    def publish(self, attributes: dict[str, Value] | Event, payload: bytes = b"", *, receipt: bool = False) -> None:
-        self.thread.run(self.inner.publish(attributes, payload, receipt=receipt))
-
     def publish_encoded(
         self, heads: Sequence[bytes], payloads: Sequence[bytes], advertisement: Advertisement | None = None
     ) -> None:
         chosen = None if advertisement is None else advertisement.inner
         self.thread.run(self.inner.publish_encoded(heads, payloads, chosen))
-
-    def try_publish(self, attributes: dict[str, Value] | Event, payload: bytes = b"") -> bool:
-        async def attempt() -> bool:
-            return self.inner.try_publish(attributes, payload)
-
-        return self.thread.run(attempt())
-
-    def flush(self) -> None:
-        self.thread.run(self.inner.flush())
-
-    def transport_state(self) -> TransportState:
-        async def look() -> TransportState:
-            return self.inner.transport_state()
-
-        return self.thread.run(look())
-
-    def configure_transport(
-        self,
-        params: TransportParams | None = None,
-        *,
-        ordered: "Ordered | None" = None,
-        reliable: bool | None = None,
-        paced: bool | None = None,
-    ) -> None:
-        async def change() -> None:
-            self.inner.configure_transport(params, ordered=ordered, reliable=reliable, paced=paced)
-
-        self.thread.run(change())
 
     def on_quality(self, callback: Callable[[Quality], None]) -> None:
         """The callback runs on the thread of the client's loop, and must not wait for anything."""
