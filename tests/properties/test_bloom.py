@@ -10,8 +10,9 @@ from tidings.matching.bloom import (
     bits_of_event,
     filter_bits_cover,
     message_bits_match_filter_bits,
+    tags_of_conjunction,
+    tags_of_event,
 )
-from tidings.matching.tags import tags_of_conjunction, tags_of_event
 from tidings.model.event import Event
 from tidings.model.sets.conjunction import Conjunction, covers_conjunction, intersection
 from tidings.model.sets.constraint import Constraint

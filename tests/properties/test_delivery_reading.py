@@ -21,9 +21,8 @@ from tidings.machine.inputs import Input, Loaded, Received, Saved
 from tidings.machine.node import Machine, Node
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.edge import Edge
-from tidings.protocols.delivery.edge.history import within, without
+from tidings.protocols.delivery.edge.history import Sieve, within, without
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.sieve import Sieve
 from tidings.protocols.delivery.messages import Advertise, Fetch, Look, PublishMessage, Refusal
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router

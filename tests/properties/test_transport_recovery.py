@@ -13,13 +13,15 @@ from tests.worlds.recovery import PUBLISHER, STREAM, event, params_with
 from tidings.machine.effects import CancelTimer, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.matching.bloom import (
+    FLAG_NAME,
     BloomProfile,
     bits_of_conjunction,
     bits_of_event,
     filter_bits_cover,
     message_bits_match_filter_bits,
+    tags_of_conjunction,
+    tags_of_event,
 )
-from tidings.matching.tags import FLAG_NAME, tags_of_conjunction, tags_of_event
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse

@@ -24,7 +24,7 @@ from tidings import (
     attr,
     parse,
 )
-from tidings.matching.index.compilation import prepare
+from tidings.matching.index.index import prepare
 from tidings.protocols.access.judge import Verdict
 from tidings.protocols.delivery.session.params import SessionParams
 

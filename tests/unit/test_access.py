@@ -29,11 +29,11 @@ from tidings.protocols.access.judge import (
     Principal,
     Verdict,
     open_judge,
+    read_principals,
     statement,
 )
 from tidings.protocols.access.messages import Attach, Attached, Challenge, Proof, Rejected
 from tidings.protocols.access.params import AccessParams, GuestParams
-from tidings.protocols.access.principals import read_principals
 from tidings.protocols.access.tokens import (
     BAD_BOUND,
     EXPIRED,

@@ -21,8 +21,11 @@ from tidings.matching.bloom import (
     message_bits_match_filter_bits,
     row_from_bytes,
     row_to_bytes,
+    tags_of_conjunction,
+    tags_of_constraint,
+    tags_of_event,
+    tags_of_filter,
 )
-from tidings.matching.tags import tags_of_conjunction, tags_of_constraint, tags_of_event, tags_of_filter
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter

@@ -10,7 +10,7 @@ import msgspec
 from tidings import Event, parse
 from tidings.matching import Index
 from tidings.matching.index.kernels import changes, heads, renewal, search
-from tidings.matching.index.compilation import prepare
+from tidings.matching.index.index import prepare
 
 def count():
     modules = (changes, heads, renewal, search)

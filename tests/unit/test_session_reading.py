@@ -14,9 +14,8 @@ from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import Advertise, Fetch, Look, PublishMessage, Refusal
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.delivery.session.readings import PARTS_MAX, TOO_LONG
 from tidings.protocols.delivery.session.session import Session
-from tidings.protocols.delivery.session.standings import NOT_ASKED, TOO_MANY
+from tidings.protocols.delivery.session.standings import NOT_ASKED, PARTS_MAX, TOO_LONG, TOO_MANY
 from tidings.pubsub.client import (
     Accepted,
     Begun,

@@ -12,9 +12,8 @@ import typer
 
 from tidings.cli.output import Json, print_json, table_lines
 from tidings.net.addresses import address_text
-from tidings.net.broker.config import DEFAULT, FIXED, Config, load_config
+from tidings.net.broker.config import DEFAULT, FIXED, KIND, SECTIONS, Config, kinds_of, load_config
 from tidings.net.broker.service import BrokerService
-from tidings.net.broker.settings import KIND, SECTIONS, kinds_of
 from tidings.net.logs import run as run_loop
 
 COLLECTED_AFTER = 20_000

@@ -35,8 +35,7 @@ from tidings.cli.exits import NO
 from tidings.cli.output import JsonLines, json_line
 from tidings.cli.top import draw, measure, sample
 from tidings.net.addresses import PORT_DEFAULT
-from tidings.net.broker.config import read_file
-from tidings.net.broker.settings import NESTED, PREFIX
+from tidings.net.broker.config import NESTED, PREFIX, read_file
 from tidings.net.errors import HostError
 from tidings.net.inspector import InspectorAccess, NotInspected
 

@@ -13,7 +13,7 @@ They are listed from the cheapest to the dearest. A filter is as dear as its dea
 
 import msgspec
 
-from tidings.matching.tags import tags_of_filter
+from tidings.matching.bloom import tags_of_filter
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.evaluation import evaluate

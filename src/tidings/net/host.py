@@ -12,7 +12,7 @@ loop that never blocks, messages first, expired timers when no message waits.
 
 A message to a peer goes over a stream (`links.py`) or as a datagram (`datagrams.py`), as its `Send` says. What cannot
 be sent is dropped with a reason, counted, and written to the trace; the machine is not asked. `Save` and `Load` go to
-SQLite (`storage.py`), `Compute` to threads (`jobs.py`), `Deliver` to `host.items` (`inbox.py`). A signal has
+SQLite, `Compute` to threads (`storage.py`), `Deliver` to `host.items` (`inbox.py`). A signal has
 nobody to hear it here. Bulk transfers (`Transfer`) are not built: the machine is told so.
 
 A machine that raises has broken an invariant. The host then stops where it is, without goodbyes, and the error comes
@@ -59,12 +59,11 @@ from tidings.net.datagrams import Datagrams
 from tidings.net.directory import Directory
 from tidings.net.errors import HostError
 from tidings.net.inbox import INBOX_FULL, Inbox
-from tidings.net.jobs import TOO_MANY_COMPUTATIONS, Computing
 from tidings.net.links import LINK, HostLinks
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
 from tidings.net.stepper import Stepper
-from tidings.net.storage import NO_STORAGE, TOO_MANY_WAITING, Answer, Storage
+from tidings.net.storage import NO_STORAGE, TOO_MANY_COMPUTATIONS, TOO_MANY_WAITING, Answer, Computing, Storage
 from tidings.net.timers import Timers
 from tidings.net.tls import Address, Tls, check_address, check_permitted, is_loopback
 from tidings.trace.writer import Writer

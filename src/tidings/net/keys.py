@@ -20,8 +20,7 @@ from pathlib import Path
 
 from tidings.model.bounds import CREDENTIALS_BYTES_MAX
 from tidings.net.errors import HostError
-from tidings.protocols.access.judge import Principal
-from tidings.protocols.access.principals import read_principals
+from tidings.protocols.access.judge import Principal, read_principals
 from tidings.protocols.access.tokens import BadToken, read_token
 
 try:

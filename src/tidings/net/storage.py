@@ -1,4 +1,4 @@
-"""What a node must still know after a crash: names and bytes in one SQLite file.
+"""What is done beside the loop: names and bytes in one SQLite file, to be known after a crash; slow work in threads.
 
 `Save` is answered by `Saved` only when the data is on the disk (write-ahead log, synced at each commit), and whatever
 goes wrong comes back as the error in that answer. Saves that wait together are committed together, which makes many
@@ -6,17 +6,24 @@ small ones cheap; if such a commit fails, each of them is tried alone, so that e
 
 One thread owns the file and does one thing after the other, in the order in which it was asked: a `Load` sees every
 `Save` before it. The file is locked while it is open, since two nodes that share one would destroy each other's state.
+
+`Compute` runs in a thread, and comes back as `Computed`. Jobs are pure, so threads need no locks. They share the
+interpreter with the loop: work in C that lets go of it (numpy, scipy, hashing) runs beside, plain Python slows the loop
+down. A job cannot be stopped; a host that stops does not wait for those that run, and forgets their results.
 """
 
 import sqlite3
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Condition, Thread
+from typing import Any
 
-from tidings.machine.effects import Load, Save
-from tidings.machine.inputs import Loaded, Saved
+from tidings.machine.effects import Compute, Load, Save
+from tidings.machine.inputs import Computed, Loaded, Saved
 from tidings.net.errors import HostError
 
 APPLICATION_ID = 0x7464
@@ -156,3 +163,41 @@ def advice(problem: sqlite3.Error) -> str:
         case sqlite3.SQLITE_FULL:
             return "the disk is full; free some space"
     return "check the file and its disk"
+
+
+TOO_MANY_COMPUTATIONS = "too many computations wait"
+
+
+class Computing:
+    """`answered(computed)` is called in the thread that did the work."""
+
+    def __init__(self, workers: int, waiting_max: int, answered: Callable[[Computed], None]) -> None:
+        self.workers, self.waiting_max, self.answered = workers, waiting_max, answered
+        self.executor: ThreadPoolExecutor | None = None
+        self.under_way = 0
+
+    def ask(self, effect: Compute) -> bool:
+        """Whether there was room for it. The owner calls `done` when it has taken the answer."""
+        if self.under_way >= self.waiting_max:
+            return False
+        self.under_way += 1
+        if self.executor is None:
+            self.executor = ThreadPoolExecutor(self.workers, thread_name_prefix="compute")
+        self.executor.submit(effect.job.run).add_done_callback(partial(self.finish, effect.key))
+        return True
+
+    def done(self) -> None:
+        self.under_way -= 1
+
+    def finish(self, key: Any, future: Future[Any]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            self.answered(Computed(key, future.result()))
+        else:
+            self.answered(Computed(key, None, f"{type(error).__name__}: {error}"))
+
+    def close(self) -> None:
+        if self.executor is not None:
+            self.executor.shutdown(wait=False, cancel_futures=True)

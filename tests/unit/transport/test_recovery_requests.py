@@ -6,6 +6,7 @@ import pytest
 
 from tests.worlds.recovery import PARAMS, RecoveryWorld
 from tidings.matching.bloom import (
+    FLAG_NAME,
     BloomProfile,
     bits_of_conjunction,
     bits_of_event,
@@ -13,7 +14,6 @@ from tidings.matching.bloom import (
     bits_superset,
     message_bits_match_filter_bits,
 )
-from tidings.matching.tags import FLAG_NAME
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.destinations.knowledge import rows_of as drp_rows_of

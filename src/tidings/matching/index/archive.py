@@ -22,11 +22,11 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
+from tidings.matching.index.answers import IndexParams
 from tidings.matching.index.fast import FastEngine
 from tidings.matching.index.index import Index
 from tidings.matching.index.kernels import layout
 from tidings.matching.index.kernels.layout import IndexStore, Slots
-from tidings.matching.index.params import IndexParams
 from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter

@@ -22,6 +22,7 @@ from tidings.matching.index.answers import (
     Addition,
     Alone,
     Events,
+    IndexParams,
     Key,
     LazyEvents,
     Link,
@@ -37,7 +38,6 @@ from tidings.matching.index.kernels import changes, layout, renewal, search, sor
 from tidings.matching.index.kernels.layout import IndexBatch, Specs
 from tidings.matching.index.lexicon import HeadReader
 from tidings.matching.index.memory import Memory, learn
-from tidings.matching.index.params import IndexParams
 from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.event import Event
 from tidings.model.filter import Filter

@@ -16,6 +16,10 @@ removals take effect at once. An index belongs to one thread at a time.
 
 Filters may be added for a *link* (the neighbour behind which the subscriber lives); `match_links` then says on which
 links somebody wants the event, without finding out who.
+
+The kernels are compiled when they are first called, and kept in a cache on disk. On a machine that has never done so
+that takes half a minute, in which the process does nothing else: no time to be told so by the first subscriber. A
+program that serves others calls `prepare` before it opens its doors. With a full cache it costs about a second.
 """
 
 import gc
@@ -25,25 +29,28 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from tidings.matching.index.answers import (
     NO_LINK,
     Addition,
     Alone,
     Decode,
     Events,
+    IndexParams,
     Key,
     LazyEvents,
     Link,
     MatchedPlaces,
     Matches,
 )
-from tidings.matching.index.params import IndexParams
 from tidings.matching.index.plain import PlainEngine
 from tidings.matching.index.records import Breaker
 from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
+from tidings.model.language.parser import parse
 
 if TYPE_CHECKING:
     from tidings.matching.index.fast import FastEngine
@@ -281,3 +288,38 @@ def make_engine(
             f"engine 'fast' needs {missing.name}; install tidings[fast] or use engine='plain'"
         ) from missing
     return FastEngine(vocabulary, params)
+
+
+TINY = IndexParams(
+    chunk_records=64,
+    direct_records=2,
+    block_records=64,
+    link_filters=2,
+    own_links_max=2,
+    learning_records=2,
+    learning_events=2,
+)
+"""With these everything that an index ever does happens among a hundred filters."""
+
+TEXTS = ("number > {n}", "word = 'w{n}' AND number < {n}", "word LIKE 'w%{n}' OR truth")
+ROUNDS = 40
+
+
+def prepare(engine: str | None = None) -> None:
+    """Compile what an index of this engine needs; nothing for the plain one."""
+    if (engine or best_engine()) != "fast":
+        return
+    index = Index("fast", TINY, decode=lambda head: Event(msgspec.msgpack.decode(head)))
+    filters = [parse(text.format(n=number)) for number in range(ROUNDS) for text in TEXTS]
+    index.add_many((key, filter, f"link{key % 3}") for key, filter in enumerate(filters))
+    events = [Event({"number": number, "truth": number % 2 == 0, "word": f"w{number}"}) for number in range(8)]
+    heads = [msgspec.msgpack.encode(event.attributes, order="deterministic") for event in events]
+    for _ in range(3):
+        index.match(events[0])
+        index.match_batch(events)
+        list(index.match_slots(events, len(events)))
+        index.match_links(events)
+        index.find_heads(heads)
+        index.find_heads_links(heads)
+    for key in range(len(filters)):
+        index.discard(key)

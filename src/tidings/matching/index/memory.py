@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tidings.matching.index.answers import NO_LINK, Key
+from tidings.matching.index.answers import NO_LINK, IndexParams, Key
 from tidings.matching.index.kernels import layout, sort
 from tidings.matching.index.kernels.layout import (
     DIMENSION_AT,
@@ -35,7 +35,6 @@ from tidings.matching.index.kernels.layout import (
     IndexStore,
     Slots,
 )
-from tidings.matching.index.params import IndexParams
 from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
 

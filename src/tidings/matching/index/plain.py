@@ -21,6 +21,7 @@ from tidings.matching.index.answers import (
     Addition,
     Alone,
     Events,
+    IndexParams,
     Key,
     LazyEvents,
     Link,
@@ -29,7 +30,6 @@ from tidings.matching.index.answers import (
     event_list,
     found_in,
 )
-from tidings.matching.index.params import IndexParams
 from tidings.matching.index.records import Record
 from tidings.matching.index.vocabulary import AttributeTable, Vocabulary
 from tidings.model.event import Event

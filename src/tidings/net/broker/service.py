@@ -14,7 +14,7 @@ principals and TLS, whoever the list names, since the certificate proves the nam
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self
@@ -22,13 +22,12 @@ from typing import Any, Self
 import msgspec
 
 from tidings import __version__
-from tidings.matching.index.compilation import prepare
+from tidings.matching.index.index import prepare
 from tidings.model.errors import UsageError
 from tidings.model.identity import at
 from tidings.net.addresses import address_text
 from tidings.net.broker.config import Config, plain
 from tidings.net.broker.health import HealthServer
-from tidings.net.broker.metrics import BrokerCollector, counter_rows
 from tidings.net.host import Host
 from tidings.net.keys import read_authorities, read_principals_file, read_token_file, signature_check, signer
 from tidings.net.logs import make_logger
@@ -38,8 +37,42 @@ from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.judge import Judge, NameJudge, Role, Verdict, closed_judge, open_judge
 from tidings.protocols.access.tokens import TokenJudge
 from tidings.protocols.delivery.edge.edge import Close, EdgeClosed
-from tidings.pubsub.rows import BrokerRow, SettingRow
+from tidings.pubsub.rows import BrokerRow, CounterRow, Gauge, SettingRow
 from tidings.trace.writers import open_writer
+
+
+class BrokerCollector:
+    """For a registry of prometheus_client; numbers are read when somebody asks."""
+
+    def __init__(self, node: BrokerNode, config: Config, why_not_ready: Callable[[], str]) -> None:
+        self.node, self.config, self.why_not_ready = node, config, why_not_ready
+
+    def collect(self) -> Iterator[Any]:
+        from prometheus_client.core import GaugeMetricFamily
+
+        families: dict[str, GaugeMetricFamily] = {}
+        for gauge in self.gauges():
+            family = families.get(gauge.name)
+            if family is None:
+                labels = ["node", *gauge.labels]
+                family = families[gauge.name] = GaugeMetricFamily(f"tidings_{gauge.name}", gauge.meaning, labels=labels)
+            family.add_metric([self.node.node_id, *gauge.labels.values()], gauge.value)
+        yield from families.values()
+
+    def gauges(self) -> Iterator[Gauge]:
+        yield Gauge("ready", "1 if the broker may be sent traffic", not self.why_not_ready())
+        yield from self.node.gauges()
+        for setting in self.config.show():
+            if isinstance(setting.value, int | float) and not isinstance(setting.value, bool):
+                yield Gauge("setting", "bounds and time-outs, in seconds", setting.value, {"name": setting.name})
+
+
+def counter_rows(registry: Any) -> Iterator[CounterRow]:
+    """Everything that a registry shows, for inspection."""
+    for family in registry.collect():
+        for sample in family.samples:
+            yield CounterRow(name=sample.name, labels=dict(sample.labels), value=float(sample.value))
+
 
 READY_TIMEOUT = 10.0
 """Seconds after which a broker serves although a link is up whose tables are not told: better than never."""

@@ -35,8 +35,17 @@ Source: the transport specification, 2.4, 3.3.6.
 import math
 from collections.abc import Iterable, Sequence
 
-from tidings.matching.bloom import FILL_MAX, BloomProfile, bits_of_tags, fill_of
-from tidings.matching.tags import exists_tag, tags_of_event, tags_of_filter, tags_of_value, value_tag
+from tidings.matching.bloom import (
+    FILL_MAX,
+    BloomProfile,
+    bits_of_tags,
+    exists_tag,
+    fill_of,
+    tags_of_event,
+    tags_of_filter,
+    tags_of_value,
+    value_tag,
+)
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.sets.conjunction import Conjunction

@@ -32,10 +32,9 @@ from tidings.model.bounds import (
     TEXT_CHARS_MAX,
 )
 from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
-from tidings.protocols.delivery.edge.history import size_bytes
+from tidings.protocols.delivery.edge.history import FEW_HEADS, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
-from tidings.protocols.delivery.edge.sieve import FEW_HEADS
 from tidings.protocols.delivery.messages import Advertise, PublishMessage, Refusal, Unadvertise
 from tidings.pubsub.client import Accepted, Declined
 from tidings.pubsub.publications import BadPublication, Publications, cut, pick, pieces, read_head

@@ -43,6 +43,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription
 from tidings.protocols.delivery.edge.clients import BadRequest, Requests, ServedClient
+from tidings.protocols.delivery.edge.history import Engine
 from tidings.protocols.delivery.edge.history import size_bytes as batch_bytes
 from tidings.protocols.delivery.edge.inquiries import Inquiries
 from tidings.protocols.delivery.edge.params import EdgeParams
@@ -50,7 +51,6 @@ from tidings.protocols.delivery.edge.publishers import Publishers
 from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.edge.readings import ServedReadings
 from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References, Routes
-from tidings.protocols.delivery.edge.sieve import Engine
 from tidings.protocols.delivery.edge.subscriptions import ServedSubscriptions
 from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (

@@ -20,20 +20,27 @@ it repeats its last publications under their numbers. The broker has long sent t
 taken for new ones, the last number of a publisher is remembered for `numbers_age` after its last publication, of at
 most `numbers_max` publishers; the one whose last publication is oldest is forgotten first.
 
+*Sieves*. Events that are read are judged in great numbers by a single filter. Where the compiled index is to be had it
+reads the heads as they are, some five times as fast as making events of them; filters that have to be asked themselves,
+and brokers without it, judge one head after the other, equal ones once. What is no encoded event matches nothing.
+
 Source: StoredPubs of PSDG (spec 3.6.3, 3.6.7); the flag is repair G-47.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Literal
 
 import msgspec
 
+from tidings.matching import Index, IndexParams
 from tidings.model.bounds import EXTENTS_MAX
+from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.pubsub.publications import Publications, cut
+from tidings.pubsub.publications import BadPublication, Publications, cut, read_head
 
 Extent = tuple[int, int]
 
@@ -275,3 +282,62 @@ class PublisherNumbers:
 
     def check(self) -> None:
         assert len(self.marks) <= self.params.numbers_max, "more numbers are remembered than numbers_max allows"
+
+
+Engine = Literal["fast", "plain"]
+
+SIEVES_MAX = 32
+"""Filters that are kept ready; when there are more, all are forgotten."""
+
+FEW_HEADS = 64
+"""So many heads are judged one by one sooner than the index is made ready."""
+
+
+class Sieve:
+    def __init__(self, filter: Filter, engine: Engine) -> None:
+        self.filter = filter
+        self.is_indexed = engine == "fast" and filter.residual is None
+        self.index: Index | None = None
+
+    def places(self, heads: Sequence[bytes]) -> Sequence[int]:
+        """Where those stand that match, ascending."""
+        if not self.is_indexed or (self.index is None and len(heads) <= FEW_HEADS):
+            return self.places_one_by_one(heads)
+        if self.index is None:
+            self.index = Index("fast", IndexParams(direct_records=4), read_head)
+            self.index.add(None, self.filter)
+        return self.index.find_heads(heads).places.get(None, [])
+
+    def places_one_by_one(self, heads: Sequence[bytes]) -> list[int]:
+        verdicts: dict[bytes, bool] = {}
+        places = []
+        for place, head in enumerate(heads):
+            verdict = verdicts.get(head)
+            if verdict is None:
+                verdict = verdicts[head] = is_match(self.filter, head)
+            if verdict:
+                places.append(place)
+        return places
+
+
+class Sieves:
+    """One for each filter that is in use."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.ready: dict[str, Sieve] = {}
+
+    def of(self, text: str, filter: Filter) -> Sieve:
+        sieve = self.ready.get(text)
+        if sieve is None:
+            if len(self.ready) >= SIEVES_MAX:
+                self.ready.clear()
+            sieve = self.ready[text] = Sieve(filter, self.engine)
+        return sieve
+
+
+def is_match(filter: Filter, head: bytes) -> bool:
+    try:
+        return filter.matches(read_head(head))
+    except BadPublication:
+        return False

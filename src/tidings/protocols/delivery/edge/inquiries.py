@@ -10,7 +10,7 @@ advertisement, so the same question has the same answer as long as history lasts
 that are not saved yet are not shown: what was read once does not vanish in a crash.
 
 A page is made of columns, because what is read is read in great numbers: whole batches are appended, and a filter
-answers for thousands of heads at once (`sieve.py`). A publisher that moved has a part of its publications at each of
+answers for thousands of heads at once (`history.py`). A publisher that moved has a part of its publications at each of
 its brokers, some perhaps at two of them; their answers are put together for the client that asked. What one lacks
 another may hold; what is left then is lost, and the client is told.
 """
@@ -27,7 +27,7 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.edge.history import Extent, PublisherHistory, within, without
+from tidings.protocols.delivery.edge.history import Extent, PublisherHistory, Sieve, Sieves, within, without
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import (
     NO_WAY,
@@ -38,7 +38,6 @@ from tidings.protocols.delivery.edge.references import (
     WRONG_PATH,
     References,
 )
-from tidings.protocols.delivery.edge.sieve import Sieve, Sieves
 from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, LookFar, MarksFar
 from tidings.pubsub.client import Fetched, MarksReply
 from tidings.pubsub.publications import Publications

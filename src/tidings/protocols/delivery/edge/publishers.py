@@ -25,15 +25,16 @@ from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient
 from tidings.protocols.delivery.edge.history import (
     NEVER,
+    Engine,
     HistoryStore,
     PublisherHistory,
     PublisherNumbers,
     SavedPublisher,
+    Sieve,
     marks_of,
     size_bytes,
 )
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.sieve import Engine, Sieve
 from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer

@@ -29,9 +29,9 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
+from tidings.protocols.delivery.edge.history import is_match
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publisher, Publishers, publisher_of
-from tidings.protocols.delivery.edge.sieve import is_match
 from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference
 from tidings.pubsub.publications import Publications, pieces
 from tidings.pubsub.signals import AdvertisementId

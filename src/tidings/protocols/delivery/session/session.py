@@ -13,7 +13,7 @@ So brokers need no memory of clients that left, and it makes no difference which
 State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standings.py`); for each
 subscription its positions and what the application has not taken; `publishing`, the window of publications that are not
 accepted, and `receipts`, those of publications that are still to come (`progress.py`); `readings`, what the application
-wants to read of history (`readings.py`).
+wants to read of history (`standings.py`).
 
 Numbers. Publications are numbered from `first_publication` on. Usually those are numbers that no earlier process of
 this name has used. An application that can repeat what it published gives the same number to the same publication in
@@ -43,8 +43,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import Advertise, Delivery, Refusal, Subscribe, Taken, Unadvertise, Unsubscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.progress import Outbound, Receipts, SubscriptionReceiving, promises
-from tidings.protocols.delivery.session.readings import SessionReadings
-from tidings.protocols.delivery.session.standings import NO_SUCH, NOT_ASKED, Standing, Standings
+from tidings.protocols.delivery.session.standings import NO_SUCH, NOT_ASKED, SessionReadings, Standing, Standings
 from tidings.pubsub.client import (
     Accepted,
     Arrived,

@@ -34,8 +34,8 @@ from tidings.matching.bloom import (
     message_bits_match_filter_bits,
     row_from_bytes,
     row_to_bytes,
+    tags_of_filter,
 )
-from tidings.matching.tags import tags_of_filter
 from tidings.model.bounds import VERSION_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter

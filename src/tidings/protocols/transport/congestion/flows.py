@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from tidings.matching.bloom import bits_of_tags
-from tidings.matching.tags import tags_of_event
+from tidings.matching.bloom import bits_of_tags, tags_of_event
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse

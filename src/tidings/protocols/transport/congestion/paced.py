@@ -28,8 +28,7 @@ import math
 import msgspec
 import xxhash
 
-from tidings.matching.bloom import BloomProfile, bits_of_tags, filter_bits_cover
-from tidings.matching.tags import tags_of_filter
+from tidings.matching.bloom import BloomProfile, bits_of_tags, filter_bits_cover, tags_of_filter
 from tidings.model.bounds import ASKED_FILTER_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
