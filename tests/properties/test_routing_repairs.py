@@ -14,7 +14,7 @@ from tests.worlds.timed_repair import TimedRepair
 from tidings.machine.node import Node
 from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams, rewiring
 from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
-from tidings.protocols.routing.repairs.repair import MakeRepair, Strawman
+from tidings.protocols.routing.repairs import MakeRepair, Strawman
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.signals import LinkUnwanted, LinkWanted, PeerDown, PeerUp, Want
 

@@ -17,8 +17,8 @@ from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.carriage import carrier
-from tidings.protocols.routing.carriage.carrier import (
+from tidings.protocols.routing import carrier
+from tidings.protocols.routing.carrier import (
     NOT_ASCENDING,
     OTHER_PUBLISHER,
     PASSED_ALREADY,

@@ -10,7 +10,7 @@ from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Received
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.routing.carriage.carrier import (
+from tidings.protocols.routing.carrier import (
     BAD_HEAD,
     NOT_ASCENDING,
     OTHER_PUBLISHER,
@@ -28,7 +28,7 @@ from tidings.protocols.routing.messages import (
     TablesBegun,
 )
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.repairs.repair import MakeRepair
+from tidings.protocols.routing.repairs import MakeRepair
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, TIMED_OUT
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.publications import Publications, encode_head

@@ -16,7 +16,7 @@ from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved, TablesBegun
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.repairs.repair import MakeRepair, Strawman, check_level
+from tidings.protocols.routing.repairs import MakeRepair, Strawman, check_level
 from tidings.protocols.routing.router import Router
 from tidings.protocols.routing.state import NO_NEIGHBOUR
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions

@@ -1,6 +1,6 @@
 """A repair that waits: what a lost neighbour wanted is taken back only after a while (dynamic-topologies.md 3.4).
 
-It stands here to keep the seam of repairs honest: a deferring repair needs nothing but what `repairs/repair.py` names.
+It stands here to keep the seam of repairs honest: a deferring repair needs nothing but what `repairs.py` names.
 """
 
 from typing import ClassVar

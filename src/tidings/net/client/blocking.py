@@ -37,6 +37,7 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 Inner = TypeVar("Inner")
 Made = TypeVar("Made")
+Held = TypeVar("Held", covariant=True)
 
 
 class LoopThread:
@@ -67,11 +68,13 @@ class LoopThread:
             self.loop.close()
 
 
-class OnLoop(Protocol[Inner]):
+class OnLoop(Protocol[Held]):
     """Stands for something that lives on the loop of a thread."""
 
     thread: LoopThread
-    inner: Inner
+
+    @property
+    def inner(self) -> Held: ...
 
 
 def waiting(

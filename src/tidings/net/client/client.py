@@ -16,7 +16,7 @@ it happens within one step of the machine, so there is no task that pumps items 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -28,7 +28,7 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.net.client.history import PAGE_PUBLICATIONS, HistoryReader, Marks, Stored
+from tidings.net.client.history import HistoryReader
 from tidings.net.client.items import Items, Tickets, error_of
 from tidings.net.client.outbound import Advertisement, ClientAdvertisements, OutgoingBatch, OutgoingBatches
 from tidings.net.client.subscription import Subscription
@@ -61,7 +61,7 @@ CLOSE_TIMEOUT = 5.0
 """Seconds that a client which is closed waits for its publications to be accepted."""
 
 
-class Client:
+class Client(HistoryReader):
     """Made by `connect`. `name` is what others see as the publisher of its events."""
 
     def __init__(
@@ -87,7 +87,6 @@ class Client:
         """The transport, if there is one."""
         self.outgoing = OutgoingBatches(machine.window, asyncio.get_running_loop(), self.hand_over)
         self.advertisements = ClientAdvertisements(self.ask, self.outgoing.leave)
-        self.reader = HistoryReader(self.tickets, host.step, self.check_open)
         items.serve(self)
 
     # The transport.
@@ -197,40 +196,6 @@ class Client:
         finally:
             self.subscriptions.pop(subscription.number, None)
             subscription.end(None)
-
-    # Reading what is stored.
-
-    async def marks(self, filter: str | Filter) -> Marks:
-        """How far the publishers have come that may publish what the filter matches."""
-        return await self.reader.marks(filter)
-
-    async def fetch(
-        self,
-        filter: str | Filter,
-        publisher: str,
-        *,
-        after: int | None = None,
-        since: float | datetime | None = None,
-        through: int,
-        limit: int = PAGE_PUBLICATIONS,
-    ) -> Stored:
-        """A page of what is stored of a publisher and matches: behind a number, or since a time, or all of it; up to
-        and including `through`, which is a number that `marks` told. NotReachable if the publisher's broker does not
-        answer, or has not come so far."""
-        return await self.reader.fetch(filter, publisher, after=after, since=since, through=through, limit=limit)
-
-    def history(
-        self,
-        filter: str | Filter,
-        publisher: str,
-        *,
-        after: int | None = None,
-        since: float | datetime | None = None,
-        through: int,
-    ) -> AsyncGenerator[Stored, None]:
-        """All such pages, one after the other; a page may be empty. The next one is asked for before this one is
-        used."""
-        return self.reader.history(filter, publisher, after=after, since=since, through=through)
 
     # Publishing.
 

@@ -27,6 +27,7 @@ from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.net.client.items import Tickets
 from tidings.net.client.subscription import Delivered
+from tidings.net.host import Host
 from tidings.protocols.transport.marks import has_marks, take_off
 from tidings.pubsub.client import HistoryRead, MarksRead, ReadHistory, ReadMarks, StopReading
 
@@ -71,14 +72,18 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 class HistoryReader:
-    """`inject(request)` makes a request of the session; `check_open(what)` raises if that is no use."""
+    """That side of a client."""
 
-    def __init__(self, tickets: Tickets, inject: Callable[[Any], None], check_open: Callable[[str], None]) -> None:
-        self.tickets, self.inject, self.check_open = tickets, inject, check_open
+    tickets: Tickets
+    host: Host
+
+    def check_open(self, what: str) -> None:
+        """Raises where it is of no use to ask."""
 
     async def marks(self, filter: str | Filter) -> Marks:
+        """How far the publishers have come that may publish what the filter matches."""
         text = text_of(filter)
-        answer: MarksRead = await self.ask("marks", lambda ticket: ReadMarks(ticket, text))
+        answer: MarksRead = await self.read("marks", lambda ticket: ReadMarks(ticket, text))
         rows = [Mark(*row) for part in answer.parts for row in part.marks]
         offers = [offer for part in answer.parts for offer in part.offers]
         unreachable = [name for part in answer.parts for name in part.unreachable]
@@ -89,11 +94,14 @@ class HistoryReader:
         filter: str | Filter,
         publisher: str,
         *,
-        after: int | None,
-        since: float | datetime | None,
+        after: int | None = None,
+        since: float | datetime | None = None,
         through: int,
-        limit: int,
+        limit: int = PAGE_PUBLICATIONS,
     ) -> Stored:
+        """A page of what is stored of a publisher and matches: behind a number, or since a time, or all of it; up to
+        and including `through`, which is a number that `marks` told. NotReachable if the publisher's broker does not
+        answer, or has not come so far."""
         text = text_of(filter)
         if after is not None and since is not None:
             raise UsageError("fetch: after= and since= are two beginnings; give one of them")
@@ -102,7 +110,7 @@ class HistoryReader:
         if isinstance(since, datetime):
             since = since.timestamp()
         asked = text, publisher, after, since, through, limit
-        answer: HistoryRead = await self.ask("fetch", lambda ticket: ReadHistory(ticket, *asked))
+        answer: HistoryRead = await self.read("fetch", lambda ticket: ReadHistory(ticket, *asked))
         page = answer.page
         columns: tuple[Any, ...] = page.accepted_at, page.numbers, page.heads, page.payloads
         if has_marks(page.heads):
@@ -112,8 +120,17 @@ class HistoryReader:
         return Stored(publisher, page.through, page.is_truncated, page.has_more, *columns)
 
     async def history(
-        self, filter: str | Filter, publisher: str, *, after: int | None, since: float | datetime | None, through: int
+        self,
+        filter: str | Filter,
+        publisher: str,
+        *,
+        after: int | None = None,
+        since: float | datetime | None = None,
+        through: int,
     ) -> AsyncGenerator[Stored, None]:
+        """All such pages, one after the other; a page may be empty. The next one is asked for before this one is
+        used."""
+
         def begin(after: int | None, since: float | datetime | None) -> asyncio.Task[Stored]:
             fetch = self.fetch(filter, publisher, after=after, since=since, through=through, limit=PAGE_PUBLICATIONS)
             return asyncio.ensure_future(fetch)
@@ -128,14 +145,14 @@ class HistoryReader:
             if coming is not None:
                 coming.cancel()
 
-    async def ask(self, what: str, request: Callable[[int], Any]) -> Any:
+    async def read(self, what: str, request: Callable[[int], Any]) -> Any:
         self.check_open(what)
         begun: list[int] = []
         try:
             return await self.tickets.ask(what, request, begun.append)
         except asyncio.CancelledError:
             for number in begun:
-                self.inject(StopReading(number))
+                self.host.step(StopReading(number))
             raise
 
 

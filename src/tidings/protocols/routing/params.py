@@ -26,10 +26,10 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Hierarchical strategy: the neighbour towards the root; None at the root itself."""
 
     repair: RepairName = "strawman"
-    """What a lost link means for the tables, see `repairs/`. The same in the whole network."""
+    """What a lost link means for the tables, see `repairs.py`. The same in the whole network."""
 
     carriage: CarriageName = "plain"
-    """How publications get to the neighbours that want them, see `carriage/`."""
+    """How publications get to the neighbours that want them, see `carrier.py`."""
 
     transport: Transport = Transport.STREAM
     """How they travel. As datagrams a link may lose or reorder some, and large ones do not leave; what brokers tell

@@ -7,7 +7,7 @@ The idea. The brokers form a tree. Each remembers for each neighbour what somebo
 tells each neighbour what somebody on this side wants: all of it, or fewer filters that cover it (`reductions.py`).
 Which filters a neighbour must hear of is a matter of strategy (`strategies.py`): by default those that overlap an
 advertisement that came from it, for only there can such events come from. An event then goes to the neighbours with a
-matching filter, except back (`carriage/`), and from broker to broker until it is everywhere where it is wanted.
+matching filter, except back (`carrier.py`), and from broker to broker until it is everywhere where it is wanted.
 
 One rule does all the work. Whenever anything changes (a client subscribes, a neighbour tells something, a link comes
 or goes), compute what each neighbour ought to have been told, compare it with what it was told, and send the
@@ -20,14 +20,14 @@ has carried it out, with `NotInstalled` when that failed or took too long. A req
 be set to acknowledge nothing; then tables and deliveries are the same, and nobody can say when something is installed.
 
 When links change. A new neighbour is told everything (`links.py`). What becomes of the wishes of a lost one is a
-matter of the repair (`repairs/`): by default it is as if it had taken back everything. When a publisher is reached on
+matter of the repair (`repairs.py`): by default it is as if it had taken back everything. When a publisher is reached on
 another way than before, everybody behind us hears of it by a new announcement of its advertisement, and `Known` tells
 delivery that something may have been lost.
 
 Twice is once. Publications are taken only from the neighbour on the way to their publisher, and only with numbers above
 the last that passed. So an event that comes round a ring while the tree changes is dropped, at the price of one number
 for each publisher. The order of a publisher's events is kept. Where somebody brings publications around a failure
-(`Rescued`), a window of numbers takes the place of the one (`carriage/carrier.py`), and the order is theirs.
+(`Rescued`), a window of numbers takes the place of the one (`carrier.py`), and the order is theirs.
 
 Counting, where it is wanted: how many subscriptions there are behind each neighbour (`census.py`).
 
@@ -52,7 +52,7 @@ from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.advertisements import RoutingAdvertisements
-from tidings.protocols.routing.carriage.carrier import MakeCarriage
+from tidings.protocols.routing.carrier import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import (
@@ -69,7 +69,7 @@ from tidings.protocols.routing.messages import (
     TablesTold,
 )
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.repairs.repair import REPAIRS, MakeRepair, Repair, check_level
+from tidings.protocols.routing.repairs import REPAIRS, MakeRepair, Repair, check_level
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions

@@ -6,7 +6,7 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.carriage.carrier import BatchCarrier, MakeCarriage
+from tidings.protocols.routing.carrier import BatchCarrier, MakeCarriage
 from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.links import NeighbourLink

@@ -37,7 +37,7 @@ from tidings.machine.inputs import TimerKey
 from tidings.machine.message import Message
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.carriage.finder import Finder, Picks, Route
+from tidings.protocols.routing.finder import Finder, Picks, Route
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.params import CarriageName, RoutingParams
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, PendingRequest, Unanswered
