@@ -15,6 +15,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import repeat
+from operator import add
 from typing import NoReturn, Protocol
 
 import msgspec
@@ -257,7 +258,7 @@ class OutgoingBatches:
         count_max = min(PORTION_PUBLICATIONS, self.publishing.publications_max)
         bytes_max = min(PORTION_BYTES, self.publishing.bytes_max)
         begin = size = 0
-        for place, taken in enumerate(map(len_of_both, heads, payloads)):
+        for place, taken in enumerate(map(add, map(len, heads), map(len, payloads))):
             if taken > PUBLICATION_BYTES_MAX:
                 refuse_size(taken)
             if place > begin and (size + taken > bytes_max or place - begin == count_max):
@@ -309,10 +310,6 @@ class OutgoingBatches:
                 waiter.set_exception(error)
         self.waiting.clear()
         self.flushing.clear()
-
-
-def len_of_both(head: bytes, payload: bytes) -> int:
-    return len(head) + len(payload)
 
 
 def refuse_size(size_bytes: int) -> NoReturn:

@@ -51,8 +51,6 @@ EXACT = CongestionParams(covering="exact")
 STRICT_PATIENCE = 10.0
 """Seconds that events wait for one before them that was lost, where order is strict."""
 
-NO_TRANSPORT = "this client has no transport; connect(..., ordered=True)"
-
 
 def make_params(
     ordered: Ordered, reliable: bool, paced: bool, transport: TransportParams | None

@@ -124,13 +124,13 @@ class PublisherHistory:
 
     def behind(self, number: int) -> Iterator[Publications]:
         """The batches, oldest first, that have publications behind this number."""
-        return self.beginning_at(bisect_right(self.batches, number, key=last_number))
+        return self.beginning_at(bisect_right(self.batches, number, key=lambda batch: batch.numbers[-1]))
 
     def since(self, at: float) -> Iterator[Publications]:
         return self.beginning_at(self.place_since(at))
 
     def place_since(self, at: float) -> int:
-        return bisect_left(self.batches, at, key=acceptance_time)
+        return bisect_left(self.batches, at, key=lambda batch: batch.accepted_at)
 
     def beginning_at(self, place: int) -> Iterator[Publications]:
         # Skipping in a deque is quick; asking it for one place after another is not.
@@ -175,14 +175,6 @@ class PublisherHistory:
         assert sum(map(size_bytes, self.batches)) == self.size_bytes, "the size of a history is miscounted"
         assert self.size_bytes <= self.params.history_bytes_max, "history_bytes_max does not hold"
         assert not numbers or numbers[0] > self.forgotten_through, "something is both stored and forgotten"
-
-
-def last_number(batch: Publications) -> int:
-    return batch.numbers[-1]
-
-
-def acceptance_time(batch: Publications) -> float:
-    return batch.accepted_at
 
 
 def size_bytes(batch: Publications) -> int:
