@@ -13,7 +13,7 @@ from tidings.model.values import Value
 from tidings.protocols.transport.congestion.paced import interests_of
 from tidings.protocols.transport.congestion.receiver import Receiver
 from tidings.protocols.transport.headers import Data, FlowMark
-from tidings.protocols.transport.marks import Kind, attributes_of, unmark
+from tidings.protocols.transport.marks import Kind, unmark
 from tidings.protocols.transport.messages import Acknowledgement, Feedback, decode_control
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
@@ -29,7 +29,7 @@ from tidings.protocols.transport.signals import (
     StreamGone,
 )
 from tidings.pubsub.notes import FeedbackSent, LossEvent
-from tidings.pubsub.publications import encode_head
+from tidings.pubsub.publications import decode_head, encode_head
 
 ME, PUBLISHER = 9, 7
 STREAM: Stream = ("p", PUBLISHER)
@@ -290,7 +290,7 @@ def test_feedback_is_addressed_to_the_publisher() -> None:
     (sent,) = [effect for effect in desk.tick() if isinstance(effect, Leaving)]
     head, kind = unmark(sent.head)
     assert kind is Kind.FEEDBACK
-    assert attributes_of(head) == {"tidings_to": PUBLISHER}
+    assert decode_head(head) == {"tidings_to": PUBLISHER}
     (message,) = feedback_in([sent])
     assert (message.subscriber, message.publisher) == (ME, PUBLISHER)
     assert message.sent == pytest.approx(desk.now)

@@ -3,7 +3,7 @@
 import pytest
 
 from tidings.model.values import Value
-from tidings.protocols.transport.marks import DATA_TAIL, MARK, TO, Kind, attributes_of, head_of, mark, unmark
+from tidings.protocols.transport.marks import DATA_TAIL, MARK, TO, Kind, head_of, mark, unmark
 from tidings.pubsub.publications import decode_head, encode_head
 
 
@@ -39,4 +39,4 @@ def test_a_mark_behind_what_is_no_map_does_not_raise(head: bytes) -> None:
 
 def test_messages_of_the_transport_are_addressed_by_content() -> None:
     head, kind = unmark(head_of({TO: 9}, Kind.FEEDBACK))
-    assert (attributes_of(head), kind) == ({TO: 9}, Kind.FEEDBACK)
+    assert (decode_head(head), kind) == ({TO: 9}, Kind.FEEDBACK)

@@ -8,7 +8,7 @@ from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.protocols.transport.headers import Data, FlowMark
-from tidings.protocols.transport.marks import TO, Kind, attributes_of, unmark
+from tidings.protocols.transport.marks import TO, Kind, unmark
 from tidings.protocols.transport.messages import EchoReply, EchoRequest, decode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.round_trips import (
@@ -29,6 +29,7 @@ from tidings.protocols.transport.signals import (
     StreamGone,
     Told,
 )
+from tidings.pubsub.publications import decode_head
 
 OURS, THEIRS = 1, 2
 STREAM = ("s", THEIRS)
@@ -91,7 +92,7 @@ def test_the_answer_to_an_echo_goes_through_the_content_network() -> None:
     (outgoing,) = publisher.handle(5.0, Told(EchoRequest(OURS, THEIRS, 9, 4.5), NOTHING))
     assert outgoing.kind is Kind.ECHO_REPLY
     head, kind = unmark(outgoing.head)
-    assert (attributes_of(head), kind) == ({TO: OURS}, Kind.ECHO_REPLY)
+    assert (decode_head(head), kind) == ({TO: OURS}, Kind.ECHO_REPLY)
     assert decode_control(outgoing.payload)[0] == EchoReply(OURS, THEIRS, 9, 4.5, 0.0, 5.0)
 
 

@@ -28,7 +28,7 @@ import msgspec
 
 from tidings.model.values import Value
 from tidings.protocols.transport.headers import BASIC, COMPRESSED, DATA_FIRST, FURTHER, FURTHER_FLOW, HEADER_BYTES
-from tidings.pubsub.publications import decode_head, encode_head
+from tidings.pubsub.publications import encode_head
 
 RESERVED = "tidings_"
 """How all reserved names begin."""
@@ -41,7 +41,6 @@ BIT = "tidings_bit_"
 
 SHORT_MAP, SHORT_MAP_LAST = 0x80, 0x8F
 MAP_16 = 0xDE
-MAP_16_LAST = 0xFFFF
 
 
 class Kind(Enum):
@@ -105,11 +104,6 @@ def is_event(head: bytes) -> bool:
 def head_of(attributes: dict[str, Value], kind: Kind) -> bytes:
     """The head of a message of the transport's own."""
     return mark(encode_head(attributes), kind)
-
-
-def attributes_of(head: bytes) -> dict[str, Value]:
-    """What a head without its mark says; BadPublication for what is none."""
-    return decode_head(head)
 
 
 def has_marks(heads: Sequence[bytes]) -> bool:

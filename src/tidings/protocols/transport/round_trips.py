@@ -60,7 +60,7 @@ TOO_MANY = "more echoes than are answered in a second"
 class Trip:
     """What is known of the way to one publisher."""
 
-    __slots__ = ("echoed_at", "nonce", "seconds", "told", "tries", "up")
+    __slots__ = ("nonce", "seconds", "told", "tries", "up")
 
     def __init__(self) -> None:
         self.nonce = 0
@@ -70,7 +70,6 @@ class Trip:
         self.seconds: float | None = None
         self.told = 0.0
         """What the other parts know."""
-        self.echoed_at = 0.0
 
 
 class RoundTrips(TransportPart):

@@ -105,7 +105,8 @@ class FollowedStreams:
             self.all[stream] = self.all.pop(stream)
         return looked_at
 
-    def forget_id(self, stream: Stream) -> None:
+    def forget(self, stream: Stream) -> None:
+        self.all.pop(stream, None)
         same = self.by_id.get(stream[1], [])
         if stream in same:
             same.remove(stream)

@@ -293,8 +293,7 @@ class Shim(TransportPart):
         return [effect for stream in gone for effect in self.forget(stream)] + self.expire_later(now)
 
     def forget(self, stream: Stream) -> list[Effect]:
-        self.streams.all.pop(stream, None)
-        self.streams.forget_id(stream)
+        self.streams.forget(stream)
         told: list[Effect] = [StreamGone(stream)]
         return [Unwatch(("digests", stream)), *told] if self.wants_digests else told
 

@@ -168,7 +168,7 @@ class Adapter:
         first = window.next
         told = self.carrier.handle(now, request)
         if window.next > first:
-            self.own.sent(first, window.next - 1)
+            self.own.published.append((first, window.next - 1))
         return self.hear(now, told)
 
     # What the carrier tells.
@@ -268,7 +268,8 @@ class Adapter:
     def served(self, now: float, item: PeerUp) -> list[Effect]:
         effects: list[Effect] = [Deliver(item)]
         if self.own.problem:
-            self.own.allow()
+            # Another broker may know better.
+            self.own.problem = ""
             effects += self.modes_changed(now)
         return effects
 

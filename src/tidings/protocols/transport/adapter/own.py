@@ -125,13 +125,6 @@ class OwnNeeds:
         self.is_asked = self.is_open = False
         self.waiting.clear()
 
-    def allow(self) -> None:
-        """Another broker may know better."""
-        self.problem = ""
-
-    def sent(self, first: int, last: int) -> None:
-        self.published.append((first, last))
-
     def is_ours(self, number: int) -> bool:
         return any(first <= number <= last for first, last in self.published)
 

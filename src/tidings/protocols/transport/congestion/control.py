@@ -29,7 +29,6 @@ Source: the transport specification, F-3a, F-6, after PGMCC.
 
 import math
 from collections import deque
-from typing import Protocol
 
 from tidings.protocols.transport.congestion.flows import Key, LimitedFlow
 from tidings.protocols.transport.congestion.rates import LossIntervals, allowed_rate, loss_rate_at
@@ -48,7 +47,7 @@ MISSING_BITS = 32
 
 
 class FlowLedger:
-    __slots__ = ("arrived", "asked_at", "received_base", "sent")
+    __slots__ = ("arrived", "received_base", "sent")
 
     def __init__(self) -> None:
         self.sent: dict[int, float] = {}
@@ -57,7 +56,6 @@ class FlowLedger:
         """The highest numbers of the flow that came, highest last."""
         self.received_base: int | None = None
         """What the receiver had counted before us, modulo 2 ** 32."""
-        self.asked_at = 0.0
 
     def departed(self, sequence: int, now: float) -> int:
         """An event of the flow was sent; returns how many were forgotten."""
@@ -207,7 +205,7 @@ class Windows:
         window = self.windows[row.key]
         window.in_flight -= window.ledger.departed(sequence, now)
 
-    def acknowledged(self, row: LimitedFlow, message: Acknowledgement, now: float) -> int:
+    def acknowledged(self, row: LimitedFlow, message: Acknowledgement, now: float) -> None:
         window = self.windows[row.key]
         newest = next(reversed(window.ledger.sent), -1)
         arrived, lost = window.ledger.acknowledge(message)
@@ -220,7 +218,6 @@ class Windows:
         if any(sequence > window.recovers_at for sequence in lost):
             window.halve()
             window.recovers_at = newest
-        return len(lost)
 
     def deadline(self) -> float | None:
         return min((window.deadline for window in self.windows.values()), default=None)
@@ -239,35 +236,6 @@ WAIT_MIN = 1e-4
 """Seconds to the next question, at least; flows that are faster send several at a time."""
 
 
-class Controller(Protocol):
-    def added(self, row: LimitedFlow, now: float) -> None: ...
-
-    def reported(self, row: LimitedFlow, now: float) -> None:
-        """Its quota, or its limiting receiver, is another."""
-
-    def removed(self, row: LimitedFlow) -> None: ...
-
-    def is_ready(self, row: LimitedFlow, now: float) -> bool: ...
-
-    def ready_at(self, row: LimitedFlow, now: float) -> float:
-        """When to ask again; infinity if only an acknowledgement helps."""
-
-    def take(self, row: LimitedFlow, now: float) -> None: ...
-
-    def departed(self, row: LimitedFlow, sequence: int, now: float) -> None: ...
-
-    def acknowledged(self, row: LimitedFlow, message: Acknowledgement, now: float) -> int:
-        """How many were lost."""
-
-    def deadline(self) -> float | None:
-        """When `check_deadlines` must be asked, though nothing happens."""
-
-    def check_deadlines(self, now: float) -> list[Key]:
-        """Rows whose events were given up, so that others may leave."""
-
-    def rate_of(self, row: LimitedFlow) -> float: ...
-
-
 class TokenBuckets:
     def __init__(self, params: CongestionParams) -> None:
         self.params = params
@@ -278,6 +246,7 @@ class TokenBuckets:
         row.bucket = Bucket(now, row.quota, BUCKET_MIN)
 
     def reported(self, row: LimitedFlow, now: float) -> None:
+        """Its quota, or its limiting receiver, is another."""
         self.fill(row, now)
 
     def removed(self, row: LimitedFlow) -> None:
@@ -295,6 +264,7 @@ class TokenBuckets:
         return row.bucket.has_token
 
     def ready_at(self, row: LimitedFlow, now: float) -> float:
+        """When to ask again; infinity if only an acknowledgement helps."""
         if self.is_ready(row, now):
             return now
         row.bucket.rate = self.rate_of(row)
@@ -318,10 +288,10 @@ class TokenBuckets:
             self.watched[row.key] = FlowLedger(), LossIntervals(self.params)
         self.watched[row.key][0].departed(sequence, now)
 
-    def acknowledged(self, row: LimitedFlow, message: Acknowledgement, now: float) -> int:
+    def acknowledged(self, row: LimitedFlow, message: Acknowledgement, now: float) -> None:
         watched = self.watched.get(row.key)
         if watched is None:
-            return 0
+            return
         ledger, intervals = watched
         arrived, lost = ledger.acknowledge(message)
         self.fill(row, now)
@@ -329,10 +299,14 @@ class TokenBuckets:
         for _ in lost:
             first = 1.0 / loss_rate_at(row.quota / 2.0, row.round_trip) if row.round_trip else None
             intervals.lost(now, row.round_trip, first)
-        return len(lost)
 
     def deadline(self) -> float | None:
+        """When `check_deadlines` must be asked, though nothing happens."""
         return None
 
     def check_deadlines(self, now: float) -> list[Key]:
+        """Rows whose events were given up, so that others may leave."""
         return []
+
+
+Controller = TokenBuckets | Windows

@@ -25,11 +25,10 @@ STALE_MAX = 256
 
 
 class Waiting:
-    __slots__ = ("is_gone", "order", "outgoing", "rows")
+    __slots__ = ("order", "outgoing", "rows")
 
     def __init__(self, order: int, outgoing: Leaving, rows: list[LimitedFlow]) -> None:
         self.order, self.outgoing, self.rows = order, outgoing, rows
-        self.is_gone = False
 
     def is_front(self) -> bool:
         return all(row.queue and row.queue[0] is self for row in self.rows)
@@ -116,7 +115,6 @@ class Queueing:
         return item.outgoing
 
     def take_out(self, now: float, item: Waiting) -> None:
-        item.is_gone = True
         del self.waiting[item.order]
         for row in item.rows:
             queue = row.queue
@@ -132,19 +130,18 @@ class Queueing:
         """When to ask for it, if it is at the front."""
         if not item.is_front():
             return
-        at = max((self.controller.ready_at(row, now) for row in item.rows), default=now)
+        at = self.ready_at(now, item)
         if at < float("inf"):
             heappush(self.due, (at, item.order))
             if len(self.due) > STALE_MAX + 3 * len(self.waiting):
                 self.rebuild(now)
 
     def rebuild(self, now: float) -> None:
-        self.due = [
-            (max((self.controller.ready_at(row, now) for row in item.rows), default=now), order)
-            for order, item in self.waiting.items()
-            if item.is_front()
-        ]
+        self.due = [(self.ready_at(now, item), order) for order, item in self.waiting.items() if item.is_front()]
         heapify(self.due)
+
+    def ready_at(self, now: float, item: Waiting) -> float:
+        return max((self.controller.ready_at(row, now) for row in item.rows), default=now)
 
     def drain(self, now: float) -> list[Waiting]:
         """Those that leave now, in order of their turn."""
@@ -198,7 +195,7 @@ class Queueing:
 
     def check(self) -> None:
         for order, item in self.waiting.items():
-            assert item.order == order and not item.is_gone
+            assert item.order == order
             assert all(row.queue and item in row.queue for row in item.rows)
         for row in self.table.rows.values():
             if row.queue:

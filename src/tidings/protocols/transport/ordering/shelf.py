@@ -210,21 +210,6 @@ class Awaited:
 class Shelf:
     """For the stream whose first event is number `first`."""
 
-    __slots__ = (
-        "armed",
-        "asked",
-        "awaited",
-        "delivered",
-        "handed",
-        "losses",
-        "lost",
-        "numbers",
-        "patient_until",
-        "pending",
-        "rules",
-        "stream",
-    )
-
     def __init__(self, stream: Stream, first: int, rules: Rules) -> None:
         self.stream, self.rules = stream, rules
         self.numbers = NumberStates(first, rules.window)

@@ -48,22 +48,6 @@ TOO_OLD = "so far below the highest number that it may be a repetition"
 class OrderedStream:
     """State for one stream, from its first event on."""
 
-    __slots__ = (
-        "arrived",
-        "base",
-        "delays",
-        "departed",
-        "entries",
-        "folded",
-        "is_calm",
-        "joined",
-        "late",
-        "records",
-        "rules",
-        "shelf",
-        "stream",
-    )
-
     def __init__(self, now: float, heard: Heard, rules: Rules) -> None:
         header, sequence = heard.header, heard.sequence
         self.stream, self.rules = heard.stream, rules

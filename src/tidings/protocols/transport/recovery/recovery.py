@@ -44,7 +44,7 @@ from tidings.protocols.transport.recovery.cache import CacheRoom
 from tidings.protocols.transport.recovery.losses import NOT_WANTED_ANY_MORE, Losses
 from tidings.protocols.transport.recovery.repairer import ASKS_TOO_OFTEN, Repairer
 from tidings.protocols.transport.recovery.requester import Volunteering, fact_key
-from tidings.protocols.transport.recovery.streams import Distances, LastRepair, RecoveryStream, clamped
+from tidings.protocols.transport.recovery.streams import Distances, RecoveryStream, clamped
 from tidings.protocols.transport.signals import (
     CarriedEvent,
     Configure,
@@ -229,7 +229,7 @@ class Recovery(TransportPart):
         state.joined(repair.repairer)
         if repair.requester == self.node_id:
             self.distances.exchanged(now, repair.repairer, repair.request_sent, repair.held)
-        state.last_repair = LastRepair(repair.repairer, repair.sent, now)
+        state.last_repair = repair.repairer, repair.sent, now
         sequence = told.sequence
         if sequence in state.ring.entries or sequence in state.ring.missed:
             held = self.repairer.heard(now, state, sequence, repair)

@@ -41,7 +41,7 @@ from tidings.protocols.transport.messages import LossRepair, LossRequest, encode
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import Kept
 from tidings.protocols.transport.recovery.requester import Key, fact_key
-from tidings.protocols.transport.recovery.streams import FARTHER, RecoveryStream
+from tidings.protocols.transport.recovery.streams import FARTHER, RecoveryStream, repair_first_max
 from tidings.protocols.transport.signals import Leaving, Stream
 from tidings.pubsub.notes import RepairSent, Suppressed
 
@@ -128,7 +128,7 @@ class Repairer:
             return []
         if len(self.pending) >= PENDING_MAX:
             return [Drop(request, TOO_MANY_PENDING)]
-        state.adapt_repairs()
+        state.repairs.adapt(repair_first_max(state.group_size), state.group_size)
         self.pending[key] = PendingRepair(kept, request, now, distance)
         return [SetTimer(("repair", *key), now + state.repairs.draw(self.rng, distance))]
 

@@ -65,7 +65,7 @@ from tidings.protocols.transport.limits import Bucket
 from tidings.protocols.transport.marks import BIT, DOMAIN, MARK, OF, Kind, head_of
 from tidings.protocols.transport.messages import LossRequest, encode_control
 from tidings.protocols.transport.params import TransportParams
-from tidings.protocols.transport.recovery.streams import FARTHER, RecoveryStream, clamped
+from tidings.protocols.transport.recovery.streams import FARTHER, REQUEST_FIRST_MAX, RecoveryStream, clamped
 from tidings.protocols.transport.rows import rows_of_filter
 from tidings.protocols.transport.signals import (
     CarriedEvent,
@@ -245,7 +245,7 @@ class Requester:
     def lost(self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent) -> list[Effect]:
         key = state.stream, sequence
         self.losses[key] = loss
-        state.adapt_requests()
+        state.requests.adapt(REQUEST_FIRST_MAX, state.group_size)
         heard_at = self.overheard.pop(key, None)
         if heard_at is None or now - heard_at > OVERHEARD_SECONDS:
             return [SetTimer(("request", *key), now + self.interval(state, loss))]

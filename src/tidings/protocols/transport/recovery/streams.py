@@ -27,10 +27,7 @@ Source: the transport specification, 3.5.6, after the adaptive timers of SRM.
 
 import math
 from collections import deque
-from collections.abc import Iterable
 from random import Random
-
-import msgspec
 
 from tidings.protocols.transport.params import RecoveryParams
 from tidings.protocols.transport.recovery.cache import CacheRoom, Ring
@@ -165,14 +162,6 @@ LATE_ECHO = 600.0
 """Seconds after which a repair is too old to tell a distance: clocks drift."""
 
 
-class LastRepair(msgspec.Struct, frozen=True):
-    """Brought back in the next request, so that the repairer knows how far away we are."""
-
-    repairer: int = 0
-    sent: float = 0.0
-    heard_at: float = 0.0
-
-
 class RecoveryStream:
     def __init__(
         self, stream: Stream, params: RecoveryParams, budget: CacheRoom, distances: Distances, size: int
@@ -190,7 +179,9 @@ class RecoveryStream:
         self.numbers: deque[tuple[int, int]] = deque(maxlen=NUMBERS_MAX)
         self.doubt = 0.0
         """The share of what seemed lost lately and was not for us, as its repair showed."""
-        self.last_repair = LastRepair()
+        self.last_repair = 0, 0.0, 0.0
+        """Who repaired last, when it sent that, when we heard it: brought back in the next request, so that the
+        repairer knows how far away we are."""
         self.requests_heard = self.hits = 0
 
     def configure(self, params: RecoveryParams) -> None:
@@ -221,21 +212,17 @@ class RecoveryStream:
     def is_doubtful(self) -> bool:
         return self.doubt > DOUBTFUL
 
-    def adapt_requests(self) -> None:
-        self.requests.adapt(REQUEST_FIRST_MAX, self.group_size)
-
-    def adapt_repairs(self) -> None:
-        self.repairs.adapt(repair_first_max(self.group_size), self.group_size)
-
     def numbers_around(self, sequence: int) -> tuple[int, int]:
         """The carrier's numbers of the nearest events before and behind; 0 where none is known."""
-        return nearest(self.numbers, sequence)
+        before = max((known for known in self.numbers if known[0] < sequence), default=(0, 0))
+        behind = min((known for known in self.numbers if known[0] > sequence), default=(0, 0))
+        return before[1], behind[1]
 
     def echo(self, now: float) -> tuple[int, float, float]:
         """Repairer, when it sent, how long ago we heard it."""
-        last = self.last_repair
-        held = now - last.heard_at
-        return (last.repairer, last.sent, held) if last.repairer and held <= LATE_ECHO else (0, 0.0, 0.0)
+        repairer, sent, heard_at = self.last_repair
+        held = now - heard_at
+        return (repairer, sent, held) if repairer and held <= LATE_ECHO else (0, 0.0, 0.0)
 
     def check(self) -> None:
         assert len(self.group) <= GROUP_MAX, "the group is larger than GROUP_MAX"
@@ -245,14 +232,3 @@ class RecoveryStream:
             assert 1.0 <= self.requests.spread <= self.group_size, "C2 is out of bounds"
             assert 0.5 <= self.repairs.first <= repair_first_max(self.group_size), "D1 is out of bounds"
             assert 1.0 <= self.repairs.spread <= self.group_size, "D2 is out of bounds"
-
-
-def nearest(numbers: Iterable[tuple[int, int]], sequence: int) -> tuple[int, int]:
-    below, above = (-1, 0), (-1, 0)
-    for known, number in numbers:
-        if known < sequence:
-            if known > below[0]:
-                below = known, number
-        elif known > sequence and (above[0] < 0 or known < above[0]):
-            above = known, number
-    return below[1], above[1]
