@@ -13,6 +13,7 @@ from tidings.lab.experiment import Experiment
 from tidings.lab.run import LabOrder
 from tidings.spark.sweeps.folder import open_folder
 from tidings.spark.sweeps.run import Run, outcome_of
+from tidings.trace.writer import Writer
 from tidings.trace.writers import ParquetWriter
 
 QUANTILES = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
@@ -20,15 +21,20 @@ QUANTILES = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
 
 
 def write_results(
-    place: Path, experiment: Experiment, order: LabOrder, measures: Callable[[Run], dict[str, float]]
+    place: Path,
+    experiment: Experiment,
+    order: LabOrder,
+    measures: Callable[[Run], dict[str, float]] = lambda run: {},
+    happens: Callable[[Run, Writer], None] = lambda run, trace: None,
 ) -> None:
-    """As a sweep would, without running anything: the traces are empty."""
+    """As a sweep would, without running anything."""
     folder = open_folder(place)
     for run in order.runs(experiment):
         folder.result(run.id).parent.mkdir()
         outcome_of(run, 1.0, measures(run)).save(folder.result(run.id))
         folder.trace(run.id).parent.mkdir()
-        ParquetWriter(folder.trace(run.id), run.id, run.seed).close()
+        with ParquetWriter(folder.trace(run.id), run.id, run.seed) as trace:
+            happens(run, trace)
 
 
 def read_rows(place: Path) -> list[dict[str, Any]]:
@@ -38,16 +44,6 @@ def read_rows(place: Path) -> list[dict[str, Any]]:
         [row] = parquet.ParquetFile(path).read().to_pylist()
         rows.append({**row, "parameters": json.loads(row["parameters"]), "measures": dict(row["measures"])})
     return rows
-
-
-def rewrite(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """One row of results, changed by hand."""
-    table = parquet.ParquetFile(path).read()
-    [row] = table.to_pylist()
-    changed = change({**row, "measures": dict(row["measures"])})
-    parquet.write_table(
-        type(table).from_pylist([{**changed, "measures": [*changed["measures"].items()]}], table.schema), path
-    )
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:

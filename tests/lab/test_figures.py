@@ -5,12 +5,12 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.lab.folders import interval, read_rows, write_results
-from tidings.lab.dependable.e23 import EXPERIMENT as E23
-from tidings.lab.dependable.e24 import EXPERIMENT as E24
+from tidings.lab.dependable import e23, e24
 from tidings.lab.experiment import Experiment
 from tidings.lab.figures import T_975, summarise
 from tidings.lab.run import LabOrder, judge_place
@@ -20,6 +20,10 @@ from tidings.spark.sweeps.run import Run
 pytestmark = pytest.mark.spark
 
 SEEDS = 3
+E23 = msgspec.structs.replace(e23.EXPERIMENT, figures=lambda results, traces: e23.compared(results))
+E24 = msgspec.structs.replace(e24.EXPERIMENT, figures=lambda results, traces: e24.compared(results))
+"""With measures that are drawn, in place of what metrics say of a trace."""
+
 Pair = tuple[dict[str, float], dict[str, float]]
 
 
@@ -49,25 +53,32 @@ def pairs(place: Path, brokers: int) -> list[Pair]:
 
 
 def test_figures_of_e23_are_those_of_plain_python(spark: SparkSession, tmp_path: Path) -> None:
-    names = ("ack_time_mean", "ack_time_max", "timeout", "in_memory", "false_positive_share", "false_positive_count")
+    names = (
+        "acknowledgement_mean",
+        "acknowledgement_max",
+        "timeout",
+        "publications_in_memory",
+        "premature_clients_share",
+        "premature_per_affected_client",
+    )
     order = LabOrder(experiment=E23.id, scale="small", seeds=SEEDS)
     write_results(tmp_path, E23, order, drawn(*names))
     found = judged_values(spark, E23, tmp_path)
     expected: dict[str, Callable[[dict[str, float], dict[str, float]], float]] = {
-        "receipt": lambda ours, plain: ours["ack_time_mean"],
-        "longest receipt": lambda ours, plain: ours["ack_time_max"],
-        "time-out": lambda ours, plain: ceil(ours["ack_time_max"]) / plain["timeout"],
-        "memory": lambda ours, plain: plain["in_memory"] / ours["in_memory"],
-        "too early, plain": lambda ours, plain: plain["false_positive_share"],
-        "too many, plain": lambda ours, plain: plain["false_positive_count"],
-        "too early, guarantees": lambda ours, plain: ours["false_positive_share"],
+        "receipt": lambda ours, plain: ours["acknowledgement_mean"],
+        "longest receipt": lambda ours, plain: ours["acknowledgement_max"],
+        "time-out": lambda ours, plain: ceil(ours["acknowledgement_max"]) / plain["timeout"],
+        "memory": lambda ours, plain: plain["publications_in_memory"] / ours["publications_in_memory"],
+        "too early, plain": lambda ours, plain: plain["premature_clients_share"],
+        "too many, plain": lambda ours, plain: plain["premature_per_affected_client"],
+        "too early, guarantees": lambda ours, plain: ours["premature_clients_share"],
     }
     for brokers in (3, 6, 10):
         for name, of in expected.items():
             values = [of(*pair) for pair in pairs(tmp_path, brokers)]
             assert found.pop((name, f"{brokers} brokers")) == pytest.approx(interval(values))
     both = zip(pairs(tmp_path, 3), pairs(tmp_path, 10), strict=True)
-    growth = [large["ack_time_mean"] / small["ack_time_mean"] - 1 for (small, _), (large, _) in both]
+    growth = [large["acknowledgement_mean"] / small["acknowledgement_mean"] - 1 for (small, _), (large, _) in both]
     assert found.pop(("growth", "3 to 10 brokers")) == pytest.approx(interval(growth))
     assert found == {}
 

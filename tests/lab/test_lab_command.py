@@ -11,7 +11,10 @@ from tidings.cli.program import run
 from tidings.lab.dependable.e23 import EXPERIMENT as E23
 from tidings.lab.registry import built, entries
 from tidings.lab.run import order_of
+from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released
 from tidings.spark.sweeps.run import Run
+from tidings.trace.record import Record
+from tidings.trace.writer import Writer
 
 
 def test_the_list_tells_what_runs_from_what_waits(capsys: pytest.CaptureFixture[str]) -> None:
@@ -33,17 +36,21 @@ def test_a_name_that_is_not_known_is_called_wrongly(capsys: pytest.CaptureFixtur
     assert "perhaps dependable/E23, dependable/E20" in capsys.readouterr().err
 
 
-def measures(run: Run) -> dict[str, float]:
-    """As published, except that receipts save too little memory."""
-    is_plain = run.parameters["system"] == "plain"
-    return {
-        "ack_time_mean": 0.1 * float(run.parameters["brokers"]),
-        "ack_time_max": 0.9,
-        "timeout": 1.0,
-        "in_memory": 2.5 if is_plain else 1.0,
-        "false_positive_share": 0.4 if is_plain else 0.0,
-        "false_positive_count": 2.0 if is_plain else 0.0,
-    }
+def happens(run: Run, trace: Writer) -> None:
+    """As published, except that receipts save too little memory: five publications are kept for a second, or two until
+    the receipt comes. Two of five plain clients get two events before their subscription is in place."""
+    is_plain, asked_at = run.parameters["system"] == "plain", 0.95
+    trace.record(asked_at, "p0", ReceiptAsked(1, 5 if is_plain else 2))
+    if is_plain:
+        trace.record(asked_at + 1.0, "p0", Released(1))
+    else:
+        trace.record(asked_at + 0.09 * float(run.parameters["brokers"]), "p0", Acknowledged(1))
+    for client in range(5):
+        for number in (1, 2):
+            detail = json.dumps({"publisher": "p0", "number": number, "subscription": 1, "accepted_at": 4.0})
+            at = 4.0 if is_plain and client < 2 else 6.0
+            trace.write(Record(time=at, node=f"s{client}.0", kind="deliver", message="Event", detail=detail))
+        trace.record(5.0, f"s{client}.0", Promised(1, "installed"))
 
 
 @pytest.mark.spark
@@ -51,7 +58,7 @@ def test_a_run_prints_published_measured_and_verdict_and_a_missed_band_is_no_err
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     order = order_of(E23, "small", 2)
-    write_results(order.place(tmp_path), E23, order, measures)
+    write_results(order.place(tmp_path), E23, order, happens=happens)
     assert run(["lab", "run", "dependable/E23", "--seeds", "2", "--folder", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     lines = [line.split("  ") for line in told.splitlines()]

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
-    from pyspark.sql import functions as F
-
-    from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+    from tidings.lab.figures import measured, parameter
     from tidings.spark.metrics.guarantees import acknowledgement_time, premature_deliveries, publications_in_memory
 
     table = (
@@ -32,7 +30,15 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
         .join(premature_deliveries(joined(traces)), on="run", how="inner")
         .join(results.select("run", parameter("timeout", "double").alias("timeout")), on="run", how="inner")
     )
-    runs = measured(results, table, *(name for name in table.columns if name != "run"))
+    return compared(measured(results, table, *(name for name in table.columns if name != "run")))
+
+
+def compared(runs: "DataFrame") -> "DataFrame":
+    """With metrics as measures, seed by seed."""
+    from pyspark.sql import functions as F
+
+    from tidings.lab.figures import over_seeds, parameter, side_by_side
+
     sides = F.col("sides")
     ours, plain = sides["guarantees"], sides["plain"]
     brokers = parameter("brokers")

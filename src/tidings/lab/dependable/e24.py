@@ -23,15 +23,18 @@ STEPS = (("3", "10"), ("3", "6"), ("6", "10"))
 
 
 def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+    from tidings.lab.figures import measured
+
+    table = missed(traces).join(differing(traces), on="run", how="inner")
+    return compared(measured(results, table, "missed_share", "missed_count", "difference_share", "difference_count"))
+
+
+def compared(runs: "DataFrame") -> "DataFrame":
+    """With what is counted of a run as its measures, seed by seed."""
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+    from tidings.lab.figures import over_seeds, parameter, side_by_side
 
-    runs = measured(
-        results,
-        missed(traces).join(differing(traces), on="run", how="inner"),
-        *("missed_share", "missed_count", "difference_share", "difference_count"),
-    )
     sides = F.col("sides")
     brokers, system = parameter("brokers"), parameter("system")
     ours, plain = sides["guarantees"], sides["plain"]
