@@ -106,6 +106,7 @@ def test_ordering_removes_nearly_all_violations_at_less_delay_than_a_constant_ho
     assert figures["violations", ""] > 1_000_000
 
 
+@pytest.mark.long
 @pytest.mark.spec("T-107")
 def test_over_many_brokers_a_record_spares_most_pairs_any_delay() -> None:
     trace = RingBuffer(EVERYTHING, "run", 1)

@@ -14,6 +14,7 @@ from tidings.trace.writers import RingBuffer
 
 SEED = int(os.environ.get("TIDINGS_SEED", "1"))
 SECONDS = 8.0
+LONG = pytest.mark.long
 
 Pair = tuple[str, str]
 """Key of an event, and who wants or got it."""
@@ -48,7 +49,10 @@ def inversions(delivered: list[Pair]) -> int:
     return found
 
 
-@pytest.mark.parametrize(("loss", "share"), [(0.01, 1.0), (0.05, 1.0), (0.1, 0.999), (0.2, 0.99)])
+@pytest.mark.parametrize(
+    ("loss", "share"),
+    [(0.01, 1.0), pytest.param(0.05, 1.0, marks=LONG), pytest.param(0.1, 0.999, marks=LONG), (0.2, 0.99)],
+)
 def test_nearly_everything_is_delivered_whatever_links_lose(loss: float, share: float) -> None:
     missed, all_due = 0, 0
     for seed in range(SEED, SEED + 3):
