@@ -8,7 +8,7 @@ from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.model.bounds import REPORT_ROWS_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
-from tidings.protocols.inspection.inquirer import NOT_ASKED, Inquirer, InspectAnswer, InspectRequest
+from tidings.protocols.inspection.clients import NOT_ASKED, Inquirer, InspectAnswer, InspectRequest
 from tidings.protocols.inspection.inspection import (
     BAD_REPORT,
     NO_SUCH_CLIENT,

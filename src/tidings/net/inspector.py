@@ -26,7 +26,7 @@ from tidings.net.tls import Tls
 from tidings.protocols.access.guest import Guest
 from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 from tidings.protocols.access.params import GuestParams
-from tidings.protocols.inspection.inquirer import Inquirer, InspectAnswer, InspectRequest
+from tidings.protocols.inspection.clients import Inquirer, InspectAnswer, InspectRequest
 from tidings.protocols.inspection.inspection import NOT_PERMITTED
 from tidings.pubsub.rows import Row
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway

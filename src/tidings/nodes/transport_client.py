@@ -11,7 +11,7 @@ from tidings.model.identity import NodeId
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.inspection.reporter import Reporter
+from tidings.protocols.inspection.clients import Reporter
 from tidings.protocols.transport.adapter.adapter import Adapter
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.transport import TransportNode

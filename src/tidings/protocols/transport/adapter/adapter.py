@@ -238,7 +238,7 @@ class Adapter:
                 self.own.forbid(item.reason)
                 return self.off_if_forbidden(now)
             case "ask":
-                self.own.refused(ticket.key, item.reason)
+                self.own.refused(ticket.key)
             case "recall" | "hole" | "marks":
                 return self.perform(now, self.stored.failed(now, ticket, item.reason))
         return []
@@ -248,7 +248,7 @@ class Adapter:
             self.own.forbid(item.reason)
             return self.off_if_forbidden(now)
         if item.kind == "subscribe" and item.number in self.own.keys:
-            self.own.refused(self.own.keys[item.number], item.reason)
+            self.own.refused(self.own.keys[item.number])
             return []
         if item.kind == "subscribe" and item.number in self.subscriptions:
             return [*self.forget(now, item.number), Deliver(item)]

@@ -2,7 +2,7 @@
 
 Subscriptions are those of `Watch`: with no guarantee, since the network is best effort to the transport, and with a
 queue whose oldest entries go first. The application sees neither them nor their tickets. A subscription that is refused
-is noted and left out; the transport works with what it hears.
+is left out; the transport works with what it hears.
 
 The transport's messages are published under an advertisement of their own, `tidings_transport != 'data'`, made when the
 first is to be sent; up to `WAITING_MAX` wait until the network knows it. A client may be bound to publish less than
@@ -50,7 +50,6 @@ class OwnNeeds:
         self.published: deque[tuple[int, int]] = deque(maxlen=RANGES_MAX)
         self.problem = ""
         """Why our messages may not be published; empty where they may."""
-        self.refusals: dict[Hashable, str] = {}
 
     # Subscriptions.
 
@@ -67,7 +66,6 @@ class OwnNeeds:
 
     def unask(self, key: Hashable) -> list[Order]:
         number, _ = self.wanted.pop(key, (0, ""))
-        self.refusals.pop(key, None)
         if not number:
             return []
         del self.keys[number]
@@ -81,11 +79,10 @@ class OwnNeeds:
         elif ticket.what == "advertise":
             self.advertisement = number
 
-    def refused(self, key: Hashable, reason: str) -> None:
+    def refused(self, key: Hashable) -> None:
         """The subscription of this key is not carried out."""
         number, _ = self.wanted.pop(key, (0, ""))
         self.keys.pop(number, None)
-        self.refusals[key] = reason
 
     # Messages of our own.
 
