@@ -10,13 +10,13 @@ from tests.worlds.transport_client import ALL, OFF, ORDERED, RELIABLE, ClientDes
 from tidings.machine.inputs import LinkDown
 from tidings.protocols.delivery.messages import Delivery, Fetch, Look, Refusal, Subscribe, Taken, Unsubscribe
 from tidings.protocols.inspection.messages import TransportReport
-from tidings.protocols.transport.adapter.stored import (
+from tidings.protocols.transport.adapter.own import (
     HOLES_MAX,
     NOTHING_THERE,
     PAGES_MAX,
     READINGS_MAX,
+    RECALLS_MAX,
     TRIES_MAX,
-    WAITING_MAX,
     StoredEvents,
 )
 from tidings.protocols.transport.adapter.traffic import GIVEN_MAX, WindowLedger, contents_of, packed
@@ -370,9 +370,9 @@ def test_pages_of_history_are_read_to_the_end_but_not_for_ever() -> None:
 
 def test_only_so_much_is_read_at_a_time() -> None:
     events = stored_events()
-    asked = [request for sequence in range(WAITING_MAX) for request in events.recall(recall(sequence))]
+    asked = [request for sequence in range(RECALLS_MAX) for request in events.recall(recall(sequence))]
     assert len(asked) == READINGS_MAX and all(isinstance(request, ReadHistory) for request in asked)
-    (refused,) = events.recall(recall(WAITING_MAX))
+    (refused,) = events.recall(recall(RECALLS_MAX))
     assert isinstance(refused, Recalled) and refused.problem
     events.check()
     failed, *more = events.failed(0.0, Own("recall", recall(0)), "gone")

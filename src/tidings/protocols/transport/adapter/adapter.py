@@ -13,8 +13,7 @@ such losses and repairs them, and lets receivers slow down publishers, end to en
     carrier           PublishBatch, OpenSubscription, ReadHistory    Arrived, HistoryRead        (`carrier.py`)
 
     traffic.py        publications into events and back; tickets; what waits for the window; what came, event by event
-    own.py            the transport's own subscriptions and advertisement
-    stored.py         lost events from the carrier's history
+    own.py            what the transport wants itself: subscriptions, an advertisement, lost events from history
 
 A subscription is listened to once it is confirmed, with the filter that was really installed. Requests that the
 transport has no part in (marks, history, advertisements) pass as they are, and so do their answers. Timers carry the
@@ -33,8 +32,7 @@ import msgspec
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, Note, SetTimer
 from tidings.machine.inputs import Fired, Input, Request, Signal, TimerKey
 from tidings.model.language.parser import parse
-from tidings.protocols.transport.adapter.own import OwnNeeds
-from tidings.protocols.transport.adapter.stored import HoleKey, StoredEvents
+from tidings.protocols.transport.adapter.own import HoleKey, OwnNeeds, StoredEvents
 from tidings.protocols.transport.adapter.traffic import BACKLOG_FULL, BROUGHT, Intake, Sendings, WindowLedger, packed
 from tidings.protocols.transport.carrier import (
     Carrier,
