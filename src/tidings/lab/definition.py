@@ -30,17 +30,13 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from tidings.lab.experiment import Band, Claim, Experiment, Measured, Parameter, Scale, Unit, Variant
+from tidings.lab.experiment import Band, Canvas, Claim, DataFrame, Experiment, Measured, Parameter, Scale, Unit, Variant
 from tidings.model.errors import UsageError
 from tidings.trace.writer import Writer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame
 
 LAB = Path(__file__).parent
 
@@ -79,8 +75,8 @@ def define(
     *,
     run: Run,
     variants: tuple[Variant, ...],
-    figures: Callable[["DataFrame", "DataFrame"], "DataFrame"],
-    plot: Callable[["Figure", Sequence[Measured]], None],
+    figures: Callable[[DataFrame, DataFrame], DataFrame],
+    plot: Callable[[Canvas, Sequence[Measured]], None],
     sweep: str = "",
 ) -> Experiment:
     """`file` is the `__file__` of the definition."""

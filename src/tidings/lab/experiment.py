@@ -31,15 +31,22 @@ A module that defines an experiment imports neither pyspark nor matplotlib when 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from tidings.model.errors import UsageError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column as Column
+    from pyspark.sql import DataFrame as DataFrame
+
+    Canvas = Figure
+else:
+    # Both libraries take long to load, and are there only where figures are made.
+    Axes = Canvas = Column = DataFrame = Any
 
 Parameter = bool | int | float | str
 
@@ -118,9 +125,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     variants: tuple[Variant, ...]
     scales: dict[str, Scale]
-    figures: Callable[["DataFrame", "DataFrame"], "DataFrame"]
+    figures: Callable[[DataFrame, DataFrame], DataFrame]
     claims: tuple[Claim, ...]
-    plot: Callable[["Figure", Sequence[Measured]], None]
+    plot: Callable[[Canvas, Sequence[Measured]], None]
     sweep: str = ""
     """Experiments that name the same one, such as "transport/recovery", share their runs: one that another has
     performed is not performed again."""

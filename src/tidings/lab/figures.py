@@ -16,10 +16,8 @@ their size, so that the last digit does not depend on how the rows were spread o
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from tidings.lab.experiment import Column, DataFrame
 
 T_975 = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
@@ -29,14 +27,14 @@ T_975 = (
 """The 97.5 % quantiles of Student's t for 1, 2, 3, ... degrees of freedom."""
 
 
-def parameter(name: str, kind: str = "string") -> "Column":
+def parameter(name: str, kind: str = "string") -> Column:
     """A parameter of the run, as a column of the given type."""
     from pyspark.sql import functions as F
 
     return F.get_json_object("parameters", f"$.{name}").cast(kind)
 
 
-def side_by_side(results: "DataFrame", *, group: "Column", side: "Column") -> "DataFrame":
+def side_by_side(results: DataFrame, *, group: Column, side: Column) -> DataFrame:
     """For each group and seed the measures of every side: group, seed, sides."""
     from pyspark.sql import functions as F
 
@@ -45,7 +43,7 @@ def side_by_side(results: "DataFrame", *, group: "Column", side: "Column") -> "D
     )
 
 
-def over_seeds(pairs: "DataFrame", figures: Mapping[str, "Column"]) -> "DataFrame":
+def over_seeds(pairs: DataFrame, figures: Mapping[str, Column]) -> DataFrame:
     """The mean of each figure over the rows of a group: figure, group, value, low, high, runs."""
     from pyspark.sql import functions as F
 
@@ -58,7 +56,7 @@ def over_seeds(pairs: "DataFrame", figures: Mapping[str, "Column"]) -> "DataFram
     return summarise(samples)
 
 
-def measured(results: "DataFrame", table: "DataFrame", *columns: str) -> "DataFrame":
+def measured(results: DataFrame, table: DataFrame, *columns: str) -> DataFrame:
     """The runs, with these columns of a table by run, such as a metric gives, as their measures."""
     from pyspark.sql import functions as F
 
@@ -66,7 +64,7 @@ def measured(results: "DataFrame", table: "DataFrame", *columns: str) -> "DataFr
     return results.drop("measures").join(table, on="run", how="inner").withColumn("measures", F.create_map(*values))
 
 
-def by_variant(results: "DataFrame", table: "DataFrame", figures: Mapping[str, str]) -> "DataFrame":
+def by_variant(results: DataFrame, table: DataFrame, figures: Mapping[str, str]) -> DataFrame:
     """Columns of a table by run as figures, a group for each variant."""
     from pyspark.sql import functions as F
 
@@ -75,11 +73,11 @@ def by_variant(results: "DataFrame", table: "DataFrame", figures: Mapping[str, s
 
 
 def against(
-    results: "DataFrame",
-    table: "DataFrame",
+    results: DataFrame,
+    table: DataFrame,
     baseline: str,
-    figures: Mapping[str, Callable[["Column", "Column"], "Column"]],
-) -> "DataFrame":
+    figures: Mapping[str, Callable[[Column, Column], Column]],
+) -> DataFrame:
     """Each variant beside the baseline, seed by seed: {"reduced": lambda ours, plain: plain["missed"] / ours["missed"]}
     where the measures are columns of a table by run. A group for each variant but the baseline."""
     from pyspark.sql import functions as F
@@ -92,7 +90,7 @@ def against(
     return over_seeds(others.join(plain, on="seed", how="inner"), values)
 
 
-def union(tables: Sequence["DataFrame"]) -> "DataFrame":
+def union(tables: Sequence[DataFrame]) -> DataFrame:
     """One below the other; columns by their place."""
     first, *others = tables
     for each in others:
@@ -100,7 +98,7 @@ def union(tables: Sequence["DataFrame"]) -> "DataFrame":
     return first
 
 
-def summarise(samples: "DataFrame") -> "DataFrame":
+def summarise(samples: DataFrame) -> DataFrame:
     """The same for figures that were computed otherwise: a row of figure, group and value for each run."""
     from pyspark.sql import functions as F
 
@@ -127,7 +125,7 @@ def summarise(samples: "DataFrame") -> "DataFrame":
     )
 
 
-def total(values: str, of: Callable[["Column"], "Column"]) -> "Column":
+def total(values: str, of: Callable[[Column], Column]) -> Column:
     """The sum over an array, from its first element to its last."""
     from pyspark.sql import functions as F
 

@@ -6,13 +6,10 @@ the text around it, so that it reads on light and on dark. Text in it stays text
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tidings.lab.experiment import Experiment, Measured
+from tidings.lab.experiment import Axes, Experiment, Measured
 from tidings.lab.verdicts import natural
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 INK = "#2b3036"
 """Nothing else in a plot has this colour: on the page it becomes the colour of the text."""
@@ -71,7 +68,7 @@ def points(
 
 
 def bars(
-    axes: "Axes",
+    axes: Axes,
     measured: Sequence[Measured],
     figures: Mapping[str, str],
     scale: float = 1.0,
@@ -101,7 +98,7 @@ def bars(
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
 
 
-def add_intervals(axes: "Axes", middles: Sequence[float], measured: Sequence[Measured], scale: float) -> None:
+def add_intervals(axes: Axes, middles: Sequence[float], measured: Sequence[Measured], scale: float) -> None:
     for middle, each in zip(middles, measured, strict=True):
         if each.low is not None and each.high is not None and each.low < each.high:
             reach = [[(each.value - each.low) * scale], [(each.high - each.value) * scale]]

@@ -24,11 +24,11 @@ Source: the evaluation of PSDG (7.5.1), specification 4.1 W-PSDG and 4.5.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from tidings.lab.experiment import Variant
+from tidings.lab.experiment import DataFrame, Variant
 from tidings.machine.node import Machine, Node
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
@@ -51,9 +51,6 @@ from tidings.trace.record import Record
 from tidings.trace.writer import Writer
 from tidings.workloads.dependable import Psdg
 from tidings.workloads.workload import PlannedEvent
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 System = Literal["guarantees", "plain"]
 
@@ -276,6 +273,6 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {}
 
 
-def joined(traces: "DataFrame") -> "DataFrame":
+def joined(traces: DataFrame) -> DataFrame:
     """Without those who were there at first."""
     return traces.where("NOT startswith(node, 'first')")

@@ -9,18 +9,13 @@ subscribes before anything is published gets nothing too early.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
 from tidings.lab.dependable.cloud import SIZES, joined, run, variants
-from tidings.lab.experiment import Measured
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame
+from tidings.lab.experiment import Canvas, DataFrame, Measured
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from tidings.lab.figures import measured, parameter
     from tidings.spark.metrics.guarantees import acknowledgement_time, premature_deliveries, publications_in_memory
 
@@ -33,7 +28,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return compared(measured(results, table, *(name for name in table.columns if name != "run")))
 
 
-def compared(runs: "DataFrame") -> "DataFrame":
+def compared(runs: DataFrame) -> DataFrame:
     """With metrics as measures, seed by seed."""
     from pyspark.sql import functions as F
 
@@ -59,7 +54,7 @@ def compared(runs: "DataFrame") -> "DataFrame":
     ).union(over_seeds(sizes, {"growth": growth}))
 
 
-def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import bars
 
     left, middle, right = canvas.subplots(1, 3)

@@ -8,28 +8,23 @@ subscribers that miss anything, so that is done here. Twins are the metric `grou
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
 from tidings.lab.dependable.cloud import SIZES, joined, run, variants
-from tidings.lab.experiment import Measured
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame
+from tidings.lab.experiment import Canvas, DataFrame, Measured
 
 STEPS = (("3", "10"), ("3", "6"), ("6", "10"))
 """The first is judged."""
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from tidings.lab.figures import measured
 
     table = missed(traces).join(differing(traces), on="run", how="inner")
     return compared(measured(results, table, "missed_share", "missed_count", "difference_share", "difference_count"))
 
 
-def compared(runs: "DataFrame") -> "DataFrame":
+def compared(runs: DataFrame) -> DataFrame:
     """With what is counted of a run as its measures, seed by seed."""
     from pyspark.sql import functions as F
 
@@ -59,7 +54,7 @@ def compared(runs: "DataFrame") -> "DataFrame":
     return every
 
 
-def missed(traces: "DataFrame") -> "DataFrame":
+def missed(traces: DataFrame) -> DataFrame:
     """run, missed_share, missed_count: those who joined and miss something, and how much each of them misses."""
     from pyspark.sql import functions as F
 
@@ -76,7 +71,7 @@ def missed(traces: "DataFrame") -> "DataFrame":
     )
 
 
-def differing(traces: "DataFrame") -> "DataFrame":
+def differing(traces: DataFrame) -> DataFrame:
     """run, difference_share, difference_count: groups that differ, and by how much each of them does."""
     from tidings.spark.metrics.guarantees import group_difference
 
@@ -87,7 +82,7 @@ def differing(traces: "DataFrame") -> "DataFrame":
     )
 
 
-def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import bars
 
     left, right = canvas.subplots(1, 2)

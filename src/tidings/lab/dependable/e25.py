@@ -6,15 +6,10 @@ the metric `client_latency`, of what was published when a client's subscription 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
 from tidings.lab.dependable.cloud import INSTALLATION_MAX, LINKED_BEFORE, REGIONS, run, variants
-from tidings.lab.experiment import Measured
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pyspark.sql import Column, DataFrame
+from tidings.lab.experiment import Canvas, Column, DataFrame, Measured
 
 JOINS = (5, 10, 15)
 
@@ -24,7 +19,7 @@ ACKNOWLEDGEMENTS = ("Installed", "NotInstalled", "Reached", "NotReached", "Recei
 CARRYING = ("Publications", "Delivery")
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
@@ -45,7 +40,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return over_seeds(pairs, made)
 
 
-def sent(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def sent(results: DataFrame, traces: DataFrame) -> DataFrame:
     """run, messages (of a broker), throughput (publications that a broker sends on or delivers in a second)."""
     from pyspark.sql import functions as F
 
@@ -69,7 +64,7 @@ def sent(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     ).select("run", "messages", "throughput")
 
 
-def settled(traces: "DataFrame") -> "DataFrame":
+def settled(traces: DataFrame) -> DataFrame:
     """Publications, and deliveries of what was published after the installation of the subscriber."""
     from pyspark.sql import functions as F
 
@@ -80,7 +75,7 @@ def settled(traces: "DataFrame") -> "DataFrame":
     return later.unionByName(traces.where("kind = 'publish'"))
 
 
-def plot(canvas: "Figure", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import bars
 
     more, rate, latency = canvas.subplots(1, 3)

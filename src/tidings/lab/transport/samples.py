@@ -7,13 +7,11 @@ them, since fits and tests have no form in SQL. Rows come to it in no particular
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tidings.lab.experiment import DataFrame
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.model.identity import NodeId
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 Columns = dict[str, Any]
 """Arrays by name, all of one length."""
@@ -30,7 +28,7 @@ def subscriber_name(broker: NodeId, subscription: int) -> NodeId:
     return f"{broker}.c{subscription:02}"
 
 
-def by_subscriber(traces: "DataFrame") -> "DataFrame":
+def by_subscriber(traces: DataFrame) -> DataFrame:
     """What is delivered at a dispatcher is delivered at one of its subscribers, for metrics count nodes."""
     from pyspark.sql import functions as F
 
@@ -39,7 +37,7 @@ def by_subscriber(traces: "DataFrame") -> "DataFrame":
     return traces.withColumn("node", F.when(F.expr("kind = 'deliver'"), name).otherwise(F.col("node")))
 
 
-def arrivals(traces: "DataFrame") -> "DataFrame":
+def arrivals(traces: DataFrame) -> DataFrame:
     """One row for each delivery: run, node, publisher, number, sent_at, at (seconds from the beginning), delay."""
     from pyspark.sql import functions as F
 
@@ -55,7 +53,7 @@ def arrivals(traces: "DataFrame") -> "DataFrame":
     )
 
 
-def with_previous(arrived: "DataFrame") -> "DataFrame":
+def with_previous(arrived: DataFrame) -> DataFrame:
     """Besides, the delay of the one before it: of the same publisher to the same node, in the order of publication."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -64,7 +62,7 @@ def with_previous(arrived: "DataFrame") -> "DataFrame":
     return arrived.withColumn("previous", F.lag("delay").over(pair)).where("previous IS NOT NULL")
 
 
-def measured_by_run(results: "DataFrame", samples: "DataFrame", measure: Measure) -> "DataFrame":
+def measured_by_run(results: DataFrame, samples: DataFrame, measure: Measure) -> DataFrame:
     """The figures of each run, averaged over runs: figure, group, value, low, high, runs. `measure` sees the columns of
     the samples, and variant and parameters of their run."""
     from tidings.lab.figures import summarise
@@ -92,7 +90,7 @@ def parameter_of(columns: Columns, name: str) -> Any:
     return json.loads(columns["parameters"][0])[name]
 
 
-def measured_in_runs(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def measured_in_runs(results: DataFrame, traces: DataFrame) -> DataFrame:
     """The figures of runs that measured them themselves: each measure is called "FIGURE|GROUP"."""
     from pyspark.sql import functions as F
 

@@ -12,10 +12,10 @@ Measured in the run: a function and a TCP flow by itself leave no trace for a me
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Axes, Canvas, Measured, Variant
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import random_stream
 from tidings.protocols.transport.congestion.rates import allowed_rate
@@ -23,10 +23,6 @@ from tidings.sim.network.bandwidth import DropTail
 from tidings.sim.network.tcp import TcpFlow, TcpParams
 from tidings.sim.queue import LadderQueue
 from tidings.trace.writer import Writer
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
 
 ROUND_TRIPS = (0.01, 0.02, 0.05, 0.1, 0.2)
 TABLE = {
@@ -94,7 +90,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     }
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     left, right = canvas.subplots(1, 2)
     losses = [0.01 + 0.001 * step for step in range(91)]
     curves(left, losses, {f"{1000 * at:g} ms": [allowed_rate(p, at) for p in losses] for at in BY_LOSS}, 100)
@@ -105,7 +101,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
     right.set(title="by round trip", xlabel="milliseconds")
 
 
-def curves(axes: "Axes", places: Sequence[float], lines: Mapping[str, Sequence[float]], scale: float) -> None:
+def curves(axes: Axes, places: Sequence[float], lines: Mapping[str, Sequence[float]], scale: float) -> None:
     from tidings.lab.plots import COLOURS
 
     for colour, (label, values) in zip(COLOURS, lines.items(), strict=False):

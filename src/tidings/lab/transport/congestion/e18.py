@@ -18,12 +18,12 @@ Loss events are the metric of this name. What a receiver believes is measured he
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import ENTRY_BYTES, FAR, NEAR, RECORD, paced
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd, steady_events
 from tidings.lab.transport.congestion.series import draw_lines
@@ -50,10 +50,6 @@ from tidings.pubsub.publications import event_of
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.writer import Writer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 IDEAL = 100
 READ = {"ideal": IDEAL, "k = 5": 5, "k = 2": 2}
@@ -132,7 +128,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {}
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.spark.metrics.transport import loss_events
@@ -141,7 +137,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return measured_by_run(results, beliefs(traces).join(counted, on=["run", "node"], how="inner"), measure)
 
 
-def beliefs(traces: "DataFrame") -> "DataFrame":
+def beliefs(traces: DataFrame) -> DataFrame:
     """Ticks and loss events: run, node, at, allowed."""
     from pyspark.sql import functions as F
 
@@ -193,7 +189,7 @@ def at_times(at: Any, values: Any, times: Any) -> Any:
     return np.where(places < 0, T_MAX, found)
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     axes = canvas.subplots(1, 1)
     draw_lines(axes, measured, {f"believed over time, {label}": label for label in READ})
     axes.set(title="rate that TCP would have, events a second", ylim=(0, 500))

@@ -7,20 +7,16 @@ Losses, goodput, feedback and rates are metrics; how long events travel is count
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.congestion import bottleneck
 from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, together, travel, within
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import Points
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 LENGTH = 250.0
 SHARE = 0.22
@@ -64,7 +60,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {}
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import against, by_variant, parameter, union
@@ -102,7 +98,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     )
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     left, right = canvas.subplots(1, 2)
     draw_lines(
         left,

@@ -8,10 +8,10 @@ Losses and goodput are metrics. Reactions are measured here, in spans shorter th
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.congestion import bottleneck
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, in_spans, owed_to_pairs, together, within
@@ -19,10 +19,6 @@ from tidings.lab.transport.samples import Columns, Figure, measured_by_run, para
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import Points
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 RATE, SHARE = 4400.0, 0.22
 LOW_BPS, HIGH_BPS = 1e6, 2e6
@@ -53,7 +49,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {}
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant, parameter
@@ -114,7 +110,7 @@ def time_of(followed: Any, period: float) -> float:
     return float((followed.argmax() + 2) * SPAN) if followed.any() else period
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     left, right = canvas.subplots(1, 2)
     received = {
         f"capacity over time, {CONTROL}": "capacity",

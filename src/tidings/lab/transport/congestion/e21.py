@@ -8,20 +8,16 @@ Goodput, fairness, losses and rates are metrics.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.congestion import bottleneck
 from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, within
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import Points
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 LENGTH = 300.0
 RATE = 1000.0
@@ -46,7 +42,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {}
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant, parameter, summarise, union
@@ -74,7 +70,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return union(tables)
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     panels = canvas.subplots(1, 2, sharey=True)
     for axes, mode, title in zip(panels, (PLAIN, CONTROL), ("without control", "with control"), strict=True):
         lines = {

@@ -13,20 +13,16 @@ reads what it carried.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.congestion import bottleneck
 from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import carried, draw_lines, owed_to_pairs
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
 from tidings.trace.writer import Writer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 RATE, SHARE = 1000.0, 0.5
 CAPACITY_BPS = 1e6
@@ -53,7 +49,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {}
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant
@@ -108,7 +104,7 @@ def time_to_give_way(content: Any, capacity: float) -> float:
     return float(gives.argmax() + 1) if gives.any() else float(len(content))
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     panels = canvas.subplots(1, 2, sharey=True)
     for axes, mode, title in zip(
         panels, (PLAIN, LONGER), ("without control", "with control, records of 5"), strict=True

@@ -15,10 +15,10 @@ Losses, deliveries, latency, feedback and the flow table are metrics; what the n
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, ENTRY_BYTES, PLAIN, RECORD, SETTLE, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
 from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
@@ -29,10 +29,6 @@ from tidings.protocols.transport.params import CongestionParams
 from tidings.sim.topologies.topology import Topology, TopologyEdge
 from tidings.trace.writer import Writer
 from tidings.workloads.transport import SharedInterests
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 PATH = Topology(
     "path",
@@ -96,7 +92,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {}
 
 
-def owed(traces: "DataFrame") -> "DataFrame":
+def owed(traces: DataFrame) -> DataFrame:
     """To subscribers beyond the narrow link: run, key, node."""
     from pyspark.sql import functions as F
 
@@ -110,11 +106,11 @@ def owed(traces: "DataFrame") -> "DataFrame":
     return sent(traces, pairs.select("run", "key", "node"))
 
 
-def beyond(traces: "DataFrame") -> "DataFrame":
+def beyond(traces: DataFrame) -> DataFrame:
     return traces.where("message = 'interest' AND get_json_object(detail, '$.is_beyond') = 'true'")
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant, measured, over_seeds, parameter, side_by_side, union
@@ -172,7 +168,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return union([*tables, lines(results, by_second, {"missed over time, {variant}": "false_negatives"})])
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     for axes, tree in zip(canvas.subplots(1, 2, sharey=True), TREES, strict=True):
         labels = {PLAIN: "without control", CONTROL: "with control", LONGER: "and records of 25"}
         draw_lines(

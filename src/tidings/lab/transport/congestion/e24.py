@@ -14,10 +14,10 @@ Measured in the run: a table by itself leaves no trace, and the metric `feedback
 import gc
 import tracemalloc
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, Measured, Variant
 from tidings.lab.transport.congestion.e23 import VALUES
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import random_stream
@@ -30,9 +30,6 @@ from tidings.protocols.transport.messages import FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.trace.writer import Writer
 from tidings.workloads.transport import SharedInterests
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 COUNTS = (50, 100, 200, 400, 800, 1600)
 RATE_MIN, RATE_MAX = 1.0, 100.0
@@ -100,7 +97,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     }
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS, points
 
     axes = canvas.subplots(1, 1)

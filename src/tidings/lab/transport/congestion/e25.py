@@ -16,12 +16,12 @@ Losses, goodput, feedback and the traffic of recovery are metrics; what the narr
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, RECORD, SETTLE, Mode, by_label, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd, steady_events
 from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
@@ -32,10 +32,6 @@ from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import TransportParams
 from tidings.sim.topologies.topology import Topology, TopologyEdge
 from tidings.trace.writer import Writer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 STAR = Topology("star", ("B1", "B2", "B3", "B4"), tuple(TopologyEdge("B1", leaf) for leaf in ("B2", "B3", "B4")))
 SECTIONS = 4
@@ -77,7 +73,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {}
 
 
-def owed(traces: "DataFrame") -> "DataFrame":
+def owed(traces: DataFrame) -> DataFrame:
     """run, key, node."""
     from pyspark.sql import functions as F
 
@@ -91,7 +87,7 @@ def owed(traces: "DataFrame") -> "DataFrame":
     return sent(traces, events.where("NOT contains(detail, who.without)").select("run", "key", "who.node"))
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import against, by_variant, parameter, union
@@ -164,7 +160,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     )
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     axes = canvas.subplots(1, 1)
     labels = {PLAIN: "neither", CONTROL: "control", BOTH: "control and recovery"}
     draw_lines(axes, measured, {f"missed over time, {mode}": label for mode, label in labels.items()}, 2)

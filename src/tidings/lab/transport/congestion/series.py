@@ -7,21 +7,16 @@ publisher, nor counts in spans shorter than a second; both are counted here (`tr
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from tidings.lab.experiment import Measured
+from tidings.lab.experiment import Axes, Column, DataFrame, Measured
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.protocols.transport.congestion.sender import WITHHELD
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from pyspark.sql import Column, DataFrame
 
 POINT = 2
 """Seconds of one point of a line."""
 
 
-def sent(traces: "DataFrame", owed: "DataFrame") -> "DataFrame":
+def sent(traces: DataFrame, owed: DataFrame) -> DataFrame:
     """Of what is owed (run, key, node), what was not withheld."""
     from pyspark.sql import functions as F
 
@@ -29,7 +24,7 @@ def sent(traces: "DataFrame", owed: "DataFrame") -> "DataFrame":
     return owed.join(withheld, on=["run", "key"], how="left_anti")
 
 
-def owed_to_pairs(traces: "DataFrame") -> "DataFrame":
+def owed_to_pairs(traces: DataFrame) -> DataFrame:
     """Of a bottleneck: run, key, node."""
     from pyspark.sql import functions as F
 
@@ -38,7 +33,7 @@ def owed_to_pairs(traces: "DataFrame") -> "DataFrame":
     return sent(traces, published.select("run", "key", F.concat(F.lit("s"), "said.pair").alias("node")))
 
 
-def within(results: "DataFrame", traces: "DataFrame", begin: "Column", end: "Column") -> "DataFrame":
+def within(results: DataFrame, traces: DataFrame, begin: Column, end: Column) -> DataFrame:
     """The rows from one time of the workload to another; both are columns of the results."""
     from pyspark.sql import functions as F
 
@@ -47,7 +42,7 @@ def within(results: "DataFrame", traces: "DataFrame", begin: "Column", end: "Col
     return rows.drop("begin", "end")
 
 
-def travel(traces: "DataFrame") -> "DataFrame":
+def travel(traces: DataFrame) -> DataFrame:
     """Mean time from when events left their publisher until they were delivered, of those that were not repaired:
     run, travel."""
     from pyspark.sql import functions as F
@@ -57,7 +52,7 @@ def travel(traces: "DataFrame") -> "DataFrame":
     return direct.groupBy("run").agg(F.avg(F.col("time") - left_at).alias("travel"))
 
 
-def carried(traces: "DataFrame") -> "DataFrame":
+def carried(traces: DataFrame) -> DataFrame:
     """By TCP flows and links, second by second: run, node, second, amount."""
     from pyspark.sql import functions as F
 
@@ -66,7 +61,7 @@ def carried(traces: "DataFrame") -> "DataFrame":
     return notes.select("run", "node", F.floor("time").alias("second"), amount)
 
 
-def in_spans(traces: "DataFrame", owed: "DataFrame", span: float) -> "DataFrame":
+def in_spans(traces: DataFrame, owed: DataFrame, span: float) -> DataFrame:
     """Of each span, what was delivered in it, and what of the events published in it was missed: run, place, delivered,
     missed."""
     from pyspark.sql import functions as F
@@ -80,7 +75,7 @@ def in_spans(traces: "DataFrame", owed: "DataFrame", span: float) -> "DataFrame"
     return delivered.join(missed.agg(F.count("*").alias("missed")), on=["run", "place"], how="full").na.fill(0)
 
 
-def together(*tables: "DataFrame") -> "DataFrame":
+def together(*tables: DataFrame) -> DataFrame:
     """Tables by run, side by side; the first has every run."""
     first, *others = tables
     for each in others:
@@ -88,7 +83,7 @@ def together(*tables: "DataFrame") -> "DataFrame":
     return first
 
 
-def lines(results: "DataFrame", table: "DataFrame", figures: Mapping[str, str]) -> "DataFrame":
+def lines(results: DataFrame, table: DataFrame, figures: Mapping[str, str]) -> DataFrame:
     """Columns of a table by second as lines over time: figure, group (seconds), value, ... The name of a figure may
     hold {variant}; what is missing in a second is 0."""
     from pyspark.sql import functions as F
@@ -106,7 +101,7 @@ def lines(results: "DataFrame", table: "DataFrame", figures: Mapping[str, str]) 
     return summarise(union(samples))
 
 
-def draw_lines(axes: "Axes", measured: Sequence[Measured], figures: Mapping[str, str], columns: int = 3) -> None:
+def draw_lines(axes: Axes, measured: Sequence[Measured], figures: Mapping[str, str], columns: int = 3) -> None:
     """A line for each of the figures, with its label; so many labels side by side."""
     from tidings.lab.plots import COLOURS, points
 

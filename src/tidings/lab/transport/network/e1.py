@@ -16,10 +16,10 @@ Rates, drops and the delivery ratio are metrics, second by second. Violations of
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Axes, Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.network.rising_load import LENGTH, run
 from tidings.lab.transport.network.store_and_forward import PUBLISHER_BLOCKED
 from tidings.lab.transport.samples import (
@@ -32,11 +32,6 @@ from tidings.lab.transport.samples import (
     variant_of,
 )
 from tidings.lab.transport.substrate import WARM_UP
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 SPAN = 10.0
 SPANS = int(LENGTH / SPAN)
@@ -52,7 +47,7 @@ LOST_MIN = 0.01
 # What Spark counts.
 
 
-def counts(traces: "DataFrame") -> "DataFrame":
+def counts(traces: DataFrame) -> DataFrame:
     """How many of each series in each span: run, series, span, number."""
     from pyspark.sql import functions as F
 
@@ -77,7 +72,7 @@ def counts(traces: "DataFrame") -> "DataFrame":
     return within.groupBy("run", "series", span).agg(F.sum("number").alias("number")).where("number > 0")
 
 
-def late(traces: "DataFrame") -> "DataFrame":
+def late(traces: DataFrame) -> DataFrame:
     """A row for each violation of order, with the second in which it happened; `fifo_violations` counts them, but not
     over time."""
     from pyspark.sql import Window
@@ -89,7 +84,7 @@ def late(traces: "DataFrame") -> "DataFrame":
     return judged.select("run", F.floor(F.col("at") + WARM_UP).alias("second"))
 
 
-def expected(traces: "DataFrame") -> "DataFrame":
+def expected(traces: DataFrame) -> DataFrame:
     """run, key, node: which event is owed to whom, of those that were sent."""
     from pyspark.sql import functions as F
 
@@ -172,14 +167,14 @@ def first(spans: Any) -> float:
     return float(spans.argmax()) * SPAN if spans.any() else float("nan")
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     return measured_by_run(results, counts(traces), measure)
 
 
 # The picture.
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     above, below = canvas.subplots(2, 2)
     systems = (BEST_EFFORT, STORING)
     for axes, system in zip(above, systems, strict=True):
@@ -194,7 +189,7 @@ def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
         axes.set_xlabel("seconds")
 
 
-def lines(axes: "Axes", measured: Sequence[Measured], figures: dict[str, str]) -> None:
+def lines(axes: Axes, measured: Sequence[Measured], figures: dict[str, str]) -> None:
     from tidings.lab.plots import COLOURS, points
 
     for colour, (label, figure) in zip(COLOURS, figures.items(), strict=False):

@@ -9,10 +9,10 @@ Measured here, of the delays in the trace: no metric fits distributions, and `la
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.network.chain import constant_delay, run, subscriber
 from tidings.lab.transport.network.fits import (
     Fit,
@@ -24,10 +24,6 @@ from tidings.lab.transport.network.fits import (
     fit_power_law,
 )
 from tidings.lab.transport.samples import Columns, Figure, arrivals, by_subscriber, measured_by_run, variant_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 UNLIKE, ALIKE = "brokers differ", "brokers are alike"
 
@@ -105,7 +101,7 @@ def histogram(delays: Any) -> list[Figure]:
     return [("delays", f"{at} ms", share) for at, share in zip(HISTOGRAM_MS, shares, strict=False)]
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     pairs = [subscriber(brokers) for brokers in PAIRS]
@@ -113,7 +109,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return measured_by_run(results, samples, measure)
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS, INK, points
 
     left, right = canvas.subplots(1, 2)

@@ -8,17 +8,12 @@ Measured here, of the delays in the trace: no metric compares consecutive events
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.network.chain import brokers_of, run
 from tidings.lab.transport.network.fits import TwoLaplace, distance, fit_two_laplace, tail
 from tidings.lab.transport.samples import Columns, Figure, arrivals, by_subscriber, measured_by_run, with_previous
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 DRAWN = 5
 """The pair whose differences are drawn."""
@@ -64,7 +59,7 @@ def histogram(differences: object) -> list[Figure]:
     return [("differences", f"{place} ms", share) for place, share in zip(HISTOGRAM_MS, shares, strict=True)]
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     difference = (F.col("delay") - F.col("previous")).alias("difference")
@@ -72,7 +67,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return measured_by_run(results, samples, measure)
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     import numpy as np
 
     from tidings.lab.plots import COLOURS, points

@@ -6,16 +6,12 @@ Measured here, of the delays in the trace: no metric has a histogram.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, Column, DataFrame, Measured, Variant
 from tidings.lab.transport.network.rising_load import HUBS, run
 from tidings.lab.transport.samples import Columns, Figure, arrivals, by_subscriber, measured_by_run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import Column, DataFrame
 
 BIN_MS, BINS = 2, 110
 """Delays are counted in bins of 2 ms, up to 220 ms."""
@@ -38,7 +34,7 @@ def links_between(one: str, other: str) -> int:
     return hubs + sum(broker not in ("A", "B") for broker in (one, other))
 
 
-def links(publisher: "Column", subscriber: "Column") -> "Column":
+def links(publisher: Column, subscriber: Column) -> Column:
     from pyspark.sql import functions as F
 
     ways = [(F.lit(f"{one} {other}"), F.lit(links_between(one, other))) for one in HUBS.nodes for other in HUBS.nodes]
@@ -46,7 +42,7 @@ def links(publisher: "Column", subscriber: "Column") -> "Column":
     return F.create_map(*[cell for way in ways for cell in way])[F.concat_ws(" ", *brokers)]
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     bins = (
@@ -93,7 +89,7 @@ def name_of(links: int) -> str:
     return f"{links + 1} broker{'s' * (links > 0)}"
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS, GRID, points
 
     axes = canvas.subplots(1, 1)

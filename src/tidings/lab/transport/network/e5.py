@@ -12,10 +12,10 @@ Measured here, of the delays in the trace: no metric compares consecutive events
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.network.rising_load import FIRST, LISTENERS, run
 from tidings.lab.transport.samples import (
     Columns,
@@ -27,10 +27,6 @@ from tidings.lab.transport.samples import (
     subscriber_name,
     with_previous,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 SPLIT = 1.5
 SHORT, LONG = "up to 1500 ms", "more than 1500 ms"
@@ -85,7 +81,7 @@ def scatter(previous: Any, delay: Any) -> list[Figure]:
     return [("pairs of delays", f"{row} {column}", float(numbers[row, column])) for row, column in places]
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     of_pair = (F.col("publisher") == FIRST.publisher) & (F.col("node") == SUBSCRIBER)
@@ -93,7 +89,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return measured_by_run(results, pairs, measure)
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS, points
 
     left, right = canvas.subplots(1, 2)

@@ -14,11 +14,11 @@ mean hold over events is none either; these are taken from the pairs of the same
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from tidings.lab.experiment import Measured
+from tidings.lab.experiment import Axes, Canvas, DataFrame, Measured
 from tidings.lab.transport.network.rising_load import Intense, LoadLayout, OfferedLoad
 from tidings.lab.transport.networks import DispatcherNetwork
 from tidings.lab.transport.ordering.orderers import OrderedDelivery, Orderer, Recording, compare
@@ -28,11 +28,6 @@ from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.trace.record import Record
 from tidings.trace.writer import Writer
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 GRADES = 20
 """Of intense streams: 17 to 19 of them are wanted."""
@@ -100,7 +95,7 @@ def delivery(orderer: Orderer, publisher: NodeId, subscription: int, one: Ordere
 # What is measured.
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.spark.metrics.transport import ORDER, extra_delay, fifo_violations, ordered_pairs
@@ -184,14 +179,14 @@ def ratios(left: Mapping[str, float], means: Mapping[str, float], held: Mapping[
 # How it is drawn.
 
 
-def draw(canvas: "Canvas", measured: Sequence[Measured], labels: Sequence[str], delays_to_ms: float) -> None:
+def draw(canvas: Canvas, measured: Sequence[Measured], labels: Sequence[str], delays_to_ms: float) -> None:
     """Left the violations that are left, right the extra delays over pairs."""
     left, right = canvas.subplots(1, 2)
     draw_left_over(left, measured)
     draw_delays(right, measured, labels, delays_to_ms)
 
 
-def draw_left_over(axes: "Axes", measured: Sequence[Measured]) -> None:
+def draw_left_over(axes: Axes, measured: Sequence[Measured]) -> None:
     from matplotlib.patches import Patch
 
     from tidings.lab.plots import COLOURS
@@ -217,7 +212,7 @@ def draw_left_over(axes: "Axes", measured: Sequence[Measured]) -> None:
     axes.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
 
 
-def draw_delays(axes: "Axes", measured: Sequence[Measured], labels: Sequence[str], most_ms: float) -> None:
+def draw_delays(axes: Axes, measured: Sequence[Measured], labels: Sequence[str], most_ms: float) -> None:
     from tidings.lab.plots import COLOURS, points
 
     for colour, label in zip(COLOURS, labels, strict=False):

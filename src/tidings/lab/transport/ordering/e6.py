@@ -8,17 +8,14 @@ Figures are those of `comparison.py`: violations and extra delay are metrics.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, Measured, Variant
 from tidings.lab.transport.network.rising_load import EIGHT, STREAMS
 from tidings.lab.transport.ordering.comparison import draw, figures, play_and_compare
 from tidings.lab.transport.ordering.orderers import probabilistic, static
 from tidings.trace.writer import Writer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 ORDERERS = (
     static(25),
@@ -38,7 +35,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return play_and_compare(EIGHT, STREAMS["both sides"], ORDERERS, parameters, seed, trace)
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     draw(canvas, measured, ["CST-30", *PROBABLE, "P-.05-25 exact"], 200.0)
 
 

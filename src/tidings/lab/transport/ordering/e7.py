@@ -8,19 +8,16 @@ Figures are those of `comparison.py`: violations and extra delay are metrics.
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, Measured, Variant
 from tidings.lab.transport.broker_trees import longest_way, low_degree
 from tidings.lab.transport.network.rising_load import Intense, LoadLayout
 from tidings.lab.transport.ordering.comparison import draw, figures, play_and_compare
 from tidings.lab.transport.ordering.orderers import probabilistic, static
 from tidings.lab.transport.samples import subscriber_name
 from tidings.trace.writer import Writer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 BROKERS, DIAMETER, CLIENTS = 46, 15, 10
 SLOW_PUBLISHERS = 48
@@ -57,7 +54,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return play_and_compare(layout(), streams(), ORDERERS, parameters, seed, trace)
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     draw(canvas, measured, ["CST-30", "CST-50", "P-.05-0", "P-.05-5", "P-.05-25"], 1000.0)
 
 

@@ -14,13 +14,13 @@ Measured here, of the trace: the metrics of order have no time, and none reads w
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.transport.networks import DispatcherNetwork
 from tidings.lab.transport.ordering.orderers import Orderer, OrderReplay, Recording, headers_of, probabilistic
 from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run
@@ -31,10 +31,6 @@ from tidings.sim.topologies.shapes import chain
 from tidings.trace.record import Record
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import random_times
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 BROKERS = 4
 MATCH = 0.5
@@ -99,7 +95,7 @@ def note_latches(recording: Recording, orderer: Orderer, trace: Writer) -> None:
 # What is measured.
 
 
-def spans(traces: "DataFrame") -> "DataFrame":
+def spans(traces: DataFrame) -> DataFrame:
     """What is in each span, in all: run, series, span, value."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -130,7 +126,7 @@ def spans(traces: "DataFrame") -> "DataFrame":
     return cut.groupBy("run", "series", "span").agg(F.sum("value").alias("value"))
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     """The mean over several runs would show none of them, so what is drawn over time is the first."""
     cut = spans(traces)
     first = results.where("seed = 1")
@@ -196,7 +192,7 @@ def over_time(columns: Columns) -> list[Figure]:
 # How it is drawn.
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS, points
 
     above, below = canvas.subplots(2, 2)

@@ -24,12 +24,12 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Variant
+from tidings.lab.experiment import Canvas, Measured, Variant
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.lab.transport.substrate import AS_PUBLISHED
 from tidings.machine.effects import Effect
@@ -41,9 +41,6 @@ from tidings.protocols.transport.sequences import Departures
 from tidings.protocols.transport.signals import CarriedEvent, EventLost, Heard, Listen, StreamGone
 from tidings.pubsub.publications import encode_head
 from tidings.trace.writer import Writer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 MATCHES = (0.001, 0.01, 0.05, 0.1, 0.5)
 RECORDS = (1, 2, 5, 10, 20, 25, 50, 100)
@@ -222,7 +219,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     return {**try_machine(seed, parameters["trials"]), **try_sharing(seed, parameters["shared_trials"])}
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS
 
     left, right = canvas.subplots(1, 2)

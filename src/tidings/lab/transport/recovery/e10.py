@@ -7,22 +7,17 @@ Measured here, of the trace: it is the workload that is described, and metrics d
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured
+from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.transport.recovery.lossy_tree import LARGE, SMALL, SWEEP, run, variant
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 BELOW = 0.08
 RECEIVERS_DRAWN = 20
 STEPS = 20
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import measured, over_seeds
@@ -62,7 +57,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     )
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS
 
     values = {(each.figure, each.group): each.value for each in measured}

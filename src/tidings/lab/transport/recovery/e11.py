@@ -7,10 +7,9 @@ What is missed is the metric `false_negatives`.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured
+from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.transport.recovery.lossy_tree import (
     ADDITIONS,
     LARGE,
@@ -23,15 +22,11 @@ from tidings.lab.transport.recovery.lossy_tree import (
     way_of,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
-
 SHARE = "false_negative_share"
 FULL = way_of(10)
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from tidings.lab.figures import by_variant, over_seeds
     from tidings.lab.transport.recovery.misses import between, compared, expected, missed, ratio
 
@@ -46,7 +41,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return ratios.unionByName(by_variant(results, table, {"missed": SHARE}))
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS
 
     shares = {each.group: 100 * each.value for each in measured if each.figure == "missed"}

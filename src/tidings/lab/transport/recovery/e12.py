@@ -4,22 +4,17 @@ What is missed is the metric `false_negatives`, by second.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured
+from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.transport.recovery.lossy_tree import LARGE, NOT_RECOVERED, SMALL, SWEEP, run, variant, way_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 PARTS = 6
 """A run is cut into so many."""
 FULL = way_of(10)
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import over_seeds, parameter
@@ -56,7 +51,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return over_seeds(pairs, {"worst part": F.greatest(*ratios), "best part": F.least(*ratios), **series})
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS
 
     values = {(each.figure, each.group): each.value for each in measured}

@@ -4,15 +4,10 @@ Both delays are metrics: `recovery_delay` and `request_repair_delay`.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured
+from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, SWEEP, run, variant
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 VARIANTS = (variant(12, 10), variant(46, 10), variant(46, 10, 0.001), variant(12, 10, answers=ADDITIONS))
 LARGE_WAY, CALM_WAY = VARIANTS[1].name, VARIANTS[2].name
@@ -24,7 +19,7 @@ COLUMNS = {
 }
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant, measured, over_seeds, side_by_side
@@ -38,7 +33,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return by_variant(results, table, COLUMNS).unionByName(over_seeds(sides, {"with less loss": calmer}))
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS
 
     values = {(each.figure, each.group): 1000 * each.value for each in measured}

@@ -9,17 +9,12 @@ counted here.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured
+from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, RECEIVERS, SWEEP, run, variant
 from tidings.pubsub.notes import RepairRequested
 from tidings.spark.metrics.tables import is_note
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 VARIANTS = (
     variant(12, 10),
@@ -30,7 +25,7 @@ VARIANTS = (
 )
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant
@@ -56,7 +51,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return by_variant(results, table, columns)
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS
 
     axes = canvas.subplots(1, 1)

@@ -6,18 +6,13 @@ here. K is that of all rings of all receivers, noted each second in the run: the
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured
+from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.transport.recovery.lossy_tree import RECEIVERS, SWEEP, run, variant
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.pubsub.notes import RepairRequested, RepairSent
 from tidings.spark.metrics.tables import is_note
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 VARIANTS = (variant(12, 10), variant(12, 10, answers=RECEIVERS))
 EVERYBODY_WAY, RECEIVERS_WAY = (each.name for each in VARIANTS)
@@ -27,7 +22,7 @@ SPAN = 2
 NOTE = "mean DOUBLE, largest DOUBLE, rate DOUBLE"
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import by_variant, summarise
@@ -53,7 +48,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return of_runs.unionByName(by_variant(results, hit_ratio(traces.where(F.col("time") >= WARM_UP + SETTLED)), ratios))
 
 
-def after(rows: "DataFrame", column: str, name: str) -> "DataFrame":
+def after(rows: DataFrame, column: str, name: str) -> DataFrame:
     """The mean from `SETTLED` on: run, figure, value."""
     from pyspark.sql import functions as F
 
@@ -61,7 +56,7 @@ def after(rows: "DataFrame", column: str, name: str) -> "DataFrame":
     return means.select("run", F.lit(name).alias("figure"), "value")
 
 
-def over_time(rows: "DataFrame", column: str, name: str) -> "DataFrame":
+def over_time(rows: DataFrame, column: str, name: str) -> DataFrame:
     from pyspark.sql import functions as F
 
     spans = rows.withColumn("place", F.floor(F.col("at") / SPAN).cast("int")).where("place >= 0")
@@ -69,7 +64,7 @@ def over_time(rows: "DataFrame", column: str, name: str) -> "DataFrame":
     return means.select("run", F.concat(F.lit(f"{name}, span "), F.col("place")).alias("figure"), "value")
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS
 
     left, right = canvas.subplots(1, 2)

@@ -16,12 +16,12 @@ What is delivered, twice or out of order, are metrics.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from tidings.lab.definition import define
-from tidings.lab.experiment import Measured, Parameter, Variant
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Parameter, Variant
 from tidings.lab.transport.broker_trees import low_degree
 from tidings.lab.transport.network.rising_load import feed
 from tidings.lab.transport.networks import BrokerNetwork
@@ -34,10 +34,6 @@ from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import random_times
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-    from pyspark.sql import DataFrame
 
 BROKERS, DIAMETER, PUBLISHERS = 12, 5, 3
 TOPICS = 8
@@ -149,7 +145,7 @@ VARIANTS = (
 )
 
 
-def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from tidings.lab.figures import by_variant
     from tidings.lab.transport.recovery.misses import expected, missed
     from tidings.spark.metrics.delivery import deliveries
@@ -165,7 +161,7 @@ def figures(results: "DataFrame", traces: "DataFrame") -> "DataFrame":
     return by_variant(results, table, columns)
 
 
-def numbered(traces: "DataFrame") -> "DataFrame":
+def numbered(traces: DataFrame) -> DataFrame:
     """Deliveries with the numbers that publishers gave. An event that was repaired comes without the number that the
     network gave it, and the metric of order would leave it out; its key is its publisher and number."""
     from pyspark.sql import functions as F
@@ -179,7 +175,7 @@ def numbered(traces: "DataFrame") -> "DataFrame":
     return traces.where("kind = 'deliver' AND message = 'Event'").withColumn("detail", F.to_json(said))
 
 
-def plot(canvas: "Canvas", measured: Sequence[Measured]) -> None:
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     from tidings.lab.plots import COLOURS
 
     axes = canvas.subplots(1, 1)

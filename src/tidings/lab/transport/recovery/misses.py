@@ -16,18 +16,15 @@ are a variant.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from tidings.lab.experiment import Column, DataFrame
 from tidings.lab.transport.recovery.lossy_tree import EVERYBODY, NOT_RECOVERED
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 INTEREST = "publisher STRING, name STRING, value STRING, share DOUBLE"
 ATTRIBUTES = ("topic", "place")
 
 
-def group() -> "Column":
+def group() -> Column:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import parameter
@@ -36,7 +33,7 @@ def group() -> "Column":
     return F.concat(parameter("brokers"), F.lit(" brokers"), F.coalesce(loss, F.lit("")))
 
 
-def way() -> "Column":
+def way() -> Column:
     from pyspark.sql import functions as F
 
     from tidings.lab.figures import parameter
@@ -49,7 +46,7 @@ def way() -> "Column":
     )
 
 
-def interests(traces: "DataFrame") -> "DataFrame":
+def interests(traces: DataFrame) -> DataFrame:
     """run, node, publisher, name, value, share."""
     from pyspark.sql import functions as F
 
@@ -57,7 +54,7 @@ def interests(traces: "DataFrame") -> "DataFrame":
     return notes.select("run", "node", F.from_json("detail", INTEREST).alias("said")).select("run", "node", "said.*")
 
 
-def expected(traces: "DataFrame") -> "DataFrame":
+def expected(traces: DataFrame) -> DataFrame:
     """run, key, node: which event is owed to whom."""
     from pyspark.sql import functions as F
 
@@ -71,7 +68,7 @@ def expected(traces: "DataFrame") -> "DataFrame":
     return owed.select("run", "key", "node").distinct()
 
 
-def between(owed: "DataFrame") -> "DataFrame":
+def between(owed: DataFrame) -> DataFrame:
     """Without the first and the last of each pair of publisher and receiver."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
@@ -82,25 +79,25 @@ def between(owed: "DataFrame") -> "DataFrame":
     return neighbours.where("before IS NOT NULL AND behind IS NOT NULL").select("run", "key", "node")
 
 
-def missed(traces: "DataFrame", owed: "DataFrame", by: Sequence[str] = ()) -> "DataFrame":
+def missed(traces: DataFrame, owed: DataFrame, by: Sequence[str] = ()) -> DataFrame:
     """run, expected, delivery_ratio, false_negatives, false_negative_share."""
     from tidings.spark.metrics.delivery import DELIVERY, delivery_ratio, false_negatives
 
     return DELIVERY.table([delivery_ratio, false_negatives], traces, owed, by)
 
 
-def compared(results: "DataFrame", table: "DataFrame", *columns: str) -> "DataFrame":
+def compared(results: DataFrame, table: DataFrame, *columns: str) -> DataFrame:
     """The ways of recovery side by side, for each group and seed."""
     from tidings.lab.figures import measured, side_by_side
 
     return side_by_side(measured(results, table, *columns), group=group(), side=way())
 
 
-def side(name: str, measure: str) -> "Column":
+def side(name: str, measure: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.col("sides")[name][measure]
 
 
-def ratio(one: str, other: str, measure: str) -> "Column":
+def ratio(one: str, other: str, measure: str) -> Column:
     return side(one, measure) / side(other, measure)
