@@ -1,16 +1,17 @@
 """One page for everything that was run: FOLDER/index.html.
 
 It is one file with the plots inside it, and needs no network; Parquet, tables and pictures are links into the folder
-beside it. The text of every value comes from `verdicts.py`, so the page says what the terminal says.
+beside it. Its frame and its look, light or dark as the reader's system has it, are `page.html`. The text of every value
+comes from `verdicts.py`, so the page says what the terminal says.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from string import Template
 
 from tidings.lab.experiment import Experiment, Planned
-from tidings.lab.page import PAGE
 from tidings.lab.plots import INK
 from tidings.lab.registry import entries
 from tidings.lab.run import Judged
@@ -34,7 +35,7 @@ def write_report(folder: Path, every: Sequence[Judged]) -> Path:
     experiments = {id: each for id, each in known.items() if isinstance(each, Experiment)}
     planned = [each for each in known.values() if isinstance(each, Planned)]
     page = folder / "index.html"
-    filled = PAGE.substitute(
+    filled = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
         overview="\n".join(overview_row(each, experiments[each.order.experiment].title) for each in every),
         sections="\n".join(section(folder, each, experiments[each.order.experiment]) for each in every),
         waiting=len(planned),
