@@ -37,10 +37,13 @@ from tidings.pubsub.signals import Level, NeighbourReplaced
 
 
 class Repair(Protocol):
-    """Made from the `Subscriptions` of its router, through which it sees the tables and the links."""
+    """Made from the subscriptions of its router, through which it sees the tables, the links and (`state.params`) the
+    parameters."""
 
     needs: ClassVar[Level]
     messages: ClassVar[tuple[type[Message], ...]]
+
+    def __init__(self, subscriptions: RoutingSubscriptions) -> None: ...
 
     def lost(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
         """Nothing will come from the neighbour `ghost.lost` any more, and it is no neighbour. When this returns it
@@ -110,7 +113,7 @@ class Strawman:
 
 MakeRepair = Callable[[RoutingSubscriptions], Repair]
 
-REPAIRS: dict[RepairName, type[Strawman]] = {"strawman": Strawman}
+REPAIRS: dict[RepairName, type[Repair]] = {"strawman": Strawman}
 
 TELLS = {
     Level.LINKS: "when neighbours come and go",
