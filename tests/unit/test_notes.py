@@ -81,6 +81,8 @@ def test_all_notes_are_in_the_vocabulary() -> None:
         classes = [node for node in ast.walk(parsed(path)) if isinstance(node, ast.ClassDef)]
         assert not [node.name for node in classes if "Note" in map(ast.unparse, node.bases)], path
     assert all(kind.__module__ == notes.__name__ for kind in NOTES.values())
+    defined = {kind for kind in vars(notes).values() if isinstance(kind, type) and kind.__base__ is Note}
+    assert set(NOTES.values()) == defined, "NOTES comes after the last of them"
 
 
 def test_the_kinds_that_nobody_writes_are_those_whose_protocols_are_not_built() -> None:
