@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -28,6 +29,10 @@ PAIRS = {
 
 NOUNS = {"blocking", "covering", "merging", "ordering", "ping"}
 """Modules whose names end in -ing and are nouns all the same."""
+
+GLOSSARY = Path(__file__).parents[2] / "docs/reference/glossary.md"
+ENDINGS = ("", "s", "es", "d", "ing")
+"""What may follow a word of the glossary in the name of a module."""
 
 LINES_MAX = 450
 SMALL_LINES, SMALL_FILES_MAX = 40, 60
@@ -57,6 +62,20 @@ def test_a_class_name_stands_for_one_class() -> None:
 def test_a_module_is_a_noun() -> None:
     gerunds = [str(path) for path, _ in modules() if path.stem.endswith("ing") and path.stem not in NOUNS]
     assert not gerunds, f"name these for what they hold: {', '.join(gerunds)}"
+
+
+def test_the_words_of_modules_are_in_the_glossary() -> None:
+    heading, *entries = re.findall(r"^\| ([a-z ]+) \|", GLOSSARY.read_text(encoding="utf-8"), re.MULTILINE)
+    assert heading == "word"
+    forms = {word + ending for entry in entries for word in entry.split() for ending in ENDINGS}
+    forms |= {word[:-1] + "ies" for entry in entries for word in entry.split() if word.endswith("y")}
+    names = {path: path.stem.split("_") for path, _ in modules() if path.parts[0] in ("machine", "protocols", "pubsub")}
+    missing = [
+        f"{word} ({path})" for path, words in names.items() for word in words if word and word not in forms | {"init"}
+    ]
+    assert not missing, f"a new word enters docs/reference/glossary.md first: {', '.join(missing)}"
+    assert entries == sorted(entries), "the glossary is in the order of its words"
+    assert len(entries) == len(set(entries)), "a word has one entry"
 
 
 def test_files_are_neither_drawers_for_one_spoon_nor_one_big_drawer() -> None:
