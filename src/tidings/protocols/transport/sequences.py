@@ -1,8 +1,9 @@
-"""A node as a publisher: numbers, headers, the record of what it sent.
+"""Numbers of events: those that we give to what we publish, and those that we saw of others.
 
-Events get their number and time when they really leave (G-22), after congestion control let them through; so whatever
-is held back or withheld leaves no hole. The record is the last events that left: time and Bloom row. Its
-newest `params.record` entries go into each header, more of them into a digest.
+**As a publisher** (`Departures`) a node gives numbers and headers, and keeps a record of what it sent. Events get their
+number and time when they really leave (G-22), after congestion control let them through; so whatever is held back or
+withheld leaves no hole. The record is the last events that left: time and Bloom row. Its newest `params.record` entries
+go into each header, more of them into a digest.
 
 The Bloom row of an event depends on its attributes alone, and streams repeat themselves, so rows are remembered by the
 bytes of the head. An event with so many attributes that its row is more than `FILL_MAX` full gets the row 0: a nearly

@@ -191,20 +191,23 @@ class Recovery(TransportPart):
         self.requests_heard += 1
         if not self.repairer.admits(now, request):
             return [Drop(request, ASKS_TOO_OFTEN)]
-        stream = self.own.stream if request.publisher == self.node_id else told.stream
-        state = None if stream is None else self.streams.get(stream)
-        if stream is None or state is None:
+        state = self.state_told(told, request.publisher)
+        if state is None:
             return []
         state.joined(request.requester)
         if request.repairer == self.node_id:
             self.distances.exchanged(now, request.requester, request.repair_sent, request.repair_held)
-        if (stream, told.sequence) in self.losses.requester.losses:
+        if (state.stream, told.sequence) in self.losses.requester.losses:
             return self.losses.requester.heard(now, state, told.sequence, request)
         if state.ring.had(told.sequence):
             return self.look_up(now, state, told.sequence, request)
         if state is not self.own:
-            self.losses.requester.overhear(now, (stream, told.sequence))
+            self.losses.requester.overhear(now, (state.stream, told.sequence))
         return []
+
+    def state_told(self, told: Told, publisher: int) -> RecoveryStream | None:
+        stream = self.own.stream if publisher == self.node_id else told.stream
+        return None if stream is None else self.streams.get(stream)
 
     def look_up(self, now: float, state: RecoveryStream, sequence: int, request: LossRequest) -> list[Effect]:
         """Something that we had."""
@@ -222,9 +225,8 @@ class Recovery(TransportPart):
 
     def repaired(self, now: float, told: Told, repair: LossRepair) -> list[Effect]:
         self.repairs_heard += 1
-        stream = self.own.stream if repair.data.publisher == self.node_id else told.stream
-        state = None if stream is None else self.streams.get(stream)
-        if stream is None or state is None:
+        state = self.state_told(told, repair.data.publisher)
+        if state is None:
             return []
         state.joined(repair.repairer)
         if repair.requester == self.node_id:
