@@ -10,6 +10,11 @@ from tidings.model import bounds
 ROOT = Path(__file__).parents[2]
 CODE_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANY_BLOCK = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"`([\w-]+(?:/[\w-]+)*\.py)`")
+FOLDERS = ("src", "tests", "bench", "tools", "examples")
+STAND_INS = ("eN.py", "NAME.py", "mine.py")
+"""Files that the reader is to think of."""
+
 PAGES = (
     *("README.md", "docs/guide/getting-started.md", "docs/guide/tutorial.md", "docs/guide/running-a-node.md"),
     *("docs/guide/security.md", "docs/concepts/filters.md", "docs/concepts/matching.md", "docs/concepts/overlay.md"),
@@ -47,6 +52,24 @@ def test_the_readme_names_the_two_commands() -> None:
 def test_the_bounds_in_the_security_page_are_those_of_the_code(row: str, value: str) -> None:
     lines = (ROOT / "SECURITY.md").read_text().splitlines()
     assert [line for line in lines if line.startswith(f"| {row} | {value}")]
+
+
+def test_files_that_documents_and_modules_name_are_there() -> None:
+    """In a document by the end of its path; in a module it is found from the module's folder, or from one above it."""
+    files = [f"/{path.relative_to(ROOT)}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    pages = [page for page in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")) if page.name != "CHANGELOG.md"]
+    dead = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in pages
+        for name in FILE.findall(page.read_text())
+        if not any(file.endswith(f"/{name}") for file in files) and name not in STAND_INS
+    ]
+    for module in (ROOT / "src").rglob("*.py"):
+        for name in FILE.findall(module.read_text()):
+            is_there = any((folder / name).exists() for folder in module.parents) or any(module.parent.rglob(name))
+            if not is_there and name not in STAND_INS:
+                dead.append(f"{module.relative_to(ROOT)}: {name}")
+    assert dead == []
 
 
 def test_links_between_documents_lead_somewhere() -> None:

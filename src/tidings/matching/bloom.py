@@ -1,6 +1,6 @@
 """Tags, what an event has and a filter asks for; and tags as a few bytes, Bloom filters that the whole network shares.
 
-An event gets a tag for each attribute it has and one for each way the value can be read (`values.py`):
+An event gets a tag for each attribute it has and one for each way the value can be read (`model/values.py`):
 
     depth = '05'       E|depth   V|depth|05   V|depth|5
     felt = TRUE        E|felt    V|felt|true  V|felt|1
@@ -18,8 +18,8 @@ where one constraint mixes a number range with a text pattern that lets a single
 x LIKE '5_'`: there the second law may fail, never the first.
 
 Attributes `tidings_bit_N` are flags that are there or not, and an event that asks for a lost one has dozens of them
-(`protocols/transport/recovery/requests.py`). With tags like all others they would fill its Bloom row, and it would seem
-to match everything. They get one tag, `B`, whatever their value, which `bloom.py` writes as a single bit. Both laws
+(`protocols/transport/recovery/requester.py`). With tags like all others they would fill its Bloom row, and it would
+seem to match everything. They get one tag, `B`, whatever their value, which `bloom.py` writes as a single bit. Both laws
 hold: what a constraint accepts has the attribute.
 
 Source: the transport specification, section 2.4 (tag scheme), widened by the readings of a value; G-15 for flags.

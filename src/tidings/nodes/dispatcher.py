@@ -1,9 +1,9 @@
 """A dispatcher: overlay and routing with an application in the same node, and nothing else.
 
 A broker asks everybody who comes in, and promises things to its clients. Experiments on overlays and on routing need
-neither, and thousands of nodes: here a link of the world is a peer at once (`open_door.py`), and the application of the
-node subscribes, publishes and is delivered to, or counted for, without a guarantee (`local.py`). It speaks the words of
-any client, so what works over a session works over a dispatcher.
+neither, and thousands of nodes: here a link of the world is a peer at once (`OpenDoor`), and the application of the
+node subscribes, publishes and is delivered to, or counted for, without a guarantee (`LocalDelivery`). It speaks the
+words of any client, so what works over a session works over a dispatcher.
 """
 
 from random import Random

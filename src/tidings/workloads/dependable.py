@@ -12,7 +12,7 @@ for what:
 Where the source is silent we chose: numbers reach from 0 to 1000 in W-GEPS too; ranges are asked for in every number of
 a class; the Zipf exponent of W-GEPS is 1; where classes are said to be uniform, publishers take them by turns.
 Followers are those of G-65: of `users` accounts the r-th has users / r followers, and nobody has none; each publisher
-is one of the accounts, drawn at random. A real edge list gives its own (`social.py`, then `subscription_parts`).
+is one of the accounts, drawn at random. A real edge list gives its own (`subscription_parts`).
 """
 
 import numpy

@@ -9,7 +9,7 @@ how many filters match. It does three things, each in a module of its own:
               (a head, an event as it came off the wire, needs no Python objects: `lexicon.py`)
     search    an *engine* finds the records that the encoded event satisfies. The fast one groups records by the
               condition that is rarest among events, and within a group rules out most by rows of bits (`fast.py`,
-              `kernels.py`, with numpy and numba). The plain one uses rows of bits alone (`plain.py`).
+              `kernels/`, with numpy and numba). The plain one uses rows of bits alone (`plain.py`).
 
 Nothing is approximate: what an engine cannot decide it calls doubtful, and the filter itself is asked. Additions and
 removals take effect at once. An index belongs to one thread at a time.

@@ -6,8 +6,8 @@ more. AND multiplies terms and OR adds them up, so a short text can ask for a ve
 become too many, several terms are joined into one that covers them all and is no longer exact. What comes out always
 accepts every event that the expression accepts.
 
-Two things that the set algebra of `constraint.py` does are left out here because they search: whether contradicting
-patterns leave any text at all, and exact unions of patterns.
+Two things that the set algebra of `sets/constraint.py` does are left out here because they search: whether
+contradicting patterns leave any text at all, and exact unions of patterns.
 """
 
 from collections.abc import Callable, Iterable
