@@ -19,8 +19,8 @@ x LIKE '5_'`: there the second law may fail, never the first.
 
 Attributes `tidings_bit_N` are flags that are there or not, and an event that asks for a lost one has dozens of them
 (`protocols/transport/recovery/requester.py`). With tags like all others they would fill its Bloom row, and it would
-seem to match everything. They get one tag, `B`, whatever their value, which `bloom.py` writes as a single bit. Both laws
-hold: what a constraint accepts has the attribute.
+seem to match everything. They get one tag, `B`, whatever their value, which `bloom.py` writes as a single bit. Both
+laws hold: what a constraint accepts has the attribute.
 
 Source: the transport specification, section 2.4 (tag scheme), widened by the readings of a value; G-15 for flags.
 

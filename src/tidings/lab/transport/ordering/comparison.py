@@ -1,8 +1,8 @@
 """E6 and E7: what orderers make of the arrivals of the intense workload.
 
-The workload (`network/rising_load.py`) runs on the plain best-effort network, which puts events out of order: the trace has
-what arrived, as it arrived. Then orderers are given these arrivals side by side (`orderers.py`), and what each hands
-over is in the trace too, as deliveries at a node that is called after the orderer ("orderer CST-30"), with the
+The workload (`network/rising_load.py`) runs on the plain best-effort network, which puts events out of order: the trace
+has what arrived, as it arrived. Then orderers are given these arrivals side by side (`orderers.py`), and what each
+hands over is in the trace too, as deliveries at a node that is called after the orderer ("orderer CST-30"), with the
 subscriber as subscription. So violations and extra delay are the metrics `fifo_violations` and `extra_delay`, by node.
 
 To keep a small run short, not all subscribers are followed: every n-th at each broker. All pairs of one kind are alike,
