@@ -106,7 +106,7 @@ class Repairer:
         self.params = params
         limits = params.recovery
         self.requesters = Buckets(limits.requests_per_second, limits.requests_per_second, REQUESTERS_MAX)
-        self.repairs: Bucket | None = None
+        self.repairs = Bucket(0.0, limits.repairs_per_second, limits.repairs_per_second * BURST)
 
     def admits(self, now: float, request: LossRequest) -> bool:
         return self.requesters.take(now, request.requester)
@@ -142,7 +142,7 @@ class Repairer:
             del self.pending[key]
             return [Suppressed(fact_key(*key))]
         if not pending.has_turn:
-            wait = self.turn(now)
+            wait = self.repairs.book(now, DELAY_MAX)
             if wait is None:
                 del self.pending[key]
                 return [Drop(pending.request, TOO_MANY_REPAIRS)]
@@ -155,13 +155,6 @@ class Repairer:
         state.ring.sent_repair(now)
         self.sent += 1
         return [self.repair(now, pending, way), RepairSent(fact_key(*key), way)]
-
-    def turn(self, now: float) -> float | None:
-        """The seconds to wait so that all repairs together keep to their rate."""
-        rate = self.params.recovery.repairs_per_second
-        if self.repairs is None:
-            self.repairs = Bucket(now, rate, rate * BURST)
-        return self.repairs.book(now, DELAY_MAX)
 
     def way_of(self, pending: PendingRepair, is_publisher: bool) -> Literal["republish", "unicast"]:
         mode, round_ = self.params.recovery.repair_mode, pending.request.round

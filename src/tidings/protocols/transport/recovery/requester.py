@@ -233,14 +233,15 @@ class Requester:
         self.losses: dict[Key, LostEvent] = {}
         self.overheard: dict[Key, float] = {}
         self.sent = 0
-        self.bucket: Bucket | None = None
+        self.configure(params)
 
     @property
     def is_full(self) -> bool:
         return len(self.losses) >= self.params.recovery.requests_max
 
     def configure(self, params: TransportParams) -> None:
-        self.params, self.bucket = params, None
+        self.params, rate = params, params.recovery.requests_per_second
+        self.bucket = Bucket(0.0, rate, rate * BURST)
 
     def lost(self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent) -> list[Effect]:
         key = state.stream, sequence
@@ -291,7 +292,7 @@ class Requester:
         if loss.round >= self.params.recovery.rounds_max:
             return None
         if not loss.has_turn:
-            wait = self.turn(now)
+            wait = self.bucket.book(now, TURN_MAX)
             if wait is None:
                 loss.round += 1
                 return [SetTimer(("request", state.stream, sequence), now + WAIT_MAX)]
@@ -307,12 +308,6 @@ class Requester:
                 loss.first_at = now
         loss.round += 1
         return [*effects, SetTimer(("request", state.stream, sequence), now + self.interval(state, loss))]
-
-    def turn(self, now: float) -> float | None:
-        rate = self.params.recovery.requests_per_second
-        if self.bucket is None:
-            self.bucket = Bucket(now, rate, rate * BURST)
-        return self.bucket.book(now, TURN_MAX)
 
     def request(self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent) -> list[Effect]:
         self.sent += 1
