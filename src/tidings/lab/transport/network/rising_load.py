@@ -16,7 +16,7 @@ not say what it was. We chose what gives the rates that it reports:
 
 So the rates are no evidence of anything; what happens at the limit is.
 
-A `LoadLayout` says where brokers and clients are. E7 has one of its own (`e7.py`); all else is as above.
+A `LoadLayout` says where brokers and clients are. E7 has one of its own (`ordering/e7.py`); all else is as above.
 
 **Trace.** Besides what the network writes, a `note` "interest" for each client says what it wants: everything that has
 the topic, or of the publisher's events those with a level up to the share.
