@@ -129,7 +129,7 @@ def received(subscriber: Seen) -> set[tuple[str, int]]:
 
 def owed(outcome: CloudOutcome, each: Seen) -> set[tuple[str, int]]:
     """What matches and was accepted around the installation of a subscriber, from its reference on."""
-    filter = parse(each.subscriber.filter)
+    filter = parse(each.subscriber.request.filter)
     return {
         (publisher, number)
         for (publisher, number), (at, head) in outcome.published.items()

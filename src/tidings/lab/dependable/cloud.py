@@ -79,6 +79,9 @@ BEGIN = 3.0
 RECEIPT_SHARE = 0.1
 """Of publications."""
 
+PATIENT: Any = {"policy": "wait", "queue_max": 100_000, "window": 60_000}
+"""Subscriptions lose nothing in a queue."""
+
 LINKED_BEFORE = 1.0
 """Seconds before it subscribes in which a client goes to its broker."""
 
@@ -106,15 +109,14 @@ class JoinedClient(msgspec.Struct, frozen=True):
 
     client: NodeId
     at: float
-    filter: str
-    since: float | None
-    after: tuple[tuple[str, int], ...]
+    request: OpenSubscription
 
     def is_owed(self, publisher: str, number: int, at: float) -> bool:
         """Whether what was published then is behind the reference, and around the installation."""
-        after, begin = dict(self.after), self.at if self.since is None else self.since
-        is_behind = number > after[publisher] if publisher in after else at >= begin
-        return is_behind and self.at - INSTALLATION_MAX < at < self.at + INSTALLATION_MAX
+        if not self.at - INSTALLATION_MAX < at < self.at + INSTALLATION_MAX:
+            return False
+        after, since = dict(self.request.after), self.request.since
+        return number > after[publisher] if publisher in after else at >= (self.at if since is None else since)
 
 
 class CloudWorld:
@@ -171,46 +173,34 @@ class CloudWorld:
     def add_subscribers(self) -> None:
         for number, row in enumerate(self.workload.subscriptions().rows()):
             at = BEGIN + JOIN_AT + row["joins_at"] if row["joins_at"] else BEGIN - 1.0
-            asked = self.reference(number, at)
+            request = self.request(number, at, row["filter"])
             homes = [self.regions[row["place"]]]
             if self.setting.kind == "reference":
                 homes.append(self.draw.choice(self.regions))
             for twin, broker in enumerate(homes):
-                name, group = f"{'s' if row['joins_at'] else 'first'}{number}.{twin}", asked[-1]
-                self.join(name, broker, at, row["filter"], *asked)
-                if len(homes) > 1 and not group and self.trace is not None:
+                name = f"{'s' if row['joins_at'] else 'first'}{number}.{twin}"
+                self.add_client(name, broker, max(0.0, at - LINKED_BEFORE))
+                self.subscribers.append(JoinedClient(name, at, request))
+                self.simulator.inject(at, name, request)
+                if len(homes) > 1 and not request.group and self.trace is not None:
                     # Members of a group say so themselves.
                     note = partial(self.trace.record, at, name, Twin(1, f"s{number}"))
                     self.simulator.call_at(at, note)
 
-    def reference(self, number: int, at: float) -> tuple[str, float | None, tuple[tuple[str, int], ...], str]:
-        kind = self.setting.kind
+    def request(self, number: int, at: float, filter: str) -> OpenSubscription:
+        kind, opened = self.setting.kind, partial(OpenSubscription, "subscribe", filter, **PATIENT)
         if kind == "mixed":
             kind = "installed" if self.draw.random() < 1 / 3 else "reference"
             at += self.draw.uniform(-10, 10)
         if kind == "installed":
-            return "installed", None, (), ""
+            return opened(guarantee="installed")
         if self.draw.random() < 0.5:
-            since = None if self.setting.kind == "reference" else at
-            return "reference", since, (), f"group{number}" if self.setting.kind == "reference" else ""
+            if self.setting.kind == "reference":
+                return opened(guarantee="reference", group=f"group{number}")
+            return opened(guarantee="reference", since=at)
         last = max(0, int((at - BEGIN) * self.workload.rate))
-        return "reference", None, tuple((f"p{each}", last) for each in range(self.workload.publishers)), ""
-
-    def join(
-        self,
-        name: str,
-        broker: NodeId,
-        at: float,
-        filter: str,
-        guarantee: str,
-        since: float | None,
-        after: tuple[tuple[str, int], ...],
-        group: str,
-    ) -> None:
-        self.add_client(name, broker, max(0.0, at - LINKED_BEFORE))
-        self.subscribers.append(JoinedClient(name, at, filter, since, after))
-        asked: Any = (guarantee, since, after, group, "wait", 100_000, 60_000)
-        self.simulator.inject(at, name, OpenSubscription("subscribe", filter, *asked))
+        after = tuple((f"p{each}", last) for each in range(self.workload.publishers))
+        return opened(guarantee="reference", after=after)
 
     # What happens.
 
@@ -234,7 +224,7 @@ class CloudWorld:
         events = [(*key, at, event_of(head, b"")) for key, (at, head) in self.published.items()]
         for joined in self.subscribers:
             if joined.at > BEGIN:
-                filter = parse(joined.filter)
+                filter = parse(joined.request.filter)
                 for publisher, number, at, event in events:
                     if joined.is_owed(publisher, number, at) and filter.matches(event):
                         key = f"{publisher} {number}"

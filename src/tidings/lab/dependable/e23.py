@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from tidings.lab.definition import define
 from tidings.lab.dependable.cloud import SIZES, joined, run, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+from tidings.lab.plots import bars
+from tidings.spark.metrics.guarantees import acknowledgement_time, premature_deliveries, publications_in_memory
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
-    from tidings.lab.figures import measured, parameter
-    from tidings.spark.metrics.guarantees import acknowledgement_time, premature_deliveries, publications_in_memory
-
     table = (
         acknowledgement_time(traces)
         .join(publications_in_memory(traces), on="run", how="inner")
@@ -31,8 +31,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 def compared(runs: DataFrame) -> DataFrame:
     """With metrics as measures, seed by seed."""
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import over_seeds, parameter, side_by_side
 
     sides = F.col("sides")
     ours, plain = sides["guarantees"], sides["plain"]
@@ -55,8 +53,6 @@ def compared(runs: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import bars
-
     left, middle, right = canvas.subplots(1, 3)
     bars(left, measured, {"receipt": "mean"}, scale=1000)
     left.set(title="time to the receipt of a publication", ylabel="ms")

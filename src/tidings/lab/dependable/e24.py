@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from tidings.lab.definition import define
 from tidings.lab.dependable.cloud import SIZES, joined, run, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+from tidings.lab.plots import bars
+from tidings.spark.metrics.delivery import false_negatives
+from tidings.spark.metrics.guarantees import group_difference
 
 STEPS = (("3", "10"), ("3", "6"), ("6", "10"))
 """The first is judged."""
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
-    from tidings.lab.figures import measured
-
     table = missed(traces).join(differing(traces), on="run", how="inner")
     return compared(measured(results, table, "missed_share", "missed_count", "difference_share", "difference_count"))
 
@@ -27,8 +29,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 def compared(runs: DataFrame) -> DataFrame:
     """With what is counted of a run as its measures, seed by seed."""
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import over_seeds, parameter, side_by_side
 
     sides = F.col("sides")
     brokers, system = parameter("brokers"), parameter("system")
@@ -58,8 +58,6 @@ def missed(traces: DataFrame) -> DataFrame:
     """run, missed_share, missed_count: those who joined and miss something, and how much each of them misses."""
     from pyspark.sql import functions as F
 
-    from tidings.spark.metrics.delivery import false_negatives
-
     due = traces.where("kind = 'note' AND message = 'due'").select("run", "key", "node")
     lost = false_negatives(traces, due, by=["node"]).where("false_negatives > 0")
     # Who is owed nothing misses nothing, and counts.
@@ -73,8 +71,6 @@ def missed(traces: DataFrame) -> DataFrame:
 
 def differing(traces: DataFrame) -> DataFrame:
     """run, difference_share, difference_count: groups that differ, and by how much each of them does."""
-    from tidings.spark.metrics.guarantees import group_difference
-
     return group_difference(joined(traces)).selectExpr(
         "run",
         "differing_group_share AS difference_share",
@@ -83,8 +79,6 @@ def differing(traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import bars
-
     left, right = canvas.subplots(1, 2)
     bars(left, measured, {"misses, plain": "plain", "misses, guarantees": "guarantees"}, scale=100)
     left.set(title="subscribers that miss something", ylabel="%")

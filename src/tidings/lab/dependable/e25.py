@@ -10,6 +10,10 @@ from collections.abc import Sequence
 from tidings.lab.definition import define
 from tidings.lab.dependable.cloud import INSTALLATION_MAX, LINKED_BEFORE, REGIONS, run, variants
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured
+from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+from tidings.lab.plots import bars
+from tidings.spark.metrics.delivery import client_latency
+from tidings.spark.metrics.traffic import message_overhead
 
 JOINS = (5, 10, 15)
 
@@ -21,9 +25,6 @@ CARRYING = ("Publications", "Delivery")
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
-    from tidings.spark.metrics.delivery import client_latency
 
     table = sent(results, traces).join(client_latency(settled(traces)), on="run", how="inner")
     runs = measured(results, table, "messages", "throughput", "client_latency_p99")
@@ -43,9 +44,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 def sent(results: DataFrame, traces: DataFrame) -> DataFrame:
     """run, messages (of a broker), throughput (publications that a broker sends on or delivers in a second)."""
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import parameter
-    from tidings.spark.metrics.traffic import message_overhead
 
     by_type = message_overhead(traces.where(F.col("node").isin(*REGIONS)))
     about = results.select(
@@ -76,8 +74,6 @@ def settled(traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import bars
-
     more, rate, latency = canvas.subplots(1, 3)
     bars(more, measured, {"messages": "measured"}, scale=100, bound=5.0)
     more.set(title="more messages with guarantees", ylabel="%")

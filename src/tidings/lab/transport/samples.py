@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidings.lab.experiment import DataFrame
+from tidings.lab.figures import summarise
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.model.identity import NodeId
 
@@ -53,6 +54,16 @@ def arrivals(traces: DataFrame) -> DataFrame:
     )
 
 
+def late(arrived: DataFrame) -> DataFrame:
+    """Those that come after one of the same publisher with a higher number, as `fifo_violations` counts them."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    before = Window.partitionBy("run", "node", "publisher").orderBy("at", "number")
+    highest = F.max("number").over(before.rowsBetween(Window.unboundedPreceding, -1))
+    return arrived.withColumn("highest", highest).where("number < highest")
+
+
 def with_previous(arrived: DataFrame) -> DataFrame:
     """Besides, the delay of the one before it: of the same publisher to the same node, in the order of publication."""
     from pyspark.sql import Window
@@ -65,8 +76,6 @@ def with_previous(arrived: DataFrame) -> DataFrame:
 def measured_by_run(results: DataFrame, samples: DataFrame, measure: Measure) -> DataFrame:
     """The figures of each run, averaged over runs: figure, group, value, low, high, runs. `measure` sees the columns of
     the samples, and variant and parameters of their run."""
-    from tidings.lab.figures import summarise
-
     about = samples.join(results.select("run", "variant", "parameters"), on="run", how="inner")
 
     def apply(table: Any) -> Any:
@@ -93,8 +102,6 @@ def parameter_of(columns: Columns, name: str) -> Any:
 def measured_in_runs(results: DataFrame, traces: DataFrame) -> DataFrame:
     """The figures of runs that measured them themselves: each measure is called "FIGURE|GROUP"."""
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import summarise
 
     measures = results.select(F.explode("measures").alias("name", "value"))
     parts = F.split("name", r"\|")

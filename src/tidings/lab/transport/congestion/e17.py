@@ -16,6 +16,7 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Axes, Canvas, Measured, Variant
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import random_stream
 from tidings.protocols.transport.congestion.rates import allowed_rate
@@ -102,8 +103,6 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 
 
 def curves(axes: Axes, places: Sequence[float], lines: Mapping[str, Sequence[float]], scale: float) -> None:
-    from tidings.lab.plots import COLOURS
-
     for colour, (label, values) in zip(COLOURS, lines.items(), strict=False):
         axes.plot([scale * place for place in places], values, color=colour, label=label)
     axes.set_yscale("log")

@@ -49,6 +49,8 @@ from tidings.pubsub.notes import LossEvent, RateAssessed
 from tidings.pubsub.publications import event_of
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies.shapes import chain
+from tidings.spark.metrics.tables import is_note
+from tidings.spark.metrics.transport import loss_events
 from tidings.trace.writer import Writer
 
 IDEAL = 100
@@ -131,8 +133,6 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
-    from tidings.spark.metrics.transport import loss_events
-
     counted = loss_events(traces, by=["node"]).select("run", "node", F.col("loss_events").cast("double"))
     return measured_by_run(results, beliefs(traces).join(counted, on=["run", "node"], how="inner"), measure)
 
@@ -140,8 +140,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 def beliefs(traces: DataFrame) -> DataFrame:
     """Ticks and loss events: run, node, at, allowed."""
     from pyspark.sql import functions as F
-
-    from tidings.spark.metrics.tables import is_note
 
     notes = traces.where(f"{is_note(RateAssessed)} OR {is_note(LossEvent)}")
     return notes.select(

@@ -11,10 +11,14 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.figures import against, by_variant, parameter, union
 from tidings.lab.transport.congestion import bottleneck
 from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, together, travel, within
 from tidings.lab.transport.substrate import WIRE_BYTES
+from tidings.spark.metrics.delivery import DELIVERY, deliveries, delivery_ratio, false_negatives
+from tidings.spark.metrics.traffic import rates
+from tidings.spark.metrics.transport import feedback_rate, goodput
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import Points
 
@@ -62,11 +66,6 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import against, by_variant, parameter, union
-    from tidings.spark.metrics.delivery import DELIVERY, deliveries, delivery_ratio, false_negatives
-    from tidings.spark.metrics.traffic import rates
-    from tidings.spark.metrics.transport import feedback_rate, goodput
 
     owed, stretch = owed_to_pairs(traces), parameter("stretch", "double")
     begin, end = (at * stretch for at in PERSISTENT)

@@ -12,11 +12,14 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.figures import by_variant, parameter
 from tidings.lab.transport.congestion import bottleneck
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, in_spans, owed_to_pairs, together, within
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WIRE_BYTES
+from tidings.spark.metrics.delivery import false_negatives
+from tidings.spark.metrics.transport import goodput
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import Points
 
@@ -51,10 +54,6 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import by_variant, parameter
-    from tidings.spark.metrics.delivery import false_negatives
-    from tidings.spark.metrics.transport import goodput
 
     owed = owed_to_pairs(traces)
     # As long at the one capacity as at the other.

@@ -12,10 +12,14 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.figures import by_variant, parameter, summarise, union
 from tidings.lab.transport.congestion import bottleneck
 from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, within
 from tidings.lab.transport.substrate import WIRE_BYTES
+from tidings.spark.metrics.delivery import false_negatives
+from tidings.spark.metrics.traffic import rates
+from tidings.spark.metrics.transport import CONGESTION, fairness, goodput
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import Points
 
@@ -44,11 +48,6 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import by_variant, parameter, summarise, union
-    from tidings.spark.metrics.delivery import false_negatives
-    from tidings.spark.metrics.traffic import rates
-    from tidings.spark.metrics.transport import CONGESTION, fairness, goodput
 
     missed = false_negatives(traces, owed_to_pairs(traces)).select("run", "false_negative_share")
     tables, stretch = [by_variant(results, missed, {"missed": "false_negative_share"})], parameter("stretch", "double")

@@ -17,11 +17,14 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.figures import by_variant
 from tidings.lab.transport.congestion import bottleneck
 from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import carried, draw_lines, owed_to_pairs
 from tidings.lab.transport.samples import Columns, Figure, measured_by_run, parameter_of, variant_of
 from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
+from tidings.spark.metrics.delivery import false_negatives
+from tidings.spark.metrics.traffic import rates
 from tidings.trace.writer import Writer
 
 RATE, SHARE = 1000.0, 0.5
@@ -51,10 +54,6 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import by_variant
-    from tidings.spark.metrics.delivery import false_negatives
-    from tidings.spark.metrics.traffic import rates
 
     missed = false_negatives(traces, owed_to_pairs(traces)).select("run", "false_negative_share")
     content = rates(traces).select("run", "second", F.lit("s1").alias("node"), F.col("delivered").alias("amount"))

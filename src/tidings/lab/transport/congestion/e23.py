@@ -19,6 +19,7 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.figures import by_variant, measured, over_seeds, parameter, side_by_side, union
 from tidings.lab.transport.congestion.bottleneck import CONTROL, ENTRY_BYTES, PLAIN, RECORD, SETTLE, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd
 from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
@@ -27,6 +28,8 @@ from tidings.lab.transport.recovery.lossy_tree import note
 from tidings.lab.transport.substrate import WIRE_BYTES
 from tidings.protocols.transport.params import CongestionParams
 from tidings.sim.topologies.topology import Topology, TopologyEdge
+from tidings.spark.metrics.delivery import DELIVERY, deliveries, false_negatives, latency
+from tidings.spark.metrics.transport import feedback_rate
 from tidings.trace.writer import Writer
 from tidings.workloads.transport import SharedInterests
 
@@ -112,10 +115,6 @@ def beyond(traces: DataFrame) -> DataFrame:
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import by_variant, measured, over_seeds, parameter, side_by_side, union
-    from tidings.spark.metrics.delivery import DELIVERY, deliveries, false_negatives, latency
-    from tidings.spark.metrics.transport import feedback_rate
 
     due = owed(traces)
     settled = within(results, traces, F.lit(float(SETTLES)), parameter("seconds", "double") + SETTLE)

@@ -18,6 +18,7 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, Measured, Variant
+from tidings.lab.plots import COLOURS, points
 from tidings.lab.transport.congestion.e23 import VALUES
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import random_stream
@@ -98,8 +99,6 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS, points
-
     axes = canvas.subplots(1, 1)
     counts, rows = points(measured, "rows")
     axes.plot(counts, rows, "o-", color=COLOURS[1], label="rows")

@@ -22,6 +22,7 @@ import msgspec
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.figures import against, by_variant, parameter, union
 from tidings.lab.transport.congestion.bottleneck import CONTROL, PLAIN, RECORD, SETTLE, Mode, by_label, paced, plain
 from tidings.lab.transport.congestion.crowd import Crowd, play_crowd, steady_events
 from tidings.lab.transport.congestion.series import carried, draw_lines, lines, sent, together, travel, within
@@ -31,6 +32,8 @@ from tidings.model.values import Value
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import TransportParams
 from tidings.sim.topologies.topology import Topology, TopologyEdge
+from tidings.spark.metrics.delivery import DELIVERY, false_negatives
+from tidings.spark.metrics.transport import feedback_rate, goodput, recovery_traffic
 from tidings.trace.writer import Writer
 
 STAR = Topology("star", ("B1", "B2", "B3", "B4"), tuple(TopologyEdge("B1", leaf) for leaf in ("B2", "B3", "B4")))
@@ -89,10 +92,6 @@ def owed(traces: DataFrame) -> DataFrame:
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import against, by_variant, parameter, union
-    from tidings.spark.metrics.delivery import DELIVERY, false_negatives
-    from tidings.spark.metrics.transport import feedback_rate, goodput, recovery_traffic
 
     due, lasting = owed(traces), parameter("seconds", "double") - SETTLES
     settled = within(results, traces, F.lit(float(SETTLES)), parameter("seconds", "double") + SETTLE)

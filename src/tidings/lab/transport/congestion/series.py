@@ -9,6 +9,8 @@ publisher, nor counts in spans shorter than a second; both are counted here (`tr
 from collections.abc import Mapping, Sequence
 
 from tidings.lab.experiment import Axes, Column, DataFrame, Measured
+from tidings.lab.figures import summarise, union
+from tidings.lab.plots import COLOURS, points
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.protocols.transport.congestion.sender import WITHHELD
 
@@ -88,8 +90,6 @@ def lines(results: DataFrame, table: DataFrame, figures: Mapping[str, str]) -> D
     hold {variant}; what is missing in a second is 0."""
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import summarise, union
-
     group = (F.floor((F.col("second") - WARM_UP) / POINT) * POINT + POINT / 2).cast("string").alias("group")
     known = table.where(F.col("second") >= WARM_UP).join(results.select("run", "variant"), on="run", how="inner")
     samples = [
@@ -103,8 +103,6 @@ def lines(results: DataFrame, table: DataFrame, figures: Mapping[str, str]) -> D
 
 def draw_lines(axes: Axes, measured: Sequence[Measured], figures: Mapping[str, str], columns: int = 3) -> None:
     """A line for each of the figures, with its label; so many labels side by side."""
-    from tidings.lab.plots import COLOURS, points
-
     for colour, (figure, label) in zip(COLOURS, figures.items(), strict=False):
         axes.plot(*points(measured, figure), color=colour, label=label, linewidth=1.2)
     axes.set_xlabel("seconds")

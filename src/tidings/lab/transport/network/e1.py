@@ -20,6 +20,8 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Axes, Canvas, DataFrame, Measured, Variant
+from tidings.lab.figures import union
+from tidings.lab.plots import COLOURS, points
 from tidings.lab.transport.network.rising_load import LENGTH, run
 from tidings.lab.transport.network.store_and_forward import PUBLISHER_BLOCKED
 from tidings.lab.transport.samples import (
@@ -27,11 +29,14 @@ from tidings.lab.transport.samples import (
     Figure,
     arrivals,
     by_subscriber,
+    late,
     measured_by_run,
     parameter_of,
     variant_of,
 )
 from tidings.lab.transport.substrate import WARM_UP
+from tidings.spark.metrics.delivery import delivery_ratio
+from tidings.spark.metrics.traffic import drops, rates
 
 SPAN = 10.0
 SPANS = int(LENGTH / SPAN)
@@ -51,37 +56,22 @@ def counts(traces: DataFrame) -> DataFrame:
     """How many of each series in each span: run, series, span, number."""
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import union
-    from tidings.spark.metrics.delivery import delivery_ratio
-    from tidings.spark.metrics.traffic import drops, rates
-
     traces = by_subscriber(traces)
     by_second = rates(traces).select("run", "second", "published", "delivered")
     withheld = drops(traces, by=["second"]).where(F.col("reason") == PUBLISHER_BLOCKED)
     reached = delivery_ratio(traces, expected(traces), by=["second"])
+    violations = late(arrivals(traces)).withColumn("second", F.floor(F.col("at") + WARM_UP))
     tables = [
         by_second.select("run", "second", F.lit("published").alias("series"), F.col("published").alias("number")),
         by_second.select("run", "second", F.lit("delivered"), "delivered"),
         withheld.select("run", "second", F.lit("withheld"), "drops"),
         reached.select("run", "second", F.lit("wanted"), "expected"),
         reached.select("run", "second", F.lit("reached"), "delivered_due"),
-        late(traces).select("run", "second", F.lit("violations"), F.lit(1)),
+        violations.select("run", "second", F.lit("violations"), F.lit(1)),
     ]
     span = F.floor((F.col("second") - WARM_UP) / SPAN).alias("span")
     within = union(tables).where((span >= 0) & (span < SPANS))
     return within.groupBy("run", "series", span).agg(F.sum("number").alias("number")).where("number > 0")
-
-
-def late(traces: DataFrame) -> DataFrame:
-    """A row for each violation of order, with the second in which it happened; `fifo_violations` counts them, but not
-    over time."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    before = Window.partitionBy("run", "node", "publisher").orderBy("at", "number")
-    highest = F.max("number").over(before.rowsBetween(Window.unboundedPreceding, -1))
-    judged = arrivals(traces).withColumn("highest", highest).where("number < highest")
-    return judged.select("run", F.floor(F.col("at") + WARM_UP).alias("second"))
 
 
 def expected(traces: DataFrame) -> DataFrame:
@@ -190,8 +180,6 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 
 
 def lines(axes: Axes, measured: Sequence[Measured], figures: dict[str, str]) -> None:
-    from tidings.lab.plots import COLOURS, points
-
     for colour, (label, figure) in zip(COLOURS, figures.items(), strict=False):
         axes.plot(*points(measured, figure, 0.001, SPAN / 2), color=colour, label=label)
     axes.legend()

@@ -13,6 +13,7 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.plots import COLOURS, INK, points
 from tidings.lab.transport.network.chain import constant_delay, run, subscriber
 from tidings.lab.transport.network.fits import (
     Fit,
@@ -110,8 +111,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS, INK, points
-
     left, right = canvas.subplots(1, 2)
     left.bar(*points(measured, "delays", 100, shift=1), 1.8, color=COLOURS[1])
     left.set(title=f"delay over {SHOWN} brokers", xlabel="milliseconds", ylabel="% of messages")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.plots import COLOURS, points
 from tidings.lab.transport.network.chain import brokers_of, run
 from tidings.lab.transport.network.fits import TwoLaplace, distance, fit_two_laplace, tail
 from tidings.lab.transport.samples import Columns, Figure, arrivals, by_subscriber, measured_by_run, with_previous
@@ -69,8 +70,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     import numpy as np
-
-    from tidings.lab.plots import COLOURS, points
 
     left, right = canvas.subplots(1, 2)
     found = {each.figure: each.value for each in measured if each.figure == "scale"}

@@ -10,6 +10,7 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured, Variant
+from tidings.lab.plots import COLOURS, GRID, points
 from tidings.lab.transport.network.rising_load import HUBS, run
 from tidings.lab.transport.samples import Columns, Figure, arrivals, by_subscriber, measured_by_run
 
@@ -90,8 +91,6 @@ def name_of(links: int) -> str:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS, GRID, points
-
     axes = canvas.subplots(1, 1)
     for way in range(LINKS_MAX + 1):
         axes.axvline(way * LINK_MS, color=GRID, linestyle=":", linewidth=1)

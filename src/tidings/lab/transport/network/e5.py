@@ -16,6 +16,7 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.plots import COLOURS, points
 from tidings.lab.transport.network.rising_load import FIRST, LISTENERS, run
 from tidings.lab.transport.samples import (
     Columns,
@@ -90,8 +91,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS, points
-
     left, right = canvas.subplots(1, 2)
     width = SCATTER_MAX / SCATTER_BINS
     cells = [each for each in measured if each.figure == "pairs of delays"]

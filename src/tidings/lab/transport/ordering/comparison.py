@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from tidings.lab.experiment import Axes, Canvas, DataFrame, Measured
+from tidings.lab.plots import COLOURS, points
 from tidings.lab.transport.network.rising_load import Intense, LoadLayout, OfferedLoad
 from tidings.lab.transport.networks import DispatcherNetwork
 from tidings.lab.transport.ordering.orderers import OrderedDelivery, Orderer, Recording, compare
@@ -26,6 +27,7 @@ from tidings.lab.transport.samples import Columns, Figure, by_subscriber, measur
 from tidings.lab.transport.substrate import SubstrateParams
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
+from tidings.spark.metrics.transport import ORDER, extra_delay, fifo_violations, ordered_pairs
 from tidings.trace.record import Record
 from tidings.trace.writer import Writer
 
@@ -97,8 +99,6 @@ def delivery(orderer: Orderer, publisher: NodeId, subscription: int, one: Ordere
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.spark.metrics.transport import ORDER, extra_delay, fifo_violations, ordered_pairs
 
     is_orderer = F.col("node").startswith(ORDERED_BY)
     # An orderer is a node by itself; of the network, each subscriber is one.
@@ -189,8 +189,6 @@ def draw(canvas: Canvas, measured: Sequence[Measured], labels: Sequence[str], de
 def draw_left_over(axes: Axes, measured: Sequence[Measured]) -> None:
     from matplotlib.patches import Patch
 
-    from tidings.lab.plots import COLOURS
-
     removed = {each.group: each.value for each in measured if each.figure == "removed"}
     plain = [label for label in removed if not label.endswith("exact")]
     for place, label in enumerate(plain):
@@ -213,8 +211,6 @@ def draw_left_over(axes: Axes, measured: Sequence[Measured]) -> None:
 
 
 def draw_delays(axes: Axes, measured: Sequence[Measured], labels: Sequence[str], most_ms: float) -> None:
-    from tidings.lab.plots import COLOURS, points
-
     for colour, label in zip(COLOURS, labels, strict=False):
         steps, delays = points(measured, f"delays, {label}", 1000)
         axes.plot(delays, [100 * step / STEPS for step in steps], color=colour, label=label)

@@ -21,9 +21,11 @@ from msgspec.structs import asdict
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
+from tidings.lab.figures import union
+from tidings.lab.plots import COLOURS, points
 from tidings.lab.transport.networks import DispatcherNetwork
 from tidings.lab.transport.ordering.orderers import Orderer, OrderReplay, Recording, headers_of, probabilistic
-from tidings.lab.transport.samples import Columns, Figure, arrivals, measured_by_run
+from tidings.lab.transport.samples import Columns, Figure, arrivals, late, measured_by_run
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.language.parser import parse
@@ -97,14 +99,9 @@ def note_latches(recording: Recording, orderer: Orderer, trace: Writer) -> None:
 
 def spans(traces: DataFrame) -> DataFrame:
     """What is in each span, in all: run, series, span, value."""
-    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import union
-
     arrived = arrivals(traces)
-    before = Window.partitionBy("run").orderBy("at", "number").rowsBetween(Window.unboundedPreceding, -1)
-    late = arrived.withColumn("highest", F.max("number").over(before)).where("number < highest")
     published = traces.where("kind = 'publish'").select("run", (F.col("time") - WARM_UP).alias("at"))
     notes = traces.where("kind = 'note' AND message = 'held'").select(
         "run",
@@ -115,7 +112,7 @@ def spans(traces: DataFrame) -> DataFrame:
     parts = [
         published.select("run", "at", F.lit("published").alias("series"), one.alias("value")),
         arrived.select("run", "at", F.lit("arrived").alias("series"), one.alias("value")),
-        late.select("run", "at", F.lit("late").alias("series"), one.alias("value")),
+        late(arrived).select("run", "at", F.lit("late").alias("series"), one.alias("value")),
         notes.select("run", "at", F.concat(F.lit("held, "), "said.orderer").alias("series"), one.alias("value")),
         *(
             notes.select("run", "at", F.concat(F.lit(f"{field}, "), "said.orderer"), f"said.{field}")
@@ -193,8 +190,6 @@ def over_time(columns: Columns) -> list[Figure]:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS, points
-
     above, below = canvas.subplots(2, 2)
     names = {"rate": "rate", "late": "out of order"}
     for axes, (name, title) in zip(above, names.items(), strict=True):

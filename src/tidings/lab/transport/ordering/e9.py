@@ -30,6 +30,7 @@ import msgspec
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, Measured, Variant
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.lab.transport.substrate import AS_PUBLISHED
 from tidings.machine.effects import Effect
@@ -220,8 +221,6 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
-
     left, right = canvas.subplots(1, 2)
     steps = range(1, RECORDS[-1] + 1)
     for colour, match in zip(COLOURS, MATCHES, strict=False):

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import measured, over_seeds
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.recovery.lossy_tree import LARGE, SMALL, SWEEP, run, variant
+from tidings.lab.transport.recovery.misses import expected, group, interests
 
 BELOW = 0.08
 RECEIVERS_DRAWN = 20
@@ -19,9 +22,6 @@ STEPS = 20
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import measured, over_seeds
-    from tidings.lab.transport.recovery.misses import expected, group, interests
 
     steps = [f"percentile(share, {step / STEPS}) AS share_{step}" for step in range(STEPS + 1)]
     pairs = (
@@ -58,14 +58,12 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
-
     values = {(each.figure, each.group): each.value for each in measured}
     left, right = canvas.subplots(1, 2)
-    for colour, group in zip(COLOURS, (SMALL, LARGE), strict=False):
-        shares = [values.get((f"match probability, step {step}", group)) for step in range(STEPS + 1)]
-        left.plot(shares, [100 * step / STEPS for step in range(STEPS + 1)], color=colour, label=group)
-        counts = [values.get((f"events with at most {count}", group)) for count in range(RECEIVERS_DRAWN + 1)]
+    for colour, network in zip(COLOURS, (SMALL, LARGE), strict=False):
+        shares = [values.get((f"match probability, step {step}", network)) for step in range(STEPS + 1)]
+        left.plot(shares, [100 * step / STEPS for step in range(STEPS + 1)], color=colour, label=network)
+        counts = [values.get((f"events with at most {count}", network)) for count in range(RECEIVERS_DRAWN + 1)]
         right.plot(range(RECEIVERS_DRAWN + 1), [None if each is None else 100 * each for each in counts], color=colour)
     left.set(
         title="match probability of pairs",

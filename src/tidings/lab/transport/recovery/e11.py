@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import by_variant, over_seeds
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.recovery.lossy_tree import (
     ADDITIONS,
     LARGE,
@@ -21,15 +23,13 @@ from tidings.lab.transport.recovery.lossy_tree import (
     run,
     way_of,
 )
+from tidings.lab.transport.recovery.misses import between, compared, expected, missed, ratio
 
 SHARE = "false_negative_share"
 FULL = way_of(10)
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
-    from tidings.lab.figures import by_variant, over_seeds
-    from tidings.lab.transport.recovery.misses import between, compared, expected, missed, ratio
-
     table = missed(traces, between(expected(traces))).cache()
     against = {
         "R = 10 against R = 1": ratio(FULL, way_of(1), SHARE),
@@ -42,8 +42,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
-
     shares = {each.group: 100 * each.value for each in measured if each.figure == "missed"}
     axes = canvas.subplots(1, 2)
     for panel, group in zip(axes, (SMALL, LARGE), strict=True):

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import over_seeds, parameter
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.recovery.lossy_tree import LARGE, NOT_RECOVERED, SMALL, SWEEP, run, variant, way_of
+from tidings.lab.transport.recovery.misses import between, compared, expected, missed, ratio
+from tidings.lab.transport.substrate import WARM_UP
 
 PARTS = 6
 """A run is cut into so many."""
@@ -16,10 +20,6 @@ FULL = way_of(10)
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import over_seeds, parameter
-    from tidings.lab.transport.recovery.misses import between, compared, expected, missed, ratio
-    from tidings.lab.transport.substrate import WARM_UP
 
     length = F.when(parameter("brokers", "int") == 12, parameter("seconds", "double")).otherwise(
         parameter("seconds_large", "double")
@@ -52,8 +52,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
-
     values = {(each.figure, each.group): each.value for each in measured}
     for axes, group in zip(canvas.subplots(1, 2), (SMALL, LARGE), strict=True):
         for colour, name in zip(COLOURS, ("none", "R = 10"), strict=False):

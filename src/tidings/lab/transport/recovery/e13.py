@@ -7,7 +7,12 @@ from collections.abc import Sequence
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import by_variant, measured, over_seeds, side_by_side
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, SWEEP, run, variant
+from tidings.lab.transport.recovery.misses import side
+from tidings.spark.metrics.delivery import recovery_delay
+from tidings.spark.metrics.transport import request_repair_delay
 
 VARIANTS = (variant(12, 10), variant(46, 10), variant(46, 10, 0.001), variant(12, 10, answers=ADDITIONS))
 LARGE_WAY, CALM_WAY = VARIANTS[1].name, VARIANTS[2].name
@@ -22,11 +27,6 @@ COLUMNS = {
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import by_variant, measured, over_seeds, side_by_side
-    from tidings.lab.transport.recovery.misses import side
-    from tidings.spark.metrics.delivery import recovery_delay
-    from tidings.spark.metrics.transport import request_repair_delay
-
     table = request_repair_delay(traces).join(recovery_delay(traces), on="run", how="inner").cache()
     sides = side_by_side(measured(results, table, *COLUMNS.values()), group=F.lit(""), side=F.col("variant"))
     calmer = side(CALM_WAY, "request_repair_delay_p50") / side(LARGE_WAY, "request_repair_delay_p50")
@@ -34,8 +34,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
-
     values = {(each.figure, each.group): 1000 * each.value for each in measured}
     groups = [each.name for each in VARIANTS]
     for axes, span in zip(

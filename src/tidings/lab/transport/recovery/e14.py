@@ -12,9 +12,12 @@ from collections.abc import Sequence
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import by_variant
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.recovery.lossy_tree import ADDITIONS, RECEIVERS, SWEEP, run, variant
 from tidings.pubsub.notes import RepairRequested
 from tidings.spark.metrics.tables import is_note
+from tidings.spark.metrics.transport import recovery_traffic
 
 VARIANTS = (
     variant(12, 10),
@@ -27,9 +30,6 @@ VARIANTS = (
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import by_variant
-    from tidings.spark.metrics.transport import recovery_traffic
 
     first = traces.where(f"{is_note(RepairRequested)} AND get_json_object(detail, '$.round') = '0'")
     firsts = first.groupBy("run").agg((F.countDistinct("key") / F.count("*")).alias("single_requests"))
@@ -52,8 +52,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
-
     axes = canvas.subplots(1, 1)
     values = {(each.figure, each.group): 100 * each.value for each in measured}
     groups = [each.name for each in VARIANTS]

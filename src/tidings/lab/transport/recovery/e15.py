@@ -8,7 +8,12 @@ from collections.abc import Sequence
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import over_seeds
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.recovery.lossy_tree import LARGE, NOT_RECOVERED, SMALL, SWEEP, run, variant, way_of
+from tidings.lab.transport.recovery.misses import compared, side
+from tidings.lab.transport.samples import arrivals
+from tidings.spark.metrics.delivery import latency
 
 STEPS = 20
 FULL = way_of(10)
@@ -16,11 +21,6 @@ FULL = way_of(10)
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import over_seeds
-    from tidings.lab.transport.recovery.misses import compared, side
-    from tidings.lab.transport.samples import arrivals
-    from tidings.spark.metrics.delivery import latency
 
     direct = traces.where("NOT (kind = 'deliver' AND contains(detail, 'repaired'))")
     steps = {f"step_{step}": step / STEPS for step in range(STEPS)}
@@ -43,8 +43,6 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
-
     values = {(each.figure, each.group): 1000 * each.value for each in measured}
     for axes, group in zip(canvas.subplots(1, 2), (SMALL, LARGE), strict=True):
         for colour, name in zip(COLOURS, ("none", "R = 10"), strict=False):

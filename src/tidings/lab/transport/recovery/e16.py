@@ -9,10 +9,13 @@ from collections.abc import Sequence
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.figures import by_variant, summarise
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.recovery.lossy_tree import RECEIVERS, SWEEP, run, variant
 from tidings.lab.transport.substrate import WARM_UP
 from tidings.pubsub.notes import RepairRequested, RepairSent
 from tidings.spark.metrics.tables import is_note
+from tidings.spark.metrics.transport import hit_ratio
 
 VARIANTS = (variant(12, 10), variant(12, 10, answers=RECEIVERS))
 EVERYBODY_WAY, RECEIVERS_WAY = (each.name for each in VARIANTS)
@@ -24,9 +27,6 @@ NOTE = "mean DOUBLE, largest DOUBLE, rate DOUBLE"
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import by_variant, summarise
-    from tidings.spark.metrics.transport import hit_ratio
 
     notes = traces.where("kind = 'note'").withColumn("at", F.col("time") - WARM_UP)
     repaired = notes.where(is_note(RepairSent)).select("run", "key").distinct().withColumn("is_hit", F.lit(1.0))
@@ -65,8 +65,6 @@ def over_time(rows: DataFrame, column: str, name: str) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
-
     left, right = canvas.subplots(1, 2)
     for colour, way, label in zip(COLOURS, (EVERYBODY_WAY, RECEIVERS_WAY), ("everybody", "receivers"), strict=False):
         ratios = series(measured, "hit ratio", way)

@@ -22,16 +22,21 @@ import msgspec
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Parameter, Variant
+from tidings.lab.figures import by_variant
+from tidings.lab.plots import COLOURS
 from tidings.lab.transport.broker_trees import low_degree
 from tidings.lab.transport.network.rising_load import feed
 from tidings.lab.transport.networks import BrokerNetwork
 from tidings.lab.transport.recovery.lossy_tree import note
+from tidings.lab.transport.recovery.misses import expected, missed
 from tidings.lab.transport.substrate import WARM_UP, SubstrateParams, named
 from tidings.machine.streams import random_stream
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import OrderingParams, RecoveryParams, TransportParams
+from tidings.spark.metrics.delivery import deliveries
+from tidings.spark.metrics.transport import fifo_violations
 from tidings.trace.writer import Writer
 from tidings.workloads.plain import random_times
 
@@ -146,11 +151,6 @@ VARIANTS = (
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
-    from tidings.lab.figures import by_variant
-    from tidings.lab.transport.recovery.misses import expected, missed
-    from tidings.spark.metrics.delivery import deliveries
-    from tidings.spark.metrics.transport import fifo_violations
-
     inverted = fifo_violations(numbered(traces)).select("run", "fifo_violations")
     table = (
         missed(traces, expected(traces))
@@ -176,8 +176,6 @@ def numbered(traces: DataFrame) -> DataFrame:
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
-    from tidings.lab.plots import COLOURS
-
     axes = canvas.subplots(1, 1)
     values = {each.group: 100 * each.value for each in measured if each.figure == "delivered"}
     for place, (suffix, label) in enumerate(((", plain", "plain network"), ("", "recovered"))):

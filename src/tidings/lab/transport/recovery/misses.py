@@ -18,7 +18,9 @@ are a variant.
 from collections.abc import Sequence
 
 from tidings.lab.experiment import Column, DataFrame
+from tidings.lab.figures import measured, parameter, side_by_side
 from tidings.lab.transport.recovery.lossy_tree import EVERYBODY, NOT_RECOVERED
+from tidings.spark.metrics.delivery import DELIVERY, delivery_ratio, false_negatives
 
 INTEREST = "publisher STRING, name STRING, value STRING, share DOUBLE"
 ATTRIBUTES = ("topic", "place")
@@ -27,16 +29,12 @@ ATTRIBUTES = ("topic", "place")
 def group() -> Column:
     from pyspark.sql import functions as F
 
-    from tidings.lab.figures import parameter
-
     loss = F.when(parameter("loss", "double") != 0.01, F.concat(F.lit(", loss "), parameter("loss")))
     return F.concat(parameter("brokers"), F.lit(" brokers"), F.coalesce(loss, F.lit("")))
 
 
 def way() -> Column:
     from pyspark.sql import functions as F
-
-    from tidings.lab.figures import parameter
 
     record, answers = F.concat(F.lit("R = "), parameter("record")), parameter("answers")
     return (
@@ -81,15 +79,11 @@ def between(owed: DataFrame) -> DataFrame:
 
 def missed(traces: DataFrame, owed: DataFrame, by: Sequence[str] = ()) -> DataFrame:
     """run, expected, delivery_ratio, false_negatives, false_negative_share."""
-    from tidings.spark.metrics.delivery import DELIVERY, delivery_ratio, false_negatives
-
     return DELIVERY.table([delivery_ratio, false_negatives], traces, owed, by)
 
 
 def compared(results: DataFrame, table: DataFrame, *columns: str) -> DataFrame:
     """The ways of recovery side by side, for each group and seed."""
-    from tidings.lab.figures import measured, side_by_side
-
     return side_by_side(measured(results, table, *columns), group=group(), side=way())
 
 
