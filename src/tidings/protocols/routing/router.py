@@ -51,7 +51,6 @@ from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.advertisements import RoutingAdvertisements
 from tidings.protocols.routing.carrier import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
 from tidings.protocols.routing.links import NeighbourLink
@@ -72,7 +71,7 @@ from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.repairs import REPAIRS, MakeRepair, Repair, check_level
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
-from tidings.protocols.routing.subscriptions import RoutingSubscriptions
+from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.rows import Gauge, RouteRow, View
