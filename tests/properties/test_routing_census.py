@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.test_routing import act, change_links, come_to_rest
+from tests.properties.test_routing import act, change_links
 from tests.worlds.brokers import side_of
 from tests.worlds.routers import RoutingModel, filter_of
 from tests.worlds.timed_repair import TimedRepair
@@ -76,7 +76,7 @@ def test_at_rest_every_count_is_that_of_one_who_sees_everything(seed: int) -> No
         model.world.run(rng.choice([0, 0, 1, 3, 30]))
         if model.world.timers and rng.random() < 0.3:
             model.world.fire()
-    come_to_rest(model)
+    model.world.settle()
     for name, router in model.routers.items():
         reachable = set(side_of(model.edges, name))
         assert router.census is not None

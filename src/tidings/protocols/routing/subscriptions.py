@@ -2,7 +2,7 @@
 
 *Subscriptions.* `reconcile` is the one rule: a neighbour stands to be told a filter as long as anybody but itself wants
 it and the strategy says that it concerns it. In the words of dynamic-topologies.md 3.2.2: p is in sent[m] just when
-subs(p) \ {m} is not empty (INV-R1). Where a repair defers (`repairs.py`) the two directions come apart: a ghost is no
+subs(p) \\ {m} is not empty (INV-R1). Where a repair defers (`repairs.py`) the two directions come apart: a ghost is no
 reason to tell a filter, and it is a reason to leave it told. So what is told lies between what is wanted and what is
 kept.
 
