@@ -10,7 +10,7 @@ becomes an input; inputs are handled one at a time, on one thread, each to its e
 the loop. A turn of the loop hands out the messages that have arrived and then fires what is due (`timers.py`): a single
 loop that never blocks, messages first, expired timers when no message waits.
 
-A message to a peer goes over a stream (`links.py`) or as a datagram (`datagrams.py`), as its `Send` says. What cannot
+A message to a peer goes over a stream (`links.py`) or as a datagram (`directory.py`), as its `Send` says. What cannot
 be sent is dropped with a reason, counted, and written to the trace; the machine is not asked. `Save` and `Load` go to
 SQLite, `Compute` to threads (`storage.py`), `Deliver` to `host.items` (`inbox.py`). A signal has
 nobody to hear it here. Bulk transfers (`Transfer`) are not built: the machine is told so.
@@ -55,8 +55,7 @@ from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
 from tidings.net.addresses import open_sockets
 from tidings.net.counts import HostCounts
-from tidings.net.datagrams import Datagrams
-from tidings.net.directory import Directory
+from tidings.net.directory import Datagrams, Directory
 from tidings.net.errors import HostError
 from tidings.net.inbox import INBOX_FULL, Inbox
 from tidings.net.links import LINK, HostLinks
