@@ -16,6 +16,8 @@ strings. An attribute that no filter reads as text costs nothing for its text, a
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from tidings.model.errors import UsageError
 from tidings.model.sets.patterns import compiled, literal_prefix, literal_runs, literal_suffix
 from tidings.model.values import Number, Value, number_of, text_of, truth_of
@@ -156,37 +158,22 @@ class Atom(NamedTuple):
     operand: object
 
 
-class AttributeTable:
+class AttributeTable(msgspec.Struct, eq=False):
     """What the filters of one index ask of one attribute."""
 
-    __slots__ = (
-        "atoms_count",
-        "dimension",
-        "exists",
-        "ids",
-        "journal",
-        "memo",
-        "memo_strings",
-        "name",
-        "numbers",
-        "text_ids",
-        "text_rank",
-        "texts",
-        "truths",
-    )
-
-    def __init__(self, name: str, memo_strings: int, journal: "Journal") -> None:
-        self.name, self.memo_strings, self.journal = name, memo_strings, journal
-        self.dimension = -1
-        self.text_rank = -1
-        self.atoms_count = 0
-        self.exists = ALWAYS
-        self.ids: dict[tuple[Kind, object], int] = {}
-        self.text_ids: dict[tuple[str, ...], int] = {}
-        self.truths: dict[bool, int] = {}
-        self.numbers: dict[Number, list[int]] = {}
-        self.texts = TextAtoms()
-        self.memo: dict[str, Reading] = {}
+    name: str
+    memo_strings: int
+    journal: "Journal"
+    dimension: int = -1
+    text_rank: int = -1
+    atoms_count: int = 0
+    exists: int = ALWAYS
+    ids: dict[tuple[Kind, object], int] = {}
+    text_ids: dict[tuple[str, ...], int] = {}
+    truths: dict[bool, int] = {}
+    numbers: dict[Number, list[int]] = {}
+    texts: TextAtoms = msgspec.field(default_factory=TextAtoms)
+    memo: dict[str, Reading] = {}
 
     def read(self, value: Value) -> Reading:
         if type(value) is str:

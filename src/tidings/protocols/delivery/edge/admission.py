@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Literal
 
+import msgspec
+
 from tidings.machine.effects import Disconnect, Drop, Effect, Send
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -38,41 +40,27 @@ State = Literal["active", "asked", "lagging", "silent"]
 lagging: there was no room; history is asked for when there is. silent: nothing is to be expected yet."""
 
 
-class PublisherStream:
+class PublisherStream(msgspec.Struct, eq=False):
     """A publisher as seen by a subscription."""
 
-    __slots__ = (
-        "answers",
-        "asked_at",
-        "awaited",
-        "early",
-        "early_max",
-        "effective_at",
-        "origins",
-        "position",
-        "publisher",
-        "round",
-        "state",
-    )
-
-    def __init__(self, publisher: NodeId, state: State, position: int | None, effective_at: float) -> None:
-        self.publisher, self.state = publisher, state
-        self.position = position
-        """The number up to which everything was passed on, or given up with a reason."""
-        self.effective_at = effective_at
-        """What was accepted earlier is not wanted."""
-        self.round = 0
-        """Of the latest question."""
-        self.asked_at = 0.0
-        self.awaited: dict[NodeId, None] = {}
-        """The brokers that store something of the publisher and have not answered."""
-        self.answers: list[History] = []
-        self.origins = 0
-        """How many brokers were asked."""
-        self.early: list[Publications] = []
-        """What came behind the answer of one broker before that of another."""
-        self.early_max: int | None = None
-        """The last of these that was kept, where there were too many."""
+    publisher: NodeId
+    state: State
+    position: int | None
+    """The number up to which everything was passed on, or given up with a reason."""
+    effective_at: float
+    """What was accepted earlier is not wanted."""
+    round: int = 0
+    """Of the latest question."""
+    asked_at: float = 0.0
+    awaited: dict[NodeId, None] = {}
+    """The brokers that store something of the publisher and have not answered."""
+    answers: list[History] = []
+    origins: int = 0
+    """How many brokers were asked."""
+    early: list[Publications] = []
+    """What came behind the answer of one broker before that of another."""
+    early_max: int | None = None
+    """The last of these that was kept, where there were too many."""
 
     def ask(self, now: float, round: int, origins: Iterable[NodeId]) -> None:
         self.state, self.round, self.asked_at = "asked", round, now
