@@ -16,6 +16,8 @@ hear that there is none.
 from collections import deque
 from collections.abc import Hashable, Iterable
 
+import msgspec
+
 from tidings.machine.effects import CancelTimer, Effect, Send, SetTimer
 from tidings.model.bounds import BROKERS_NAMED_MAX
 from tidings.model.identity import NodeId
@@ -31,28 +33,25 @@ LINK_LOST = "the link to the next broker was lost"
 NOT_ACKNOWLEDGED = "a broker on the way acknowledges nothing: nobody can say whether it was carried out everywhere"
 
 
-class Asker:
+class Asker(msgspec.Struct, eq=False):
     """A neighbour for as long as it remembers what it asked."""
 
-    __slots__ = ("is_gone", "neighbour")
-
-    def __init__(self, neighbour: NodeId) -> None:
-        self.neighbour, self.is_gone = neighbour, False
+    neighbour: NodeId
+    is_gone: bool = False
 
 
-class PendingRequest:
+class PendingRequest(msgspec.Struct, eq=False):
     """Asked by a neighbour under its number, or under a ticket of this node (None: nobody waits for the answer)."""
 
-    __slots__ = ("asker", "brokers", "counts", "is_batch", "is_done", "name", "problem", "unanswered")
-
-    def __init__(self, asker: Asker | None, name: Hashable, is_batch: bool = False) -> None:
-        self.asker, self.name, self.is_batch = asker, name, is_batch
-        self.brokers: dict[NodeId, None] = {}
-        self.counts: dict[NodeId, int] = {}
-        """How many brokers carried it out, by the neighbour that says so."""
-        self.unanswered = 0
-        self.problem = ""
-        self.is_done = False
+    asker: Asker | None
+    name: Hashable
+    is_batch: bool = False
+    brokers: dict[NodeId, None] = {}
+    counts: dict[NodeId, int] = {}
+    """How many brokers carried it out, by the neighbour that says so."""
+    unanswered: int = 0
+    problem: str = ""
+    is_done: bool = False
 
     def count(self, neighbour: NodeId, brokers: Iterable[NodeId], brokers_count: int) -> None:
         """These have carried it out. Several answers of one neighbour speak of the same brokers."""
@@ -85,7 +84,7 @@ class PendingRequest:
         return max(len(self.brokers), sum(self.counts.values()))
 
 
-class Announcement:
+class Announcement(msgspec.Struct, eq=False):
     """Something that a neighbour was told and has not been told to forget.
 
     `number` is that of the telling under way, 0 if there is none. `sent_version` and `acknowledged_version` say how
@@ -93,22 +92,19 @@ class Announcement:
     acknowledged; -1 is never. `content` is what was told of an advertisement: publisher, filter and way.
     """
 
-    __slots__ = ("acknowledged_version", "brokers", "brokers_count", "content", "number", "sent_version")
-
-    def __init__(self, content: tuple[str, str, Way] | None = None) -> None:
-        self.content = content
-        self.number = 0
-        self.sent_version = self.acknowledged_version = -1
-        self.brokers: tuple[NodeId, ...] = ()
-        self.brokers_count = 0
+    content: tuple[str, str, Way] | None = None
+    number: int = 0
+    sent_version: int = -1
+    acknowledged_version: int = -1
+    brokers: tuple[NodeId, ...] = ()
+    brokers_count: int = 0
 
 
-class Unanswered:
-    __slots__ = ("announcement", "is_removal", "version", "waiting")
-
-    def __init__(self, announcement: Announcement | None, version: int, is_removal: bool) -> None:
-        self.announcement, self.version, self.is_removal = announcement, version, is_removal
-        self.waiting: list[PendingRequest] = []
+class Unanswered(msgspec.Struct, eq=False):
+    announcement: Announcement | None
+    version: int
+    is_removal: bool
+    waiting: list[PendingRequest] = []
 
 
 class Ledger:

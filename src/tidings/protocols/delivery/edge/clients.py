@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
@@ -28,15 +30,15 @@ class ServedClient:
         self.is_turned_out = False
 
 
-class NetworkRequest:
+class NetworkRequest(msgspec.Struct, frozen=True, eq=False):
     """Something that the network carries out; the client is answered when it has."""
 
-    def __init__(
-        self, kind: Kind, client: ServedClient, number: int, filter_text: str = "", subject: object = None
-    ) -> None:
-        self.kind, self.client, self.number, self.filter_text = kind, client, number, filter_text
-        self.subject = subject
-        """What it is about, so that the answer to an earlier request under the same number is not mistaken."""
+    kind: Kind
+    client: ServedClient
+    number: int
+    filter_text: str = ""
+    subject: object = None
+    """What it is about, so that the answer to an earlier request under the same number is not mistaken."""
 
 
 class Requests:
