@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.test_bloom import accepts, some_conjunction, some_event
-from tests.worlds.desk import of
+from tests.worlds.desk import Desk, of
 from tests.worlds.recovery import PUBLISHER, STREAM, event, params_with
-from tidings.machine.effects import CancelTimer, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.matching.bloom import (
     FLAG_NAME,
@@ -169,67 +168,50 @@ inputs = st.one_of(
 
 @given(st.lists(st.tuples(st.sampled_from((0.0, 0.01, 0.3, 5.0)), inputs), max_size=80), st.integers(0, 100))
 def test_whatever_is_written_to_it_a_machine_stays_whole(steps: list[tuple[float, Any]], seed: int) -> None:
-    machine, now = Recovery(7, params_with(), Random(seed)), 0.0
-    timers: dict[Any, float] = {}
+    desk = Desk(Recovery(7, params_with(), Random(seed)))
     fired: list[Any] = ["review"]
-    for effects in (machine.start(0.0), machine.handle(0.0, Listen(1, parse("a = 1"), is_reliable=True))):
-        keep_timers(timers, effects)
+    desk.handle(Listen(1, parse("a = 1"), is_reliable=True))
     for wait, input in steps:
-        now += wait
+        desk.now += wait
         if input == "crash":
-            timers.clear()
-            effects = machine.start(now)
+            desk.timers.clear()
+            effects = desk.note(desk.machine.start(desk.now))
         elif input == "stale":
-            effects = machine.handle(now, Fired(fired[-1]))
+            effects = desk.handle(Fired(fired[-1]))
         elif input == "fire":
-            if not timers:
+            if not desk.timers:
                 continue
-            key = min(timers, key=lambda each: timers[each])
-            now = max(now, timers.pop(key))
-            fired.append(key)
-            effects = machine.handle(now, Fired(key))
+            fired.append(min(desk.timers, key=lambda key: desk.timers[key]))
+            effects = desk.fire_next()
         else:
-            effects = machine.handle(now, input)
-        machine.check()
-        keep_timers(timers, effects)
+            effects = desk.handle(input)
         for recovered in of(Recovered, effects):
             assert recovered.content.subscriptions, "for nobody"
         for outgoing in of(Leaving, effects):
             event_of(outgoing.head, b"")
-    for key in list(machine.losses.requester.losses):
-        assert ("request", *key) in timers, "a loss that nothing will end"
-
-
-def keep_timers(timers: dict[Any, float], effects: list[Any]) -> None:
-    for effect in effects:
-        if type(effect) is SetTimer:
-            timers[effect.key] = effect.at
-        elif type(effect) is CancelTimer:
-            timers.pop(effect.key, None)
+    for key in list(desk.machine.losses.requester.losses):
+        assert ("request", *key) in desk.timers, "a loss that nothing will end"
 
 
 @given(st.integers(0, 2**32), st.integers(2, 8), st.floats(0.0, 0.5))
 def test_every_loss_ends(seed: int, rounds: int, share: float) -> None:
     """Recovered or given up; nothing is left to fire but the review of caches."""
-    machine, now = Recovery(7, params_with(rounds_max=rounds), Random(seed)), 0.0
-    random, timers = Random(seed), dict[Any, float]()
-    machine.handle(0.0, Listen(1, parse("a = 1"), is_reliable=True))
+    desk, random = Desk(Recovery(7, params_with(rounds_max=rounds), Random(seed)), starts=False), Random(seed)
+    desk.handle(Listen(1, parse("a = 1"), is_reliable=True))
     header, head, row = event(0, {"a": 1})
     content = CarriedEvent(head, b"p", "z", 1, 0.0, (1,))
-    keep_timers(timers, machine.handle(0.0, Heard(STREAM, 0, header, content)))
+    desk.handle(Heard(STREAM, 0, header, content))
     for sequence in range(1, 20):
-        keep_timers(timers, machine.handle(0.0, EventLost(STREAM, sequence, row, 0.0, (1,))))
-    ended = 0
-    while waiting := {key: at for key, at in timers.items() if key != "review"}:
-        key = min(waiting, key=lambda each: waiting[each])
-        now = timers.pop(key)
-        effects = machine.handle(now, Fired(key))
+        desk.handle(EventLost(STREAM, sequence, row, 0.0, (1,)))
+    # Without the review nothing is left to fire in the end.
+    while desk.timers.keys() - {"review"}:
+        desk.timers.pop("review", None)
+        key: Any = min(desk.timers, key=lambda key: desk.timers[key])
+        desk.fire_next()
         if random.random() < share and key[0] == "request":
             repair = LossRepair(9, 0.0, 7, 0.0, 0.0, Data(PUBLISHER, key[2], 0.0))
-            effects += machine.handle(now, Told(repair, content, STREAM, key[2], True))
-        machine.check()
-        keep_timers(timers, effects)
-        ended += len(of(Recovered, effects))
+            desk.handle(Told(repair, content, STREAM, key[2], True))
+    machine, ended = desk.machine, len(desk.told(Recovered))
     losses = machine.losses
     assert machine.recovered_count + losses.given_up == 19 and not losses.requester.losses
     assert ended == machine.recovered_count and losses.requester.sent <= 19 * rounds
