@@ -30,8 +30,7 @@ from typing import Any, NamedTuple
 import simpy
 
 from tidings.protocols.teaching.ping import Ping, PingParams
-from tidings.sim.network.distributions import Uniform
-from tidings.sim.network.latency import Drawn
+from tidings.sim.network.latency import Drawn, Uniform
 from tidings.sim.node import Draws
 from tidings.sim.queue import HeapQueue, LadderQueue, Queue
 from tidings.sim.simulator import Simulator

@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 from tidings.machine.effects import CancelTimer, Connect, Deliver, Disconnect, Effect, Save, Send, SetTimer, Transport
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, TimerKey
 from tidings.protocols.teaching.ping import Echo, Probe
-from tidings.sim.network.distributions import Exponential, Uniform
-from tidings.sim.network.latency import Drawn
+from tidings.sim.hardware import Processing
+from tidings.sim.network.latency import Drawn, Exponential, Uniform
 from tidings.sim.network.loss import BurstyLoss, Duplication, Loss, Reordering
-from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws
 from tidings.sim.queue import HeapQueue, LadderQueue
 from tidings.sim.simulator import Simulator, SimulatorParams

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 from tidings.sim.checkers import CHECKERS
-from tidings.sim.fault_text import READERS, parse_plan
-from tidings.sim.faults import FAULTS_MAX
+from tidings.sim.faults import FAULTS_MAX, READERS, parse_plan
 from tidings.sim.hunt import SHRINK_RUNS_MAX
 from tidings.sim.scenario import run_scenario
 from tidings.sim.scenario_file import define_file

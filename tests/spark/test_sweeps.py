@@ -19,7 +19,7 @@ from tidings.cli.program import run as run_program
 from tidings.cli.sweep import combinations
 from tidings.model.errors import UsageError
 from tidings.sim.library import find
-from tidings.sim.replay import replay
+from tidings.sim.order import replay
 from tidings.spark.sweeps import Outcome, Progress, Run, run_here, runs_frame, sweep
 from tidings.spark.sweeps.folder import SweepTally, open_folder
 from tidings.spark.sweeps.run import distinct_runs, parse_run, run_of_row

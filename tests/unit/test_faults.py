@@ -15,7 +15,6 @@ from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Probe
 from tidings.sim.fault_mix import DRAWERS, FaultMix, draw_faults
 from tidings.sim.fault_schedule import CUT_OFF, Disturbed, Downtime, FaultSchedule, downtimes, first_starts
-from tidings.sim.fault_text import parse_fault, parse_plan
 from tidings.sim.faults import (
     Clog,
     Corrupt,
@@ -26,6 +25,8 @@ from tidings.sim.faults import (
     Pause,
     Skew,
     SlowDisk,
+    parse_fault,
+    parse_plan,
     plan_of,
 )
 from tidings.sim.frames import REFUSED, STOPPED, CorruptibleFrames

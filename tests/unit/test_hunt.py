@@ -7,13 +7,11 @@ import pytest
 
 from tests.scenarios.broken import gossip_that_asks_once, gossip_that_forgets
 from tidings.model.errors import UsageError
-from tidings.sim.definition import defined
-from tidings.sim.fault_text import parse_plan
-from tidings.sim.faults import Crash
+from tidings.sim.faults import Crash, parse_plan
 from tidings.sim.hunt import SHRINK_RUNS_MAX, hunt
 from tidings.sim.library import find
-from tidings.sim.order import RunOrder, fulfil, read_order
-from tidings.sim.replay import replay
+from tidings.sim.order import RunOrder, fulfil, read_order, replay
+from tidings.sim.scenario import defined
 from tidings.trace.errors import TraceError
 
 FORGETS, ASKS_ONCE = defined(gossip_that_forgets), defined(gossip_that_asks_once)

@@ -29,16 +29,13 @@ from tidings.sim.checkers import (
     Problem,
     RightSuspicion,
 )
-from tidings.sim.definition import defined
-from tidings.sim.fault_text import parse_plan
-from tidings.sim.faults import FaultPlan
+from tidings.sim.faults import FaultPlan, parse_plan
 from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, TimedInput
 from tidings.sim.library import built_in, find
-from tidings.sim.library.gossip import gossip
-from tidings.sim.library.ping import ping
+from tidings.sim.library.teaching import gossip, ping
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Make
-from tidings.sim.scenario import Scenario, ScenarioRun, run_scenario
+from tidings.sim.scenario import Scenario, ScenarioRun, defined, run_scenario
 from tidings.sim.scenario_file import define_file
 from tidings.sim.topologies import Topology, chain, ring
 from tidings.workloads.registry import make

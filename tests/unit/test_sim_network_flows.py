@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tidings.machine.effects import Transport
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
-from tidings.sim.network.bandwidth import Bandwidth, DropTail
+from tidings.sim.network.bandwidth import Bandwidth, DropTail, TcpFlow, TcpParams, TcpVariant
 from tidings.sim.network.flows import Flows, Transfers
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.tcp import TcpFlow, TcpParams, TcpVariant
 from tidings.sim.queue import LadderQueue
 from tidings.sim.simulator import Simulator
 

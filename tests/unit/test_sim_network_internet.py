@@ -10,8 +10,7 @@ import pytest
 from tidings.machine.effects import Transport
 from tidings.model.errors import UsageError
 from tidings.sim.network.internet import LATENCY_CLASSES, MIXED, STUBS, TRANSITS, Internet
-from tidings.sim.network.latency import Constant, Matrix
-from tidings.sim.network.replay import Fluctuating, LatencyTrace, MeasuredPair, read_matrix
+from tidings.sim.network.latency import Constant, Fluctuating, LatencyTrace, Matrix, MeasuredPair, read_matrix
 
 DATAGRAM = Transport.DATAGRAM
 HOSTS = [f"h{number}" for number in range(80)]

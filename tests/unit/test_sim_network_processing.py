@@ -11,8 +11,8 @@ from tidings.machine.inputs import Input, Received, Signal
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo
+from tidings.sim.hardware import Processing, Station
 from tidings.sim.network.latency import Constant
-from tidings.sim.network.workers import Processing, Station
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
 

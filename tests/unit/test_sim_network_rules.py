@@ -11,8 +11,17 @@ from tidings.machine.effects import Transport
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
 from tidings.sim.network.bandwidth import SEND_QUEUE_BYTES_MAX, Bandwidth, DropTail, by_sender
-from tidings.sim.network.distributions import Distribution, Exponential, LogNormal, Pareto, Uniform
-from tidings.sim.network.latency import Constant, Drawn, Jittered, Matrix
+from tidings.sim.network.latency import (
+    Constant,
+    Distribution,
+    Drawn,
+    Exponential,
+    Jittered,
+    LogNormal,
+    Matrix,
+    Pareto,
+    Uniform,
+)
 from tidings.sim.network.loss import BurstyLoss, Duplication, Loss, Reordering
 from tidings.sim.network.rule import Fates, LostPacket, Rule, reason_of
 

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from tidings.machine.effects import Transport
 from tidings.model.errors import UsageError
-from tidings.sim.network.drift import Wandering
-from tidings.sim.network.latency import Constant
+from tidings.sim.network.latency import Constant, Wandering
 
 DATAGRAM = Transport.DATAGRAM
 

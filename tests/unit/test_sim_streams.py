@@ -9,8 +9,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.teaching.ping import Echo
 from tidings.sim.network import bandwidth
 from tidings.sim.network.bandwidth import Bandwidth
-from tidings.sim.network.distributions import Pareto, Uniform
-from tidings.sim.network.latency import Constant, Drawn, Matrix
+from tidings.sim.network.latency import Constant, Drawn, Matrix, Pareto, Uniform
 from tidings.sim.network.rule import Fates, LostPacket, Rule, Wrapper
 
 

@@ -30,9 +30,9 @@ from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo, Ping, PingParams, Probe
 from tidings.pubsub.notes import Suppressed
+from tidings.sim.hardware import Processing
 from tidings.sim.network.latency import Constant
 from tidings.sim.network.loss import Loss
-from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws
 from tidings.sim.process import Process
 from tidings.sim.simulator import Simulator, SimulatorParams

@@ -27,11 +27,10 @@ from tidings.sim.topologies import (
     star,
     zoo,
 )
-from tidings.sim.topologies.gml import read_gml
 from tidings.sim.topologies.named import make_topology
 from tidings.sim.topologies.shapes import decode_pruefer
 from tidings.sim.topologies.topology import great_circle_km
-from tidings.sim.topologies.zoo import ARCHIVE, all_maps
+from tidings.sim.topologies.zoo import ARCHIVE, all_maps, read_gml
 from tidings.workloads.round_trips import planetlab_matrix, read_matrix, seattle_matrix
 
 SIZES = st.integers(3, 60)

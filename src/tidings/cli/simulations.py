@@ -10,12 +10,10 @@ import typer
 
 from tidings.cli.output import Json, print_json
 from tidings.model.errors import UsageError
-from tidings.sim.definition import Definition, Setting
 from tidings.sim.hunt import HuntFinding, hunt
 from tidings.sim.library import built_in, find
-from tidings.sim.order import RunOrder, fulfil, setting_text
-from tidings.sim.replay import Replay, replay
-from tidings.sim.scenario import Result
+from tidings.sim.order import Replay, RunOrder, fulfil, replay, setting_text
+from tidings.sim.scenario import Definition, Result, Setting
 from tidings.trace.record import Record
 
 FAILED = 1

@@ -14,9 +14,9 @@ from tidings.cli.exits import NO
 from tidings.cli.output import Json, print_json, table_lines
 from tidings.cli.simulations import Name, Sets, read_settings
 from tidings.model.errors import UsageError
-from tidings.sim.definition import Definition, Setting
 from tidings.sim.library import find
 from tidings.sim.order import setting_text
+from tidings.sim.scenario import Definition, Setting
 from tidings.spark.session import LOCAL, open_session
 from tidings.spark.sweeps import Outcome, Progress, Run
 from tidings.spark.sweeps import sweep as perform_sweep

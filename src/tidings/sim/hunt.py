@@ -13,11 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from tidings.model.errors import UsageError
-from tidings.sim.definition import Definition
-from tidings.sim.fault_text import parse_plan
-from tidings.sim.faults import FaultPlan
+from tidings.sim.faults import FaultPlan, parse_plan
 from tidings.sim.order import RunOrder, fulfil
-from tidings.sim.scenario import Result
+from tidings.sim.scenario import Definition, Result
 
 SHRINK_RUNS_MAX = 300
 """Runs that are spent on making one failure smaller."""

@@ -19,11 +19,9 @@ from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.pubsub.requests import Publish
 from tidings.sim.faults import Fault, crashes_of
-from tidings.sim.network.distributions import Exponential, Pareto
 from tidings.sim.network.internet import Internet
-from tidings.sim.network.latency import Constant, Jittered, Matrix
+from tidings.sim.network.latency import Constant, Exponential, Fluctuating, Jittered, Matrix, Pareto
 from tidings.sim.network.loss import Duplication, Loss, Reordering
-from tidings.sim.network.replay import Fluctuating
 from tidings.sim.network.rule import Fates, Rule, Wrapper, check_positive, check_probability
 from tidings.sim.topologies import Topology
 from tidings.workloads.churn import (

@@ -9,9 +9,7 @@ from tidings.machine.node import Machine
 from tidings.machine.streams import RandomStream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.clock import Clock
-from tidings.sim.disk import Disk
-from tidings.sim.network.workers import Processing
+from tidings.sim.hardware import Clock, Disk, Processing
 from tidings.sim.process import NODE_DOWN, Process
 
 if TYPE_CHECKING:

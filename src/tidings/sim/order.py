@@ -3,18 +3,24 @@
 From an order come the run, the command that a person types to have it again, and the first rows of a trace, from which
 `tidings sim replay` knows what to do. A run whose faults are drawn names none; a run whose faults were given (because a
 failure was made smaller, say) names them all.
+
+Replaying: run what a trace records once more, and compare the two to the last byte. The same order gives the same
+trace, on every machine and under every version of the program that behaves the same. So a trace that differs tells that
+something changed: the protocol, the simulator, or a library; and the first row that differs tells where.
 """
 
 import shlex
+import tempfile
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import msgspec
 
-from tidings.sim.definition import Definition, Setting
-from tidings.sim.fault_text import parse_plan
-from tidings.sim.faults import number_text
-from tidings.sim.scenario import Check, Result, Scenario, run_scenario
+from tidings.sim.faults import number_text, parse_plan
+from tidings.sim.library import find
+from tidings.sim.scenario import Check, Definition, Result, Scenario, Setting, run_scenario
+from tidings.sim.scenario_file import define_file
 from tidings.trace.errors import TraceError
 from tidings.trace.reader import read_trace
 from tidings.trace.record import Record
@@ -107,3 +113,43 @@ def opening_rows(rows: Iterator[Record]) -> Iterator[Record]:
         if row.node or row.message not in (ORDER, DEFINITION):
             return
         yield row
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The first row that is not the same; None where one of the traces has ended."""
+
+    row: int
+    recorded: Record | None
+    replayed: Record | None
+
+
+class Replay(msgspec.Struct, frozen=True):
+    order: RunOrder
+    result: Result
+    is_same: bool
+    """Whether the two files have the same bytes."""
+
+    rows: int
+    difference: Difference | None
+    """None with files that differ: the same rows, written by another version of a library."""
+
+
+def replay(path: Path) -> Replay:
+    order, text = read_order(path)
+    definition = find(order.scenario) if text is None else define_file(text, order.scenario)
+    with tempfile.TemporaryDirectory() as folder:
+        again = Path(folder) / f"replay{path.suffix}"
+        result = fulfil(order, definition, again, next(read_trace(path)).run)
+        is_same = path.read_bytes() == again.read_bytes()
+        rows, difference = compare(path, again)
+    return Replay(order, result, is_same, rows, difference)
+
+
+def compare(recorded: Path, replayed: Path) -> tuple[int, Difference | None]:
+    """How many rows are the same from the beginning on, and what comes after them."""
+    rows = 0
+    for one, other in zip_longest(read_trace(recorded), read_trace(replayed)):
+        if one != other:
+            return rows, Difference(rows + 1, one, other)
+        rows += 1
+    return rows, None

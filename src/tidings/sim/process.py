@@ -37,8 +37,8 @@ from tidings.machine.inputs import Computed, Fired, Input, Received, Signal, Tim
 from tidings.machine.node import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.clock import Clock
 from tidings.sim.frames import Damaged, DamagedInStream, why_lost
+from tidings.sim.hardware import Clock
 from tidings.sim.network.rule import reason_of
 from tidings.sim.queue import Action
 from tidings.sim.streams import LINK_BROKEN, SimulatedLink, SimulatedStream

@@ -48,13 +48,11 @@ from tidings.pubsub.publications import encode_head
 from tidings.pubsub.requests import Publish
 from tidings.sim.cast import APPLICATIONS, KINDS, Roles, cast_all
 from tidings.sim.checkers import CHECKERS
-from tidings.sim.definition import Definition, Setting, Settings
 from tidings.sim.fault_mix import FaultMix, draw_faults
-from tidings.sim.fault_text import parse_plan
-from tidings.sim.faults import FaultPlan, plan_of
+from tidings.sim.faults import FaultPlan, parse_plan, plan_of
 from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, TimedInput
 from tidings.sim.network.rule import check_positive
-from tidings.sim.scenario import Scenario
+from tidings.sim.scenario import Definition, Scenario, Setting, Settings
 from tidings.sim.topologies import Topology
 from tidings.sim.topologies.named import make_topology
 

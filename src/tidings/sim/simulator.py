@@ -36,10 +36,9 @@ from tidings.machine.inputs import Input
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.clock import Clock
 from tidings.sim.frames import Frames, Sealed, measure, measure_sealed
+from tidings.sim.hardware import Clock, Processing
 from tidings.sim.network.rule import Rule, reason_of
-from tidings.sim.network.workers import Processing
 from tidings.sim.node import Draws, Make, SimulatedDelivery, SimulatedNode
 from tidings.sim.observers import Hooks, Invariants, Observer, WholeTrace, check_state
 from tidings.sim.process import NO_SUCH_NODE, Process

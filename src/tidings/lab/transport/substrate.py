@@ -46,13 +46,11 @@ from tidings.model.values import Value
 from tidings.protocols.routing.destinations.messages import Directed
 from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.protocols.transport.params import TransportParams
+from tidings.sim.hardware import Processing
 from tidings.sim.network.bandwidth import HEADERS_BYTES, Bandwidth, DropTail
-from tidings.sim.network.distributions import Uniform
-from tidings.sim.network.drift import Wandering
-from tidings.sim.network.latency import Constant, Matrix
+from tidings.sim.network.latency import Constant, Matrix, Uniform, Wandering
 from tidings.sim.network.loss import Duplication, Loss, Reordering
 from tidings.sim.network.rule import Fates, Rule, Wrapper
-from tidings.sim.network.workers import Processing
 from tidings.sim.observers import EndsTrace, Observer
 from tidings.sim.simulator import Simulator, SimulatorParams
 from tidings.sim.topologies.topology import Topology

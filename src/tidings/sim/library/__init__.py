@@ -6,11 +6,9 @@ from pathlib import Path
 import msgspec
 
 from tidings.model.errors import UsageError
-from tidings.sim.definition import Definition, defined, load_function
 from tidings.sim.library.brokers import brokers
-from tidings.sim.library.gossip import gossip, gossip_chaos, gossip_churn
-from tidings.sim.library.ping import ping
-from tidings.sim.library.radio import gossip_radio
+from tidings.sim.library.teaching import gossip, gossip_chaos, gossip_churn, gossip_radio, ping
+from tidings.sim.scenario import Definition, defined, load_function
 from tidings.sim.scenario_file import define_file
 
 FUNCTIONS = (ping, gossip, gossip_churn, gossip_chaos, gossip_radio, brokers)

@@ -9,7 +9,7 @@ path is a round trip, and one way is half of it. That gives round trips of 25, 5
 The graph, the place of each host and the paths depend on the seed. Paths are found when they are first needed, from one
 stub to all others at once, and kept as 4-byte floats: at most some 23 MB in all.
 
-    Fluctuating(Internet())          # with latency that varies over time, `replay.py`
+    Fluctuating(Internet())          # with latency that varies over time, `latency.py`
 """
 
 from array import array

@@ -9,7 +9,7 @@ from collections import deque
 
 from tidings.machine.effects import Transport
 from tidings.model.identity import NodeId
-from tidings.sim.network.distributions import Distribution
+from tidings.sim.network.latency import Distribution
 from tidings.sim.network.rule import (
     RETRANSMISSIONS_MAX,
     RETRANSMIT_AFTER,

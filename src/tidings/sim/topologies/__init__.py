@@ -1,7 +1,6 @@
 """Topologies: made ones, maps of real networks, hosts at measured round trips."""
 
-from tidings.sim.topologies.autonomous import internet
-from tidings.sim.topologies.named import linked_hosts
+from tidings.sim.topologies.named import internet, linked_hosts
 from tidings.sim.topologies.shapes import (
     SHAPES,
     balanced_tree,

@@ -4,6 +4,9 @@
 - planetlab, seattle: so many hosts of the matrix, each linked to each
 - zoo:Abilene, topohub:sndlib/polska: the largest part of a map; zoo-tree:Abilene: a spanning tree of that
 - internet: 2852 autonomous systems
+
+The graph of autonomous systems is made like the graph that
+`network/internet.py` takes latencies from, for protocols that run between AS rather than between hosts.
 """
 
 import inspect
@@ -11,11 +14,27 @@ from collections.abc import Callable
 
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
-from tidings.sim.topologies.autonomous import internet
+from tidings.sim.network.internet import build_graph
 from tidings.sim.topologies.shapes import SHAPES, node_names
 from tidings.sim.topologies.topology import Topology, TopologyEdge
 from tidings.sim.topologies.zoo import from_topohub, zoo
 from tidings.workloads.round_trips import LatencyMatrix, planetlab_matrix, seattle_matrix
+
+
+def internet(seed: int) -> Topology:
+    """2852 AS, transit AS first and stubs last; two links between the same two are one, the shorter."""
+    links = build_graph(random_stream(seed, "topology", "internet"))
+    names = [f"as{number}" for number in range(len(links))]
+    shortest: dict[tuple[int, int], float] = {}
+    for one, others in enumerate(links):
+        for other, round_trip in others:
+            if one < other:
+                shortest[one, other] = min(round_trip, shortest.get((one, other), round_trip))
+    edges = [
+        TopologyEdge(names[one], names[other], None, round_trip / 2) for (one, other), round_trip in shortest.items()
+    ]
+    return Topology("internet", tuple(names), tuple(edges))
+
 
 MATRICES: dict[str, Callable[[int, int], Topology]] = {
     "planetlab": lambda nodes, seed: linked_hosts(planetlab_matrix(), nodes, seed),

@@ -37,7 +37,7 @@ from tidings.model.identity import NodeId
 from tidings.model.values import Value
 from tidings.protocols.transport.carrier import Modes
 from tidings.protocols.transport.params import CongestionParams, TransportParams
-from tidings.sim.network.tcp import TcpFlow, TcpParams, TcpVariant
+from tidings.sim.network.bandwidth import TcpFlow, TcpParams, TcpVariant
 from tidings.sim.topologies.shapes import chain
 from tidings.trace.record import Record
 from tidings.trace.writer import Writer

@@ -4,9 +4,9 @@ Congestion control lets a flow be as fast as a TCP connection with the same loss
 function (`protocols/transport/congestion/rates.py`). The source draws it; there is nothing to simulate, so what runs
 here is the function itself, against the values of the specification, and for its shape.
 
-One thing can be tried: whether the TCP of our simulator (`sim/network/tcp.py`), which later experiments let compete
-with the transport, is as fast as the function says. It has a wide link to itself and loses packets at random. The
-function counts time-outs, which that TCP has not.
+One thing can be tried: whether the TCP of our simulator (`sim/network/bandwidth.py`), which later experiments let
+compete with the transport, is as fast as the function says. It has a wide link to itself and loses packets at random.
+The function counts time-outs, which that TCP has not.
 
 Measured in the run: a function and a TCP flow by itself leave no trace for a metric to read.
 """
@@ -20,8 +20,7 @@ from tidings.lab.plots import COLOURS
 from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import random_stream
 from tidings.protocols.transport.congestion.rates import allowed_rate
-from tidings.sim.network.bandwidth import DropTail
-from tidings.sim.network.tcp import TcpFlow, TcpParams
+from tidings.sim.network.bandwidth import DropTail, TcpFlow, TcpParams
 from tidings.sim.queue import LadderQueue
 from tidings.trace.writer import Writer
 

@@ -1,16 +1,63 @@
-"""Gossip under trouble: nothing false and nothing twice while it lasts; once it is over, everybody has everything."""
+"""The teaching protocols as scenarios.
 
-from tidings.machine.effects import Transport
+- Ping among neighbours that crash: after all is over, exactly the dead are suspected.
+- Gossip under trouble: nothing false and nothing twice while it lasts; once it is over, everybody has everything.
+- Gossip among people who walk: nobody has neighbours, everybody speaks to whoever is near.
+"""
+
+from tidings.machine.effects import BROADCAST, Transport
 from tidings.model.errors import UsageError
-from tidings.protocols.teaching.gossip import GossipParams
+from tidings.protocols.teaching.gossip import Gossip, GossipParams
+from tidings.protocols.teaching.ping import PingParams
 from tidings.sim.cast import cast
-from tidings.sim.checkers import Checker, Convergence, NoDuplicates, NothingFalse
+from tidings.sim.checkers import Checker, Convergence, NoDuplicates, NothingFalse, RightSuspicion
 from tidings.sim.fault_mix import FaultMix, draw_faults
-from tidings.sim.faults import FaultPlan, plan_of
+from tidings.sim.faults import FaultPlan, crashes_of, plan_of
 from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, Span
+from tidings.sim.mobility import RandomWaypoint, WaypointParams
+from tidings.sim.network.radio import Radio, RadioParams
+from tidings.sim.node import Draws
 from tidings.sim.scenario import Scenario
-from tidings.sim.topologies import Topology
+from tidings.sim.topologies import Topology, clique
 from tidings.sim.topologies.named import make_topology
+from tidings.workloads.churn import mass_failure
+
+
+def ping(
+    nodes: int = 8,
+    topology: str = "clique",
+    dead: int = 2,
+    crashes: int = 4,
+    loss: float = 0.05,
+    period: float = 1.0,
+    misses: int = 3,
+) -> Scenario:
+    """Failure detection among nodes that crash, pause and are cut off; in the end exactly the dead are suspected."""
+    params = PingParams(period=period, misses=misses, transport=Transport.DATAGRAM)
+    network = RoughNetwork(latency=0.05, jitter=0.05, loss=loss, duplication=loss, reordering=loss)
+
+    mix = FaultMix(
+        crashes=crashes, crashes_forgetting=crashes, pauses=2, partitions=2, one_way_partitions=1, swizzles=1
+    )
+
+    def faults(made: Topology, until: float, seed: int) -> FaultPlan:
+        drawn = draw_faults(mix.before(until), made.nodes, seed)
+        share = min(dead, len(made.nodes)) / len(made.nodes)
+        dying = crashes_of(mass_failure(made.nodes, share, round(until * 0.9, 3), seed))
+        return plan_of([*drawn.faults, *dying])
+
+    return Scenario(
+        name="ping",
+        topology=lambda seed: make_topology(topology, nodes, seed),
+        roles=lambda made: cast("ping", params, made),
+        workload=lambda made, seed: [],
+        network=network.rules,
+        faults=faults,
+        checkers=lambda made: [RightSuspicion(made)],
+        duration=60.0,
+        settling=(misses + 3) * period,
+    )
+
 
 DURATION = 60.0
 
@@ -110,3 +157,29 @@ TRANSPORTS = {transport.value: transport for transport in Transport}
 
 def what_gossip_promises(topology: Topology) -> list[Checker]:
     return [NothingFalse(), NoDuplicates(), Convergence(topology)]
+
+
+def gossip_radio(
+    nodes: int = 12, side: float = 300.0, reach: float = 80.0, speed: float = 3.0, events: int = 10
+) -> Scenario:
+    """Events spread by short-range radio among walkers, who tell whoever hears them; in the end all have all."""
+    params = GossipParams(transport=Transport.DATAGRAM)
+    walking = WaypointParams(width=side, height=side, speed_min=speed / 3, speed_max=speed, pause_max=10.0)
+    radio = RadioParams(reach=reach, sense_reach=2 * reach)
+    mix = FaultMix(crashes=3, pauses=2)
+
+    def make(draws: Draws) -> Gossip:
+        return Gossip([BROADCAST], params, draws("gossip"))
+
+    return Scenario(
+        name="gossip-radio",
+        # Whoever walks long enough meets everybody, so in the long run all are neighbours.
+        topology=lambda seed: clique(nodes),
+        roles=lambda made: dict.fromkeys(made.nodes, make),
+        workload=lambda made, seed: RandomPublications(events=events, end=60.0).inputs(made.nodes, seed),
+        network=lambda made, calm_at, seed: Radio(made.nodes, RandomWaypoint(walking, seed).position, radio),
+        faults=lambda made, until, seed: draw_faults(mix.before(until), made.nodes, seed),
+        checkers=what_gossip_promises,
+        duration=60.0,
+        settling=240.0,
+    )
