@@ -6,8 +6,7 @@ import pytest
 
 from tests.properties.small_world import EVENTS, events_of, random_filter
 from tidings.model.filter import Filter
-from tidings.model.sets.conjunction import intersection
-from tidings.model.sets.witness import find_witness
+from tidings.model.sets.conjunction import find_witness, intersection
 
 PAIRS_MIN = 2_000
 

@@ -14,10 +14,9 @@ from tidings.machine.effects import Deliver, Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, LinkDown, Received
 from tidings.machine.message import Count, Message
 from tidings.model.event import Event
-from tidings.trace.pairs import pair
 from tidings.trace.reader import read_trace
-from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, KINDS, Record
-from tidings.trace.rows import Rows
+from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, KINDS, Record, Rows
+from tidings.trace.sequence import pair
 from tidings.trace.things import THING_WIDTH, of_thing
 from tidings.trace.writer import Writer
 from tidings.trace.writers import RingBuffer, open_writer

@@ -5,7 +5,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.sim.fault_mix import FaultMix, draw_faults
 from tidings.sim.ingredients import RandomPublications, RoughNetwork
-from tidings.sim.library.teaching import what_gossip_promises
+from tidings.sim.library.gossip import what_gossip_promises
 from tidings.sim.node import Draws, Make
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import SHAPES, Topology

@@ -14,9 +14,9 @@ from tests.scenarios import processes
 from tests.scenarios.services import command, command_until, make_service, where
 from tests.worlds.loopback import connect
 from tests.worlds.sockets import play, until
-from tidings.cli.exits import NO, OK
-from tidings.diagnosis.crawl import crawl
+from tidings.cli.output import NO, OK
 from tidings.diagnosis.findings import KINDS_DIFFER, MISSING, diagnose
+from tidings.diagnosis.network import crawl
 from tidings.net.addresses import address_text
 from tidings.net.broker.service import BrokerService
 from tidings.net.errors import Refused

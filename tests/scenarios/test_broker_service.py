@@ -12,8 +12,8 @@ from tests.scenarios.services import chain, make_service
 from tests.unit.test_health import exchange, get
 from tests.worlds.loopback import connect
 from tests.worlds.sockets import play, until
-from tidings.diagnosis.crawl import crawl
 from tidings.diagnosis.findings import diagnose
+from tidings.diagnosis.network import crawl
 from tidings.net.addresses import address_text
 from tidings.net.errors import HostError, NotPermitted
 from tidings.net.inspector import Inspector, InspectorAccess, NotInspected

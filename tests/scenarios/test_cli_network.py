@@ -18,7 +18,7 @@ from tests.scenarios.services import chain, command, command_until, make_service
 from tests.unit.test_net_tls import Authority
 from tests.worlds.loopback import connect
 from tests.worlds.sockets import play, until
-from tidings.cli.exits import NO, NOT_PERMITTED, NOT_REACHABLE, OK
+from tidings.cli.output import NO, NOT_PERMITTED, NOT_REACHABLE, OK
 from tidings.net.addresses import address_text
 
 Captured = pytest.CaptureFixture[str]

@@ -4,7 +4,7 @@ import pytest
 
 from tidings.model.errors import UsageError
 from tidings.sim.library import built_in
-from tidings.sim.library.teaching import gossip, gossip_churn, ping
+from tidings.sim.library.gossip import gossip, gossip_churn, ping
 from tidings.sim.order import RunOrder, fulfil
 from tidings.sim.scenario import Result, Scenario, run_scenario
 

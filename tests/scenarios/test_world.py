@@ -4,7 +4,7 @@ import pytest
 
 from tidings.sim.fault_schedule import downtimes
 from tidings.sim.faults import parse_plan
-from tidings.sim.library.teaching import gossip_chaos, gossip_churn, ping
+from tidings.sim.library.gossip import gossip_chaos, gossip_churn, ping
 from tidings.sim.scenario import Scenario, run_scenario
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer

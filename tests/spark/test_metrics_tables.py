@@ -17,9 +17,8 @@ from tidings.model.errors import UsageError
 from tidings.spark.metrics.peers import relative_difference
 from tidings.spark.metrics.registry import FAMILIES, METRICS
 from tidings.spark.metrics.traces import read_traces, trace_files
-from tidings.trace.errors import TraceError
 from tidings.trace.reader import read_trace
-from tidings.trace.record import COLUMNS, Record
+from tidings.trace.record import COLUMNS, Record, TraceError
 from tidings.trace.writers import open_writer
 
 SMALL = [

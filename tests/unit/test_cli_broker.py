@@ -8,12 +8,21 @@ import pytest
 
 pytest.importorskip("pydantic_settings", reason="these commands need the extra 'net'")
 
-from tidings.cli.exits import MACHINE, NO, NOT_PERMITTED, NOT_REACHABLE, OK, USAGE, exit_code
 from tidings.cli.networks import environment_of, read_network
-from tidings.cli.output import table_lines
+from tidings.cli.output import (
+    MACHINE,
+    NO,
+    NOT_PERMITTED,
+    NOT_REACHABLE,
+    OK,
+    USAGE,
+    exit_code,
+    read_instant,
+    read_span,
+    table_lines,
+)
 from tidings.cli.program import run
 from tidings.cli.pub import read_attributes, read_value
-from tidings.cli.spans import read_instant, read_span
 from tidings.cli.sub import read_positions
 from tidings.cli.top import cells, measure
 from tidings.diagnosis.network import Network, Reported, Unreached

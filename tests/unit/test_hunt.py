@@ -12,7 +12,7 @@ from tidings.sim.hunt import SHRINK_RUNS_MAX, hunt
 from tidings.sim.library import find
 from tidings.sim.order import RunOrder, fulfil, read_order, replay
 from tidings.sim.scenario import defined
-from tidings.trace.errors import TraceError
+from tidings.trace.record import TraceError
 
 FORGETS, ASKS_ONCE = defined(gossip_that_forgets), defined(gossip_that_asks_once)
 

@@ -55,7 +55,7 @@ from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams, Probe
 from tidings.pubsub.notes import HistoryUnreadable
 from tidings.pubsub.requests import Publish
-from tidings.trace.errors import TraceError
+from tidings.trace.record import TraceError
 from tidings.trace.writers import RingBuffer
 from tidings.wire import encode, frame
 from tidings.wire.handshake import Hello

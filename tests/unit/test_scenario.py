@@ -14,10 +14,9 @@ from tidings.model.event import Event
 from tidings.nodes.broker import BrokerNode
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.teaching.gossip import GossipParams
-from tidings.pubsub.bundles import Bundle
 from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import event_of
-from tidings.pubsub.requests import Publish
+from tidings.pubsub.requests import Bundle, Publish
 from tidings.sim.cast import cast
 from tidings.sim.checkers import (
     CHECKERS,
@@ -32,7 +31,7 @@ from tidings.sim.checkers import (
 from tidings.sim.faults import FaultPlan, parse_plan
 from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, TimedInput
 from tidings.sim.library import built_in, find
-from tidings.sim.library.teaching import gossip, ping
+from tidings.sim.library.gossip import gossip, ping
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Make
 from tidings.sim.scenario import Scenario, ScenarioRun, defined, run_scenario

@@ -31,7 +31,7 @@ from tidings.sim.topologies.named import make_topology
 from tidings.sim.topologies.shapes import decode_pruefer
 from tidings.sim.topologies.topology import great_circle_km
 from tidings.sim.topologies.zoo import ARCHIVE, all_maps, read_gml
-from tidings.workloads.round_trips import planetlab_matrix, read_matrix, seattle_matrix
+from tidings.workloads.latencies import planetlab_matrix, read_matrix, seattle_matrix
 
 SIZES = st.integers(3, 60)
 SEEDS = st.integers(0, 10_000)

@@ -8,9 +8,9 @@ from tidings.machine.effects import Deliver
 from tidings.protocols.transport.carrier import Carried
 from tidings.pubsub.client import Accepted, Arrived, PublishBatch
 from tidings.pubsub.publications import encode_head
-from tidings.trace.batches import UNREADABLE
 from tidings.trace.reader import read_trace
 from tidings.trace.record import Record
+from tidings.trace.things import UNREADABLE
 from tidings.trace.writers import RingBuffer, open_writer
 
 QUAKE = encode_head({"source": "/station", "id": "7", "magnitude": 5.1})

@@ -6,9 +6,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from tidings.trace.errors import TraceError
 from tidings.trace.reader import read_trace
-from tidings.trace.record import Record
+from tidings.trace.record import Record, TraceError
 from tidings.trace.writers import open_writer
 
 LINE = b'{"time":0.5,"node":"a","kind":"timer"}\n'

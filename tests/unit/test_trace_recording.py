@@ -13,8 +13,7 @@ from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.pubsub.notes import BlockStored, RepairRequested
 from tidings.pubsub.requests import Publish, PublishRequest
-from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, Record
-from tidings.trace.rows import Rows, Subject
+from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, Record, Rows, Subject
 from tidings.trace.things import SEND, LostMessage, add_things, of_effect, of_input, of_thing
 
 QUAKE = Event({"source": "/station", "id": "7", "type": "quake", "magnitude": 5.1}, b"wave")

@@ -7,11 +7,9 @@ from xml.etree import ElementTree
 import pytest
 
 from tidings.cli.program import run
-from tidings.trace.diagram import RECORDS_MAX, draw
-from tidings.trace.layout import NODES_MAX
-from tidings.trace.pairs import Arrow, pair
+from tidings.trace.diagram import NODES_MAX, RECORDS_MAX, draw
 from tidings.trace.record import Kind, Record
-from tidings.trace.sequence import sequence_lines, span_text
+from tidings.trace.sequence import Arrow, pair, sequence_lines, span_text
 from tidings.trace.writers import open_writer
 
 

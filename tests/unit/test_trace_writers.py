@@ -10,9 +10,8 @@ import pyarrow.parquet
 import pytest
 
 from tidings.model.errors import UsageError
-from tidings.trace.errors import TraceError
 from tidings.trace.reader import read_trace
-from tidings.trace.record import COLUMNS, Record, arrow_schema
+from tidings.trace.record import COLUMNS, Record, TraceError, arrow_schema
 from tidings.trace.things import THING_WIDTH
 from tidings.trace.writers import RingBuffer, open_writer
 

@@ -21,7 +21,7 @@ from tidings.spark.workloads.tables import arrow, batch
 from tidings.workloads.attributes import Decimals, Flag, Ranks, Whole, Words, all_of, between, draw, equals, one_of
 from tidings.workloads.content import TypedContent
 from tidings.workloads.interests import Readership
-from tidings.workloads.latencies import LatencyTree, cut_tree
+from tidings.workloads.latencies import LatencyTree, cut_tree, planetlab_matrix
 from tidings.workloads.machines import (
     ADDED,
     CHANGED,
@@ -36,9 +36,7 @@ from tidings.workloads.plain import round_at, rounds_of
 from tidings.workloads.quotes import Quotes, symbol
 from tidings.workloads.recorded import Birdstrikes, Feeds, Flights, Quakes, Stars, StockQuotes
 from tidings.workloads.registry import WORKLOADS, decode, describe, encode, make
-from tidings.workloads.round_trips import planetlab_matrix
-from tidings.workloads.schedule import Schedule
-from tidings.workloads.shares import distinct_places, whole_parts
+from tidings.workloads.schedule import Schedule, distinct_places, whole_parts
 from tidings.workloads.table import CHUNK_ITEMS, Table, stream
 from tidings.workloads.workload import Workload
 

@@ -25,8 +25,7 @@ from tidings.workloads.machines import ADDED, DAY_US, REMOVED, Machines
 from tidings.workloads.patterns import Patterns
 from tidings.workloads.popularity import Drifting, StarPopularity
 from tidings.workloads.quotes import Quotes
-from tidings.workloads.schedule import Schedule
-from tidings.workloads.shares import uniform_ranges, zipf
+from tidings.workloads.schedule import Schedule, uniform_ranges, zipf
 from tidings.workloads.table import CHUNK_ITEMS, Array, Table, stream
 from tidings.workloads.transport import RareMatches, RisingLoad, SharedInterests
 

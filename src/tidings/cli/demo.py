@@ -36,9 +36,8 @@ from rich.table import Table
 import tidings
 from tidings import Event, Filter, parse
 from tidings.cli.demo_spark import SparkAct
-from tidings.cli.exits import NO, OK
 from tidings.cli.networks import Fleet, PlannedBroker, read_network
-from tidings.cli.output import print_json
+from tidings.cli.output import NO, OK, print_json
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription
 from tidings.trace.writer import Writer

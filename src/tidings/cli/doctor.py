@@ -8,12 +8,10 @@ import typer
 
 from tidings import Event, UsageError
 from tidings.cli.connection import Reach, reaching
-from tidings.cli.exits import NO
 from tidings.cli.filters import read_event
-from tidings.cli.output import Json, print_json
-from tidings.diagnosis.crawl import crawl
+from tidings.cli.output import NO, Json, print_json
 from tidings.diagnosis.findings import Finding, diagnose, lasting
-from tidings.diagnosis.network import Network
+from tidings.diagnosis.network import Network, crawl
 from tidings.diagnosis.way import Way, trace_event
 from tidings.net.inspector import Inspector, InspectorAccess, NotInspected
 from tidings.pubsub.rows import EventRow

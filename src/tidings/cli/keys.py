@@ -6,8 +6,7 @@ from typing import Annotated, cast
 
 import typer
 
-from tidings.cli.output import Json, print_json
-from tidings.cli.spans import read_span
+from tidings.cli.output import Json, print_json, read_span
 from tidings.net.keys import new_key, read_public, signer, write_token
 from tidings.protocols.access.judge import Right
 from tidings.protocols.access.tokens import Claims, make_token

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from tidings.cli.exits import NO
-from tidings.cli.output import Json, print_json, table_lines
+from tidings.cli.output import NO, Json, print_json, table_lines
 from tidings.cli.sweep import progress_bar
 from tidings.model.errors import UsageError
 from tidings.spark.session import LOCAL, open_session

@@ -31,8 +31,7 @@ from rich.console import Console
 from rich.live import Live
 
 from tidings import UsageError
-from tidings.cli.exits import NO
-from tidings.cli.output import JsonLines, json_line
+from tidings.cli.output import NO, JsonLines, json_line
 from tidings.cli.top import draw, measure, sample
 from tidings.net.addresses import PORT_DEFAULT
 from tidings.net.broker.config import NESTED, PREFIX, read_file

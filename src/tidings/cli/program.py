@@ -21,12 +21,11 @@ from tidings.cli.bench import bench
 from tidings.cli.brokers import broker, config_commands
 from tidings.cli.demo import show_demo
 from tidings.cli.doctor import doctor, why
-from tidings.cli.exits import OK, exit_code
 from tidings.cli.filters import filters
 from tidings.cli.keys import keys, token
 from tidings.cli.lab import lab
 from tidings.cli.networks import up
-from tidings.cli.output import Json, print_json
+from tidings.cli.output import OK, Json, exit_code, print_json
 from tidings.cli.pub import pub
 from tidings.cli.simulations import simulations
 from tidings.cli.sub import sub

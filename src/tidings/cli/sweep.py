@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from tidings.cli.exits import NO
-from tidings.cli.output import Json, print_json, table_lines
+from tidings.cli.output import NO, Json, print_json, table_lines
 from tidings.cli.simulations import Name, Sets, read_settings
 from tidings.model.errors import UsageError
 from tidings.sim.library import find

@@ -21,8 +21,7 @@ from rich.table import Table
 from tidings.cli.connection import Reach, reaching
 from tidings.cli.doctor import Others
 from tidings.cli.output import JsonLines, json_line, table_lines
-from tidings.diagnosis.crawl import crawl
-from tidings.diagnosis.network import Network
+from tidings.diagnosis.network import Network, crawl
 from tidings.net.inspector import Inspector, InspectorAccess, NotInspected
 from tidings.pubsub.rows import CounterRow, TransportRow
 

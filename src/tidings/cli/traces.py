@@ -1,19 +1,203 @@
-"""`tidings trace`: a recorded run for the eye."""
+"""`tidings trace`: a recorded run for the eye, and `tidings trace metrics`: what recorded runs achieved and what they
+cost, computed on Spark.
+"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidings import UsageError
-from tidings.cli.metrics import metrics_command
-from tidings.cli.output import Json, print_json
+from tidings.cli.output import Json, print_json, table_lines
 from tidings.trace.diagram import draw
 from tidings.trace.reader import read_trace
 from tidings.trace.record import KINDS, Record
 from tidings.trace.sequence import sequence_lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tidings.spark.metrics.family import Family, Metric
+
+ROWS_MAX = 10_000
+"""Rows of one answer: a metric has a few for each run, except those over time."""
+
+COLUMNS_WIDE, RUNS_UPRIGHT = 9, 6
+"""A wider table of few runs is printed upright, one line for each value."""
+
+
+def metrics_command(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="PATH", help="Traces: files (.parquet, .jsonl) or folders.")
+    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this metric; may be repeated.")] = None,
+    by: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="One row for each value of this, too.")] = None,
+    expected: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="What is due: Parquet with columns run, key, node.")
+    ] = None,
+    list_all: Annotated[bool, typer.Option("--list", help="Say which metrics there are.")] = False,
+    master: Annotated[str, typer.Option(metavar="URL", help="Where Spark runs.")] = "local[*]",
+    json: Json = False,
+) -> None:
+    """Compute metrics of recorded runs, by default all for which there are records.
+
+    --by needs --metric; which columns can be given depends on the metric, --list tells them. Metrics that compare with
+    what is due, such as delivery_ratio, need --expected.
+
+    \b
+    Example:
+      tidings trace metrics runs/ --metric latency --metric load --by node
+    """
+    from tidings.spark.metrics.registry import FAMILIES, METRICS
+
+    if list_all:
+        print_list(METRICS, json)
+        return
+    for name in metric or ():
+        if name not in METRICS:
+            raise UsageError(f"--metric {name}: there is no such metric; tidings trace metrics --list names them")
+        if METRICS[name].needs_expected and expected is None:
+            raise UsageError(f"--metric {name} compares with what is due; give a table of that with --expected")
+    if by and not metric:
+        raise UsageError("--by: say of which metrics, with --metric")
+    if not paths:
+        raise UsageError("name a trace: a file ending in .parquet or .jsonl, or a folder")
+    spark = open_spark(master)
+    trace, due = open_tables(spark, paths, expected)
+    found = contents(trace)
+    trace = with_own_runs(trace, found)
+    if metric:
+        tables = {name: METRICS[name](trace, due, by=by or ()) for name in metric}
+        sources = {name: (METRICS[name].about, METRICS[name].family) for name in metric}
+    else:
+        chosen = present_families(found, FAMILIES)
+        tables = {name: family.summary(trace, due) for name, family in chosen.items() if has_metrics(family, due)}
+        sources = {name: (family.about, family) for name, family in chosen.items()}
+    answers = {
+        name: collected(table, ("run", *sources[name][1].standing, *(by or ()))) for name, table in tables.items()
+    }
+    if json:
+        print_json(answers if metric else {name: rows for name, rows in answers.items() if rows})
+    else:
+        print_answers(answers, {name: about for name, (about, _) in sources.items()}, bool(metric))
+
+
+def open_spark(master: str) -> "SparkSession":
+    from tidings.spark.session import open_session
+
+    return open_session(master)
+
+
+def open_tables(
+    spark: "SparkSession", paths: Sequence[Path], expected: Path | None
+) -> "tuple[DataFrame, DataFrame | None]":
+    from pyspark.errors import AnalysisException
+
+    from tidings.spark.metrics.traces import read_traces
+
+    trace = read_traces(spark, paths)
+    if expected is None:
+        return trace, None
+    try:
+        return trace, spark.read.parquet(str(expected)).select("run", "key", "node")
+    except AnalysisException:
+        raise UsageError(
+            f"--expected {expected}: this is no Parquet table with the columns run, key and node"
+        ) from None
+
+
+def has_metrics(family: "Family", due: "DataFrame | None") -> bool:
+    return due is not None or any(not metric.needs_expected for metric in family.metrics)
+
+
+def contents(trace: "DataFrame") -> list[Any]:
+    """Which runs, seeds and kinds of rows there are: one look at the trace, which saves a job for what there is not."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return trace.select("run", "seed", "kind", "message").distinct().collect()
+    except PySparkException as problem:
+        raise unreadable(problem) from None
+
+
+def with_own_runs(trace: "DataFrame", found: Sequence[Any]) -> "DataFrame":
+    """Where runs of one name have several seeds, as those of one scenario have, the seed becomes part of the name."""
+    from pyspark.sql import functions as F
+
+    if len({(row.run, row.seed) for row in found}) == len({row.run for row in found}):
+        return trace
+    return trace.withColumn("run", F.concat("run", F.lit(" seed "), F.col("seed").cast("string")))
+
+
+def present_families(found: Sequence[Any], families: "Mapping[str, Family]") -> "dict[str, Family]":
+    """Those for which the trace has rows."""
+    rows = {(row.kind, message) for row in found for message in (row.message, None)}
+    return {name: family for name, family in families.items() if family.reads[0] in rows}
+
+
+def collected(table: "DataFrame", groups: Sequence[str]) -> list[dict[str, Any]]:
+    from pyspark.errors import PySparkException
+
+    try:
+        rows = [row.asDict() for row in table.limit(ROWS_MAX + 1).collect()]
+    except PySparkException as problem:
+        raise unreadable(problem) from None
+    if len(rows) > ROWS_MAX:
+        raise UsageError(f"the answer has more than {ROWS_MAX} rows; choose another --by, or use tidings.spark.metrics")
+    return sorted(rows, key=lambda row: [(row[name] is not None, row[name]) for name in groups])
+
+
+def unreadable(problem: Exception) -> UsageError:
+    reason = str(problem).strip().splitlines()[0]
+    return UsageError(f"a trace cannot be read: {reason}; `tidings trace show FILE` says where")
+
+
+def print_list(metrics: "Mapping[str, Metric]", json: bool) -> None:
+    rows = [
+        {
+            "metric": name,
+            "family": metric.family.name,
+            "about": metric.about,
+            "by": list(metric.family.groups),
+            "columns": [*metric.family.standing, *metric.values],
+            "needs_expected": metric.needs_expected,
+        }
+        for name, metric in metrics.items()
+    ]
+    if json:
+        print_json({"metrics": rows})
+        return
+    for row in rows:
+        by = f"  (--by {', '.join(row['by'])})" if row["by"] else ""  # type: ignore[arg-type]
+        needed = "  (needs --expected)" if row["needs_expected"] else ""
+        print(f"{row['metric']}{by}{needed}\n    {row['about']}")
+
+
+def print_answers(answers: Mapping[str, list[dict[str, Any]]], abouts: Mapping[str, str], asked: bool) -> None:
+    shown = {name: rows for name, rows in answers.items() if rows or asked}
+    for name, rows in shown.items():
+        print(f"{name}: {abouts[name]}")
+        print("\n".join(f"  {line}" for line in lines_of(rows)))
+    if not shown:
+        print("no records that a metric could be computed from")
+
+
+def lines_of(rows: list[dict[str, Any]]) -> list[str]:
+    if not rows:
+        return ["no records of this"]
+    cells = [list(rows[0]), *([cell(value) for value in row.values()] for row in rows)]
+    if len(rows[0]) > COLUMNS_WIDE and len(rows) <= RUNS_UPRIGHT:
+        cells = [list(line) for line in zip(*cells, strict=True)]
+    return table_lines(cells[0], cells[1:])
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
 
 LIMIT_DEFAULT, LIMIT_MAX = 200, 100_000
 

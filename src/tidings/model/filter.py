@@ -28,10 +28,10 @@ from tidings.model.sets.conjunction import (
     Conjunction,
     covered_by_union,
     covers_conjunction,
+    find_witness,
     intersection,
     unite,
 )
-from tidings.model.sets.witness import find_witness
 
 
 class Filter(msgspec.Struct, frozen=True, dict=True):

@@ -24,8 +24,7 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net.counts import HostCounts
 from tidings.net.params import HostParams
-from tidings.trace.errors import TraceError
-from tidings.trace.record import Kind, Record
+from tidings.trace.record import Kind, Record, TraceError
 from tidings.trace.things import LostMessage
 from tidings.trace.writer import Writer
 

@@ -21,9 +21,8 @@ from tidings.sim.faults import number_text, parse_plan
 from tidings.sim.library import find
 from tidings.sim.scenario import Check, Definition, Result, Scenario, Setting, run_scenario
 from tidings.sim.scenario_file import define_file
-from tidings.trace.errors import TraceError
 from tidings.trace.reader import read_trace
-from tidings.trace.record import Record
+from tidings.trace.record import Record, TraceError
 from tidings.trace.writer import Writer
 from tidings.trace.writers import open_writer
 

@@ -45,7 +45,7 @@ from tidings.sim.node import Make
 from tidings.sim.observers import InvariantBroken, Invariants, Observer
 from tidings.sim.simulator import Counters, Simulator
 from tidings.sim.topologies import Topology
-from tidings.trace.errors import TraceError
+from tidings.trace.record import TraceError
 from tidings.trace.writer import Writer
 
 MACHINE, INVARIANTS = "machine", "invariants"

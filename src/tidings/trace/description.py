@@ -20,8 +20,7 @@ from msgspec.structs import asdict
 
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX
-from tidings.trace.rows import Subject
+from tidings.trace.record import DETAIL_CHARS_MAX, KEY_CHARS_MAX, Subject
 
 WALK_DEPTH_MAX = 8
 WALK_ITEMS_MAX = 64

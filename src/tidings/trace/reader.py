@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tidings.trace.errors import TraceError
-from tidings.trace.record import COLUMNS, SCHEMA_VERSION, Record, arrow_schema
+from tidings.trace.record import COLUMNS, SCHEMA_VERSION, Record, TraceError, arrow_schema
 from tidings.trace.writers import METADATA_KEY, PARTIAL, import_parquet
 
 ROWS_READ = 8192

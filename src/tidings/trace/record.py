@@ -1,9 +1,10 @@
 """One record of a trace: something that happened at one node at one time.
 
-A trace is a table. Each row is one input that a node took, one effect that left it, or something the world did to it;
-the simulator and real nodes write the same rows, so whatever reads a trace (a metric, a picture, a person) need not ask
-where it came from. The columns are those below, for every kind of row; a kind leaves empty what it does not need, and
-puts what it needs besides into `detail`, as compact JSON text.
+A trace is a table. Each row is one input that a
+node took, one effect that left it, or something the world did to it; the simulator and real nodes write the same rows,
+so whatever reads a trace (a metric, a picture, a person) need not ask where it came from. The columns are those below,
+for every kind of row; a kind leaves empty what it does not need, and puts what it needs besides into `detail`, as
+compact JSON text.
 
     kind      node is                  peer, message, key, size_bytes, reason, detail
     start     the node that starts     what the world wants to say, in detail
@@ -20,12 +21,28 @@ puts what it needs besides into `detail`, as compact JSON text.
 
 `key` is the identity of the event or of the message in hand, where it has one: rows of one event are found by it.
 Text is the same for the same run on every machine: no memory addresses, no order of sets.
+
+On their way to a file rows stand column by column (`Rows`). Text repeats from row to row, so rows hold numbers instead
+of it. A node, or a peer, is the number of its name. What a row says besides (message, key, reason and detail) is its
+*subject*: a message that is sent to many, and received by each of them, is one subject, kept once. So the text of a
+message is made once, and a writer handles numbers.
 """
 
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import count
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_type_hints
 
 import msgspec
+
+from tidings.model.errors import UsageError
+
+
+class TraceError(UsageError):
+    """A trace cannot be written or read; the message names the file, the reason, and what to do."""
+
 
 Kind = Literal["start", "publish", "send", "receive", "deliver", "drop", "timer", "link", "note", "fault", "stop"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -104,3 +121,52 @@ def arrow_schema() -> Any:
         plain = [part for part in get_args(hint) if part is not NoneType] if isinstance(hint, UnionType) else [hint]
         fields.append(pyarrow.field(name, types[plain[0]], nullable=isinstance(hint, UnionType)))
     return pyarrow.schema(fields)
+
+
+KIND_NUMBERS: dict[Kind, int] = {kind: number for number, kind in enumerate(KINDS)}
+
+
+class Subject(msgspec.Struct, frozen=True):
+    message: str | None
+    key: str | None
+    reason: str | None
+    detail: str | None
+
+
+class Rows:
+    def __init__(self) -> None:
+        self.times = array("d")
+        self.nodes = array("i")
+        self.kinds = bytearray()
+        """Places in KINDS."""
+        self.peers = array("i")
+        self.sizes: list[int | None] = []
+        self.subject_numbers = array("i")
+        self.names: defaultdict[str | None, int] = numbering()
+        """Of nodes and peers; None is one of them."""
+        self.subjects: list[Subject] = []
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __iter__(self) -> Iterator[Row]:
+        names: list[Any] = list(self.names)
+        columns = (self.times, self.nodes, self.kinds, self.peers, self.sizes, self.subject_numbers)
+        for time, node, kind, peer, size_bytes, number in zip(*columns, strict=True):
+            about = self.subjects[number]
+            yield (
+                time,
+                names[node],
+                KINDS[kind],
+                names[peer],
+                about.message,
+                about.key,
+                size_bytes,
+                about.reason,
+                about.detail,
+            )
+
+
+def numbering(first: int = 0) -> defaultdict[Any, int]:
+    """Numbers whatever it is asked for in the order in which it is first asked for it."""
+    return defaultdict(count(first).__next__)

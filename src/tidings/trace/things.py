@@ -7,9 +7,15 @@ is several times cheaper; `gathering` tells how a loop hands them over.
 
 Inputs and effects that are not for the trace (setting a timer, saving, a signal) make no row. A publication is a
 `PublishRequest` of the application, and protocols define their own.
+
+Publications that travel side by side are taken apart: in a trace each event has a row of its own. A bundle that an
+application publishes becomes one `publish` row for each event in it, one that a client delivers one `deliver` row each,
+and one that is given up one `drop` row each; all have the key that the event itself has. An event without an id has
+none when it is published, and when it is delivered the one that its receiver sees: its publisher, and the number that
+this gave it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -19,10 +25,10 @@ from tidings.machine.effects import Deliver, Drop, Effect, Note, Send, Transfer,
 from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
-from tidings.pubsub.requests import PublishRequest
+from tidings.pubsub.publications import BadPublication, read_head
+from tidings.pubsub.requests import Bundle, BundledEvent, PublishRequest
 from tidings.trace.description import describe, describe_all, describe_event, detail_text, fitted, is_small, key_text
-from tidings.trace.record import Record, Row, record_of, row_of
-from tidings.trace.rows import KIND_NUMBERS, Rows, Subject, numbering
+from tidings.trace.record import KIND_NUMBERS, Kind, Record, Row, Rows, Subject, numbering, record_of, row_of
 
 RowMaker = Callable[[float, NodeId, Any], Row]
 
@@ -171,3 +177,45 @@ ROW_MAKERS: dict[type, RowMaker] = {
     Record: finished_row,
 }
 """It grows by one entry for each type of publication and of note in the program."""
+
+
+UNREADABLE = "no encoded event"
+
+encode = msgspec.json.Encoder().encode
+
+
+def records_of(now: float, node: NodeId, thing: Any) -> Iterator[Record] | None:
+    """One for each event of a bundle that is published or delivered; None for a thing that is one row, or none."""
+    if type(thing) is Deliver:
+        return rows_of(now, node, "deliver", thing.item) if isinstance(thing.item, Bundle) else None
+    if type(thing) is Drop:
+        return rows_of(now, node, "drop", thing.item, thing.reason) if isinstance(thing.item, Bundle) else None
+    is_published = isinstance(thing, Bundle) and isinstance(thing, PublishRequest)
+    return rows_of(now, node, "publish", thing) if is_published else None
+
+
+def rows_of(now: float, node: NodeId, kind: Kind, bundle: Bundle, reason: str | None = None) -> Iterator[Record]:
+    return (row(now, node, kind, bundled, reason) for bundled in bundle.publications())
+
+
+def row(now: float, node: NodeId, kind: Kind, bundled: BundledEvent, reason: str | None) -> Record:
+    event = readable(bundled.head)
+    is_published = bundled.about is None
+    _, key, attributes = describe_event(event, is_published) if event is not None else (None, None, None)
+    return Record(
+        time=now,
+        node=node,
+        kind=kind,
+        message="Event",
+        key=key or (bundled.key and key_text(bundled.key)),
+        size_bytes=len(bundled.payload),
+        reason=UNREADABLE if event is None else reason,
+        detail=attributes if is_published else encode(bundled.about).decode(),
+    )
+
+
+def readable(head: bytes) -> Event | None:
+    try:
+        return read_head(head)
+    except BadPublication:
+        return None

@@ -25,10 +25,8 @@ from tidings.machine.effects import Send
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.trace.batches import records_of
-from tidings.trace.record import Record
-from tidings.trace.rows import Rows
-from tidings.trace.things import RECEIVE, SEND, THING_WIDTH, add_things, is_recorded
+from tidings.trace.record import Record, Rows
+from tidings.trace.things import RECEIVE, SEND, THING_WIDTH, add_things, is_recorded, records_of
 
 THINGS_MAX = 8192
 """Things that are kept, with the messages in them, until they become rows."""

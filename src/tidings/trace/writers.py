@@ -24,9 +24,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from tidings.model.errors import UsageError
-from tidings.trace.errors import TraceError
-from tidings.trace.record import COLUMNS, KINDS, SCHEMA_VERSION, Record, Row, arrow_schema, record_of
-from tidings.trace.rows import Rows
+from tidings.trace.record import COLUMNS, KINDS, SCHEMA_VERSION, Record, Row, Rows, TraceError, arrow_schema, record_of
 from tidings.trace.writer import Writer
 
 PARQUET_ROWS_MAX = 64 * 1024

@@ -20,7 +20,7 @@ import msgspec
 import numpy
 
 from tidings.model.language.lexer import quoted
-from tidings.workloads.shares import places, zipf_cumulative
+from tidings.workloads.schedule import places, zipf_cumulative
 from tidings.workloads.table import Array, Choices, Column, ColumnType, Random
 from tidings.workloads.workload import require
 

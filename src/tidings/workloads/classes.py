@@ -18,8 +18,7 @@ from typing import ClassVar
 import numpy
 
 from tidings.workloads.attributes import all_of, between, equals
-from tidings.workloads.schedule import EVENT, Schedule, spoken, steady
-from tidings.workloads.shares import uniform_ranges
+from tidings.workloads.schedule import EVENT, Schedule, spoken, steady, uniform_ranges
 from tidings.workloads.table import Array, Choices, Column, Columns, Drawn, Names, Random, Table
 from tidings.workloads.workload import Workload
 

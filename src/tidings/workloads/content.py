@@ -33,7 +33,7 @@ from tidings.workloads.attributes import (
     equals,
     word,
 )
-from tidings.workloads.shares import distinct_places
+from tidings.workloads.schedule import distinct_places
 from tidings.workloads.table import Array, Columns, Drawn, Names, Random, Table, stream
 from tidings.workloads.workload import Workload, require
 

@@ -18,7 +18,7 @@ is one of the accounts, drawn at random. A real edge list gives its own (`subscr
 import numpy
 
 from tidings.workloads.classes import ANY, Classed
-from tidings.workloads.shares import whole_parts, zipf, zipf_shares
+from tidings.workloads.schedule import whole_parts, zipf, zipf_shares
 from tidings.workloads.table import Array, Random, stream
 from tidings.workloads.workload import require
 

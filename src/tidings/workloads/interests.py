@@ -40,8 +40,7 @@ import numpy
 
 from tidings.workloads.attributes import one_of
 from tidings.workloads.dependable import followers
-from tidings.workloads.schedule import Schedule, steady
-from tidings.workloads.shares import cumulative, places, zipf
+from tidings.workloads.schedule import Schedule, cumulative, places, steady, zipf
 from tidings.workloads.table import Array, Columns, Drawn, Make, Names, Random, Table, stream
 from tidings.workloads.workload import Workload, require
 

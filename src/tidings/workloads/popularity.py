@@ -19,7 +19,7 @@ import numpy
 
 from tidings.workloads.attributes import equals
 from tidings.workloads.recorded import Stars
-from tidings.workloads.shares import cumulative, places, zipf_shares
+from tidings.workloads.schedule import cumulative, places, zipf_shares
 from tidings.workloads.table import Array, Choices, Columns, Drawn, Names, Random, Table, stream
 from tidings.workloads.workload import Workload, require
 

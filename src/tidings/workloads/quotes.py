@@ -21,7 +21,7 @@ import numpy
 from tidings.workloads.attributes import all_of, between, equals
 from tidings.workloads.data import csv_rows, folder_text
 from tidings.workloads.recorded import strings, typed
-from tidings.workloads.shares import zipf
+from tidings.workloads.schedule import zipf
 from tidings.workloads.table import CHUNK_ITEMS, Array, Choices, Columns, Drawn, Names, Random, Table, stream
 from tidings.workloads.workload import Workload, require
 

@@ -25,8 +25,19 @@ from typing import ClassVar
 import numpy
 
 from tidings.workloads.attributes import all_of, between, equals, word
-from tidings.workloads.schedule import EVENT, SUBSCRIPTION, Arrivals, Schedule, spoken, steady
-from tidings.workloads.shares import cumulative, distinct_places, places, whole_parts, zipf
+from tidings.workloads.schedule import (
+    EVENT,
+    SUBSCRIPTION,
+    Arrivals,
+    Schedule,
+    cumulative,
+    distinct_places,
+    places,
+    spoken,
+    steady,
+    whole_parts,
+    zipf,
+)
 from tidings.workloads.table import Array, Choices, Columns, Drawn, Names, Random, Table, stream
 from tidings.workloads.workload import Workload, require
 

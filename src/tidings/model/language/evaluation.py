@@ -39,17 +39,18 @@ from tidings.model.language.expression import (
     Xor,
     is_number_by_form,
 )
-from tidings.model.language.functions import find_function
-from tidings.model.language.operations import (
+from tidings.model.language.functions import (
     TESTS,
+    EvaluationOutcome,
+    Result,
     calculate,
     equality,
     exclusive,
+    find_function,
     is_equal_choice,
     number_order,
     order,
 )
-from tidings.model.language.outcome import EvaluationOutcome, Result
 from tidings.model.sets.patterns import pattern_matches
 from tidings.model.values import Value, text_of, truth_of
 

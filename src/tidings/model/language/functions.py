@@ -1,21 +1,135 @@
-"""The built-in functions of CESQL, and FLOAT and IS_FLOAT for the numbers with decimals that we add.
+"""What operators and functions of expressions do with values, and what comes of it.
 
-A function is found by its upper-case name and the number of arguments. Arguments are cast to the kinds of its
-parameters first; one that cannot be cast, or that already failed, makes the call fail with the zero value of the
-function's kind. Positions and lengths count characters (code points), from 1.
+Every CESQL operator is total: it
+always has a value, and besides it perhaps an error. A filter matches only on TRUE without error. While an expression is
+evaluated, a plain value means "no error" and an `EvaluationOutcome` means "this value, with this error", so that the
+usual case allocates nothing.
+
+Operators take two values, and cast them; None stands for a cast that fails. Which cast an operator makes is said in
+`evaluation.py`.
+
+The built-in functions are those of CESQL, and FLOAT and IS_FLOAT for the numbers with decimals that we add. A function
+is found by its upper-case name and the number of arguments. Arguments are cast to the kinds of its parameters first;
+one that cannot be cast, or that already failed, makes the call fail with the zero value of the function's kind.
+Positions and lengths count characters (code points), from 1.
 
 CESQL leaves open what INT does with decimals: here it cuts them off (`INT(2.7)` is 2). IS_INT, IS_FLOAT and IS_BOOL ask
 whether the value reads as a whole number, as a number, as a truth.
 """
 
+import math
+import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from tidings.model.bounds import INTEGER_MAX, STRING_BYTES_MAX
-from tidings.model.language.outcome import EvaluationOutcome, Result, integer_of
+from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN, STRING_BYTES_MAX
 from tidings.model.values import Number, Value, canonical_number, number_of, text_of, truth_of
+
+ErrorKind: TypeAlias = Literal["math", "cast", "missingFunction", "functionEvaluation", "missingAttribute"]
+
+
+class EvaluationOutcome(msgspec.Struct, frozen=True):
+    value: Value
+    error: ErrorKind | None = None
+
+
+Result: TypeAlias = Value | EvaluationOutcome
+
+
+def integer_of(value: Value) -> int | None:
+    """The value as an integer, decimals cut off; None if it is no number or beyond 64 bit."""
+    number = number_of(value)
+    if number is None:
+        return None
+    integer = int(number)
+    return integer if INTEGER_MIN <= integer <= INTEGER_MAX else None
+
+
+def exclusive(left: Value, right: Value) -> bool | None:
+    x, y = truth_of(left), truth_of(right)
+    return None if x is None or y is None else x is not y
+
+
+Test: TypeAlias = Callable[[Any, Any], bool]
+TESTS: dict[str, Test] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def equality(test: Test, left: Value, right: Value) -> bool | None:
+    if isinstance(right, str):
+        return test(text_of(left), right)
+    cast = truth_of(left) if isinstance(right, bool) else number_of(left)
+    return None if cast is None else test(cast, right)
+
+
+def order(test: Test, left: Value, right: Value) -> bool | None:
+    if isinstance(right, str) and number_of(right) is None:
+        return test(text_of(left), right)
+    return number_order(test, left, right)
+
+
+def number_order(test: Test, left: Value, right: Value) -> bool | None:
+    x, y = number_of(left), number_of(right)
+    return None if x is None or y is None else test(x, y)
+
+
+def calculate(sign: str, left: Value, right: Value) -> Result | None:
+    x, y = number_of(left), number_of(right)
+    if x is None or y is None:
+        return None
+    if isinstance(x, int) and isinstance(y, int):
+        return calculate_integer(sign, x, y)
+    return calculate_float(sign, float(x), float(y))
+
+
+MATH_ERROR = EvaluationOutcome(0, "math")
+
+
+def calculate_integer(sign: str, x: int, y: int) -> Result:
+    if sign in "/%":
+        if y == 0:
+            return MATH_ERROR
+        quotient = abs(x) // abs(y) if (x < 0) == (y < 0) else -(abs(x) // abs(y))
+        return settled(quotient if sign == "/" else x - y * quotient)
+    return settled(SIMPLE_ARITHMETIC[sign](x, y))
+
+
+def calculate_float(sign: str, x: float, y: float) -> Result:
+    if sign in "/%":
+        if y == 0:
+            return MATH_ERROR
+        return settled(x / y if sign == "/" else math.fmod(x, y))
+    return settled(SIMPLE_ARITHMETIC[sign](x, y))
+
+
+SIMPLE_ARITHMETIC: dict[str, Callable[[Any, Any], Number]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+
+
+def settled(number: Number) -> Result:
+    """The number if it exists (64-bit integer or finite double), else a math error."""
+    exists = math.isfinite(number) if isinstance(number, float) else INTEGER_MIN <= number <= INTEGER_MAX
+    return number if exists else MATH_ERROR
+
+
+def is_equal_choice(value: Value, choice: Value) -> bool:
+    if isinstance(value, str):
+        return value == text_of(choice)
+    if isinstance(value, bool):
+        return truth_of(choice) is value
+    return number_of(choice) == value
+
 
 Cast = Callable[[Value], Value | None]
 

@@ -25,8 +25,7 @@ from tidings.protocols.transport.headers import BadHeader, Data, FlowMark, decod
 from tidings.protocols.transport.marks import Kind, unmark
 from tidings.protocols.transport.messages import Control
 from tidings.protocols.transport.params import TransportParams
-from tidings.pubsub.bundles import Bundle, BundledEvent
-from tidings.pubsub.requests import PublishRequest
+from tidings.pubsub.requests import Bundle, BundledEvent, PublishRequest
 
 Stream = tuple[str, int]
 """Events of one publisher: what the carrier calls it ("" where it does not say), and its id in the headers."""

@@ -18,7 +18,7 @@ from tidings.sim.network.internet import build_graph
 from tidings.sim.topologies.shapes import SHAPES, node_names
 from tidings.sim.topologies.topology import Topology, TopologyEdge
 from tidings.sim.topologies.zoo import from_topohub, zoo
-from tidings.workloads.round_trips import LatencyMatrix, planetlab_matrix, seattle_matrix
+from tidings.workloads.latencies import LatencyMatrix, planetlab_matrix, seattle_matrix
 
 
 def internet(seed: int) -> Topology:

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidings.trace.errors import TraceError
-from tidings.trace.record import COLUMNS, SCHEMA_VERSION
+from tidings.trace.record import COLUMNS, SCHEMA_VERSION, TraceError
 from tidings.trace.writers import METADATA_KEY, PARTIAL, import_parquet
 
 if TYPE_CHECKING:

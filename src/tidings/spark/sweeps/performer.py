@@ -38,7 +38,7 @@ from tidings.sim.order import RunOrder, run_ordered, write_order
 from tidings.sim.simulator import Counters
 from tidings.spark.sweeps.folder import RESULT, TRACE, Folder, open_folder, put
 from tidings.spark.sweeps.run import Outcome, Run, outcome_of
-from tidings.trace.rows import Rows
+from tidings.trace.record import Rows
 from tidings.trace.writer import Writer
 from tidings.trace.writers import open_writer
 

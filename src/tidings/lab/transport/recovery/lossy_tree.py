@@ -187,7 +187,7 @@ VALUES: dict[str, Callable[[int], dict[str, str]]] = {
 
 def streams(workload: "RareMatches") -> Iterator[Iterator[tuple[float, Event]]]:
     """The events of each publisher, with their times from the beginning of the workload."""
-    from tidings.workloads.shares import cumulative, places
+    from tidings.workloads.schedule import cumulative, places
     from tidings.workloads.table import stream
     from tidings.workloads.transport import topic_shares
 
