@@ -25,33 +25,32 @@ from tidings.workloads.table import Array, Choices, Column, ColumnType, Random
 from tidings.workloads.workload import require
 
 
-class Words(msgspec.Struct, frozen=True, tag="words"):
+class Ranked(msgspec.Struct, frozen=True):
+    """One of `count` things with Zipf shares."""
+
     name: str
-    count: int = 1000
+    count: int
     exponent: float = 1.0
 
-    type: ClassVar[ColumnType] = "string"
-
     def __post_init__(self) -> None:
-        require_zipf(self.name, self.count, self.exponent)
+        holds = self.count > 0 and self.exponent >= 0
+        require(holds, f"attribute {self.name}: give a count above 0 and an exponent of 0 or more")
 
     def at(self, quantiles: Array) -> Array:
         return places(zipf_cumulative(self.count, self.exponent), quantiles)
 
 
-class Ranks(msgspec.Struct, frozen=True, tag="ranks"):
-    name: str
-    count: int = 100_000
-    exponent: float = 1.0
+class Words(Ranked, frozen=True, tag="words"):
+    type: ClassVar[ColumnType] = "string"
+    count: int = 1000
 
+
+class Ranks(Ranked, frozen=True, tag="ranks"):
     type: ClassVar[ColumnType] = "long"
-
-    def __post_init__(self) -> None:
-        require_zipf(self.name, self.count, self.exponent)
+    count: int = 100_000
 
     def at(self, quantiles: Array) -> Array:
-        found = places(zipf_cumulative(self.count, self.exponent), quantiles)
-        return numpy.minimum(found, self.count - 1) + 1
+        return numpy.minimum(super().at(quantiles), self.count - 1) + 1
 
 
 class Decimals(msgspec.Struct, frozen=True, tag="uniform"):
@@ -97,10 +96,6 @@ class Flag(msgspec.Struct, frozen=True, tag="flag"):
 
 
 Attribute = Words | Ranks | Decimals | Whole | Flag
-
-
-def require_zipf(name: str, count: int, exponent: float) -> None:
-    require(count > 0 and exponent >= 0, f"attribute {name}: give a count above 0 and an exponent of 0 or more")
 
 
 def draw(attribute: Attribute, random: Random, size: int) -> Array:

@@ -73,7 +73,7 @@ class Classed(Workload, frozen=True, kw_only=True):
             **dict.fromkeys(number_names(numbers), "double"),
         }
         make = partial(draw_events, schedule, advertised, numbers)
-        return Table(stream="classes/events", seed=self.seed, items=schedule.total, columns=columns, make=make)
+        return self.drawn("classes/events", schedule.total, columns, make=make)
 
     def subscriptions(self) -> Table:
         columns: Columns = {
@@ -84,9 +84,7 @@ class Classed(Workload, frozen=True, kw_only=True):
             "joins_at": "double",
         }
         make = partial(self.draw_subscriptions, self.number_counts())
-        return Table(
-            stream="classes/subscriptions", seed=self.seed, items=self.subscribed(), columns=columns, make=make
-        )
+        return self.drawn("classes/subscriptions", self.subscribed(), columns, make=make)
 
     def draw_subscriptions(self, numbers: Array, random: Random, first: int, count: int) -> Drawn:
         rows, width = numpy.arange(first, first + count), int(numbers.max())
@@ -111,7 +109,7 @@ class Classed(Workload, frozen=True, kw_only=True):
         }
         advertised = self.advertised()
         make = partial(self.list_advertisements, advertised)
-        return Table(stream="classes/advertisements", seed=self.seed, items=len(advertised), columns=columns, make=make)
+        return self.drawn("classes/advertisements", len(advertised), columns, make=make)
 
     def list_advertisements(self, advertised: Array, random: Random, first: int, count: int) -> Drawn:
         publishers = numpy.arange(first, first + count)

@@ -82,16 +82,13 @@ class TypedContent(Workload, frozen=True, kw_only=True, tag="content"):
 
     def events(self) -> Table:
         columns: Columns = {"key": "string", **{attribute.name: attribute.type for attribute in self.attributes}}
-        return Table(
-            stream="content/events", seed=self.seed, items=self.event_count, columns=columns, make=self.draw_events
-        )
+        return self.drawn("content/events", self.event_count, columns, make=self.draw_events)
 
     def subscriptions(self) -> Table:
-        return Table(
-            stream="content/subscriptions",
-            seed=self.seed,
-            items=self.subscription_count,
-            columns={"subscription": "string", "filter": "string"},
+        return self.drawn(
+            "content/subscriptions",
+            self.subscription_count,
+            {"subscription": "string", "filter": "string"},
             make=partial(self.draw_subscriptions, self.widths()),
         )
 

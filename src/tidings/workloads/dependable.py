@@ -61,7 +61,20 @@ class Geps(Classed, frozen=True, kw_only=True, tag="w-geps"):
         return rows // self.subscriptions_each
 
 
-class PopSub(Classed, frozen=True, kw_only=True, tag="w-pop"):
+class ByTurns(Classed, frozen=True, kw_only=True):
+    """Publishers take the classes by turns; a class has two numbers."""
+
+    publishers: int
+    classes: int
+
+    def advertised(self) -> Array:
+        return numpy.arange(self.publishers) % self.classes
+
+    def number_counts(self) -> Array:
+        return numpy.full(self.classes, TWO_NUMBERS)
+
+
+class PopSub(ByTurns, frozen=True, kw_only=True, tag="w-pop"):
     """W-POP: 200 publishers in 20 classes; subscriptions are spread over publishers as followers over accounts."""
 
     publishers: int = 200
@@ -89,12 +102,6 @@ class PopSub(Classed, frozen=True, kw_only=True, tag="w-pop"):
         require(self.users >= self.publishers, f"users: {self.users} is fewer than the {self.publishers} publishers")
         require_exponent(self.zipf_exponent or 0.0)
 
-    def advertised(self) -> Array:
-        return numpy.arange(self.publishers) % self.classes
-
-    def number_counts(self) -> Array:
-        return numpy.full(self.classes, TWO_NUMBERS)
-
     def publisher_place(self, publishers: Array) -> Array:
         return publishers % self.publisher_brokers
 
@@ -118,7 +125,7 @@ class PopSub(Classed, frozen=True, kw_only=True, tag="w-pop"):
         return whole_parts(self.subscription_count, followers(self.users)[accounts].astype(numpy.float64))
 
 
-class Itt(Classed, frozen=True, kw_only=True, tag="w-itt"):
+class Itt(ByTurns, frozen=True, kw_only=True, tag="w-itt"):
     """W-ITT: 20 publishers in 10 classes with 2 numbers; subscribers take a class by Zipf with exponent 1.1."""
 
     publishers: int = 20
@@ -135,12 +142,6 @@ class Itt(Classed, frozen=True, kw_only=True, tag="w-itt"):
         self.require_positive("publishers", "classes", "subscribers", "leaves", "rate", "duration")
         require_exponent(self.exponent)
 
-    def advertised(self) -> Array:
-        return numpy.arange(self.publishers) % self.classes
-
-    def number_counts(self) -> Array:
-        return numpy.full(self.classes, TWO_NUMBERS)
-
     def publisher_place(self, publishers: Array) -> Array:
         return numpy.zeros_like(publishers)
 
@@ -154,7 +155,7 @@ class Itt(Classed, frozen=True, kw_only=True, tag="w-itt"):
         return random.integers(0, self.leaves, len(rows))
 
 
-class Psdg(Classed, frozen=True, kw_only=True, tag="w-psdg"):
+class Psdg(ByTurns, frozen=True, kw_only=True, tag="w-psdg"):
     """W-PSDG: 10 publishers in 5 classes with 2 numbers; 20 subscribers at first, then 5 a second join for 30 s."""
 
     publishers: int = 10
@@ -176,12 +177,6 @@ class Psdg(Classed, frozen=True, kw_only=True, tag="w-psdg"):
         require(self.join_duration >= 0, f"join_duration: {self.join_duration} is below 0")
         require(self.subscribed() > 0, "first_subscribers: there must be a subscriber, at first or later")
         require_exponent(self.exponent)
-
-    def advertised(self) -> Array:
-        return numpy.arange(self.publishers) % self.classes
-
-    def number_counts(self) -> Array:
-        return numpy.full(self.classes, TWO_NUMBERS)
 
     def publisher_place(self, publishers: Array) -> Array:
         return publishers % self.publisher_brokers

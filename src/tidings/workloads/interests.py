@@ -98,14 +98,7 @@ class Readership(Workload, frozen=True, kw_only=True, tag="interests"):
 
     def user_table(self, columns: Columns, make: Make) -> Table:
         """Both tables tell the same, so they are drawn from one stream."""
-        return Table(
-            stream="interests/users",
-            seed=self.seed,
-            items=self.users,
-            columns=columns,
-            make=make,
-            chunk_items=USERS_PER_CHUNK,
-        )
+        return self.drawn("interests/users", self.users, columns, make=make, chunk_items=USERS_PER_CHUNK)
 
     def draw_reading(self, random: Random, first: int, count: int) -> tuple[Array, Array]:
         """Pairs of user and journal, sorted, each once."""
@@ -133,7 +126,7 @@ class Readership(Workload, frozen=True, kw_only=True, tag="interests"):
         schedule = steady(self.journals, 1 / self.update_period, self.duration, self.seed)
         columns: Columns = {"key": "string", "published_at": "double", "feed": "string"}
         make = partial(list_updates, schedule)
-        return Table(stream="interests/events", seed=self.seed, items=schedule.total, columns=columns, make=make)
+        return self.drawn("interests/events", schedule.total, columns, make=make)
 
 
 READ_MAX = 200
@@ -163,11 +156,10 @@ class SocialGraph(Workload, frozen=True, kw_only=True, tag="social"):
         columns: Columns = {"follower": "long", "followee": "long"}
         wanted = followers(self.users).astype(numpy.float64)
         shift = int(stream(self.seed, "social/shift").integers(1, self.users))
-        return Table(
-            stream="social/follows",
-            seed=self.seed,
-            items=self.users,
-            columns=columns,
+        return self.drawn(
+            "social/follows",
+            self.users,
+            columns,
             make=partial(self.draw_follows, cumulative(wanted), float(wanted.mean()), shift),
             chunk_items=USERS_PER_CHUNK,
         )

@@ -72,13 +72,8 @@ class Machines(Workload, frozen=True, kw_only=True, tag="machines"):
 
     def machine_events(self) -> Table:
         columns: Columns = {"time_us": "long", "machine": "long", "event_type": "long"}
-        return Table(
-            stream="machines/events",
-            seed=self.seed,
-            items=self.machines,
-            columns=columns,
-            make=self.draw_machines,
-            chunk_items=MACHINES_PER_CHUNK,
+        return self.drawn(
+            "machines/events", self.machines, columns, make=self.draw_machines, chunk_items=MACHINES_PER_CHUNK
         )
 
     def draw_machines(self, random: Random, first: int, count: int) -> Drawn:

@@ -58,7 +58,7 @@ class Patterns(Workload, frozen=True, kw_only=True, tag="patterns"):
         schedule = steady(self.dispatchers, self.rate, self.duration, self.seed)
         columns: Columns = {**EVENT, "symbols": "string"}
         make = partial(self.draw_events, schedule)
-        return Table(stream="patterns/events", seed=self.seed, items=schedule.total, columns=columns, make=make)
+        return self.drawn("patterns/events", schedule.total, columns, make=make)
 
     def draw_events(self, schedule: Schedule, random: Random, first: int, count: int) -> Drawn:
         drawn = random.integers(0, self.symbols, (count, self.event_symbols))
@@ -72,9 +72,7 @@ class Patterns(Workload, frozen=True, kw_only=True, tag="patterns"):
         columns: Columns = {"subscription": "string", "filter": "string", "place": "long", "pattern": "string"}
         subscribers = self.subscribers()
         make = partial(self.draw_subscriptions, subscribers)
-        return Table(
-            stream="patterns/subscriptions", seed=self.seed, items=len(subscribers), columns=columns, make=make
-        )
+        return self.drawn("patterns/subscriptions", len(subscribers), columns, make=make)
 
     def draw_subscriptions(self, subscribers: Array, random: Random, first: int, count: int) -> Drawn:
         own = numpy.argsort(random.random((count, self.symbols)), axis=1)[:, : self.patterns].ravel()

@@ -62,7 +62,7 @@ class Changing(Workload, frozen=True, kw_only=True):
     def events(self) -> Table:
         columns: Columns = {"key": "string", "published_at": "double", "topic": "string"}
         make = partial(self.draw_events, self.snapshots())
-        return Table(stream="changing/events", seed=self.seed, items=self.event_count, columns=columns, make=make)
+        return self.drawn("changing/events", self.event_count, columns, make=make)
 
     def draw_events(self, snapshots: Snapshots, random: Random, first: int, count: int) -> Drawn:
         rows = numpy.arange(first, first + count)
@@ -73,9 +73,7 @@ class Changing(Workload, frozen=True, kw_only=True):
     def subscriptions(self) -> Table:
         columns: Columns = {"subscription": "string", "filter": "string", "joins_at": "double"}
         make = partial(self.draw_subscriptions, self.snapshots())
-        return Table(
-            stream="changing/subscriptions", seed=self.seed, items=self.subscription_count, columns=columns, make=make
-        )
+        return self.drawn("changing/subscriptions", self.subscription_count, columns, make=make)
 
     def draw_subscriptions(self, snapshots: Snapshots, random: Random, first: int, count: int) -> Drawn:
         rows = numpy.arange(first, first + count)

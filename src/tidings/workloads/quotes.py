@@ -80,7 +80,7 @@ class Quotes(Workload, frozen=True, kw_only=True, tag="quotes"):
             "volume": "long",
         }
         make = partial(self.draw_quotes, self.listed())
-        return Table(stream="quotes/events", seed=self.seed, items=self.event_count, columns=columns, make=make)
+        return self.drawn("quotes/events", self.event_count, columns, make=make)
 
     def draw_quotes(self, listed: Listing, random: Random, first: int, count: int) -> Drawn:
         rows = numpy.arange(first, first + count)
@@ -121,9 +121,7 @@ class Quotes(Workload, frozen=True, kw_only=True, tag="quotes"):
     def subscriptions(self) -> Table:
         columns: Columns = {"subscription": "string", "filter": "string"}
         make = partial(self.draw_subscriptions, self.listed())
-        return Table(
-            stream="quotes/subscriptions", seed=self.seed, items=self.subscription_count, columns=columns, make=make
-        )
+        return self.drawn("quotes/subscriptions", self.subscription_count, columns, make=make)
 
     def draw_subscriptions(self, listed: Listing, random: Random, first: int, count: int) -> Drawn:
         kind, side = random.random(count), random.random(count) < 0.5

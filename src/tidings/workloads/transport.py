@@ -116,7 +116,7 @@ class RisingLoad(Workload, frozen=True, kw_only=True, tag="transport-e1"):
         measured: Columns = {"grade": "long"} if self.grades else {"level": "double"}
         columns: Columns = {**EVENT, "topic": "string", **measured}
         make = partial(self.draw_events, schedule)
-        return Table(stream="e1/events", seed=self.seed, items=schedule.total, columns=columns, make=make)
+        return self.drawn("e1/events", schedule.total, columns, make=make)
 
     def draw_events(self, schedule: Schedule, random: Random, first: int, count: int) -> Drawn:
         publishers, numbers, times = schedule.rows(first, count)
@@ -130,11 +130,10 @@ class RisingLoad(Workload, frozen=True, kw_only=True, tag="transport-e1"):
         }
 
     def subscriptions(self) -> Table:
-        return Table(
-            stream="e1/subscriptions",
-            seed=self.seed,
-            items=self.subscribers,
-            columns={**SUBSCRIPTION, "topic": "string", "publisher": "string", "share": "double"},
+        return self.drawn(
+            "e1/subscriptions",
+            self.subscribers,
+            {**SUBSCRIPTION, "topic": "string", "publisher": "string", "share": "double"},
             make=self.draw_subscriptions,
         )
 
@@ -225,7 +224,7 @@ class RareMatches(Workload, frozen=True, kw_only=True, tag="transport-e10"):
         schedule = self.schedule()
         columns: Columns = {**EVENT, "topic": "string", **dict.fromkeys(OTHERS, "double")}
         make = partial(self.draw_events, schedule, cumulative(topic_shares()))
-        return Table(stream="e10/events", seed=self.seed, items=schedule.total, columns=columns, make=make)
+        return self.drawn("e10/events", schedule.total, columns, make=make)
 
     def draw_events(self, schedule: Schedule, sums: Array, random: Random, first: int, count: int) -> Drawn:
         publishers, numbers, times = schedule.rows(first, count)
@@ -235,9 +234,7 @@ class RareMatches(Workload, frozen=True, kw_only=True, tag="transport-e10"):
 
     def subscriptions(self) -> Table:
         make = partial(self.list_subscriptions, numpy.vstack([self.asked(place) for place in range(self.publishers)]))
-        return Table(
-            stream="e10/subscriptions", seed=self.seed, items=self.subscribers, columns=SUBSCRIPTION, make=make
-        )
+        return self.drawn("e10/subscriptions", self.subscribers, SUBSCRIPTION, make=make)
 
     def list_subscriptions(self, asked: Array, random: Random, first: int, count: int) -> Drawn:
         rows = numpy.arange(first, first + count)
@@ -260,7 +257,7 @@ class RareMatches(Workload, frozen=True, kw_only=True, tag="transport-e10"):
         }
         asked = numpy.concatenate([self.asked(publisher) for publisher in range(self.publishers)])
         make = partial(self.list_pairs, asked)
-        return Table(stream="e10/pairs", seed=self.seed, items=len(asked), columns=columns, make=make)
+        return self.drawn("e10/pairs", len(asked), columns, make=make)
 
     def list_pairs(self, asked: Array, random: Random, first: int, count: int) -> Drawn:
         rows = numpy.arange(first, first + count)
@@ -304,7 +301,7 @@ class SharedInterests(Workload, frozen=True, kw_only=True, tag="transport-e23"):
         schedule = steady(self.publishers, self.rate, self.duration, self.seed, self.arrivals)
         columns: Columns = {**EVENT, **dict.fromkeys(self.names, "string")}
         make = partial(self.draw_events, schedule)
-        return Table(stream="e23/events", seed=self.seed, items=schedule.total, columns=columns, make=make)
+        return self.drawn("e23/events", schedule.total, columns, make=make)
 
     @property
     def names(self) -> list[str]:
@@ -316,11 +313,10 @@ class SharedInterests(Workload, frozen=True, kw_only=True, tag="transport-e23"):
         return {**spoken(*schedule.rows(first, count)), **drawn}
 
     def subscriptions(self) -> Table:
-        return Table(
-            stream="e23/subscriptions",
-            seed=self.seed,
-            items=self.subscribers,
-            columns={**SUBSCRIPTION, **dict.fromkeys(self.names, "string")},
+        return self.drawn(
+            "e23/subscriptions",
+            self.subscribers,
+            {**SUBSCRIPTION, **dict.fromkeys(self.names, "string")},
             make=self.draw_subscriptions,
         )
 

@@ -20,7 +20,7 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.model.values import Value
-from tidings.workloads.table import Listed, Row, Table, row_at
+from tidings.workloads.table import CHUNK_ITEMS, Columns, Listed, Make, Row, Table, row_at
 
 PLANNED_MAX = 5_000_000
 """Events of a schedule that are brought into the order of time in one process."""
@@ -73,6 +73,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"there is no table {name!r} here; choose from {', '.join(self.tables)}")
         made: Table | Listed = getattr(self, name)()
         return made
+
+    def drawn(self, stream: str, items: int, columns: Columns, *, make: Make, chunk_items: int = CHUNK_ITEMS) -> Table:
+        """A table of this workload's seed."""
+        return Table(stream=stream, seed=self.seed, items=items, columns=columns, make=make, chunk_items=chunk_items)
 
     def planned_events(self) -> Iterator[PlannedEvent]:
         """The events one by one: in the order of their times, or of the table where there is no schedule."""
