@@ -37,8 +37,7 @@ import numpy.typing
 
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import NumberSet
+from tidings.model.sets.constraint import Constraint, NumberSet
 from tidings.model.sets.texts import TextSet, like
 from tidings.model.values import Value, canonical_number
 

@@ -10,8 +10,7 @@ from random import Random
 
 from tidings.model.event import Event
 from tidings.model.filter import Filter, canonical_filter
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import NumberSet, above, at_least, at_most, below, between, equal_to
+from tidings.model.sets.constraint import Constraint, NumberSet, above, at_least, at_most, below, between, equal_to
 from tidings.model.sets.texts import TextSet, after, before, like, none_of, one_of, starting_at, unlike, up_to
 from tidings.model.values import Value
 

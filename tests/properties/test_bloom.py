@@ -15,8 +15,7 @@ from tidings.matching.bloom import (
 )
 from tidings.model.event import Event
 from tidings.model.sets.conjunction import Conjunction, covers_conjunction, intersection
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import NumberSet, above, at_most, between, equal_to
+from tidings.model.sets.constraint import Constraint, NumberSet, above, at_most, between, equal_to
 from tidings.model.sets.texts import TextSet
 
 NAMES = ("a", "b", "c")

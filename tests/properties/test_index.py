@@ -20,8 +20,7 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.expression import Attribute, Compare, Literal
 from tidings.model.sets.conjunction import Conjunction
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import NumberSet, number_set
+from tidings.model.sets.constraint import Constraint, NumberSet, number_set
 from tidings.model.sets.texts import TextSet
 from tidings.model.values import Value
 

@@ -13,9 +13,9 @@ from tidings.model.errors import FilterSyntaxError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.evaluation import is_true
+from tidings.model.language.expression import expression_text
 from tidings.model.language.normal_form import conjunction_of, disjunction_of, negation_of, normalise
 from tidings.model.language.parser import parse, parse_expression
-from tidings.model.language.text_form import expression_text
 from tidings.model.sets.conjunction import Conjunction
 from tidings.model.values import Value
 

@@ -29,8 +29,7 @@ from tidings.matching.bloom import (
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import above, between, equal_to
+from tidings.model.sets.constraint import Constraint, above, between, equal_to
 from tidings.model.sets.texts import TextSet
 
 

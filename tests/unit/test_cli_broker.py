@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pydantic_settings", reason="these commands need the extra 'net'")
 
-from tidings.cli.networks import environment_of, read_network
+from tidings.cli.brokers import environment_of, read_network
 from tidings.cli.output import (
     MACHINE,
     NO,

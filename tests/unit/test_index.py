@@ -13,8 +13,7 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.expression import Attribute, Compare
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import above, at_least, between, equal_to, number_set
+from tidings.model.sets.constraint import Constraint, above, at_least, between, equal_to, number_set
 from tidings.model.sets.texts import TextSet
 
 INFINITY = float("inf")

@@ -3,8 +3,7 @@ import pytest
 from tidings.matching.linear import LinearScan
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import NumberSet, above, below
+from tidings.model.sets.constraint import Constraint, NumberSet, above, below
 
 
 def price(number: NumberSet) -> Filter:

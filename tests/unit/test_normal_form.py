@@ -8,8 +8,7 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.normal_form import conjunction_of, disjunction_of, negation_of
 from tidings.model.language.parser import parse
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import above, at_most, equal_to, number_set
+from tidings.model.sets.constraint import Constraint, above, at_most, equal_to, number_set
 from tidings.model.sets.texts import like, one_of, unlike
 
 

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.model.sets.numbers import (
+from tidings.model.sets.constraint import (
     EVERY_NUMBER,
     NumberSet,
     above,

@@ -3,10 +3,9 @@
 import pytest
 
 from tidings.model.filter import Filter
+from tidings.model.language.expression import conjunction_text, constraint_text, expression_text, filter_text
 from tidings.model.language.parser import parse, parse_expression
-from tidings.model.language.text_form import conjunction_text, constraint_text, expression_text, filter_text
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import EVERY_NUMBER, above, between, equal_to, number_set
+from tidings.model.sets.constraint import EVERY_NUMBER, Constraint, above, between, equal_to, number_set
 from tidings.model.sets.texts import after, one_of, starting_at, up_to
 
 

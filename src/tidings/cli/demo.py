@@ -35,8 +35,8 @@ from rich.table import Table
 
 import tidings
 from tidings import Event, Filter, parse
+from tidings.cli.brokers import Fleet, PlannedBroker, read_network
 from tidings.cli.demo_spark import SparkAct
-from tidings.cli.networks import Fleet, PlannedBroker, read_network
 from tidings.cli.output import NO, OK, print_json
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription

@@ -18,13 +18,12 @@ import typer
 
 from tidings import UsageError, __version__
 from tidings.cli.bench import bench
-from tidings.cli.brokers import broker, config_commands
+from tidings.cli.brokers import broker, config_commands, up
 from tidings.cli.demo import show_demo
 from tidings.cli.doctor import doctor, why
 from tidings.cli.filters import filters
 from tidings.cli.keys import keys, token
 from tidings.cli.lab import lab
-from tidings.cli.networks import up
 from tidings.cli.output import OK, Json, exit_code, print_json
 from tidings.cli.pub import pub
 from tidings.cli.simulations import simulations

@@ -17,8 +17,7 @@ from tidings.matching.bloom import tags_of_filter
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.evaluation import evaluate
-from tidings.model.language.expression import Attribute, Exists, walk
-from tidings.model.language.text_form import constraint_text, expression_text
+from tidings.model.language.expression import Attribute, Exists, constraint_text, expression_text, walk
 from tidings.model.sets.constraint import Constraint
 from tidings.model.values import Value
 

@@ -22,8 +22,7 @@ import xxhash
 
 from tidings.model.event import Event
 from tidings.model.language.evaluation import evaluate
-from tidings.model.language.expression import And, Expression
-from tidings.model.language.text_form import conjunction_text, filter_text
+from tidings.model.language.expression import And, Expression, conjunction_text, filter_text
 from tidings.model.sets.conjunction import (
     Conjunction,
     covered_by_union,

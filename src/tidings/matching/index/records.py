@@ -18,8 +18,7 @@ from itertools import chain, product
 
 from tidings.matching.index.vocabulary import AttributeTable, Vocabulary
 from tidings.model.filter import Filter
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import Interval, NumberSet
+from tidings.model.sets.constraint import Constraint, Interval, NumberSet
 from tidings.model.sets.texts import TextSet
 from tidings.model.values import Number, next_number, previous_number
 

@@ -1,10 +1,10 @@
 """From expressions to the normal form: a disjunction of conjunctions of constraints.
 
-CESQL knows three answers: true,
-false, and unknown (an attribute is missing, a cast fails). A filter matches only on true. So we ask of every expression
-"when is it true?" and, under a NOT, "when is it false?"; each answer is a set of events, and what belongs to neither is
-unknown. NOT exchanges the two questions; AND is true when all operands are, and false when one is; OR the other way
-round; XOR takes one of each. At the bottom stand single conditions, which `atoms.py` turns into constraints.
+CESQL knows three answers: true, false, and unknown (an attribute is missing, a cast fails). A filter matches only on
+true. So we ask of every expression "when is it true?" and, under a NOT, "when is it false?"; each answer is a set of
+events, and what belongs to neither is unknown. NOT exchanges the two questions; AND is true when all operands are, and
+false when one is; OR the other way round; XOR takes one of each. At the bottom stand single conditions, which
+`constraint_for` turns into constraints.
 
 A condition without such a form is unknown at least when an attribute is missing that it cannot do without; the term
 keeps that and is marked inexact. If an inexact term remains in the end, or there were too many terms (`terms.py`), the
@@ -17,6 +17,16 @@ Before that, the parts of an expression that no event can change are worked out.
 and `5 < x` becomes `x > 5`, so that the normal form sees an attribute on the left and a literal on the right wherever
 there is such a form. A constant part that fails (`1 / 0`) stays as it is: it fails for every event. Folding never
 changes the outcome, and folding again changes nothing.
+
+The smallest conditions. A condition such as `x > 5` has a constraint for when it is
+true, and another for when it is false; when the attribute is absent or cannot be read that way it is neither.
+It gives the one asked for, or None where there is none: for conditions that compare attributes with each
+other, calculate, or call functions.
+
+Those that are less plain than they look:
+- `5 = x` casts 5 to the type of x. It is true just when the text of x is '5'; when it is false has no such form.
+- `x IN (...)` casts each choice to the type of x. For plain choices (`is_plain`) it asks for one of these
+  texts; with a choice such as TRUE or '05' it has no form.
 """
 
 import re
@@ -26,7 +36,6 @@ from typing import Any
 from tidings.model.bounds import EXPRESSION_DEPTH_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter, canonical_filter
-from tidings.model.language.atoms import constraint_for, names_needed
 from tidings.model.language.evaluation import SPECVERSION, evaluate, prepare
 from tidings.model.language.expression import (
     And,
@@ -46,8 +55,11 @@ from tidings.model.language.expression import (
     all_of,
     any_of,
     depth_of,
+    filter_expression,
     is_number_by_form,
+    is_plain,
     is_truth_by_form,
+    parts_of,
     walk,
 )
 from tidings.model.language.functions import EvaluationOutcome
@@ -62,10 +74,10 @@ from tidings.model.language.terms import (
     fitted,
     is_evidently_empty,
 )
-from tidings.model.language.text_form import filter_expression
 from tidings.model.sets.conjunction import ordered
-from tidings.model.sets.constraint import Constraint
-from tidings.model.values import truth_of
+from tidings.model.sets.constraint import Constraint, NumberSet, above, at_least, at_most, below, equal_to
+from tidings.model.sets.texts import TextSet, after, before, like, none_of, one_of, starting_at, unlike, up_to
+from tidings.model.values import Number, Value, number_of, text_of, truth_of
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -261,3 +273,111 @@ class NormalConditions:
             outcome = evaluate(condition, {})
             return [TRUE] if outcome.error is None and truth_of(outcome.value) is positive else []
         return [({name: Constraint(name) for name in names_needed(condition)}, False)]
+
+
+OPPOSITES = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+NUMBER_SETS: dict[str, Callable[[Number], NumberSet]] = {
+    "=": equal_to,
+    "!=": lambda number: equal_to(number).complement(),
+    "<": below,
+    "<=": at_most,
+    ">": above,
+    ">=": at_least,
+}
+
+TEXT_SETS: dict[str, Callable[[str], TextSet]] = {
+    "=": lambda text: one_of((text,)),
+    "!=": lambda text: none_of((text,)),
+    "<": before,
+    "<=": up_to,
+    ">": after,
+    ">=": starting_at,
+}
+
+
+def constraint_for(condition: Expression, positive: bool) -> Constraint | None:
+    """What it takes for the condition to be true (or false, if not `positive`); None if that is no constraint."""
+    conversion = CONVERSIONS.get(type(condition))
+    return None if conversion is None else conversion(condition, positive)
+
+
+def from_attribute(attribute: Attribute, positive: bool) -> Constraint:
+    return Constraint(attribute.name, truth=positive)
+
+
+def from_exists(exists: Exists, positive: bool) -> Constraint:
+    return Constraint(exists.name, present=positive)
+
+
+def from_like(condition: Like, positive: bool) -> Constraint | None:
+    if not isinstance(condition.operand, Attribute):
+        return None
+    return on_text(condition.operand.name, (like if positive else unlike)(condition.pattern))
+
+
+def from_in(condition: In, positive: bool) -> Constraint | None:
+    if not isinstance(condition.operand, Attribute):
+        return None
+    texts = []
+    for choice in condition.choices:
+        if not isinstance(choice, Literal) or not is_plain_choice(choice.value):
+            return None
+        texts.append(text_of(choice.value))
+    return on_text(condition.operand.name, (one_of if positive else none_of)(texts))
+
+
+def is_plain_choice(value: Value) -> bool:
+    return is_plain(value) if isinstance(value, str) else not isinstance(value, bool)
+
+
+def from_compare(comparison: Compare, positive: bool) -> Constraint | None:
+    operator = comparison.operator if positive else OPPOSITES[comparison.operator]
+    match comparison.left, comparison.right:
+        case Attribute(name), Literal(value):
+            return compared(name, operator, value)
+        case Literal(value), Attribute(name) if operator == "=" and is_plain_choice(value):
+            return on_text(name, one_of((text_of(value),)))
+    return None
+
+
+def compared(name: str, operator: str, value: Value) -> Constraint:
+    if operator in ("=", "!="):
+        if isinstance(value, bool):
+            return Constraint(name, truth=value if operator == "=" else not value)
+        if isinstance(value, str):
+            return on_text(name, TEXT_SETS[operator](value))
+    number = number_of(value)
+    if number is None:
+        assert isinstance(value, str)
+        return on_text(name, TEXT_SETS[operator](value))
+    return Constraint(name, number=NUMBER_SETS[operator](number))
+
+
+def on_text(name: str, texts: TextSet) -> Constraint:
+    """Every value has a text, so asking for any text is asking for the attribute."""
+    return Constraint(name) if texts.is_everything() else Constraint(name, text=texts)
+
+
+CONVERSIONS: dict[type, Callable[[Any, bool], Constraint | None]] = {
+    Attribute: from_attribute,
+    Exists: from_exists,
+    Like: from_like,
+    In: from_in,
+    Compare: from_compare,
+}
+
+
+def names_needed(condition: Expression) -> list[str]:
+    """Attributes without which the condition is unknown, sorted."""
+    names: set[str] = set()
+    waiting = [condition]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, Attribute):
+            names.add(current.name)
+        elif isinstance(current, In):
+            waiting.append(current.operand)  # a choice that is missing does no harm if another one is equal
+        elif not isinstance(current, And | Or):  # those may be decided by the operands that are there
+            waiting.extend(parts_of(current))
+    return sorted(names)

@@ -15,8 +15,7 @@ from itertools import chain
 from typing import TypeAlias, TypeVar
 
 from tidings.model.bounds import CONSTRAINTS_MAX
-from tidings.model.sets.constraint import Constraint, may_spell_number
-from tidings.model.sets.numbers import NumberSet, number_set
+from tidings.model.sets.constraint import Constraint, NumberSet, may_spell_number, number_set
 from tidings.model.sets.text_conditions import PAIRWISE_MAX
 from tidings.model.sets.text_unions import common_hull
 from tidings.model.sets.texts import TextSet, intersection, one_of, text_set

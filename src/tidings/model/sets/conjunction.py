@@ -18,8 +18,7 @@ from math import isfinite
 
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
-from tidings.model.sets.constraint import Constraint, values_spelled
-from tidings.model.sets.numbers import EVERY_NUMBER, NumberSet
+from tidings.model.sets.constraint import EVERY_NUMBER, Constraint, NumberSet, values_spelled
 from tidings.model.sets.patterns import filled, parts_of
 from tidings.model.sets.texts import EVERY_TEXT, like
 from tidings.model.values import Number, Value, next_number, previous_number, text_of

@@ -1,8 +1,9 @@
 """What a filter asks of one attribute, as a set of values.
 
-A constraint holds the values whose readings (`values.py`) all lie in the sets given: `number` is a condition on the
-value read as a number, `text` on its text, `truth` on its truth; None is no condition. A constraint with none of them
-asks only that the attribute exists. `present=False` asks that it does not, and then nothing else is set.
+A constraint holds the values whose readings (`values.py`) all
+lie in the sets given: `number` is a condition on the value read as a number, `text` on its text, `truth` on its truth;
+None is no condition. A constraint with none of them asks only that the attribute exists. `present=False` asks that it
+does not, and then nothing else is set.
 
     price > 100 AND price != 105     number = (100, 105) u (105, inf)
     symbol IN ('IBM', 'AAPL')        text = {'AAPL', 'IBM'}
@@ -16,17 +17,160 @@ many values, which are tried one by one. Otherwise a value is a bool (two to try
 two the conditions are compared reading by reading. That is exact as long as an attribute is read one way. Where a
 number condition meets a text pattern that numbers may match (`x > 5` and `x LIKE '1%'`), in one constraint or between
 two, the answers stay on the safe side: `covers` may miss a yes, `&` may keep a set that is in fact empty.
+
+Sets of numbers are sorted, disjoint, closed intervals. The numbers that exist are the 64-bit integers and the finite
+doubles (`values.py`), so every open end is also a closed one: `x > 5` begins at the next number after 5. Two sets are
+equal as values exactly when they hold the same numbers, since ends are numbers in canonical spelling and intervals that
+touch are joined. -inf and inf stand for "no end".
 """
 
+import math
+import sys
+from bisect import bisect_right
+from collections.abc import Iterable
 from itertools import product
 from typing import TypeVar
 
 import msgspec
 
-from tidings.model.sets.numbers import EVERY_NUMBER, NumberSet
 from tidings.model.sets.patterns import literal_runs
 from tidings.model.sets.texts import EVERY_TEXT, TextSet
-from tidings.model.values import Value, number_of, text_of, truth_of
+from tidings.model.values import (
+    Number,
+    Value,
+    canonical_number,
+    next_number,
+    number_of,
+    previous_number,
+    text_of,
+    truth_of,
+)
+
+Interval = tuple[Number, Number]
+
+LARGEST = sys.float_info.max
+"""The largest number; an interval that reaches it has no end there."""
+
+WHOLE_FROM = 2.0**53
+"""From here on every double is whole, and rounding it could give an integer beyond 64 bit."""
+
+
+class NumberSet(msgspec.Struct, frozen=True):
+    """Numbers in any of `intervals`. Build with the functions below; they keep the form canonical."""
+
+    intervals: tuple[Interval, ...]
+
+    def __contains__(self, number: Number) -> bool:
+        if len(self.intervals) == 1:
+            low, high = self.intervals[0]
+            return low <= number <= high
+        at = bisect_right(self.intervals, number, key=lambda interval: interval[0]) - 1
+        return at >= 0 and number <= self.intervals[at][1]
+
+    def __or__(self, other: "NumberSet") -> "NumberSet":
+        return number_set(self.intervals + other.intervals)
+
+    def __and__(self, other: "NumberSet") -> "NumberSet":
+        both, mine, theirs = [], list(self.intervals), list(other.intervals)
+        i = j = 0
+        while i < len(mine) and j < len(theirs):
+            low, high = max(mine[i][0], theirs[j][0]), min(mine[i][1], theirs[j][1])
+            if low <= high:
+                both.append((low, high))
+            if mine[i][1] < theirs[j][1]:
+                i += 1
+            else:
+                j += 1
+        return NumberSet(tuple(both))
+
+    def complement(self) -> "NumberSet":
+        gaps: list[Interval] = []
+        begin: Number = -math.inf
+        for low, high in self.intervals:
+            if low > begin:
+                gaps.append((begin, previous_number(low)))
+            if high == math.inf:
+                return NumberSet(tuple(gaps))
+            begin = next_number(high)
+        return NumberSet((*gaps, (begin, math.inf)))
+
+    def covers(self, other: "NumberSet") -> bool:
+        return self & other == other
+
+    def is_empty(self) -> bool:
+        return not self.intervals
+
+    def is_everything(self) -> bool:
+        return self.intervals == EVERY_NUMBER.intervals
+
+    def points(self) -> tuple[Number, ...] | None:
+        """The members if every interval is a single number, else None."""
+        if all(low == high for low, high in self.intervals):
+            return tuple(low for low, _ in self.intervals)
+        return None
+
+    def hull(self) -> "NumberSet":
+        """The one interval from the least to the greatest member."""
+        return NumberSet(((self.intervals[0][0], self.intervals[-1][1]),)) if self.intervals else self
+
+    def example(self) -> Number:
+        """Some finite member, a round one where there is one."""
+        low, high = self.intervals[0]
+        if low == -math.inf:
+            return 0 if high >= 0 else high
+        if high == math.inf:
+            rounded = canonical_number(low if abs(low) >= WHOLE_FROM else math.ceil(low))
+            return rounded if rounded in self else low
+        halfway = low / 2 + high / 2
+        middle = canonical_number(halfway if abs(halfway) >= WHOLE_FROM else math.floor(halfway))
+        return middle if middle in self else low
+
+
+def number_set(intervals: Iterable[Interval]) -> NumberSet:
+    """The union of closed intervals in canonical form; an interval whose ends are crossed is empty."""
+    ordered = sorted(
+        (
+            -math.inf if low <= -LARGEST else canonical_number(low),
+            math.inf if high >= LARGEST else canonical_number(high),
+        )
+        for low, high in intervals
+        if low <= high and low <= LARGEST and high >= -LARGEST
+    )
+    joined: list[Interval] = []
+    for low, high in ordered:
+        if joined and low <= next_number(joined[-1][1]):
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        else:
+            joined.append((low, high))
+    return NumberSet(tuple(joined))
+
+
+def equal_to(number: Number) -> NumberSet:
+    return number_set([(number, number)])
+
+
+def below(number: Number) -> NumberSet:
+    return number_set([(-math.inf, previous_number(number))])
+
+
+def at_most(number: Number) -> NumberSet:
+    return number_set([(-math.inf, number)])
+
+
+def above(number: Number) -> NumberSet:
+    return number_set([(next_number(number), math.inf)])
+
+
+def at_least(number: Number) -> NumberSet:
+    return number_set([(number, math.inf)])
+
+
+def between(low: Number, high: Number) -> NumberSet:
+    return number_set([(low, high)])
+
+
+EVERY_NUMBER = number_set([(-math.inf, math.inf)])
+
 
 NUMBER_CHARACTERS = frozenset("0123456789+-.eE")
 NUMBERS_BEGIN, NUMBERS_END = "+", ":"

@@ -49,8 +49,7 @@ from tidings.matching.bloom import (
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.sets.conjunction import Conjunction
-from tidings.model.sets.constraint import Constraint
-from tidings.model.sets.numbers import NumberSet
+from tidings.model.sets.constraint import Constraint, NumberSet
 from tidings.model.values import Number, Value, number_of
 
 OCTAVE_MIN, OCTAVE_MAX = -13, 44
