@@ -10,8 +10,7 @@ from pyspark.sql.types import StructType
 from tidings.pubsub.publications import head_decoder
 from tidings.spark.live.connection import LiveConnection, Options
 from tidings.spark.live.pieces import Piece, read_pages
-from tidings.spark.live.readers import TidingsReader, TidingsStreamReader
-from tidings.spark.live.source import TidingsSource
+from tidings.spark.live.source import TidingsReader, TidingsSource, TidingsStreamReader
 
 
 def read_rows(piece: InputPartition, filter: str, schema: StructType, options: Options) -> Iterator[tuple[Any, ...]]:

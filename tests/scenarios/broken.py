@@ -3,8 +3,8 @@
 from tidings.machine.effects import Effect, Transport
 from tidings.model.identity import NodeId
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
-from tidings.sim.fault_mix import FaultMix, draw_faults
-from tidings.sim.ingredients import RandomPublications, RoughNetwork
+from tidings.sim.cast import RandomPublications, RoughNetwork
+from tidings.sim.fault_schedule import FaultMix, draw_faults
 from tidings.sim.library.gossip import what_gossip_promises
 from tidings.sim.node import Draws, Make
 from tidings.sim.scenario import Scenario

@@ -38,7 +38,7 @@ from tidings.sim.library.brokers import brokers, cast_brokers, client_of, with_c
 from tidings.sim.network.latency import Constant
 from tidings.sim.scenario import Scenario, run_scenario
 from tidings.sim.simulator import Simulator
-from tidings.sim.topologies.named import make_topology
+from tidings.sim.topologies.shapes import make_topology
 from tidings.spark.metrics.registry import METRICS
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer

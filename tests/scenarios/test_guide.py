@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tidings.sim.checkers import CHECKERS
 from tidings.sim.faults import FAULTS_MAX, READERS, parse_plan
-from tidings.sim.hunt import SHRINK_RUNS_MAX
+from tidings.sim.order import SHRINK_RUNS_MAX
 from tidings.sim.scenario import run_scenario
 from tidings.sim.scenario_file import define_file
 from tidings.sim.topologies import SHAPES

@@ -13,8 +13,7 @@ import pyarrow as pa
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.spark.matching.bulk import KEY, check_key_columns
-from tidings.spark.matching.event_columns import check_type
+from tidings.spark.matching.bulk import KEY, check_key_columns, check_type
 from tidings.spark.matching.index_file import names_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tidings.model.event import Event
 from tidings.model.values import Value, number_of, text_of, truth_of
 from tidings.pubsub.publications import decode_head, encode_head
 from tidings.spark.live.columns import columns_of, infer_schema
-from tidings.spark.live.events import DecodedPage, Decoder, read_time
+from tidings.spark.live.pieces import DecodedPage, Decoder, read_time
 from tidings.spark.live.sink import Encoder
 
 values = st.one_of(

@@ -17,8 +17,7 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.spark.matching import bulk
-from tidings.spark.matching.bulk import match_batches
-from tidings.spark.matching.event_columns import attribute_columns
+from tidings.spark.matching.bulk import attribute_columns, match_batches
 from tidings.spark.matching.index_file import (
     SIGNATURE,
     IndexedSubscriptions,

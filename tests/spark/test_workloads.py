@@ -23,8 +23,7 @@ from tidings.spark.workloads.tables import (
     subscriptions_per_publisher,
     table_frame,
 )
-from tidings.workloads.attributes import Decimals, Words
-from tidings.workloads.content import TypedContent
+from tidings.workloads.content import Decimals, TypedContent, Words
 from tidings.workloads.interests import Readership, SocialGraph
 from tidings.workloads.machines import chance
 from tidings.workloads.recorded import Quakes

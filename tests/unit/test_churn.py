@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
+from tidings.sim.cast import Churn, Span
 from tidings.sim.faults import Crash, crashes_of
-from tidings.sim.ingredients import Churn, Span
 from tidings.sim.network.latency import Exponential, Pareto, Uniform
 from tidings.workloads import churn
 from tidings.workloads.churn import (

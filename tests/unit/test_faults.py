@@ -13,8 +13,17 @@ from tidings.machine.effects import Deliver, Effect, Save, Send, SetTimer, Trans
 from tidings.machine.inputs import Fired, Input, Received, Saved
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Probe
-from tidings.sim.fault_mix import DRAWERS, FaultMix, draw_faults
-from tidings.sim.fault_schedule import CUT_OFF, Disturbed, Downtime, FaultSchedule, downtimes, first_starts
+from tidings.sim.fault_schedule import (
+    CUT_OFF,
+    DRAWERS,
+    Disturbed,
+    Downtime,
+    FaultMix,
+    FaultSchedule,
+    downtimes,
+    draw_faults,
+    first_starts,
+)
 from tidings.sim.faults import (
     Clog,
     Corrupt,

@@ -8,9 +8,8 @@ import pytest
 from tests.scenarios.broken import gossip_that_asks_once, gossip_that_forgets
 from tidings.model.errors import UsageError
 from tidings.sim.faults import Crash, parse_plan
-from tidings.sim.hunt import SHRINK_RUNS_MAX, hunt
 from tidings.sim.library import find
-from tidings.sim.order import RunOrder, fulfil, read_order, replay
+from tidings.sim.order import SHRINK_RUNS_MAX, RunOrder, fulfil, hunt, read_order, replay
 from tidings.sim.scenario import defined
 from tidings.trace.record import TraceError
 

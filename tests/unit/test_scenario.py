@@ -17,7 +17,7 @@ from tidings.protocols.teaching.gossip import GossipParams
 from tidings.pubsub.client import Arrived
 from tidings.pubsub.publications import event_of
 from tidings.pubsub.requests import Bundle, Publish
-from tidings.sim.cast import cast
+from tidings.sim.cast import Churn, RandomPublications, RoughNetwork, TimedInput, cast
 from tidings.sim.checkers import (
     CHECKERS,
     Arrival,
@@ -29,7 +29,6 @@ from tidings.sim.checkers import (
     RightSuspicion,
 )
 from tidings.sim.faults import FaultPlan, parse_plan
-from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, TimedInput
 from tidings.sim.library import built_in, find
 from tidings.sim.library.gossip import gossip, ping
 from tidings.sim.network.latency import Constant

@@ -27,8 +27,7 @@ from tidings.sim.topologies import (
     star,
     zoo,
 )
-from tidings.sim.topologies.named import make_topology
-from tidings.sim.topologies.shapes import decode_pruefer
+from tidings.sim.topologies.shapes import decode_pruefer, make_topology
 from tidings.sim.topologies.topology import great_circle_km
 from tidings.sim.topologies.zoo import ARCHIVE, all_maps, read_gml
 from tidings.workloads.latencies import planetlab_matrix, read_matrix, seattle_matrix
@@ -103,7 +102,7 @@ def test_a_seed_decides_a_topology_and_another_seed_another(seed: int) -> None:
 
 def test_topologies_are_the_same_under_every_hash_seed(root: Path) -> None:
     program = (
-        "from tidings.sim.topologies.named import make_topology\n"
+        "from tidings.sim.topologies.shapes import make_topology\n"
         "for name in ('random_tree', 'bounded_tree', 'scale_free', 'clique'):\n"
         "    print(make_topology(name, 40, 3), make_topology(name, 40, 3).largest_part().spanning_tree())\n"
     )

@@ -18,8 +18,19 @@ from hypothesis import strategies as st
 from tidings import Event, UsageError, parse
 from tidings.cli.program import run
 from tidings.spark.workloads.tables import arrow, batch
-from tidings.workloads.attributes import Decimals, Flag, Ranks, Whole, Words, all_of, between, draw, equals, one_of
-from tidings.workloads.content import TypedContent
+from tidings.workloads.content import (
+    Decimals,
+    Flag,
+    Ranks,
+    TypedContent,
+    Whole,
+    Words,
+    all_of,
+    between,
+    draw,
+    equals,
+    one_of,
+)
 from tidings.workloads.interests import Readership
 from tidings.workloads.latencies import LatencyTree, cut_tree, planetlab_matrix
 from tidings.workloads.machines import (

@@ -17,8 +17,7 @@ import pytest
 from tidings import Event, parse
 from tidings.matching import Index
 from tidings.spark.workloads.tables import arrow, batch
-from tidings.workloads.attributes import Decimals, Flag, Ranks, Whole, Words
-from tidings.workloads.content import TypedContent
+from tidings.workloads.content import Decimals, Flag, Ranks, TypedContent, Whole, Words
 from tidings.workloads.dependable import Geps, Itt, PopSub, Psdg, followers
 from tidings.workloads.interests import Readership, SocialGraph
 from tidings.workloads.machines import ADDED, DAY_US, REMOVED, Machines

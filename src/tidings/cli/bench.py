@@ -13,8 +13,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidings.cli.connection import Reach, connect, reaching
-from tidings.cli.output import Json, print_json
+from tidings.cli.output import Json, Reach, connect, print_json, reaching
 from tidings.model.event import Event
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription

@@ -2,19 +2,33 @@
 
 They print plain lines that read well without colour, or one JSON value; each kind of problem has its exit code; a time
 is 5m (ago), or an instant.
+
+A command that talks to a broker needs to know where it is, and who we are: `@reaching` gives a command the
+options for that and hands it one `Reach` instead.
 """
 
+import functools
+import inspect
 import re
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from tidings.model.errors import UsageError
+from tidings.net.addresses import PORT_DEFAULT
+from tidings.net.client.connection import CONNECT_TIMEOUT, MEMORY, PLAIN, SECURE, Connecting
+from tidings.net.client.connection import connect as net_connect
 from tidings.net.errors import ClientError, Closed, HostError, NotPermitted, NotReachable
-from tidings.net.inspector import NotInspected
+from tidings.net.inspector import InspectorAccess, NotInspected
+from tidings.net.keys import read_token_file, signer
+from tidings.net.tls import Tls
+from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 
 OK = 0
 """Done; for a question, yes."""
@@ -95,3 +109,116 @@ def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[st
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (header, *rows)
     ]
+
+
+OrderedOption = Annotated[
+    bool, typer.Option("--ordered", help="Through the transport: events of each publisher in its order.")
+]
+ReliableOption = Annotated[bool, typer.Option("--reliable", help="Likewise, and lost events are recovered.")]
+PacedOption = Annotated[bool, typer.Option("--paced", help="Likewise, and publishers send what receivers can take.")]
+
+DEFAULT = f"127.0.0.1:{PORT_DEFAULT}"
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """The broker, and how we come in."""
+
+    broker: str
+    access: InspectorAccess
+    token_file: Path | None = None
+    token_key_file: Path | None = None
+    wait: float = CONNECT_TIMEOUT
+    """Seconds for the broker to let us in."""
+
+
+def make_reach(
+    broker: Annotated[
+        str, typer.Option("--broker", "-b", metavar="HOST:PORT", envvar="TIDINGS_URL", help="The broker to talk to.")
+    ] = DEFAULT,
+    token: Annotated[
+        Path | None, typer.Option(metavar="FILE", envvar="TIDINGS_TOKEN", help="The token to show.")
+    ] = None,
+    token_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="TIDINGS_TOKEN_KEY", help="The key that the token is bound to."),
+    ] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(metavar="FILE", help="Our certificate, for TLS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its private key.")] = None,
+    tls_authority: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate of the authority that all trust.")
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(min=0.05, max=600, help="Seconds to wait until the broker lets us in.")
+    ] = CONNECT_TIMEOUT,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Plain text beyond this machine: anybody on the way can read it.")
+    ] = False,
+) -> Reach:
+    files = [tls_certificate, tls_key, tls_authority]
+    if any(files) and not all(files):
+        raise UsageError("TLS needs --tls-certificate, --tls-key and --tls-authority; give all three")
+    access = InspectorAccess(
+        token=read_token_file(token) if token else b"",
+        sign=signer(token_key) if token_key else None,
+        tls=Tls.from_files(*(file for file in files if file is not None)) if any(files) else None,
+        principal=name_in_certificate(tls_certificate) if tls_certificate else "",
+        insecure=insecure,
+    )
+    return Reach(broker, access, token, token_key, wait)
+
+
+def connect(
+    reach: Reach, name: str | None = None, ordered: bool = False, reliable: bool = False, paced: bool = False
+) -> Connecting:
+    """A client of that broker."""
+    if reach.broker.startswith((MEMORY, PLAIN, SECURE)):
+        url = reach.broker
+    else:
+        url = f"{SECURE if reach.access.tls else PLAIN}{reach.broker}"
+    principal = reach.access.principal
+    if name is None and principal and not reach.access.token:
+        name = f"{principal}{BEHIND_PRINCIPAL}{secrets.token_hex(6)}"
+    return net_connect(
+        url,
+        name=name,
+        token=reach.token_file,
+        key=reach.token_key_file,
+        tls=reach.access.tls,
+        insecure=reach.access.insecure,
+        timeout=reach.wait,
+        ordered=ordered,
+        reliable=reliable,
+        paced=paced,
+    )
+
+
+def name_in_certificate(file: Path) -> str:
+    """Whom the certificate is for: its first DNS name, or its common name."""
+    from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName, load_pem_x509_certificate
+    from cryptography.x509.oid import NameOID
+
+    try:
+        certificate = load_pem_x509_certificate(file.read_bytes())
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"--tls-certificate {file}: no certificate as PEM: {problem}") from None
+    with suppress(ExtensionNotFound):
+        names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+        return names.get_values_for_type(DNSName)[0]
+    return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+
+
+def reaching(command: Callable[..., None]) -> Callable[..., None]:
+    """`command(..., reach=...)` with the options of `make_reach` in place of `reach`."""
+    options = inspect.signature(make_reach).parameters
+
+    @functools.wraps(command)
+    def reached(**given: Any) -> None:
+        chosen = {name: given.pop(name) for name in options}
+        command(**given, reach=make_reach(**chosen))
+
+    own = [each for each in inspect.signature(command).parameters.values() if each.name != "reach"]
+    signature = inspect.Signature([each.replace(kind=each.KEYWORD_ONLY) for each in (*own, *options.values())])
+    del reached.__wrapped__
+    reached.__signature__ = signature  # type: ignore[attr-defined]
+    reached.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+    return reached

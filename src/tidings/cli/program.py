@@ -20,7 +20,6 @@ from tidings import UsageError, __version__
 from tidings.cli.bench import bench
 from tidings.cli.brokers import broker, config_commands, up
 from tidings.cli.demo import show_demo
-from tidings.cli.doctor import doctor, why
 from tidings.cli.filters import filters
 from tidings.cli.keys import keys, token
 from tidings.cli.lab import lab
@@ -29,7 +28,7 @@ from tidings.cli.pub import pub
 from tidings.cli.simulations import simulations
 from tidings.cli.sub import sub
 from tidings.cli.sweep import sweep
-from tidings.cli.top import top
+from tidings.cli.top import doctor, top, why
 from tidings.cli.traces import traces
 from tidings.cli.workloads import workloads
 

@@ -10,8 +10,7 @@ import msgspec
 import typer
 
 from tidings import UsageError
-from tidings.cli.connection import OrderedOption, PacedOption, Reach, ReliableOption, connect, reaching
-from tidings.cli.output import Json, print_json
+from tidings.cli.output import Json, OrderedOption, PacedOption, Reach, ReliableOption, connect, print_json, reaching
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.client.client import Client

@@ -10,9 +10,8 @@ import typer
 
 from tidings.cli.output import Json, print_json
 from tidings.model.errors import UsageError
-from tidings.sim.hunt import HuntFinding, hunt
 from tidings.sim.library import built_in, find
-from tidings.sim.order import Replay, RunOrder, fulfil, replay, setting_text
+from tidings.sim.order import HuntFinding, Replay, RunOrder, fulfil, hunt, replay, setting_text
 from tidings.sim.scenario import Definition, Result, Setting
 from tidings.trace.record import Record
 

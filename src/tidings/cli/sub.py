@@ -16,8 +16,17 @@ from rich.live import Live
 from rich.table import Table
 
 from tidings import UsageError, parse
-from tidings.cli.connection import OrderedOption, PacedOption, Reach, ReliableOption, connect, reaching
-from tidings.cli.output import JsonLines, json_line, read_instant
+from tidings.cli.output import (
+    JsonLines,
+    OrderedOption,
+    PacedOption,
+    Reach,
+    ReliableOption,
+    connect,
+    json_line,
+    reaching,
+    read_instant,
+)
 from tidings.net.client.client import QUEUE_MAX, Client
 from tidings.net.client.connection import Connecting
 from tidings.net.client.subscription import Delivered, Subscription

@@ -1,9 +1,9 @@
 """Faults as values: what goes wrong, when, and for how long.
 
 A fault has a beginning and an end, so a plan of faults says by itself when trouble is over; what a protocol promises is
-judged after that. A plan is drawn from the seed before the run (`fault_mix.py`), prints as one line for each fault, is
-read back from that text, and can be made smaller: drop a fault, or shorten it. That is what lets `hunt` reduce a
-failure to the two or three faults that cause it.
+judged after that. A plan is drawn from the seed before the run (`fault_schedule.py`), prints as one line for each
+fault, is read back from that text, and can be made smaller: drop a fault, or shorten it. That is what lets `hunt`
+reduce a failure to the two or three faults that cause it.
 
     2.5..7.1 crash n3                     n3 stops, and starts again with the state it had
     2.5..7.1 crash n3 forgetting          ... with an empty one; what it had saved is on its disk

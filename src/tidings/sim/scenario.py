@@ -35,11 +35,11 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
+from tidings.sim.cast import TimedInput
 from tidings.sim.checkers import PROBLEMS_MAX, Checker, CheckFailed, Judges, Problem
 from tidings.sim.fault_schedule import Disturbed, FaultSchedule, first_starts
 from tidings.sim.faults import Corrupt, FaultPlan
 from tidings.sim.frames import CorruptibleFrames
-from tidings.sim.ingredients import TimedInput
 from tidings.sim.network.rule import Rule, check_positive
 from tidings.sim.node import Make
 from tidings.sim.observers import InvariantBroken, Invariants, Observer

@@ -6,7 +6,7 @@
     checkers = ["nothing_false", "no_duplicates", "convergence"]
 
     [topology]
-    kind = "ring"                 # see sim/topologies/named.py
+    kind = "ring"                 # see sim/topologies/shapes.py
     nodes = 8
 
     [[role]]
@@ -46,15 +46,14 @@ from tidings.model.language.parser import parse
 from tidings.pubsub.client import Guarantee, OpenAdvertisement, OpenSubscription, Policy, PublishBatch
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.requests import Publish
-from tidings.sim.cast import APPLICATIONS, KINDS, Roles, cast_all
+from tidings.sim.cast import APPLICATIONS, KINDS, Churn, RandomPublications, Roles, RoughNetwork, TimedInput, cast_all
 from tidings.sim.checkers import CHECKERS
-from tidings.sim.fault_mix import FaultMix, draw_faults
+from tidings.sim.fault_schedule import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan, parse_plan, plan_of
-from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, TimedInput
 from tidings.sim.network.rule import check_positive
 from tidings.sim.scenario import Definition, Scenario, Setting, Settings
 from tidings.sim.topologies import Topology
-from tidings.sim.topologies.named import make_topology
+from tidings.sim.topologies.shapes import make_topology
 
 FILE_CHARS_MAX = 64 * 1024
 

@@ -38,13 +38,13 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.frames import Frames, Sealed, measure, measure_sealed
 from tidings.sim.hardware import Clock, Processing
+from tidings.sim.network.flows import BulkTransfers
 from tidings.sim.network.rule import Rule, reason_of
 from tidings.sim.node import Draws, Make, SimulatedDelivery, SimulatedNode
 from tidings.sim.observers import Hooks, Invariants, Observer, WholeTrace, check_state
 from tidings.sim.process import NO_SUCH_NODE, Process
 from tidings.sim.queue import Action, Entry, LadderQueue, Queue
 from tidings.sim.streams import HANDSHAKE_BYTES, SimulatedLinks, SimulatedStream, pair_of
-from tidings.sim.transfers import BulkTransfers
 from tidings.trace.record import Record
 from tidings.trace.writer import Writer
 

@@ -38,7 +38,7 @@ from typing import ClassVar
 
 import numpy
 
-from tidings.workloads.attributes import one_of
+from tidings.workloads.content import one_of
 from tidings.workloads.dependable import followers
 from tidings.workloads.schedule import Schedule, cumulative, places, steady, zipf
 from tidings.workloads.table import Array, Columns, Drawn, Make, Names, Random, Table, stream

@@ -36,7 +36,7 @@ import msgspec
 import numpy
 
 from tidings.model.errors import UsageError
-from tidings.workloads.data import require_folder
+from tidings.workloads.recorded import require_folder
 from tidings.workloads.table import Array, Columns, Listed, Row, stream
 from tidings.workloads.workload import Workload
 

@@ -17,7 +17,7 @@ from functools import partial
 import msgspec
 import numpy
 
-from tidings.workloads.attributes import equals
+from tidings.workloads.content import equals
 from tidings.workloads.recorded import Stars
 from tidings.workloads.schedule import cumulative, places, zipf_shares
 from tidings.workloads.table import Array, Choices, Columns, Drawn, Names, Random, Table, stream

@@ -18,9 +18,8 @@ from typing import Literal
 
 import numpy
 
-from tidings.workloads.attributes import all_of, between, equals
-from tidings.workloads.data import csv_rows, folder_text
-from tidings.workloads.recorded import strings, typed
+from tidings.workloads.content import all_of, between, equals
+from tidings.workloads.recorded import csv_rows, folder_text, strings, typed
 from tidings.workloads.schedule import zipf
 from tidings.workloads.table import CHUNK_ITEMS, Array, Choices, Columns, Drawn, Names, Random, Table, stream
 from tidings.workloads.workload import Workload, require

@@ -24,7 +24,7 @@ from typing import ClassVar
 
 import numpy
 
-from tidings.workloads.attributes import all_of, between, equals, word
+from tidings.workloads.content import all_of, between, equals, word
 from tidings.workloads.schedule import (
     EVENT,
     SUBSCRIPTION,

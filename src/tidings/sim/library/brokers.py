@@ -38,7 +38,7 @@ from tidings.pubsub.client import (
 from tidings.pubsub.publications import encode_head, event_of
 from tidings.sim.cast import ClientRole, cast_all
 from tidings.sim.checkers import Checker, Problem
-from tidings.sim.fault_mix import FaultMix, draw_faults
+from tidings.sim.fault_schedule import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan
 from tidings.sim.network.latency import Constant, Jittered
 from tidings.sim.network.rule import Rule
@@ -46,7 +46,7 @@ from tidings.sim.node import Make, SimulatedNode
 from tidings.sim.scenario import Scenario
 from tidings.sim.simulator import Simulator
 from tidings.sim.topologies import Topology
-from tidings.sim.topologies.named import make_topology
+from tidings.sim.topologies.shapes import make_topology
 from tidings.workloads.plain import Round, round_at, rounds_of
 
 BEGIN = 5.0

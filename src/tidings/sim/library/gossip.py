@@ -9,17 +9,16 @@ from tidings.machine.effects import BROADCAST, Transport
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import PingParams
-from tidings.sim.cast import cast
+from tidings.sim.cast import Churn, RandomPublications, RoughNetwork, Span, cast
 from tidings.sim.checkers import Checker, Convergence, NoDuplicates, NothingFalse, RightSuspicion
-from tidings.sim.fault_mix import FaultMix, draw_faults
+from tidings.sim.fault_schedule import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan, crashes_of, plan_of
-from tidings.sim.ingredients import Churn, RandomPublications, RoughNetwork, Span
 from tidings.sim.mobility import RandomWaypoint, WaypointParams
 from tidings.sim.network.radio import Radio, RadioParams
 from tidings.sim.node import Draws
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import Topology, clique
-from tidings.sim.topologies.named import make_topology
+from tidings.sim.topologies.shapes import make_topology
 from tidings.workloads.churn import mass_failure
 
 

@@ -1,12 +1,13 @@
 """Topologies: made ones, maps of real networks, hosts at measured round trips."""
 
-from tidings.sim.topologies.named import internet, linked_hosts
 from tidings.sim.topologies.shapes import (
     SHAPES,
     balanced_tree,
     bounded_tree,
     chain,
     clique,
+    internet,
+    linked_hosts,
     random_tree,
     ring,
     scale_free,

@@ -25,7 +25,7 @@ import msgspec
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.topologies.topology import Topology, TopologyEdge, great_circle_km
-from tidings.workloads.data import data_folder
+from tidings.workloads.recorded import data_folder
 
 GML_CHARS_MAX = 4 * 1024 * 1024
 DEPTH_MAX = 8

@@ -2,13 +2,11 @@
 
     spark.readStream.format("tidings").option("url", "tidings://localhost").option("filter", "price > 100").load()
 
-    source.py       the format itself: what Spark asks for first
+    source.py       the format itself, and its readers: of what is stored, and of a stream
     connection.py   what can be said with `.option(...)`; one connection, used from code without a loop
     columns.py      which columns an event has; schemas given and inferred; conditions of Spark as filters of ours
-    events.py       encoded events to Arrow columns
     offsets.py      positions in the network's history, and how far behind a query is: pure arithmetic
-    pieces.py       what tasks do, and how the work is cut for them
-    readers.py      the reader of what is stored, and of a stream
+    pieces.py       what tasks do, how the work is cut for them, and encoded events to Arrow columns
     sink.py         the writers: Arrow columns to encoded events
 
 Nothing of this is imported by a broker or by the command line; it needs pyspark and pyarrow.

@@ -163,7 +163,7 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 def note_interests(trace: Writer, workload: "RareMatches") -> dict[NodeId, str]:
     """The filter of each receiver."""
-    from tidings.workloads.attributes import all_of, equals
+    from tidings.workloads.content import all_of, equals
     from tidings.workloads.transport import topic_shares
 
     shares = topic_shares().tolist()
