@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.worlds.puppets import Witness
 from tidings.machine.effects import CancelTimer, Connect, Disconnect, Effect, Know, Note, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Signal
+from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.machine.message import Contact, is_address_text
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
@@ -198,30 +199,21 @@ PATIENCE = 30.0
 """Far more than links need to come back."""
 
 
-class Bystander:
+class Bystander(Witness):
     """Sees who is a peer."""
 
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (PeerUp, PeerDown, LinkFailed)
-    tells: tuple[type[Signal], ...] = ()
+    hears = (PeerUp, PeerDown, LinkFailed)
 
     def __init__(self) -> None:
         self.up: dict[NodeId, str] = {}
 
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Input) -> list[Effect]:
+    def see(self, now: float, input: Input) -> None:
         match input:
             case PeerUp(peer, _, _, address):
                 assert peer not in self.up
                 self.up[peer] = address
             case PeerDown(peer):
                 del self.up[peer]
-        return []
-
-    def check(self) -> None:
-        pass
 
 
 def make_open(name: NodeId, links: tuple[NodeId, ...], draws: Draws) -> Node:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.worlds.puppets import Witness
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Received, Signal
+from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.node import Node
 from tidings.matching.bloom import BloomProfile, message_bits_match_filter_bits
 from tidings.model.bounds import DESTINATIONS_MAX, NEIGHBOURS_MAX
@@ -311,26 +312,17 @@ def test_every_peer_is_a_neighbour_of_the_plainest_overlay() -> None:
 UNHEARD: tuple[type[Signal], ...] = (ClientUp, ClientDown, LinkFailed, Settled, Known, Forgotten)
 
 
-class Home:
+class Home(Witness):
     """In the place of delivery: writes down what the clients of this broker get."""
 
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (Matched,)
-    tells: tuple[type[Signal], ...] = ()
+    hears = (Matched,)
 
     def __init__(self) -> None:
         self.got: list[tuple[str, int]] = []
 
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Any) -> list[Effect]:
+    def see(self, now: float, input: Input) -> None:
         if isinstance(input, Matched):
             self.got += [(input.batch.publisher, number) for number in input.batch.numbers]
-        return []
-
-    def check(self) -> None:
-        pass
 
 
 def broker(name: str, links: tuple[str, ...], draws: Draws) -> Node:

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.worlds.puppets import Witness
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import Fired, Received, Signal
+from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.node import Node
 from tidings.machine.streams import random_stream
 from tidings.model.errors import UsageError
@@ -254,34 +255,23 @@ class Partition(Wrapper):
         return self.inner.fate(now, sender, to, size_bytes, transport)
 
 
-class Listener:
+class Listener(Witness):
     """Writes down what the overlay tells, and when."""
 
-    messages: tuple[type, ...] = ()
-    hears: tuple[type, ...] = (NeighbourUp, NeighbourDown)
-    tells: tuple[type[Signal], ...] = ()
+    hears = (NeighbourUp, NeighbourDown)
 
     def __init__(self) -> None:
         self.up: dict[str, int] = {}
         self.changed_at = 0.0
 
-    def start(self, now: float) -> list[Effect]:
-        return []
-
-    def handle(self, now: float, input: Any) -> list[Effect]:
+    def see(self, now: float, input: Input) -> None:
+        self.changed_at = now
         match input:
             case NeighbourUp(neighbour, epoch):
                 assert neighbour not in self.up
                 self.up[neighbour] = epoch
             case NeighbourDown(neighbour, epoch):
                 assert self.up.pop(neighbour) == epoch
-            case _:
-                return []
-        self.changed_at = now
-        return []
-
-    def check(self) -> None:
-        pass
 
 
 class TreeWorld:

@@ -8,7 +8,7 @@ next what came of it. On sockets a puppet also delivers whatever it hears, for t
 from typing import Any
 
 from tidings.machine.effects import Connect, Deliver, Effect
-from tidings.machine.inputs import Input, LinkDown, Received, Request
+from tidings.machine.inputs import Input, LinkDown, Received, Request, Signal
 from tidings.sim.network.latency import Constant
 from tidings.sim.network.rule import Rule
 from tidings.sim.simulator import Simulator, SimulatorParams
@@ -59,6 +59,27 @@ class Puppet:
     def news(self) -> list[tuple[float, Input]]:
         """All but messages."""
         return [(now, input) for now, input in self.seen if not isinstance(input, Received)]
+
+
+class Witness:
+    """A part of a node that never answers; what it makes of what it hears is said in `see`."""
+
+    messages: tuple[type, ...] = ()
+    hears: tuple[type, ...] = ()
+    tells: tuple[type[Signal], ...] = ()
+
+    def start(self, now: float) -> list[Effect]:
+        return []
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        self.see(now, input)
+        return []
+
+    def see(self, now: float, input: Input) -> None:
+        raise NotImplementedError
+
+    def check(self) -> None:
+        pass
 
 
 class PuppetWorld(Simulator):
