@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tarfile
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ from tidings.sim.topologies import (
 )
 from tidings.sim.topologies.shapes import decode_pruefer, make_topology
 from tidings.sim.topologies.topology import great_circle_km
-from tidings.sim.topologies.zoo import ARCHIVE, all_maps, read_gml
+from tidings.sim.topologies.zoo import ARCHIVE, read_gml
 from tidings.workloads.latencies import planetlab_matrix, read_matrix, seattle_matrix
 
 SIZES = st.integers(3, 60)
@@ -217,6 +218,14 @@ def test_no_text_makes_the_reader_of_maps_stumble(text: str) -> None:
 def test_distances_on_the_ground_are_right() -> None:
     assert great_circle_km(0, 0, 0, 90) == pytest.approx(10_007.5, rel=1e-3)
     assert great_circle_km(13.4, 52.5, 13.4, 52.5) == 0.0
+
+
+def all_maps(path: Path) -> list[Topology]:
+    with tarfile.open(path) as archive:
+        files = {
+            Path(member.name).stem: archive.extractfile(member) for member in archive if member.name.endswith(".gml")
+        }
+        return [read_gml(file.read().decode("utf-8", "replace"), name) for name, file in sorted(files.items()) if file]
 
 
 def test_all_maps_of_the_zoo_are_read(data_folder: Path) -> None:

@@ -9,12 +9,6 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-TABLES = (
-    *("broker", "links", "clients", "subscriptions", "advertisements", "transport"),
-    *("routes", "destinations", "queues", "publishers", "event", "counters", "settings"),
-)
-"""The tables that a broker on sockets has, those included that only one kind of routing has."""
-
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Base of all rows: an object in JSON."""

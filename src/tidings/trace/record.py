@@ -72,10 +72,6 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 COLUMNS: tuple[str, ...] = Record.__struct_fields__
-RUN_COLUMNS = COLUMNS[:2]
-"""The same in every row of a file."""
-ROW_COLUMNS = COLUMNS[2:]
-"""What a row has of its own, in the order in which writers take it."""
 
 Row = tuple[float, str, Kind, str | None, str | None, str | None, int | None, str | None, str | None]
 

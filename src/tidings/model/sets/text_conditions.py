@@ -117,10 +117,6 @@ def greater_end(one: str | None, other: str | None) -> str | None:
     return None if one is None or other is None else max(one, other)
 
 
-def within(inner: Range, outer: Range) -> bool:
-    return inner[0] >= outer[0] and lesser_end(inner[1], outer[1]) == inner[1]
-
-
 def is_crossed(low: str, high: str | None) -> bool:
     return high is not None and low >= high
 

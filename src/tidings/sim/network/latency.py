@@ -160,19 +160,6 @@ class Matrix(Rule):
         self.known: dict[tuple[NodeId, NodeId], Fates] = {pair: (delay,) for pair, delay in delays.items()}
         self.default = None if default is None else (default,)
 
-    @classmethod
-    def from_round_trips(cls, names: Sequence[NodeId], milliseconds: Sequence[Sequence[float]]) -> "Matrix":
-        """From a square table of round-trip times in milliseconds, as measurements give them; one way is half."""
-        if len(milliseconds) < len(names) or any(len(row) < len(names) for row in milliseconds):
-            raise UsageError(f"a table of {len(milliseconds)} rows is too small for {len(names)} nodes")
-        return cls(
-            {
-                (sender, to): milliseconds[row][column] / 2000
-                for row, sender in enumerate(names)
-                for column, to in enumerate(names)
-            }
-        )
-
     def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
         fates = self.known.get((sender, to), self.default)
         if fates is None:

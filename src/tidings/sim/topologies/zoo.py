@@ -165,17 +165,6 @@ def from_archive(path: Path, name: str) -> Topology:
     raise UsageError(f"the Topology Zoo has no map {name!r}; names are spelled as in its files, such as Abilene or Kdl")
 
 
-def all_maps(path: Path) -> list[Topology]:
-    """Every map of the archive, in order of name; one pass over the file."""
-    with tarfile.open(path) as archive:
-        texts = {
-            Path(member.name).stem: file.read(MEMBER_BYTES_MAX).decode("utf-8", "replace")
-            for member in archive
-            if member.name.endswith(".gml") and (file := archive.extractfile(member)) is not None
-        }
-    return [read_gml(texts[name], name) for name in sorted(texts)]
-
-
 def from_topohub(key: str) -> Topology:
     """A map of the package by its key, such as "topozoo/Abilene", "sndlib/polska" or "backbone/europe"."""
     try:
