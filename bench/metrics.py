@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from tidings.pubsub import notes
 from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.registry import FAMILIES
 from tidings.spark.metrics.traces import read_traces
@@ -38,35 +39,37 @@ CLIENT = f"concat('c', pmod(xxhash64(number, place), {CLIENTS}))"
 BROKER = f"concat('b', pmod(xxhash64(number, place), {BROKERS}))"
 
 NOTES = {
-    "receive": "'publisher', publisher, 'number', number",
     "loss_detected": "'publisher', publisher",
-    "request": "'publisher', publisher",
-    "repair": "'publisher', publisher",
-    "cache": "'hit', number % 3 > 0, 'size', number % 300",
+    "repair_requested": "'publisher', publisher",
+    "repair_sent": "'publisher', publisher",
+    "cache_searched": "'hit', number % 3 > 0, 'size', number % 300",
     "loss_event": "'publisher', publisher",
-    "feedback": "'publisher', publisher",
-    "withhold": "'number', number",
-    "flow_row": "'size', number % 90",
-    "cycle": "'cycle', number % 60, 'messages', number % 22",
-    "view": "'common', number % 10, 'optimal', 10",
+    "feedback_sent": "'publisher', publisher",
+    "withheld": "'withheld', number",
+    "flow_changed": "'size', number % 90",
+    "cycle_ended": "'cycle', number % 60, 'messages', number % 22",
+    "view_compared": "'common', number % 10, 'optimal', 10",
     "forwarded": "'via', 'tree', 'links', 3, 'local', number % 2, 'gain', 2.5D, 'publisher', publisher",
-    "gossip_in": "'matches', number % 3",
+    "gossip_taken": "'matches', number % 3",
     "queued": "'length', number % 500",
-    "planned": "'model_seconds', 1.5D, 'solve_seconds', 8.5D, 'actions', number % 30, 'steps', number % 9",
-    "executed": "'seconds', 20D",
+    "plan_made": "'model_seconds', 1.5D, 'solve_seconds', 8.5D, 'actions', number % 30, 'steps', number % 9",
+    "plan_executed": "'seconds', 20D",
     "shifted": "'queue_before', number % 50, 'queue_after', number % 80",
-    "acknowledged": "'number', number",
-    "promised": "'subscription', 1, 'publisher', publisher, 'number', 5",
-    "twin": "'group', concat('g', pmod(xxhash64(number), 500))",
-    "rtt": "'publisher', publisher, 'rtt', 0.08D",
-    "path": "'path', 1.2D, 'direct', 1D",
-    "coverage": "'feeds', 9, 'covered', number % 10",
-    "neighbours": "'roles', 9, 'distinct', 1 + number % 9",
-    "link_end": "'reconfiguration', concat('x', number % 1000)",
+    "receipt_asked": "'first', number, 'last', number",
+    "acknowledged": "'first', number",
+    "promised": "'subscription', 1, 'guarantee', 'installed', 'publisher', publisher, 'number', 5",
+    "twin": "'subscription', 1, 'group', concat('g', pmod(xxhash64(number), 500))",
+    "round_trip_measured": "'publisher', publisher, 'rtt', 0.08D",
+    "path_measured": "'path', 1.2D, 'direct', 1D",
+    "coverage_counted": "'feeds', 9, 'covered', number % 10",
+    "neighbours_counted": "'roles', 9, 'distinct', 1 + number % 9",
+    "link_changed": "'reconfiguration', concat('x', number % 1000)",
     "reattached": "'seconds', 0.4D, 'strategy', 'regional', 'requests', number % 5",
     "job_started": "'number', number",
     "block_stored": "'number', number",
 }
+
+assert NOTES.keys() <= notes.NOTES.keys(), "a note has another name now; tidings.pubsub.notes defines them"
 
 NOTE_NAME = f"element_at(array({', '.join(repr(name) for name in NOTES)}), int(number % {len(NOTES)}) + 1)"
 NOTE_DETAIL = " ".join(
@@ -82,7 +85,7 @@ COLUMNS = {
     "seed": "CAST(7 AS BIGINT)",
     "time": "published_at + CASE WHEN place = 0 THEN 0D ELSE drawn END",
     "node": f"CASE WHEN place = 0 THEN publisher WHEN place < 5 THEN {CLIENT} WHEN place < 9 THEN {BROKER} "
-    f"WHEN {NOTE_NAME} = 'acknowledged' THEN publisher ELSE {CLIENT} END",
+    f"WHEN {NOTE_NAME} IN ('receipt_asked', 'acknowledged') THEN publisher ELSE {CLIENT} END",
     "kind": "element_at(array('publish', 'deliver', 'deliver', 'deliver', 'deliver', 'send', 'receive', 'send', "
     "'drop', 'note'), int(place) + 1)",
     "peer": f"CASE WHEN place BETWEEN 5 AND 8 THEN {BROKER} END",
