@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.model.errors import UsageError
-from tidings.sim.mobility import RandomWaypoint, WaypointParams
+from tidings.sim.network.radio import RandomWaypoint, WaypointParams
 
 PARAMS = WaypointParams(width=300.0, height=100.0, speed_min=1.0, speed_max=3.0, pause_max=10.0)
 TIMES = st.lists(st.floats(0, 5000), min_size=1, max_size=30)

@@ -13,8 +13,7 @@ from tidings.sim.cast import Churn, RandomPublications, RoughNetwork, Span, cast
 from tidings.sim.checkers import Checker, Convergence, NoDuplicates, NothingFalse, RightSuspicion
 from tidings.sim.fault_schedule import FaultMix, draw_faults
 from tidings.sim.faults import FaultPlan, crashes_of, plan_of
-from tidings.sim.mobility import RandomWaypoint, WaypointParams
-from tidings.sim.network.radio import Radio, RadioParams
+from tidings.sim.network.radio import Radio, RadioParams, RandomWaypoint, WaypointParams
 from tidings.sim.node import Draws
 from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import Topology, clique
