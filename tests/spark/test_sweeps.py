@@ -368,7 +368,9 @@ def test_an_interrupted_sweep_ends_its_job_and_goes_on_later(spark: SparkSession
     gate.unlink()
     gate.touch()
     done = sweep(spark, runs, tmp_path / "out")
-    assert (done.runs, done.failed, done.skipped, done.results.count()) == (6, 0, 1, 6)
+    assert (done.runs, done.failed, done.results.count()) == (6, 0, 6)
+    # Workers of the job that was ended may come to the gate late, and find it open.
+    assert 1 <= done.skipped <= 1 + spark.sparkContext.defaultParallelism
 
 
 @pytest.mark.spark

@@ -3,10 +3,10 @@
 Every protocol has its own form of it (one event, a batch of encoded ones), and a trace shows each as a publication: it
 knows them by their base.
 
-Between a client and the network events move many at a
-time: as one request when they are published, as one item when they are delivered. Whoever asks of a trace when an event
-was published, and when it arrived where, should not have to know that. So everything that holds several is a `Bundle`,
-and says of each publication in it what its row in a trace is to say; nobody else has to know how it is built.
+Between a client and the network events move many at a time: as one request when they are published, as one item when
+they are delivered. Whoever asks of a trace when an event was published, and when it arrived where, should not have to
+know that. So everything that holds several is a `Bundle`, and says of each publication in it what its row in a trace is
+to say; nobody else has to know how it is built.
 """
 
 from collections.abc import Iterator, Mapping

@@ -11,10 +11,9 @@ A part is a machine, known by name, and is given to all nodes of a topology or t
 The parameters of a broker or a dispatcher say which overlay and which routing it is made of, by their `kind`
 (`nodes/choices.py`).
 
-Each of the others is a frozen value with
-parameters that a scenario file can set, and one method that makes of it what a run needs: rules, timed inputs, faults.
-Trouble ends: a rough network becomes calm at the end of a scenario's duration, so that what a protocol promises "once
-messages arrive" can be judged.
+Each of the others is a frozen value with parameters that a scenario file can set, and one method that makes of it what
+a run needs: rules, timed inputs, faults. Trouble ends: a rough network becomes calm at the end of a scenario's
+duration, so that what a protocol promises "once messages arrive" can be judged.
 """
 
 import math

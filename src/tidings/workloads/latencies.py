@@ -1,9 +1,8 @@
 """From a matrix of measured latencies to an overlay (spec dependable.md 4.6, D-3; the topologies of W-POP).
 
-The source
-takes a graph of hosts with measured latencies, goes breadth-first from a random root until it has as many hosts as
-wanted, and makes the shortest-path tree from the root the overlay. Whatever is sent outside the tree takes the latency
-measured between its two ends.
+The source takes a graph of hosts with measured latencies, goes breadth-first from a random root until it has as many
+hosts as wanted, and makes the shortest-path tree from the root the overlay. Whatever is sent outside the tree takes the
+latency measured between its two ends.
 
 In the matrix we have everybody is measured with everybody, and breadth-first over that would stop after one step. So
 each host is linked with its nearest few first, in either direction; if too few hosts can be reached from the root in

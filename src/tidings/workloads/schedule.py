@@ -11,9 +11,8 @@ rate is given as the number of events it is to have published up to each of a fe
 Events of all publishers stand one publisher after the other. Which rows a chunk holds is thereby known without looking
 at any other chunk.
 
-**Zipf shares.** Of `count` things the
-r-th most popular has a share proportional to r to the power of minus `exponent`; with exponent 0 all shares are equal.
-A number drawn from it is a *place*, 0 being the most popular.
+**Zipf shares.** Of `count` things the r-th most popular has a share proportional to r to the power of minus `exponent`;
+with exponent 0 all shares are equal. A number drawn from it is a *place*, 0 being the most popular.
 
 Every draw turns uniform numbers into the wanted ones through the inverse of the distribution, so a place in the space
 of quantiles belongs to each value, and an interval of quantiles is an interval of values.

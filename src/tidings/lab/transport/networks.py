@@ -14,8 +14,8 @@ times. Nothing is acknowledged or sent again.
 
 **Brokers** (`nodes/broker.py`) have clients with a transport (`nodes/transport_client.py`): order, recovery, congestion
 control, as people install it. Subscriptions ask for no guarantee, and applications take at once what is delivered.
-Publications of a client are taken in their order, as over the connection that it has to its
-broker: over k brokers an event is handled k - 1 times.
+Publications of a client are taken in their order, as over the connection that it has to its broker: over k brokers an
+event is handled k - 1 times.
 
     network = BrokerNetwork(
         seed, trace, topology, SubstrateParams(link_loss=0.01), clients={"p": "n0", "s": "n1"}, wants={"s": "a = 1"},

@@ -1,9 +1,8 @@
 """What operators and functions of expressions do with values, and what comes of it.
 
-Every CESQL operator is total: it
-always has a value, and besides it perhaps an error. A filter matches only on TRUE without error. While an expression is
-evaluated, a plain value means "no error" and an `EvaluationOutcome` means "this value, with this error", so that the
-usual case allocates nothing.
+Every CESQL operator is total: it always has a value, and besides it perhaps an error. A filter matches only on TRUE
+without error. While an expression is evaluated, a plain value means "no error" and an `EvaluationOutcome` means "this
+value, with this error", so that the usual case allocates nothing.
 
 Operators take two values, and cast them; None stands for a cast that fails. Which cast an operator makes is said in
 `evaluation.py`.

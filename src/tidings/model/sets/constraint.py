@@ -1,9 +1,8 @@
 """What a filter asks of one attribute, as a set of values.
 
-A constraint holds the values whose readings (`values.py`) all
-lie in the sets given: `number` is a condition on the value read as a number, `text` on its text, `truth` on its truth;
-None is no condition. A constraint with none of them asks only that the attribute exists. `present=False` asks that it
-does not, and then nothing else is set.
+A constraint holds the values whose readings (`values.py`) all lie in the sets given: `number` is a condition on the
+value read as a number, `text` on its text, `truth` on its truth; None is no condition. A constraint with none of them
+asks only that the attribute exists. `present=False` asks that it does not, and then nothing else is set.
 
     price > 100 AND price != 105     number = (100, 105) u (105, inf)
     symbol IN ('IBM', 'AAPL')        text = {'AAPL', 'IBM'}

@@ -1,12 +1,11 @@
 """Radio: who is near enough hears, and all who are near share the air.
 
-A packet takes the air for as long as its bits
-last. A node that wants to send listens first, and waits while it hears somebody (carrier sense), then a random number
-of slots more (back-off). Two nodes that begin in the same slot do not hear each other in time, and neither do two that
-are out of each other's reach but not out of the receiver's (hidden terminals); their packets overlap at the receiver.
-The first is received, the other is lost there (capture); a node that sends hears nothing itself. A packet to one node
-that was lost is sent again a few times with longer back-off, as 802.11 does; a packet to all (`BROADCAST`) is sent
-once.
+A packet takes the air for as long as its bits last. A node that wants to send listens first, and waits while it hears
+somebody (carrier sense), then a random number of slots more (back-off). Two nodes that begin in the same slot do not
+hear each other in time, and neither do two that are out of each other's reach but not out of the receiver's (hidden
+terminals); their packets overlap at the receiver. The first is received, the other is lost there (capture); a node that
+sends hears nothing itself. A packet to one node that was lost is sent again a few times with longer back-off, as 802.11
+does; a packet to all (`BROADCAST`) is sent once.
 
 Whether a packet is lost is decided when it is sent, against all that is in the air or waits for it by then; the first
 is the one that was decided first.

@@ -5,11 +5,10 @@ real maps: pieces that are not linked, places unknown. The package `topohub` (pi
 in tidied form, with lengths in kilometres, and serves whoever has no such folder. `zoo("Abilene")` looks into the
 folder first.
 
-The files are GML: nested lists of keys and values:
-`graph [ node [ id 0 label "Lisbon" ] edge [ source 0 target 1 ] ]`. Real files are not tidy, and a map that cannot be
-read is of no use, so what a topology cannot hold is mended: two links between the same two nodes become one, a link
-from a node to itself goes, two nodes with the same label get their number appended, places that are missing leave the
-length of a link unknown. What is no GML at all is refused, with its line.
+The files are GML: nested lists of keys and values: `graph [ node [ id 0 label "Lisbon" ] edge [ source 0 target 1 ] ]`.
+Real files are not tidy, and a map that cannot be read is of no use, so what a topology cannot hold is mended: two links
+between the same two nodes become one, a link from a node to itself goes, two nodes with the same label get their number
+appended, places that are missing leave the length of a link unknown. What is no GML at all is refused, with its line.
 """
 
 import math

@@ -27,9 +27,8 @@ things:
     wider       it holds for those rows and perhaps for some more; the broker applies it, and Spark looks again
     nothing     the condition has no filter; Spark looks alone
 
-Where a value has no reading the column is null and the filter
-does not hold, negated or not. That is how SQL treats null, so most conditions are exact, and so are their negations.
-What is not, and why:
+Where a value has no reading the column is null and the filter does not hold, negated or not. That is how SQL treats
+null, so most conditions are exact, and so are their negations. What is not, and why:
 
 - `long` columns: 2.5 has a number but is null in the column. Bounds are wider; equality with an integer is exact.
 - Texts that read as numbers, in an order: `code < '9'` compares numbers in our language, texts in Spark. Nothing.

@@ -13,9 +13,8 @@ are what the simulator counted, and it fails if a checker finds something.
 
 Modules and files are looked for in the folder in which the sweep was started too, wherever the worker is.
 
-Whatever comes out of the experiment,
-an exception or the wish to exit, is what came of this run, and no trouble of the sweep's. What this code raises itself
-is: a folder that cannot be written to from here would lose every run.
+Whatever comes out of the experiment, an exception or the wish to exit, is what came of this run, and no trouble of the
+sweep's. What this code raises itself is: a folder that cannot be written to from here would lose every run.
 """
 
 import importlib

@@ -1,8 +1,7 @@
 """The driver's side of a sweep: hand out the runs, watch the folder, and outlive workers that die.
 
-Runs go out as a table
-in which each task has a partition of its own, and `mapInArrow` performs what it finds there. Spark's answer is of no
-interest; results are in the folder.
+Runs go out as a table in which each task has a partition of its own, and `mapInArrow` performs what it finds there.
+Spark's answer is of no interest; results are in the folder.
 
 When a worker dies (a crash in compiled code, no memory left), Spark tries the task again, and gives up the whole job
 after a few times. Nobody then tells which run it was; but it has left a draft, as have the few runs that happened to be
@@ -12,10 +11,9 @@ of the run, and it becomes a failed row. Then the rest goes on.
 The job runs in a thread. Ours looks into the folder meanwhile, and tells who wants to know how far it is; if it is
 interrupted, it ends the job, and whatever else this session does, as Ctrl-C does in PySpark.
 
-A failed job is a text of hundreds of lines, most of
-them Java's. Three cases matter: a worker is no more, and then perhaps Python's last words are in the text
-(`faulthandler`); our own code in the worker refused, and says why; or it is Spark's own trouble, which is left as it
-is.
+A failed job is a text of hundreds of lines, most of them Java's. Three cases matter: a worker is no more, and then
+perhaps Python's last words are in the text (`faulthandler`); our own code in the worker refused, and says why; or it is
+Spark's own trouble, which is left as it is.
 """
 
 import re
