@@ -155,6 +155,7 @@ def test_rates_go_in_straight_lines_from_point_to_point() -> None:
     assert [along(points, at) for at in (0.0, 5.0, 10.0, 15.0, 20.0, 99.0)] == [100, 100, 100, 150, 200, 200]
 
 
+@pytest.mark.long
 @pytest.mark.spec("T-114")
 def test_control_cuts_the_losses_of_a_varying_load_and_still_uses_the_link() -> None:
     without, control = (ran(e19, variant, stretch=0.1) for variant in (PLAIN, CONTROL))
@@ -186,6 +187,7 @@ def spans_of(records: list[Record], span: float, seconds: float) -> tuple[Any, A
     return counts[0], counts[1]
 
 
+@pytest.mark.long
 @pytest.mark.spec("T-116")
 def test_three_flows_share_a_link_that_is_too_small_for_them() -> None:
     flows = tuple(BottleneckFlow(pair, ((0.0, rate),), 1.0) for pair, rate in enumerate((400.0, 160.0, 140.0), 1))

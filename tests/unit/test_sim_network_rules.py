@@ -22,7 +22,7 @@ from tidings.sim.network.latency import (
     Pareto,
     Uniform,
 )
-from tidings.sim.network.loss import Duplication, Loss, Reordering
+from tidings.sim.network.loss import BurstyLoss, Duplication, Loss, Reordering
 from tidings.sim.network.rule import Fates, LostPacket, Rule, reason_of
 
 DATAGRAM, STREAM = Transport.DATAGRAM, Transport.STREAM
@@ -70,6 +70,7 @@ def test_a_pareto_distribution_with_a_heavy_tail_has_no_mean() -> None:
         lambda: LogNormal(1.0, -1.0),
         lambda: Pareto(0.0, 1.0),
         lambda: Loss(Constant(0.1), 1.5),
+        lambda: BurstyLoss(Constant(0.1), 0.0, 1.0),
         lambda: Jittered(Constant(0.1), -1.0),
         lambda: Matrix({("a", "b"): -1.0}),
         lambda: Bandwidth(Constant(0.1), 0.0),
@@ -127,6 +128,25 @@ def test_a_stream_pays_for_loss_with_retransmissions_and_is_given_up_in_the_end(
     assert reason_of(begun(Loss(Constant(0.05), 1.0)).fate(0.0, "a", "b", 0, STREAM)) == (
         "lost again with every retransmission"
     )
+
+
+def test_bursty_loss_has_the_right_share_and_comes_in_runs() -> None:
+    rule = begun(BurstyLoss(Constant(0.05), good_for=0.9, bad_for=0.1))
+    fates = ask(rule, 100_000, gap=0.02)
+    is_lost = [not fate for fate in fates]
+    assert mean(is_lost) == pytest.approx(0.1, abs=0.015)
+    after_loss = [later for now, later in itertools.pairwise(is_lost) if now]
+    assert mean(after_loss) > 0.7
+    assert {reason_of(fate) for fate in fates if not fate} == {"lost in a burst"}
+
+
+def test_a_stream_waits_until_the_bad_weather_is_over_and_looks_ahead_without_changing_it() -> None:
+    weather = [not fate for fate in ask(begun(BurstyLoss(Constant(0.05), 1.0, 0.5)), 300, gap=0.1)]
+    rule = begun(BurstyLoss(Constant(0.05), 1.0, 0.5))
+    fates = ask(rule, 300, STREAM, gap=0.1)
+    assert any(weather)
+    assert all(fates)
+    assert any(delay > 0.2 for (delay,) in fates)
 
 
 def test_duplicates_come_as_often_as_asked_and_only_of_datagrams() -> None:
