@@ -299,6 +299,17 @@ def test_a_question_without_an_answer_is_asked_again() -> None:
     assert desk.fire("ask", 20.0) == []
 
 
+@pytest.mark.parametrize("asked_at", [54.141, 0.1 + 0.2, 1e9 / 3])
+def test_a_question_is_asked_again_when_its_timer_fires_whatever_rounding_does(asked_at: float) -> None:
+    desk = served(EdgeParams(ask_again_after=10.0))
+    desk.now = asked_at
+    desk.subscribe("c", guarantee="reference", after=(("p", 3),))
+    due = desk.timers["ask"]
+    effects = desk.fire("ask", due)
+    assert [question[:2] for question in asked(effects)] == [("b", (("p/1", 3),))]
+    assert desk.timers["ask"] > due
+
+
 def test_a_broker_that_knows_no_way_is_asked_again_when_there_is_one() -> None:
     desk = served()
     desk.subscribe("c", guarantee="reference", after=(("p", 3),))

@@ -35,6 +35,7 @@ from tidings.sim.network.latency import Constant
 from tidings.sim.network.loss import Loss
 from tidings.sim.node import Draws
 from tidings.sim.process import Process
+from tidings.sim.queue import Standstill
 from tidings.sim.simulator import Simulator, SimulatorParams
 from tidings.sim.streams import SimulatedStream
 
@@ -117,6 +118,34 @@ def test_a_timer_for_no_time_at_all_is_refused_with_the_name_of_the_node() -> No
 
 
 @pytest.mark.spec("P-10")
+class Hasty:
+    """Sets its timer for now whenever it fires, so many times; then for later."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def start(self, now: float) -> list[Effect]:
+        return [SetTimer("look", now + 1.0)]
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        self.count -= 1
+        return [SetTimer("look", now if self.count >= 0 else now + 1.0)]
+
+    def check(self) -> None:
+        pass
+
+
+def test_a_node_that_keeps_setting_a_timer_for_now_is_stopped_and_named() -> None:
+    simulator = Simulator(seed=1, network=Constant(0.1), params=SimulatorParams(timers_at_once_max=50))
+    simulator.add("patient", lambda draws: Hasty(50))
+    simulator.add("hasty", lambda draws: Hasty(51), at=0.5)
+    with pytest.raises(
+        Standstill, match=r"still at 1\.5: node 'hasty' set 51 timers.* 'look'.*timers_at_once_max is 50"
+    ):
+        simulator.run(until=10.0)
+    assert simulator.node("patient").fired == 51
+
+
 def test_a_node_that_crashed_sends_receives_and_fires_nothing() -> None:
     world = PuppetWorld("a", "b")
     world.say(0.9, "a", echo(1))

@@ -10,6 +10,7 @@ This is the innermost loop of every simulation, which is why hot paths are writt
 trace, messages as bytes, checks) is behind `watch`, which is None where nobody watches.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ from tidings.model.identity import NodeId
 from tidings.sim.frames import Damaged, DamagedInStream, why_lost
 from tidings.sim.hardware import Clock
 from tidings.sim.network.rule import reason_of
-from tidings.sim.queue import Action
+from tidings.sim.queue import Action, Standstill
 from tidings.sim.streams import LINK_BROKEN, SimulatedLink, SimulatedStream
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Process:
         "fate",
         "fire_now",
         "fired",
+        "hasty_at",
+        "hasty_count",
         "held",
         "id",
         "is_dead",
@@ -105,6 +108,8 @@ class Process:
         """What happened while the node is paused, to be caught up with."""
         self.is_running, self.is_dead = True, False
         self.sent = self.received = self.fired = 0
+        self.hasty_at, self.hasty_count = -math.inf, 0
+        """When a timer was last set for the moment in which it was set, and how many were in that moment."""
         # Looked up once: each of these is used for every message.
         self.arrivals, self.push, self.measure = world.arrivals, world.push, world.measure
         self.fate, self.lose = world.network.fate, world.lose
@@ -291,10 +296,25 @@ class Process:
             self.world.note_stale()
         alarm = self.timers[key] = (key, at)
         due = at if self.clock is None else self.clock.when(at)
+        if due <= now:
+            self.note_haste(now, key)
+            due = now
         try:
-            self.push(now if due < now else due, self.fire_now, alarm)
+            self.push(due, self.fire_now, alarm)
         except (ValueError, OverflowError):
             raise UsageError(f"node {self.id!r} set the timer {key!r} to {at!r}, which is no time") from None
+
+    def note_haste(self, now: float, key: TimerKey) -> None:
+        """A timer for now: fine once, but one that is set for now whenever it fires keeps time from going on."""
+        if now != self.hasty_at:
+            self.hasty_at, self.hasty_count = now, 0
+        self.hasty_count += 1
+        if self.hasty_count > (most := self.world.params.timers_at_once_max):
+            raise Standstill(
+                f"time stands still at {now!r}: node {self.id!r} set {self.hasty_count} timers for that very moment, "
+                f"{key!r} the last of them, and timers_at_once_max is {most}; a machine must do something when its "
+                f"timer fires, or set it for later"
+            )
 
     def disarm(self, now: float, cancel: CancelTimer) -> None:
         if self.timers.pop(cancel.key, None) is not None:

@@ -43,6 +43,10 @@ SAME_MOMENT_MAX = 4_000_000
 """Entries in a row that are due at the same moment. With more, somebody waits for no time at all, for ever."""
 
 
+class Standstill(AssertionError):
+    """Time does not go on, because somebody keeps asking for what is due at once. It says who, where that is known."""
+
+
 class Queue(Protocol):
     """What the simulator needs of a queue."""
 
@@ -82,7 +86,8 @@ class HeapQueue:
             while heap and heap[0][0] <= until:
                 time, _, action, argument = heappop(heap)
                 same_moment = same_moment + 1 if time == self.now else 0
-                assert same_moment <= SAME_MOMENT_MAX, standstill(time)
+                if same_moment > SAME_MOMENT_MAX:
+                    raise standstill(time)
                 self.now = time
                 self.done += 1
                 action(time, argument)
@@ -195,7 +200,8 @@ class LadderQueue:
                 if time != self.moment:
                     self.moment, self.closings = time, 0
                 self.closings += 1
-                assert self.closings <= SAME_MOMENT_MAX, standstill(time)
+                if self.closings > SAME_MOMENT_MAX:
+                    raise standstill(time)
                 self.now = time
                 self.done += 1
                 action(time, argument)
@@ -221,7 +227,8 @@ class LadderQueue:
     def note_closing(self) -> None:
         self.closings = self.closings + 1 if self.now == self.moment else 0
         self.moment = self.now
-        assert self.closings * LATE_MAX <= SAME_MOMENT_MAX, standstill(self.now)
+        if self.closings * LATE_MAX > SAME_MOMENT_MAX:
+            raise standstill(self.now)
 
     def look_at_filling(self) -> None:
         fill = max(self.done - self.done_before, 1) / self.opened
@@ -256,5 +263,5 @@ def already_running() -> UsageError:
     return UsageError("run was called from inside a run; let the first one return before starting another")
 
 
-def standstill(time: float) -> str:
-    return f"time stands still at {time}: something keeps asking for what is due at once"
+def standstill(time: float) -> Standstill:
+    return Standstill(f"time stands still at {time}: something keeps asking for what is due at once")

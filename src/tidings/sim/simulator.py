@@ -66,6 +66,9 @@ class SimulatorParams(msgspec.Struct, frozen=True, kw_only=True):
     chance. 0 is off; a microsecond is enough."""
     held_max: int = 100_000
     """Messages and injected inputs that wait for a paused node."""
+    timers_at_once_max: int = 100_000
+    """Timers that a node may set for the moment in which it sets them, before time goes on; with more the run ends in
+    `Standstill`, which names the node and the timer."""
     delivered_max: int = 1_000_000
     """Deliveries that are kept for each node; further ones are only counted."""
 
@@ -73,7 +76,7 @@ class SimulatorParams(msgspec.Struct, frozen=True, kw_only=True):
         for name in ("connect_timeout", "silence_timeout", "save_delay", "jitter"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds from 0")
-        for name in ("held_max", "delivered_max"):
+        for name in ("held_max", "timers_at_once_max", "delivered_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} is too small; give at least 1")
 

@@ -159,7 +159,8 @@ class Fetching:
     def ask_again(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for (_, publisher), subscription in list(self.asked.items()):
-            if now - subscription.streams[publisher].asked_at < self.params.ask_again_after:
+            # As the timer was set: the difference of two times is rounded, and may fall short of what was added.
+            if subscription.streams[publisher].asked_at + self.params.ask_again_after > now:
                 break
             effects += self.ask(now, subscription, [publisher])
         if self.asked:
