@@ -7,12 +7,14 @@ from typing import Annotated, cast
 import typer
 
 from tidings.cli.output import Json, print_json, read_span
+from tidings.model.errors import UsageError
+from tidings.net.certificates import CertifiedRole, new_authority, new_certificate
 from tidings.net.keys import new_key, read_public, signer, write_token
 from tidings.protocols.access.judge import Right
 from tidings.protocols.access.tokens import Claims, make_token
 
 keys = typer.Typer(
-    help="Make keys for authorities and holders of tokens.",
+    help="Make keys for tokens, and certificates for TLS.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -37,6 +39,62 @@ def new_command(
         print_json({"private": str(private), "public": str(public)})
     else:
         print(f"{private} is secret; {public} may be shown to everybody")
+
+
+@keys.command("authority")
+def authority_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The files are DIR/authority.pem and DIR/authority.key.")
+    ],
+    name: Annotated[str, typer.Option(help="What the certificate calls it.")] = "tidings",
+    expires: Annotated[str, typer.Option(metavar="SPAN", help="How long it is good.")] = "3650d",
+    json: Json = False,
+) -> None:
+    """Make a small authority that signs the certificates of one network.
+
+    authority.key is secret: whoever has it can be anybody. Give authority.pem to every node (--tls-authority).
+
+    \b
+    Example:
+      tidings keys authority pki
+    """
+    certificate, private = new_authority(folder, name, read_span(expires, "--expires"))
+    if json:
+        print_json({"certificate": str(certificate), "private": str(private)})
+    else:
+        print(f"{private} is secret; {certificate} goes to every node")
+
+
+@keys.command("certificate")
+def certificate_command(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The node, or the principal of a client.")],
+    authority: Annotated[Path, typer.Option(metavar="DIR", help="The folder of the authority that signs.")],
+    broker: Annotated[bool, typer.Option("--broker", help="For a broker.")] = False,
+    client: Annotated[bool, typer.Option("--client", help="For a client.")] = False,
+    host: Annotated[
+        list[str] | None, typer.Option(metavar="HOST", help="Where the broker is reached; may be repeated.")
+    ] = None,
+    expires: Annotated[str, typer.Option(metavar="SPAN", help="How long it is good.")] = "365d",
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="By default the folder of the authority.")] = None,
+    json: Json = False,
+) -> None:
+    """Sign a certificate for a broker or a client: NAME.pem, and its key NAME.key.
+
+    A broker's names the hosts at which it is reached, since whoever calls checks that; name all of them, 127.0.0.1
+    included where it is called so.
+
+    \b
+    Example:
+      tidings keys certificate north-1 --broker --host north.example --authority pki
+    """
+    if broker == client:
+        raise UsageError("say what the certificate is for: --broker or --client")
+    role: CertifiedRole = "broker" if broker else "client"
+    certificate, private = new_certificate(authority, name, role, host or [], read_span(expires, "--expires"), out)
+    if json:
+        print_json({"certificate": str(certificate), "private": str(private), "name": name, "role": role})
+    else:
+        print(f"{certificate}: for the {role} {name}, good for {expires}; {private} is secret")
 
 
 def token(
