@@ -230,6 +230,18 @@ def test_numbers_that_do_not_exist_are_dropped() -> None:
     assert drops(desk.say("p", PublishMessage(1, 5, False, (), ()))) != []
 
 
+def test_it_is_known_with_which_number_an_advertisement_began() -> None:
+    desk = publishing()
+    desk.publish("p", 1, 10, 20)
+    desk.advertise("p", 2, "y > 0")
+    desk.publish("p", 3, 30)
+    desk.say("p", Advertise(2, "y > 0"))
+    desk.up("q")
+    desk.say("q", Advertise(1, "x >= 0", first=700))
+    began = {id: each.began for id, each in desk.edge.publishers.offered.items()}
+    assert began == {"p/1@a": 1, "p/2@a": 3, "q/1@a": 700}
+
+
 # Durable.
 
 
@@ -286,6 +298,7 @@ def test_after_a_restart_the_history_is_there_again_and_repetitions_are_recognis
     assert again.effects == []
     effects = again.handle(Loaded("", tuple(sorted(disk.items()))))
     assert [offer.advertisement for offer in of(Offer, effects)] == ["p/1@a"]
+    assert again.edge.publishers.offered["p/1@a"].began == 1
     assert [batch.numbers for batch in again.edge.publishers.all["p"].history.batches] == [(1, 2), (3,)]
     effects = again.publish("p", 3, 30, 40)
     assert forwarded(effects) == [(4,)]

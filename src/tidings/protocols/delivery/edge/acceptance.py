@@ -68,7 +68,7 @@ class Acceptance:
         if is_new and len(publisher.advertisements) >= self.params.advertisements_max:
             raise BadRequest(f"a client has at most {self.params.advertisements_max} advertisements; withdraw one")
         publisher.first = asked.first
-        known, effects = self.publishers.advertise(publisher, asked.number, filter)
+        known, effects = self.publishers.advertise(publisher, asked.number, filter, publisher.next)
         ticket = self.requests.add(NetworkRequest("advertise", client, asked.number, filter.text()))
         return [*effects, Offer(known.id, publisher.name, filter, ticket)]
 

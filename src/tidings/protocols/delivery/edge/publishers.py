@@ -49,6 +49,7 @@ class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
     publisher: str
     number: int
     filter: str
+    began: int = 1
 
 
 batch_decoder = msgspec.msgpack.Decoder(Publications)
@@ -70,9 +71,10 @@ def publisher_of(advertisement: AdvertisementId) -> NodeId:
 
 class Advertised:
     def __init__(
-        self, id: AdvertisementId, publisher: "Publisher", number: int, filter: Filter, engine: Engine
+        self, id: AdvertisementId, publisher: "Publisher", number: int, filter: Filter, engine: Engine, began: int
     ) -> None:
-        self.id, self.publisher, self.number, self.filter = id, publisher, number, filter
+        self.id, self.publisher, self.number, self.filter, self.began = id, publisher, number, filter, began
+        """What is published under it has this number of its publisher, or a higher one."""
         self.sieve = Sieve(filter, engine)
         self.is_everything = filter.residual is None and () in filter.conjunctions
         """Then only routing needs to decode a head, and it refuses what is malformed."""
@@ -94,6 +96,11 @@ class Publisher:
         self.accepted_at = NEVER
         self.saving: dict[str, Publications] = {}
         """What is on its way to the disk, in that order."""
+
+    @property
+    def next(self) -> int:
+        """What it publishes from now on has this number, or a higher one."""
+        return max(self.through + 1, self.first)
 
     @property
     def saved_through(self) -> int:
@@ -150,9 +157,11 @@ class Publishers:
 
     # Advertisements.
 
-    def advertise(self, publisher: Publisher, number: int, filter: Filter) -> tuple[Advertised, list[Effect]]:
-        """The advertisement under this number. One of an earlier life of the client, which began to number anew, is
-        withdrawn if it has another filter."""
+    def advertise(
+        self, publisher: Publisher, number: int, filter: Filter, began: int
+    ) -> tuple[Advertised, list[Effect]]:
+        """The advertisement under this number; if there is none yet, what is published under it begins with `began`.
+        One of an earlier life of the client, which began to number anew, is withdrawn if it has another filter."""
         known = publisher.advertisements.get(number)
         if known is not None and known.filter == filter:
             return known, []
@@ -161,10 +170,10 @@ class Publishers:
             raise BadRequest("the names of client and broker are too long together; connect by a shorter name")
         effects: list[Effect] = [] if known is None else [Unoffer(known.id)]
         known = publisher.advertisements[number] = self.offered[id] = Advertised(
-            id, publisher, number, filter, self.engine
+            id, publisher, number, filter, self.engine, began
         )
         if self.params.is_durable:
-            record = SavedAdvertisement(publisher.name, number, filter.text())
+            record = SavedAdvertisement(publisher.name, number, filter.text(), began)
             effects.append(Save(f"advertisement/{id}", encoder.encode(record)))
         return known, effects
 
@@ -252,7 +261,7 @@ class Publishers:
             case "advertisement":
                 record = advertisement_decoder.decode(data)
                 publisher = self.restored(record.publisher)
-                self.advertise(publisher, record.number, parse(record.filter))
+                self.advertise(publisher, record.number, parse(record.filter), record.began)
             case "publication":
                 batch = batch_decoder.decode(data)
                 publisher = self.restored(batch.publisher)
