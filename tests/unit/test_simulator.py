@@ -117,7 +117,6 @@ def test_a_timer_for_no_time_at_all_is_refused_with_the_name_of_the_node() -> No
             world.run(1.0)
 
 
-@pytest.mark.spec("P-10")
 class Hasty:
     """Sets its timer for now whenever it fires, so many times; then for later."""
 
@@ -146,6 +145,7 @@ def test_a_node_that_keeps_setting_a_timer_for_now_is_stopped_and_named() -> Non
     assert simulator.node("patient").fired == 51
 
 
+@pytest.mark.spec("P-10")
 def test_a_node_that_crashed_sends_receives_and_fires_nothing() -> None:
     world = PuppetWorld("a", "b")
     world.say(0.9, "a", echo(1))
