@@ -29,6 +29,7 @@ from tidings.protocols.delivery.messages import (
     Refusal,
     Subscribe,
     Taken,
+    Unadvertise,
     Unsubscribe,
 )
 from tidings.protocols.routing.params import ReductionName, RoutingParams
@@ -135,6 +136,8 @@ class Guarantees:
         publisher = self.rng.choice(list(self.numbers))
         broker = publisher.removeprefix("p-")
         known = list(self.edges[broker].publishers.all[publisher].advertisements)
+        if not known:
+            return
         values = [self.rng.randrange(10) for _ in range(self.rng.choice([1, 1, 1, 3]))]
         first = self.numbers[publisher] + 1
         self.numbers[publisher] += len(values)
@@ -145,6 +148,16 @@ class Guarantees:
         accepted_at = self.edges[broker].publishers.all[publisher].accepted_at
         for place, value in enumerate(values):
             self.published.append(Publication(publisher, first + place, value, accepted_at, moment))
+
+    def publish_and_withdraw(self) -> None:
+        """Without waiting for anything between; other advertisements of the publisher may stay."""
+        broker = self.rng.choice(list(self.edges))
+        publisher, number = f"p-{broker}", self.rng.choice([1, 2])
+        self.say(broker, Received(publisher, Advertise(number, "x >= 0")))
+        self.numbers.setdefault(publisher, 0)
+        for _ in range(self.rng.choice([1, 3])):
+            self.publish()
+        self.say(broker, Received(publisher, Unadvertise(number)))
 
     def subscribe(self, **options: Any) -> Subscriber:
         broker = self.rng.choice(list(self.edges))
@@ -322,8 +335,8 @@ def missing(play: Guarantees, published: list[Publication]) -> list[str]:
 
 
 @pytest.mark.spec("S-110")
-@given(seeds)
-def test_nothing_that_was_promised_is_lost_when_links_break(seed: int) -> None:
+@given(seeds, st.booleans())
+def test_nothing_that_was_promised_is_lost_when_links_break(seed: int, withdraws: bool) -> None:
     play = Guarantees(seed)
     refused: list[tuple[str, str, int]] = []
 
@@ -335,6 +348,8 @@ def test_nothing_that_was_promised_is_lost_when_links_break(seed: int) -> None:
     play.world.watch = watch
     play.advertise()
     actions = [play.advertise, play.subscribe, play.refer, play.flap, play.unsubscribe, *[play.publish] * 5]
+    if withdraws:
+        actions += [play.publish_and_withdraw] * 4
     play.play(25, *actions)
     while refused:
         broker, client, number = refused.pop(0)

@@ -13,7 +13,15 @@ from tidings.protocols.delivery.edge.acceptance import NO_ADVERTISEMENT
 from tidings.protocols.delivery.edge.edge import CLOSING, NOT_A_CLIENT, Close, EdgeClosed
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import NOT_SAVED, UNREADABLE
-from tidings.protocols.delivery.messages import Advertise, PublishMessage, Refusal, Subscribe, Unadvertise
+from tidings.protocols.delivery.messages import (
+    Advertise,
+    History,
+    PublishMessage,
+    Reference,
+    Refusal,
+    Subscribe,
+    Unadvertise,
+)
 from tidings.pubsub.client import Accepted, Declined, Receipt
 from tidings.pubsub.signals import Forward, Offer, Unoffer
 
@@ -105,6 +113,90 @@ def test_a_publication_after_unadvertising_is_declined_at_once() -> None:
     assert sent(effects, Declined) == [Declined((1,), NO_ADVERTISEMENT)]
     assert sent(effects, Accepted) == [Accepted(1)]
     assert sent(desk.settle(), Receipt)[0].kind == "unadvertise"
+
+
+def answered(desk: EdgeDesk, *advertisements: str) -> list[int]:
+    """What another broker gets that asks for what is stored under these."""
+    wanted = tuple((each, None) for each in advertisements)
+    question = Reference("c", 1, 1, "x >= 0", wanted, 0.0, "", 100, ("z",))
+    histories = sent(desk.say("z", question), History)
+    assert not any(each.problem for each in histories), histories
+    return [number for each in histories for number in each.numbers]
+
+
+def test_what_was_accepted_under_an_advertisement_is_there_though_it_is_withdrawn() -> None:
+    desk = publishing(EdgeParams(history_age=10.0))
+    desk.neighbours("z")
+    desk.publish("p", 1, 10, 20)
+    effects = desk.say("p", Unadvertise(1))
+    assert of(Unoffer, effects) == []
+    assert sent(effects, Receipt)[0].kind == "unadvertise"
+    assert answered(desk, "p/1@a") == [1, 2]
+    assert sent(desk.publish("p", 3, 30), Declined) == [Declined((3,), NO_ADVERTISEMENT)]
+    assert of(Unoffer, desk.fire("sweep", 9.0)) == []
+    assert [each.advertisement for each in of(Unoffer, desk.fire("sweep", 11.0))] == ["p/1@a"]
+
+
+def test_what_was_withdrawn_and_is_advertised_again_after_a_break_goes_on_as_before() -> None:
+    desk = publishing()
+    desk.neighbours("z")
+    desk.publish("p", 1, 10)
+    desk.say("p", Unadvertise(1))
+    desk.down("p")
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    desk.publish("p", 1, 10, 20)
+    desk.say("p", Unadvertise(1))
+    assert list(desk.edge.publishers.offered) == ["p/1@a"]
+    assert answered(desk, "p/1@a") == [1, 2]
+
+
+def test_a_number_that_stands_for_another_filter_leaves_what_was_published_before_in_reach() -> None:
+    desk = publishing()
+    desk.neighbours("z")
+    desk.publish("p", 1, 10)
+    desk.down("p")
+    desk.up("p")
+    (offer,) = of(Offer, desk.say("p", Advertise(1, "x >= 0 AND x < 5")))
+    assert offer.advertisement == "p/1.1@a"
+    desk.publish("p", 2, 3)
+    assert answered(desk, "p/1@a", "p/1.1@a") == [1, 2]
+
+
+def test_withdrawn_advertisements_whose_publications_are_stored_count_as_those_that_are_open() -> None:
+    desk = EdgeDesk(EdgeParams(advertisements_max=2))
+    desk.up("p")
+    for number in (1, 2):
+        desk.advertise("p", number)
+        desk.publish("p", number, 10, advertisement=number)
+        desk.say("p", Unadvertise(number))
+    (refusal,) = sent(desk.say("p", Advertise(3, "x >= 0")), Refusal)
+    assert "at most 2" in refusal.reason and "still stored" in refusal.reason
+    assert of(Offer, desk.say("p", Advertise(2, "x >= 0")))
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_a_publication_is_judged_by_the_bound_of_who_sends_it_now(is_durable: bool) -> None:
+    desk, disk = EdgeDesk(EdgeParams(is_durable=is_durable)), dict[str, bytes]()
+    if is_durable:
+        desk.handle(Loaded(""))
+    desk.up("p")
+    disk_after(desk.say("p", Advertise(1, "x >= 0")), disk)
+    disk_after(desk.publish("p", 1, 50), disk)
+    if is_durable:
+        desk = EdgeDesk(EdgeParams(is_durable=True))
+        desk.handle(Loaded("", tuple(sorted(disk.items()))))
+    else:
+        desk.down("p")
+    desk.up("p", publish_bound=parse("x < 10"))
+    effects = desk.publish("p", 2, 50)
+    assert forwarded(effects) == []
+    assert sent(effects, Declined) == [Declined((2,), NO_ADVERTISEMENT)]
+    desk.say("p", Advertise(1, "x >= 0"))
+    effects = desk.publish("p", 3, 50, 5)
+    assert forwarded(effects) == [(4,)]
+    assert sent(effects, Declined)[0].numbers == (3,)
+    assert sent(desk.publish("p", 5, 50, advertisement=2), Declined)
 
 
 def test_withdrawing_what_is_not_there_is_done_already() -> None:
@@ -300,8 +392,22 @@ def test_after_a_restart_the_history_is_there_again_and_repetitions_are_recognis
     assert [offer.advertisement for offer in of(Offer, effects)] == ["p/1@a"]
     assert again.edge.publishers.offered["p/1@a"].began == 1
     assert [batch.numbers for batch in again.edge.publishers.all["p"].history.batches] == [(1, 2), (3,)]
+    again.say("p", Advertise(1, "x >= 0"))
     effects = again.publish("p", 3, 30, 40)
     assert forwarded(effects) == [(4,)]
+
+
+def test_after_a_restart_a_withdrawn_advertisement_still_shows_the_way_and_takes_nothing() -> None:
+    desk, disk = durable(), dict[str, bytes]()
+    for effects in (desk.say("p", Advertise(1, "x >= 0")), desk.publish("p", 1, 10), desk.say("p", Unadvertise(1))):
+        disk_after(effects, disk)
+    again = EdgeDesk(EdgeParams(is_durable=True))
+    again.neighbours("z")
+    effects = again.handle(Loaded("", tuple(sorted(disk.items()))))
+    assert [offer.advertisement for offer in of(Offer, effects)] == ["p/1@a"]
+    assert answered(again, "p/1@a") == [1]
+    again.up("p")
+    assert sent(again.publish("p", 2, 10), Declined)
 
 
 def test_what_was_forgotten_before_a_restart_is_still_known_to_be_missing() -> None:

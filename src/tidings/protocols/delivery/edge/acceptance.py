@@ -10,10 +10,10 @@ and forwarded. `Accepted(through)` tells the client what it may forget. Where th
 the publications are on disk; forwarding does not wait, because a publication that is forwarded, lost in a crash and
 repeated by the client has the same number, and the brokers of subscribers recognise it.
 
-A publication must match the advertisement under which it is published; the advertisement was narrowed to what the
-client may publish, so that one test proves both. Short heads that passed are remembered (`heads_max` of them) and not
-decoded again; many new ones at a time are left to a sieve. What fails is declined with the reason, and has used up its
-number.
+A publication must match the advertisement under which it is published; the advertisement was made over the same
+connection, and narrowed to what the client may publish now, so that one test proves both. Short heads that passed are
+remembered (`heads_max` of them) and not decoded again; many new ones at a time are left to a sieve. What fails is
+declined with the reason, and has used up its number.
 
 State. What is known of each publisher, in memory and on disk, is in `publishers.py`.
 
@@ -31,7 +31,7 @@ from tidings.model.bounds import (
     PUBLICATION_BYTES_MAX,
     TEXT_CHARS_MAX,
 )
-from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
+from tidings.protocols.delivery.edge.clients import NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.history import FEW_HEADS, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
@@ -46,7 +46,9 @@ HEAD_BYTES_MAX = 512
 TICK = 1e-6
 """By how much a batch is later than the one before it, if the clock did not advance."""
 
-NO_ADVERTISEMENT = "advertise before you publish: this advertisement is not known here, or was withdrawn"
+NO_ADVERTISEMENT = (
+    "advertise before you publish: this advertisement was not made over this connection, or was withdrawn"
+)
 OUTSIDE = "not within the advertisement {filter}; advertise what you publish, within what you may publish"
 TOO_LARGE = f"a publication takes at most {PUBLICATION_BYTES_MAX} bytes, head and payload; publish it in pieces"
 MALFORMED = "the head is no encoded event: {problem}"
@@ -64,22 +66,23 @@ class Acceptance:
     def advertise(self, client: ServedClient, asked: Advertise) -> list[Effect]:
         filter = read_filter(asked.filter, client.publish_bound, "publish")
         publisher = self.publishers.of(client)
-        is_new = asked.number not in publisher.advertisements
-        if is_new and len(publisher.advertisements) >= self.params.advertisements_max:
-            raise BadRequest(f"a client has at most {self.params.advertisements_max} advertisements; withdraw one")
         publisher.first = asked.first
         known, effects = self.publishers.advertise(publisher, asked.number, filter, publisher.next)
+        known.client = client
         ticket = self.requests.add(NetworkRequest("advertise", client, asked.number, filter.text()))
         return [*effects, Offer(known.id, publisher.name, filter, ticket)]
 
-    def unadvertise(self, client: ServedClient, asked: Unadvertise) -> list[Effect] | None:
-        """None if there is nothing to withdraw."""
+    def unadvertise(self, client: ServedClient, asked: Unadvertise) -> tuple[list[Effect], bool]:
+        """And whether the client is answered later, when the network has withdrawn it; now if that has to wait until
+        what was published under it is forgotten, or there is nothing to withdraw."""
         publisher = self.publishers.all.get(client.name)
         known = None if publisher is None else publisher.advertisements.pop(asked.number, None)
         if known is None:
-            return None
+            return [], False
+        if known.stored:
+            return self.publishers.retire(known), False
         ticket = self.requests.add(NetworkRequest("unadvertise", client, asked.number))
-        return self.publishers.withdraw(known, ticket)
+        return self.publishers.retire(known, ticket), True
 
     # Publications.
 
@@ -89,6 +92,9 @@ class Acceptance:
         publisher = self.publishers.all.get(client.name)
         numbers = tuple(range(asked.first, asked.first + len(asked.heads)))
         advertised = None if publisher is None else publisher.advertisements.get(asked.advertisement)
+        if advertised is not None and advertised.client is not client:
+            # Made when this client was allowed something else, perhaps.
+            advertised = None
         if publisher is None:
             # Nothing is remembered of a client that never advertised; it is told the same again if it repeats.
             return [*self.decline(client, asked, numbers, NO_ADVERTISEMENT), Send(client.name, Accepted(numbers[-1]))]

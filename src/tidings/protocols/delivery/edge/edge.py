@@ -17,7 +17,8 @@ says when a change is in place everywhere; the edge turns that into receipts and
 
 This module receives, hands on to the parts, and answers clients. A request waits for routing under a ticket; when it is
 settled the client gets its `Receipt`, or a `Refusal` that says whether to try again. Unsubscribing and unadvertising
-take effect when they arrive here; the receipt tells that the network knows too.
+take effect when they arrive here; the receipt tells that the network knows too, or will when the last publication
+under a withdrawn advertisement is forgotten.
 
 Signals. Hears of clients from access, of neighbours from the overlay, and `Settled`, `Known`, `Forgotten`, `Matched`
 from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
@@ -330,11 +331,12 @@ class Edge:
         return self.nothing_to_end(now, client, "unsubscribe", asked.number) if effects is None else effects
 
     def unadvertise(self, now: float, client: ServedClient, asked: Unadvertise) -> list[Effect]:
-        effects = self.acceptance.unadvertise(client, asked)
-        return self.nothing_to_end(now, client, "unadvertise", asked.number) if effects is None else effects
+        effects, is_awaited = self.acceptance.unadvertise(client, asked)
+        return effects if is_awaited else effects + self.nothing_to_end(now, client, "unadvertise", asked.number)
 
     def nothing_to_end(self, now: float, client: ServedClient, kind: Kind, number: int) -> list[Effect]:
-        """What is not there is ended already: a client that repeats its request gets its receipt."""
+        """Nobody has to be waited for: what is not there is ended already, and a client that repeats its request gets
+        its receipt; or the rest happens later by itself."""
         receipt = Receipt(kind, number, (self.node_id,), 1, now + self.params.clock_offset, "", self.promise)
         return [Send(client.name, receipt)]
 

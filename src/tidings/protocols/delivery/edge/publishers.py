@@ -4,6 +4,13 @@ A publisher that left stays known, with its advertisements, until its history is
 fetched for as long as they are promised. If it went to another broker, both offer its advertisements for a while, each
 for the part that it stores; so the name of an advertisement ends with that of the broker.
 
+An advertisement that is withdrawn while publications under it are stored is *retired*: nothing more is published under
+it, but it stays offered until the last of them is forgotten, since it shows others the way to them. It does not matter
+then how soon after publishing somebody withdraws, or which links break meanwhile. Routing is told when it is over.
+
+Whoever publishes must have advertised over the same connection: what a client may publish can be less than it was when
+it last came. The advertisement is narrowed when it is made again, and if it is another one then, the old one retires.
+
 When all of that is gone the last number of the publisher is still remembered, for `numbers_age` (`history.py`): if it
 comes back and repeats what it published before, because it never heard that it was accepted, it is recognised.
 
@@ -11,6 +18,7 @@ On disk. `publication/<publisher>/<number>` is a batch, `advertisement/<id>` an 
 was forgotten. After a restart the publishers are there again, as ones that left.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -40,6 +48,10 @@ from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
 
 NOT_SAVED = "could not be saved; is saved again later"
+TOO_MANY = (
+    "a client has at most {count} advertisements, those included that were withdrawn and whose publications are still "
+    "stored; withdraw one, or wait until history has forgotten them"
+)
 UNREADABLE = "was saved and cannot be read any more"
 
 encoder = msgspec.msgpack.Encoder()
@@ -50,14 +62,17 @@ class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
     number: int
     filter: str
     began: int = 1
+    generation: int = 0
+    is_retired: bool = False
 
 
 batch_decoder = msgspec.msgpack.Decoder(Publications)
 advertisement_decoder = msgspec.msgpack.Decoder(SavedAdvertisement)
 
 
-def advertisement_id(publisher: NodeId, number: int, broker: NodeId) -> AdvertisementId:
-    return f"{publisher}/{number}@{broker}"
+def advertisement_id(publisher: NodeId, number: int, broker: NodeId, generation: int = 0) -> AdvertisementId:
+    """Those under one number that have had different filters, and are all still offered, are told apart."""
+    return f"{publisher}/{number}.{generation}@{broker}" if generation else f"{publisher}/{number}@{broker}"
 
 
 def origin_of(advertisement: AdvertisementId) -> NodeId:
@@ -71,11 +86,17 @@ def publisher_of(advertisement: AdvertisementId) -> NodeId:
 
 class Advertised:
     def __init__(
-        self, id: AdvertisementId, publisher: "Publisher", number: int, filter: Filter, engine: Engine, began: int
+        self, publisher: "Publisher", number: int, filter: Filter, began: int, broker: NodeId, generation: int
     ) -> None:
-        self.id, self.publisher, self.number, self.filter, self.began = id, publisher, number, filter, began
+        self.publisher, self.number, self.filter, self.generation = publisher, number, filter, generation
+        self.id = advertisement_id(publisher.name, number, broker, generation)
+        self.began = began
         """What is published under it has this number of its publisher, or a higher one."""
-        self.sieve = Sieve(filter, engine)
+        self.client: ServedClient | None = None
+        """The connection over which it was made; only there something is published under it."""
+        self.stored = 0
+        """Batches in the history that were published under it."""
+        self.sieve = Sieve(filter, publisher.engine)
         self.is_everything = filter.residual is None and () in filter.conjunctions
         """Then only routing needs to decode a head, and it refuses what is malformed."""
         self.within: set[bytes] = set()
@@ -83,10 +104,11 @@ class Advertised:
 
 
 class Publisher:
-    def __init__(self, name: NodeId, store: HistoryStore) -> None:
-        self.name = name
+    def __init__(self, name: NodeId, store: HistoryStore, engine: Engine) -> None:
+        self.name, self.engine = name, engine
         self.history = PublisherHistory(store)
         self.advertisements: dict[int, Advertised] = {}
+        self.retired: dict[AdvertisementId, Advertised] = {}
         self.client: ServedClient | None = None
         self.left_at = 0.0
         self.first = 1
@@ -147,7 +169,7 @@ class Publishers:
         if publisher is None:
             if len(self.all) >= self.params.publishers_max:
                 raise BadRequest("this broker has as many publishers as it may have; publish at another one")
-            publisher = self.all[client.name] = Publisher(client.name, self.store)
+            publisher = self.all[client.name] = Publisher(client.name, self.store, self.engine)
             marks = self.numbers.take(client.name)
             if marks is not None:
                 # On disk it stays as it is: until something is published it is all that is known.
@@ -161,21 +183,50 @@ class Publishers:
         self, publisher: Publisher, number: int, filter: Filter, began: int
     ) -> tuple[Advertised, list[Effect]]:
         """The advertisement under this number; if there is none yet, what is published under it begins with `began`.
-        One of an earlier life of the client, which began to number anew, is withdrawn if it has another filter."""
+        One that has another filter, of an earlier life of the client or narrowed since, makes room for it."""
         known = publisher.advertisements.get(number)
         if known is not None and known.filter == filter:
             return known, []
-        id = advertisement_id(publisher.name, number, self.node_id)
-        if len(id) > NAME_CHARS_MAX:
+        retired = (each for each in publisher.retired.values() if each.number == number and each.filter == filter)
+        revived = next(retired, None)
+        count = len(publisher.advertisements) + len(publisher.retired)
+        makes_room = revived is not None or (known is not None and not known.stored)
+        if count >= self.params.advertisements_max and not makes_room:
+            raise BadRequest(TOO_MANY.format(count=self.params.advertisements_max))
+        effects: list[Effect] = []
+        if known is not None:
+            del publisher.advertisements[number]
+            effects += self.retire(known)
+        if revived is not None:
+            del publisher.retired[revived.id]
+            publisher.advertisements[number] = revived
+            return revived, [*effects, *self.save_advertisement(revived)]
+        made = self.make(publisher, number, filter, began)
+        publisher.advertisements[number] = self.offered[made.id] = made
+        return made, [*effects, *self.save_advertisement(made)]
+
+    def make(self, publisher: Publisher, number: int, filter: Filter, began: int) -> Advertised:
+        taken = [each.generation for each in publisher.retired.values() if each.number == number]
+        made = Advertised(publisher, number, filter, began, self.node_id, max(taken, default=-1) + 1)
+        if len(made.id) > NAME_CHARS_MAX:
             raise BadRequest("the names of client and broker are too long together; connect by a shorter name")
-        effects: list[Effect] = [] if known is None else [Unoffer(known.id)]
-        known = publisher.advertisements[number] = self.offered[id] = Advertised(
-            id, publisher, number, filter, self.engine, began
-        )
-        if self.params.is_durable:
-            record = SavedAdvertisement(publisher.name, number, filter.text(), began)
-            effects.append(Save(f"advertisement/{id}", encoder.encode(record)))
-        return known, effects
+        return made
+
+    def retire(self, known: Advertised, ticket: Ticket | None = None) -> list[Effect]:
+        """Nothing more is published under it."""
+        known.client = None
+        if not known.stored:
+            return self.withdraw(known, ticket)
+        known.publisher.retired[known.id] = known
+        return self.save_advertisement(known)
+
+    def save_advertisement(self, known: Advertised) -> list[Effect]:
+        if not self.params.is_durable:
+            return []
+        is_retired = known.id in known.publisher.retired
+        name, text = known.publisher.name, known.filter.text()
+        record = SavedAdvertisement(name, known.number, text, known.began, known.generation, is_retired)
+        return [Save(f"advertisement/{known.id}", encoder.encode(record))]
 
     def withdraw(self, known: Advertised, ticket: Ticket | None = None) -> list[Effect]:
         del self.offered[known.id]
@@ -191,14 +242,18 @@ class Publishers:
         if self.params.history_age == 0:
             publisher.history.forget(batch.numbers[-1], batch.accepted_at)
             return []
+        self.offered[batch.advertisement].stored += 1
         forgotten = publisher.history.append(batch, size)
         if not self.params.is_durable:
-            return []
+            return self.save_forgotten(publisher, forgotten) if forgotten else []
         name = batch_name(batch)
         publisher.saving[name] = batch
         return [Save(name, encoder.encode(batch)), *self.save_forgotten(publisher, forgotten)]
 
     def save_forgotten(self, publisher: Publisher, forgotten: Sequence[Publications]) -> list[Effect]:
+        for batch in forgotten:
+            if batch.advertisement in self.offered:
+                self.offered[batch.advertisement].stored -= 1
         if not forgotten or not self.params.is_durable:
             return []
         removals = [Save(batch_name(batch), None) for batch in forgotten]
@@ -243,25 +298,28 @@ class Publishers:
     def load(self, now: float, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
         """What was there before a restart. The advertisements are offered again."""
         effects: list[Effect] = []
+        surplus: dict[NodeId, list[Publications]] = {}
         for name, data in entries:
             try:
-                self.restore(name, data)
+                for batch in self.restore(name, data):
+                    surplus.setdefault(batch.publisher, []).append(batch)
             except (msgspec.MsgspecError, UsageError, ValueError):
                 effects.append(Drop(name, UNREADABLE))
         effects += self.erase(self.numbers.sweep(now + self.params.clock_offset))
         for publisher in self.all.values():
             publisher.left_at = now
             forgotten = publisher.history.trim(now + self.params.clock_offset)
-            effects += self.save_forgotten(publisher, forgotten)
+            effects += self.save_forgotten(publisher, [*surplus.get(publisher.name, ()), *forgotten])
         return effects + [Offer(each.id, each.publisher.name, each.filter) for each in self.offered.values()]
 
-    def restore(self, name: str, data: bytes) -> None:
+    def restore(self, name: str, data: bytes) -> list[Publications]:
+        """Answers with what there is no room for any more."""
         # Sorted by name: advertisements, then publications in the order of their numbers, then publishers.
         match name.partition("/")[0]:
             case "advertisement":
                 record = advertisement_decoder.decode(data)
                 publisher = self.restored(record.publisher)
-                self.advertise(publisher, record.number, parse(record.filter), record.began)
+                self.restore_advertisement(publisher, record)
             case "publication":
                 batch = batch_decoder.decode(data)
                 publisher = self.restored(batch.publisher)
@@ -269,8 +327,10 @@ class Publishers:
                     raise ValueError("the order of publications is broken")
                 if publisher.history.base is None:
                     publisher.history.base = batch.numbers[0] - 1
-                publisher.history.append(batch, size_bytes(batch))
+                if batch.advertisement in self.offered:
+                    self.offered[batch.advertisement].stored += 1
                 publisher.through, publisher.accepted_at = batch.numbers[-1], batch.accepted_at
+                return publisher.history.append(batch, size_bytes(batch))
             case "publisher":
                 marks = SavedPublisher.decode(data)
                 known = self.all.get(marks.publisher)
@@ -278,6 +338,16 @@ class Publishers:
                     self.numbers.add(marks)
                 else:
                     self.recall(known, marks)
+        return []
+
+    def restore_advertisement(self, publisher: Publisher, record: SavedAdvertisement) -> None:
+        filter, generation = parse(record.filter), record.generation
+        known = Advertised(publisher, record.number, filter, record.began, self.node_id, generation)
+        self.offered[known.id] = known
+        if record.is_retired:
+            publisher.retired[known.id] = known
+        else:
+            publisher.advertisements[known.number] = known
 
     def recall(self, publisher: Publisher, marks: SavedPublisher) -> None:
         publisher.through = max(publisher.through, marks.through)
@@ -287,7 +357,7 @@ class Publishers:
 
     def restored(self, name: NodeId) -> Publisher:
         if name not in self.all:
-            self.all[name] = Publisher(name, self.store)
+            self.all[name] = Publisher(name, self.store, self.engine)
         return self.all[name]
 
     def sweep(self, now: float) -> list[Effect]:
@@ -299,11 +369,15 @@ class Publishers:
             is_over = publisher.client is None and now - publisher.left_at >= self.params.history_age
             if is_over and not publisher.saving:
                 effects += self.remove(publisher)
+                continue
+            for known in [each for each in publisher.retired.values() if not each.stored]:
+                del publisher.retired[known.id]
+                effects += self.withdraw(known)
         return effects + self.erase(self.numbers.sweep(now + self.params.clock_offset))
 
     def remove(self, publisher: Publisher) -> list[Effect]:
         effects = self.save_forgotten(publisher, publisher.history.clear())
-        for known in publisher.advertisements.values():
+        for known in (*publisher.advertisements.values(), *publisher.retired.values()):
             effects += self.withdraw(known)
         del self.all[publisher.name]
         if publisher.accepted_at == NEVER:
@@ -321,7 +395,11 @@ class Publishers:
             publisher.history.check()
             stored = publisher.history.batches
             assert not stored or stored[-1].numbers[-1] <= publisher.through, "stored but not taken"
-            assert all(self.offered.get(each.id) is each for each in publisher.advertisements.values())
+            mine = [*publisher.advertisements.values(), *publisher.retired.values()]
+            assert all(self.offered.get(each.id) is each for each in mine), "an advertisement is not offered"
+            assert not any(each.client for each in publisher.retired.values()), "published under what is withdrawn"
+            under = Counter(batch.advertisement for batch in stored)
+            assert all(each.stored == under[each.id] for each in mine), "what is stored is miscounted"
         self.numbers.check()
         assert not any(name in self.numbers.marks for name in self.all), "remembered though it is here"
         held = sum(publisher.history.size_bytes for publisher in self.all.values())
