@@ -49,6 +49,8 @@ CODES = {
     0x0308: "NotReached",
     0x0309: "TablesBegun",
     0x030A: "Counted",
+    0x030B: "PublicationsTaken",
+    0x030C: "PublicationsSkipped",
     0x0310: "LinkState",
     0x0311: "Predicates",
     0x0312: "Directed",
@@ -119,6 +121,8 @@ EXAMPLES: list[tuple[Message, str]] = [
     (routing.NotReached(5, "late"), "03089205a46c617465"),
     (routing.TablesBegun(2, 1), "0309920201"),
     (routing.Counted("p/1", 3, 5), "030a93a3702f310305"),
+    (routing.PublicationsTaken(300), "030b91cd012c"),
+    (routing.PublicationsSkipped("p", "p/1", 7), "030c93a170a3702f3107"),
     (destinations.LinkState("a", 1, ("b", "c")), "031093a1610192a162a163"),
     (destinations.Predicates("a", 1, 8, 2, 0, b"\x81"), "031196a16101080200c40181"),
     (

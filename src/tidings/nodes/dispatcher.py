@@ -18,7 +18,7 @@ from tidings.protocols.delivery.local import LocalDelivery, LocalParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import PublishBatch, Window
-from tidings.pubsub.signals import Forgotten, Known, LinkFailed
+from tidings.pubsub.signals import Forgotten, Known, LinkFailed, Skipped
 
 
 class DispatcherParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +42,9 @@ class Dispatcher(Node):
             "routing": self.routing,
             "delivery": self.local,
         }
-        # Nothing is stored here, so nobody asks who publishes what; and a link that fails is tried again anyway.
-        super().__init__(parts, tells=(Known, Forgotten, LinkFailed))
+        # Nothing is stored here, so nobody asks who publishes what, or for what was left out; and a link that fails is
+        # tried again anyway.
+        super().__init__(parts, tells=(Known, Forgotten, Skipped, LinkFailed))
 
     # As the carrier of a transport (`protocols/transport/carrier.py`).
 

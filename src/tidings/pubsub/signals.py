@@ -4,7 +4,8 @@ Protocols do not import each other; they meet in a node, and these values are th
 
     access      who is at the other end of a link               PeerUp, PeerDown, ClientUp, ClientDown
     overlay     which neighbours there are                      NeighbourUp, NeighbourDown, NeighbourReplaced
-    routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched, Stranded
+    routing     which neighbour wants what, who offers what     Settled, Known, Forgotten, Matched, Skipped,
+                                                                Stranded
     delivery    the clients of this broker                      Want, Unwant, Offer, Unoffer, Forward
     any         links that are needed, what came around         LinkWanted, LinkUnwanted, LinkFailed, Rescued
 
@@ -220,6 +221,15 @@ class Matched(Signal, frozen=True):
 
     batch: Publications
     wanted: Sequence[tuple[SubscriptionKey, ...]]
+
+
+class Skipped(Signal, frozen=True):
+    """On the way from this publisher some of its publications under the advertisement were left out, with numbers up to
+    `through`; later ones come behind this. The publisher's broker stores them, where anything is stored."""
+
+    advertisement: AdvertisementId
+    publisher: str
+    through: int
 
 
 # Around a failure: between routing and whoever knows another way.

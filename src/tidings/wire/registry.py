@@ -45,6 +45,8 @@ REGISTRY.add(0x0307, routing.Reached)
 REGISTRY.add(0x0308, routing.NotReached)
 REGISTRY.add(0x0309, routing.TablesBegun)
 REGISTRY.add(0x030A, routing.Counted)
+REGISTRY.add(0x030B, routing.PublicationsTaken)
+REGISTRY.add(0x030C, routing.PublicationsSkipped)
 
 REGISTRY.add(0x0310, destinations.LinkState)
 REGISTRY.add(0x0311, destinations.Predicates)

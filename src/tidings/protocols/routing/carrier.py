@@ -4,9 +4,11 @@ A batch is taken from the neighbour on the way to its publisher only, and each p
 (`finder.py`) says where each goes. One batch in is at most one parcel for each neighbour, one `Matched` for the clients
 of this broker, and one `Drop` for each reason.
 
-What becomes of the parcels is a *carriage*'s affair: the plain one sends each at once; others gather small ones for a
-while, take a short cut to brokers further away, or tell them to whoever is in reach. A carriage is a class in a file of
-its own; it may have messages and timers, and gives back to the carrier what arrived in its own messages.
+What becomes of the parcels is a *carriage*'s affair: the plain one sends each as soon as the neighbour takes it
+(`parcels.py`); others gather small ones for a while, take a short cut to brokers further away, or tell them to whoever
+is in reach. A carriage is a class in a file of its own; it may have messages and timers, and gives back to the carrier
+what arrived in its own messages. Where one had to leave publications out, `PublicationsSkipped` comes in their place:
+it is passed on to every neighbour that wants anything, and told to delivery as `Skipped`.
 
 Twice is once. A publisher numbers its events. As long as they come on the tree only, one after the other, one number
 for each publisher is enough: what is not above it passed already, or a later one did. What came around a failure
@@ -32,19 +34,21 @@ from typing import ClassVar, Protocol
 
 from msgspec.structs import replace
 
-from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.effects import Drop, Effect, Send, Transport
 from tidings.machine.inputs import TimerKey
 from tidings.machine.message import Message
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.finder import Finder, Picks, Route
 from tidings.protocols.routing.links import NeighbourLink
+from tidings.protocols.routing.messages import PublicationsSkipped, PublicationsTaken
 from tidings.protocols.routing.params import CarriageName, RoutingParams
+from tidings.protocols.routing.parcels import LEFT_OUT, MESSAGE_BYTES, ParcelFlow, size_of
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, PendingRequest, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import LiveHop, Tables
 from tidings.pubsub.publications import BadPublication, Numbers, Publications, cut, pick, read_head
-from tidings.pubsub.signals import Forward, Matched, Rescued, Stranded, Wants
+from tidings.pubsub.signals import Forward, Matched, Rescued, Skipped, Stranded, Wants
 
 BAD_HEAD = "its attributes do not decode"
 NOT_ASCENDING = "its numbers do not ascend"
@@ -71,6 +75,22 @@ class Carriage(Protocol):
         """Parcels of one batch, which came from `source`. Neighbours that want the same have the same object."""
         ...
 
+    def open(self, neighbour: NodeId) -> list[Effect]:
+        """A life of the link to this neighbour begins; nothing is on its way there."""
+        ...
+
+    def close(self, neighbour: NodeId) -> list[Effect]:
+        """It is over."""
+        ...
+
+    def skip(self, skipped: PublicationsSkipped, neighbours: Iterable[NodeId]) -> list[Effect]:
+        """Tell these, behind the parcels that were passed on before, that something was left out."""
+        ...
+
+    def taken(self, neighbour: NodeId, total_bytes: int) -> list[Effect]:
+        """So much of what was sent there is taken."""
+        ...
+
     def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
         """One of `messages`."""
         ...
@@ -81,19 +101,45 @@ class Carriage(Protocol):
 
 
 class PlainCarriage:
-    """Every parcel leaves at once, over the link to its neighbour. The baseline beside every cleverer one: over streams
-    nothing is lost or overtaken while a link lives. As datagrams (`RoutingParams(transport=...)`) parcels may be; what
-    is larger than a datagram does not leave at all."""
+    """Every parcel leaves over the link to its neighbour, at once or when there is room. The baseline beside every
+    cleverer one: over streams nothing is overtaken while a link lives, and what is left out is marked. As datagrams
+    (`RoutingParams(transport=...)`) parcels may be lost or overtaken; what is larger than a datagram does not leave."""
 
     messages: ClassVar[tuple[type[Message], ...]] = ()
 
     def __init__(self, carrier: "BatchCarrier") -> None:
-        self.transport = carrier.params.transport
+        self.params, self.transport, self.ledger = carrier.params, carrier.params.transport, carrier.ledger
+        self.flows: dict[NodeId, ParcelFlow] = {}
 
     def pass_on(self, now: float, source: LiveHop, parcels: Sequence[tuple[NodeId, Publications]]) -> list[Effect]:
+        if self.transport is not Transport.STREAM:
+            return [Send(neighbour, parcel, self.transport) for neighbour, parcel in parcels]
         effects: list[Effect] = []
         for neighbour, parcel in parcels:
-            effects.append(Send(neighbour, parcel, self.transport))
+            if not self.flows[neighbour].put(parcel, effects) and parcel.receipt:
+                effects += self.ledger.fail(neighbour, parcel.receipt, LEFT_OUT)
+        return effects
+
+    def open(self, neighbour: NodeId) -> list[Effect]:
+        effects = self.close(neighbour)
+        window_bytes, waiting_bytes_max = self.params.publications_window_bytes, self.params.parcels_bytes_max
+        self.flows[neighbour] = ParcelFlow(neighbour, window_bytes, waiting_bytes_max)
+        return effects
+
+    def close(self, neighbour: NodeId) -> list[Effect]:
+        flow = self.flows.pop(neighbour, None)
+        return [] if flow is None else flow.close()
+
+    def skip(self, skipped: PublicationsSkipped, neighbours: Iterable[NodeId]) -> list[Effect]:
+        effects: list[Effect] = []
+        for neighbour in neighbours:
+            self.flows[neighbour].put_mark(skipped, effects)
+        return effects
+
+    def taken(self, neighbour: NodeId, total_bytes: int) -> list[Effect]:
+        effects: list[Effect] = []
+        if neighbour in self.flows:
+            self.flows[neighbour].hear(total_bytes, effects)
         return effects
 
     def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
@@ -103,7 +149,8 @@ class PlainCarriage:
         return []
 
     def check(self) -> None:
-        pass
+        for flow in self.flows.values():
+            flow.check()
 
 
 MakeCarriage = Callable[["BatchCarrier"], Carriage]
@@ -144,8 +191,16 @@ class BatchCarrier:
         return self.carry(now, None, batch, request)
 
     def receive(self, now: float, link: NeighbourLink, batch: Publications) -> list[Effect]:
+        taken_bytes = link.publications_taken.take(size_of(batch))
+        if taken_bytes is None:
+            return self.take(now, link, batch)
+        return [Send(link.neighbour, PublicationsTaken(taken_bytes)), *self.take(now, link, batch)]
+
+    def take(self, now: float, link: NeighbourLink, batch: Publications) -> list[Effect]:
         request = PendingRequest(link.asker, batch.receipt, is_batch=True) if batch.receipt else None
-        problem = self.problem_of(link, batch)
+        problem = self.problem_of(link, batch.publisher, batch.advertisement)
+        if not problem and len(batch.numbers) > 1 and not do_ascend(batch.numbers):
+            problem = NOT_ASCENDING
         if problem:
             return [Drop(batch, problem), *(request.answer(problem) if request else ())]
         effects: list[Effect] = []
@@ -174,16 +229,29 @@ class BatchCarrier:
                 batch = self.without_passed(batch, new, effects)
         return effects + self.carry(now, rescued.stand_in_for, batch, None) if batch.numbers else effects
 
-    def problem_of(self, link: NeighbourLink, batch: Publications) -> str:
-        chosen = self.tables.chosen(batch.advertisement)
+    def skipped(self, now: float, link: NeighbourLink, skipped: PublicationsSkipped) -> list[Effect]:
+        """Publications were left out on the way here."""
+        taken_bytes = link.publications_taken.take(MESSAGE_BYTES)
+        effects: list[Effect] = [] if taken_bytes is None else [Send(link.neighbour, PublicationsTaken(taken_bytes))]
+        problem = self.problem_of(link, skipped.publisher, skipped.advertisement)
+        if problem:
+            return [*effects, Drop(skipped, problem)]
+        wanting = [hop for hop, texts in self.tables.texts.items() if texts and isinstance(hop, str)]
+        others = [hop for hop in dict.fromkeys((*self.finder.always, *wanting)) if hop != link.neighbour]
+        effects += self.carriage.skip(skipped, others)
+        return [*effects, Skipped(skipped.advertisement, skipped.publisher, skipped.through)]
+
+    def taken(self, now: float, link: NeighbourLink, taken: PublicationsTaken) -> list[Effect]:
+        return self.carriage.taken(link.neighbour, taken.total_bytes)
+
+    def problem_of(self, link: NeighbourLink, publisher: str, advertisement: str) -> str:
+        chosen = self.tables.chosen(advertisement)
         if chosen is None:
             return UNADVERTISED
         hop, offered = chosen
         if hop != link.neighbour:
             return OTHER_WAY
-        if offered.publisher != batch.publisher:
-            return OTHER_PUBLISHER
-        return "" if len(batch.numbers) < 2 or do_ascend(batch.numbers) else NOT_ASCENDING
+        return "" if offered.publisher == publisher else OTHER_PUBLISHER
 
     def without_passed(self, batch: Publications, new: list[int], effects: list[Effect]) -> Publications:
         """Those at the places that are new; of the others it is told why not."""
@@ -275,10 +343,10 @@ class BatchCarrier:
             return
         receipt = self.ledger.next_number()
         stamped = {id(parcel): replace(parcel, receipt=receipt) for _, parcel in parcels}
-        effects += self.carriage.pass_on(now, source, [(link, stamped[id(parcel)]) for link, parcel in parcels])
         for link, _ in parcels:
             effects += self.ledger.expect(now, link, receipt, Unanswered(None, 0, is_removal=False))
             self.ledger.wait(request, link, receipt)
+        effects += self.carriage.pass_on(now, source, [(link, stamped[id(parcel)]) for link, parcel in parcels])
 
     def remember(self, batch: Publications) -> None:
         """Keep one event of the batch for the sample by which imperfect merging is judged."""

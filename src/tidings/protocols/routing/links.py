@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from tidings.machine.effects import Effect, Send
 from tidings.machine.message import Message
+from tidings.machine.window import TakenBytes
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.messages import (
@@ -59,6 +60,7 @@ class NeighbourLink:
         """Whether what arrives is meant for our life."""
         self.is_told = False
         """Whether the neighbour has told us everything."""
+        self.publications_taken = TakenBytes(0)
         self.asker = Asker(neighbour)
         self.reduction: Reduction | None = None
         self.filters: dict[str, Announcement] = {}

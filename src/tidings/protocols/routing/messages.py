@@ -73,6 +73,21 @@ class Counted(Message, frozen=True):
     hop_sum: Count
 
 
+class PublicationsTaken(Message, frozen=True):
+    """Of the publications that you sent since your `TablesBegun`, so many bytes are taken (`parcels.py`)."""
+
+    total_bytes: Count
+
+
+class PublicationsSkipped(Message, frozen=True):
+    """Here publications of that advertisement were left out on the way, with numbers up to `through`; its publisher's
+    broker stores them."""
+
+    publisher: Name
+    advertisement: Name
+    through: Count
+
+
 class Reached(Message, frozen=True):
     """The brokers of all who want the publications of that receipt have them."""
 

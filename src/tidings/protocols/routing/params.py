@@ -14,6 +14,9 @@ ReductionName = Literal["plain", "covering", "merging"]
 RepairName = Literal["strawman"]
 CarriageName = Literal["plain"]
 
+TAKEN_STEPS = 8
+"""How often the taker of a window full of bytes says that it has taken them."""
+
 
 class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables"):
     strategy: StrategyName = "advertisement"
@@ -30,6 +33,13 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
 
     carriage: CarriageName = "plain"
     """How publications get to the neighbours that want them, see `carrier.py`."""
+
+    publications_window_bytes: int = 2 * 1024 * 1024
+    """Publications on the way to one neighbour over a stream, as it says what it has taken; one batch may exceed it.
+    Well below the queue of a link (`net/params.py`)."""
+
+    parcels_bytes_max: int = 1024 * 1024
+    """Publications that wait for room in that window. What comes beyond is left out, and the neighbour is told."""
 
     transport: Transport = Transport.STREAM
     """How they travel. As datagrams a link may lose or reorder some, and large ones do not leave; what brokers tell
@@ -99,6 +109,10 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
         for name in ("sample_max", "memo_max", "publishers_max", "filters_max", "advertisements_max", "ghosts_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
+        if self.publications_window_bytes < TAKEN_STEPS:
+            raise UsageError(f"publications_window_bytes: {self.publications_window_bytes} lets nothing through")
+        if self.parcels_bytes_max < 0:
+            raise UsageError(f"parcels_bytes_max: {self.parcels_bytes_max}; give 0 or more")
         if self.rescue_window < 0:
             raise UsageError(f"rescue_window: {self.rescue_window} numbers cannot be remembered; give 0 or more")
         if self.merge_group_max < 2:

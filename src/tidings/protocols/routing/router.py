@@ -32,8 +32,9 @@ for each publisher. The order of a publisher's events is kept. Where somebody br
 Counting, where it is wanted: how many subscriptions there are behind each neighbour (`census.py`).
 
 Messages. `TablesBegun`, `SubscriptionAdded`, `SubscriptionRemoved`, `AdvertisementAdded`, `AdvertisementRemoved`,
-`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `Reached`, `NotReached`; `Counted`; those of the repair and
-of the carriage, which alone may come from nodes that are no neighbours. Timers: "unanswered", "census", and theirs.
+`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `PublicationsTaken`, `PublicationsSkipped`, `Reached`,
+`NotReached`; `Counted`; those of the repair and of the carriage, which alone may come from nodes that are no
+neighbours. Timers: "unanswered", "census", and theirs.
 
 Guaranteed, on a tree with links that keep order: at rest every table is as if computed by one who sees everything; an
 event that is published when nothing is under way reaches everybody who wants it once, in the order of its publisher; an
@@ -49,6 +50,7 @@ from typing import Any
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received, Signal
 from tidings.machine.message import Message
+from tidings.machine.window import TakenBytes
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.carrier import MakeCarriage
@@ -61,13 +63,15 @@ from tidings.protocols.routing.messages import (
     Installed,
     NotInstalled,
     NotReached,
+    PublicationsSkipped,
+    PublicationsTaken,
     Reached,
     SubscriptionAdded,
     SubscriptionRemoved,
     TablesBegun,
     TablesTold,
 )
-from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.params import TAKEN_STEPS, RoutingParams
 from tidings.protocols.routing.repairs import REPAIRS, MakeRepair, Repair, check_level
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
@@ -89,6 +93,7 @@ from tidings.pubsub.signals import (
     ReconfigurationId,
     Rescued,
     Settled,
+    Skipped,
     Stranded,
     Unoffer,
     Unwant,
@@ -116,12 +121,14 @@ class Router:
         Reached,
         NotReached,
         Counted,
+        PublicationsTaken,
+        PublicationsSkipped,
     )
     hears: tuple[type, ...] = (
         *(Forward, Want, Unwant, Offer, Unoffer),
         *(NeighbourUp, NeighbourDown, NeighbourReplaced),
     )
-    tells: tuple[type[Signal], ...] = (Settled, Known, Forgotten, Matched)
+    tells: tuple[type[Signal], ...] = (Settled, Known, Forgotten, Matched, Skipped)
 
     def __init__(
         self,
@@ -167,6 +174,8 @@ class Router:
             NotInstalled: self.answered,
             Reached: self.answered,
             NotReached: self.answered,
+            PublicationsTaken: self.carrier.taken,
+            PublicationsSkipped: self.carrier.skipped,
         }
         if self.census is not None:
             self.on_message[Counted] = self.census.counted
@@ -289,7 +298,7 @@ class Router:
     def lose(self, now: float, link: NeighbourLink, reconfiguration: ReconfigurationId) -> list[Effect]:
         """It is as if the neighbour had never been told anything; what it wanted is the repair's affair."""
         link.close()
-        effects = self.ledger.lose(link.neighbour)
+        effects = [*self.ledger.lose(link.neighbour), *self.carrier.carriage.close(link.neighbour)]
         self.repair.lost(now, Ghost(link.neighbour, reconfiguration or f"life {link.life}"), effects)
         self.advertisements.withdraw(now, link.neighbour, effects)
         if self.census is not None:
@@ -303,14 +312,16 @@ class Router:
             if link.reduction is not None:
                 effects += self.lose(now, link, "")
             link.open(begun.life, self.state.make_reduction())
+            effects += self.carrier.carriage.open(link.neighbour)
             self.state.tables_changed()
             effects.append(link.begin())
             for advertisement in self.tables.offers:
                 self.advertisements.tell(now, link, advertisement, effects)
             self.subscriptions.reconcile_link(now, link, self.tables.filters, effects)
             effects += [Send(link.neighbour, TablesTold()), *self.repair.told(now, link)]
-        if begun.answers == link.life:
+        if begun.answers == link.life and not link.is_heard:
             link.is_heard = True
+            link.publications_taken = TakenBytes(self.params.publications_window_bytes // TAKEN_STEPS)
         return effects
 
     def tables_told(self, now: float, link: NeighbourLink, told: TablesTold) -> list[Effect]:

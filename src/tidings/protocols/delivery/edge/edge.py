@@ -85,6 +85,7 @@ from tidings.pubsub.signals import (
     NeighbourUp,
     Offer,
     Settled,
+    Skipped,
     Unoffer,
     Unwant,
     Want,
@@ -119,7 +120,7 @@ class Edge:
         *(Look, Fetch, Reference, History, LookFar, MarksFar, FetchFar, FetchedFar),
     )
     hears: tuple[type, ...] = (
-        *(Matched, Settled, Known, Forgotten),
+        *(Matched, Settled, Known, Forgotten, Skipped),
         *(ClientUp, ClientDown, NeighbourUp, NeighbourDown),
         Close,
     )
@@ -154,6 +155,7 @@ class Edge:
             Settled: self.settle,
             Known: self.known,
             Forgotten: self.forgotten,
+            Skipped: self.subscriptions.skipped,
             ClientUp: self.client_up,
             ClientDown: self.client_down,
             NeighbourUp: self.neighbour_up,

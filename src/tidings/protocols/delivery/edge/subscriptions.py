@@ -45,11 +45,13 @@ from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, 
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.messages import Delivery, History, Subscribe, Taken, Unsubscribe
+from tidings.pubsub.client import Missed
 from tidings.pubsub.publications import Publications, pick
-from tidings.pubsub.signals import Known, Matched, SubscriptionKey, Unwant, Want, Wants
+from tidings.pubsub.signals import Known, Matched, Skipped, SubscriptionKey, Unwant, Want, Wants
 
 NO_SUBSCRIPTION = "for a subscription that is not there"
 NOT_UNDER_WAY = "takes what was not on the way"
+LEFT_OUT = "left out between brokers, where more came than a link takes"
 
 MIXED_PUBLICATIONS_MAX, MIXED_ENTRIES_MAX = 1000, 4000
 """Publications of a delivery that says for each which subscriptions match, and all entries of that, so that they fit
@@ -140,6 +142,18 @@ class ServedSubscriptions:
             if is_complete and known.filter.overlaps(subscription.filter):
                 effects += self.fetching.ask(now, subscription, [known.publisher])
         return effects
+
+    def skipped(self, now: float, skipped: Skipped) -> list[Effect]:
+        """Publications were left out on the way: whoever must not miss them asks for history, the others are told."""
+        known = self.fetching.known.get(skipped.advertisement)
+        if known is None:
+            return []
+        effects: list[Effect] = []
+        for subscription in self.all.values():
+            if subscription.guarantee == "none" and known[0].filter.overlaps(subscription.filter):
+                missed = Missed(subscription.number, skipped.publisher, 0, LEFT_OUT)
+                effects.append(Send(subscription.client.name, missed))
+        return effects + self.learn(now, known[0])
 
     def hear(self, now: float, history: History) -> list[Effect]:
         return self.fetching.hear(now, self.all.get((history.client, history.subscription)), history)
