@@ -39,8 +39,13 @@ WAITING: dict[type[Note], str] = {
 }
 """Kinds that metrics read already, and the family of protocols that is going to write them."""
 
-FOR_PEOPLE: frozenset[type[Note]] = frozenset({notes.VisitorTurnedAway, notes.EntryRejected, notes.HistoryUnreadable})
-"""Kinds that are not counted: whoever looks at a trace wants to see them."""
+FOR_PEOPLE: frozenset[type[Note]] = frozenset(
+    {
+        *(notes.VisitorTurnedAway, notes.VisitorAdmitted, notes.RightsChanged, notes.EntryRejected),
+        notes.HistoryUnreadable,
+    }
+)
+"""Kinds that are not counted: whoever looks at a trace or an audit wants to see them."""
 
 
 @cache

@@ -88,6 +88,12 @@ Authorities = Annotated[
     typer.Option("--authority", metavar="FILE.pub", help="Whose tokens are accepted; then everybody needs one."),
 ]
 Principals = Annotated[Path | None, typer.Option(metavar="FILE", help="Who may come in, with which bounds (TOML).")]
+Revoked = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Tokens that are called back (tidings token revoke).")
+]
+Audit = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write who comes in or is refused here, not to stderr.")
+]
 Token = Annotated[Path | None, typer.Option(metavar="FILE", help="What we show to other brokers.")]
 TokenKey = Annotated[Path | None, typer.Option(metavar="FILE", help="The key that our token is bound to.")]
 OverlayKind = Annotated[str | None, typer.Option(metavar="KIND", help=f"Which links carry events: {words('overlay')}.")]
@@ -113,6 +119,8 @@ def broker(
     tls_authority: TlsAuthority = None,
     authority: Authorities = None,
     principals: Principals = None,
+    revoked: Revoked = None,
+    audit: Audit = None,
     token: Token = None,
     token_key: TokenKey = None,
     log: Log = None,
@@ -123,7 +131,8 @@ def broker(
 ) -> None:
     """Run a broker until it is told to stop: Ctrl-C, or SIGTERM.
 
-    Prints one line when it is ready for clients; logs go to stderr. Every setting can also stand in the file of
+    Prints one line when it is ready for clients; logs go to stderr. Principals and revoked tokens are read again when
+    their files change, and on SIGHUP. Every setting can also stand in the file of
     --config or in the environment (TIDINGS_BROKER_LISTEN, ...): `tidings config show` lists them all. Without tokens
     and principals it serves everybody, and therefore this machine only.
 
@@ -183,6 +192,14 @@ async def serve(config: Config, as_json: bool, until_eof: bool) -> None:
         # Whoever started us holds the other end, and cannot leave us behind whatever becomes of it.
         loop.add_reader(sys.stdin.fileno(), stopped.set)
     async with BrokerService(config) as service:
+        reloads: set[asyncio.Task[None]] = set()
+
+        def reload() -> None:
+            task = loop.create_task(service.reload_rights())
+            reloads.add(task)
+            task.add_done_callback(reloads.discard)
+
+        loop.add_signal_handler(signal.SIGHUP, reload)
         # What is loaded by now stays; to look through all of it for garbage again and again would stall the broker.
         gc.collect()
         gc.freeze()

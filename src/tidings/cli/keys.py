@@ -1,17 +1,31 @@
-"""`tidings keys` and `tidings token`: who may do what, on paper that can be checked."""
+"""`tidings keys` and `tidings token`: who may do what, on paper that can be checked, and can be called back.
+
+`tidings token ann ...` makes a token, as `tidings token new ann ...` does; the verbs are for what comes after.
+"""
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
+import typer.core
 
-from tidings.cli.output import Json, print_json, read_span
+from tidings.cli.output import Json, print_json, read_span, table_lines
 from tidings.model.errors import UsageError
 from tidings.net.certificates import CertifiedRole, new_authority, new_certificate
-from tidings.net.keys import new_key, read_public, signer, write_token
+from tidings.net.keys import (
+    new_key,
+    read_public,
+    read_revocations_file,
+    read_token_file,
+    revoke,
+    signer,
+    write_token,
+)
+from tidings.net.logs import printable
 from tidings.protocols.access.judge import Right
-from tidings.protocols.access.tokens import Claims, make_token
+from tidings.protocols.access.tokens import Claims, Revocation, make_token, read_token, token_id
 
 keys = typer.Typer(
     help="Make keys for tokens, and certificates for TLS.",
@@ -97,6 +111,113 @@ def certificate_command(
         print(f"{certificate}: for the {role} {name}, good for {expires}; {private} is secret")
 
 
+class TokenGroup(typer.core.TyperGroup):
+    """A first word that is no verb is a principal, for whom a token is made."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] != "--help":
+            args = [NEW, *args]
+        return super().parse_args(ctx, args)
+
+
+tokens = typer.Typer(
+    help="Sign a token (tidings token PRINCIPAL --authority FILE.key), look at tokens, call them back.",
+    cls=TokenGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+NEW = "new"
+REVOKED_FILE = Path("revoked.toml")
+RevokedFile = Annotated[
+    Path, typer.Option("--list", metavar="FILE", help="The list of revoked tokens (tidings broker --revoked FILE).")
+]
+
+
+@tokens.command("revoke")
+def revoke_command(
+    token: Annotated[list[Path], typer.Argument(metavar="TOKEN...", help="The files of tokens.")],
+    revoked: RevokedFile = REVOKED_FILE,
+    json: Json = False,
+) -> None:
+    """Call tokens back: brokers that have the list refuse them, and turn away whoever came in with one.
+
+    The list is made if it is not there. A running broker reads it within seconds, or at once on SIGHUP. Entries of
+    tokens that have expired meanwhile are left out.
+
+    \b
+    Example:
+      tidings token revoke ann.token --list revoked.toml
+    """
+    called_back = []
+    for file in token:
+        data = read_token_file(file)
+        claims = read_token(data)[1]
+        called_back.append(Revocation(token_id(data), claims.principal, claims.expires_at))
+    kept = revoke(revoked, called_back, time.time())
+    if json:
+        print_json({"list": str(revoked), "revoked": called_back, "entries": len(kept)})
+        return
+    for each in called_back:
+        print(f"{each.id}: the token of {printable(each.principal)} is revoked in {revoked}")
+
+
+@tokens.command("list")
+def list_command(revoked: RevokedFile = REVOKED_FILE, json: Json = False) -> None:
+    """Show which tokens are revoked, and until when that matters.
+
+    \b
+    Example:
+      tidings token list --list revoked.toml
+    """
+    entries = list(read_revocations_file(revoked).values())
+    if json:
+        print_json(entries)
+        return
+    rows = [[each.id, printable(each.principal), time_text(each.expires_at)] for each in entries]
+    print("\n".join(table_lines(["id", "principal", "expires"], rows)))
+
+
+@tokens.command("show")
+def show_command(
+    token: Annotated[Path, typer.Argument(metavar="TOKEN", help="The file of a token.")],
+    json: Json = False,
+) -> None:
+    """Show what a token says: whose it is, what it allows, until when, and its id. The signature is not checked.
+
+    \b
+    Example:
+      tidings token show ann.token
+    """
+    data = read_token_file(token)
+    claims = read_token(data)[1]
+    shown: dict[str, object] = {
+        "id": token_id(data),
+        "principal": claims.principal,
+        "roles": list(claims.roles),
+        "publish": claims.publish,
+        "subscribe": claims.subscribe,
+        "expires_at": claims.expires_at,
+        "authority": claims.authority,
+        "is_bound_to_key": bool(claims.holder_key),
+    }
+    if json:
+        print_json(shown)
+        return
+    shown |= {"roles": ", ".join(claims.roles), "expires_at": time_text(claims.expires_at)}
+    print("\n".join(table_lines(["claim", "value"], [[name, printable(str(value))] for name, value in shown.items()])))
+
+
+def time_text(at: float) -> str:
+    """An instant, as far as a calendar goes."""
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{at:g}"
+
+
+@tokens.command(NEW)
 def token(
     principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Whose token it is.")],
     authority: Annotated[Path, typer.Option(metavar="FILE.key", help="The private key of the authority.")],
@@ -117,11 +238,11 @@ def token(
     """Sign a token that says who somebody is and what it may do.
 
     A broker that knows the authority accepts it (`tidings broker --authority office.pub`). The bounds are filters: a
-    subscription is narrowed to its bound, and a publication outside its bound is refused.
+    subscription is narrowed to its bound, and a publication outside its bound is refused. The verb can be left out.
 
     \b
     Example:
-      tidings token ann --authority office.key --subscribe "type = 'quake'" --expires 12h
+      tidings token new ann --authority office.key --subscribe "type = 'quake'" --expires 12h
     """
     path = out or Path(f"{principal}.token")
     roles = dict.fromkeys(role or ("client",))

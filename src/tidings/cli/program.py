@@ -21,7 +21,7 @@ from tidings.cli.bench import bench
 from tidings.cli.brokers import broker, config_commands, up
 from tidings.cli.demo import show_demo
 from tidings.cli.filters import filters
-from tidings.cli.keys import keys, token
+from tidings.cli.keys import keys, tokens
 from tidings.cli.lab import lab
 from tidings.cli.output import OK, Json, exit_code, print_json
 from tidings.cli.pub import pub
@@ -40,10 +40,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (broker, up, pub, sub, top, doctor, why, bench, token):
+for command in (broker, up, pub, sub, top, doctor, why, bench):
     app.command()(command)
 app.add_typer(config_commands, name="config")
 app.add_typer(keys, name="keys")
+app.add_typer(tokens, name="token")
 app.add_typer(filters, name="filter")
 simulations.command()(sweep)
 app.add_typer(simulations, name="sim")

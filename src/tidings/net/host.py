@@ -53,7 +53,7 @@ from tidings.machine.node import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
-from tidings.net.addresses import open_sockets
+from tidings.net.addresses import address_text, open_sockets
 from tidings.net.counts import HostCounts
 from tidings.net.directory import Datagrams, Directory
 from tidings.net.errors import HostError
@@ -96,10 +96,12 @@ class Host:
         capabilities: Iterable[str] = (),
         inbox: Inbox | None = None,
         log: Any = None,
+        observers: Mapping[type, Callable[[Any], None]] | None = None,
     ) -> None:
         """`peers` says where nodes are; links are made when the machine asks for one or sends. A host that listens
         nowhere (None) only calls others. `rng` spreads attempts to connect over time. `storage` is the file for `Save`;
-        `trace` a writer, which the caller closes. `inbox` takes what is delivered in place of the usual one."""
+        `trace` a writer, which the caller closes. `inbox` takes what is delivered in place of the usual one.
+        `observers` are called with what the machine notes, by kind."""
         self.capabilities = tuple(capabilities)
         hello(node_id, capabilities=(*self.capabilities, LINK))
         for peer, address in (peers or {}).items():
@@ -137,6 +139,7 @@ class Host:
             CancelTransfer: lambda effect: None,
             Save: self.save,
             Load: self.load,
+            **(observers or {}),
         }
         self.stepper = Stepper(node_id, machine, self.clock, self.counts, self.log, trace, performers, self.fail)
         self.step, self.step_soon, self.lost = self.stepper.take, self.stepper.take_soon, self.stepper.lost
@@ -248,6 +251,12 @@ class Host:
     @property
     def is_running(self) -> bool:
         return self.stepper.is_running
+
+    def address_of(self, node: NodeId) -> str:
+        """From where a linked node calls; empty where there is no such node."""
+        stream = self.links.up.get(node)
+        address = stream.transport.get_extra_info("peername") if stream is not None else None
+        return address_text((str(address[0]), int(address[1]))) if address else ""
 
     # Inputs.
 

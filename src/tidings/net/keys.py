@@ -21,7 +21,13 @@ from pathlib import Path
 from tidings.model.bounds import CREDENTIALS_BYTES_MAX
 from tidings.net.errors import HostError
 from tidings.protocols.access.judge import Principal, read_principals
-from tidings.protocols.access.tokens import BadToken, read_token
+from tidings.protocols.access.tokens import (
+    BadToken,
+    Revocation,
+    read_revocations,
+    read_token,
+    revocations_text,
+)
 
 try:
     from cryptography.exceptions import InvalidSignature
@@ -143,6 +149,29 @@ def read_principals_file(path: Path) -> dict[str, Principal]:
         return read_principals(read_bytes(path, PRINCIPALS_FILE_BYTES_MAX).decode())
     except UnicodeDecodeError:
         raise HostError(f"{path} is no text in UTF-8") from None
+
+
+def read_revocations_file(path: Path) -> dict[str, Revocation]:
+    try:
+        return read_revocations(read_bytes(path, PRINCIPALS_FILE_BYTES_MAX).decode())
+    except UnicodeDecodeError:
+        raise HostError(f"{path} is no text in UTF-8") from None
+
+
+def revoke(path: Path, revocations: list[Revocation], now: float) -> list[Revocation]:
+    """Add to the list of that file, which is made if it is not there; entries of tokens that have expired are left out.
+    It is replaced in one step, so that whoever reads it sees the old list or the new one."""
+    known = read_revocations_file(path) if path.exists() else {}
+    known |= {each.id: each for each in revocations}
+    kept = [each for each in known.values() if each.expires_at > now]
+    temporary = beside(path, f".{os.getpid()}")
+    write_new(temporary, revocations_text(kept).encode(), 0o644)
+    try:
+        os.replace(temporary, path)
+    except OSError as problem:
+        temporary.unlink()
+        raise HostError(f"cannot write {path}: {problem.strerror}") from None
+    return kept
 
 
 def beside(path: Path, suffix: str) -> Path:

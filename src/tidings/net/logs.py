@@ -7,29 +7,41 @@ or uvloop where it is installed and asked for.
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, MutableMapping
 from typing import Any, TypeVar
 
 from tidings.model.identity import NodeId
 from tidings.net.errors import HostError
 
 
-def make_logger(node_id: NodeId, level: str = "info") -> Any:
+def make_logger(node_id: NodeId, level: str = "info", stream: Any = None) -> Any:
     try:
         import structlog
     except ModuleNotFoundError:
         raise HostError("a host logs with structlog; install it with: pip install 'tidings[net]'") from None
     return structlog.wrap_logger(
-        structlog.WriteLogger(sys.stderr),
+        structlog.WriteLogger(stream or sys.stderr),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            escape,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event", "node"]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         node=node_id,
     )
+
+
+def escape(logger: Any, method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """What others chose, names above all, cannot steer a terminal nor begin a line of its own."""
+    return {key: printable(value) if isinstance(value, str) else value for key, value in line.items()}
+
+
+def printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join([each if each.isprintable() else each.encode("unicode_escape").decode() for each in text])
 
 
 Result = TypeVar("Result")

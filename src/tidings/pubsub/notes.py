@@ -19,10 +19,31 @@ from tidings.machine.effects import Note, note_name
 
 
 class VisitorTurnedAway(Note, frozen=True):
-    """A broker does not let `node` in, for this reason."""
+    """A broker does not let `node` in, or not any longer, for this reason. Its `principal` is known if its credentials
+    were good, its `role` if it asked for one."""
 
     node: str
     reason: str
+    principal: str = ""
+    role: str = ""
+
+
+class VisitorAdmitted(Note, frozen=True):
+    """A broker lets `node` in, in this `role`; `principal` answers for it."""
+
+    node: str
+    principal: str
+    role: str
+
+
+class RightsChanged(Note, frozen=True):
+    """The `node` of this principal has other rights than before, these bounds now; it has to attach again."""
+
+    node: str
+    principal: str
+    role: str
+    publish: str
+    subscribe: str
 
 
 class EntryRejected(Note, frozen=True):

@@ -115,7 +115,11 @@ class Settings(BaseSettings):
     authorities: Annotated[tuple[Path, ...], NoDecode] = ()
     """Public keys of those whose tokens are accepted; with one, everybody needs a token or is known by name."""
     principals: Path | None = None
-    """The file that lists who may come in."""
+    """The file that lists who may come in. It is read again when it changes, and on SIGHUP."""
+    revoked: Path | None = None
+    """The file that lists the tokens that are called back; read again as well."""
+    audit: Path | None = None
+    """The file for a line on each who comes in, is refused, or has other rights; stderr where there is none."""
     token: Path | None = None
     """What we show to other brokers."""
     token_key: Path | None = None

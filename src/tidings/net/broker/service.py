@@ -9,7 +9,8 @@ was tried in vain once (it is tried again for ever). Leaving it is graceful: nob
 finished within `drain_timeout`, everybody hears goodbye.
 
 Who may come in follows from the configuration. With authorities, whoever shows a token that one of them signed; with
-principals and TLS, whoever the list names, since the certificate proves the name; with neither, everybody.
+principals and TLS, whoever the list names, since the certificate proves the name; with neither, everybody. The lists
+are read again when they change (`rights.py`), and whoever comes in or is refused is written down (`audit.py`).
 """
 
 import asyncio
@@ -23,19 +24,20 @@ import msgspec
 
 from tidings import __version__
 from tidings.matching.index.index import prepare
-from tidings.model.errors import UsageError
 from tidings.model.identity import at
 from tidings.net.addresses import address_text
+from tidings.net.audit import Audit, make_audit_logger
 from tidings.net.broker.config import Config, plain
 from tidings.net.broker.health import HealthServer
+from tidings.net.broker.rights import LOOK_PERIOD, Rights
 from tidings.net.host import Host
-from tidings.net.keys import read_authorities, read_principals_file, read_token_file, signature_check, signer
+from tidings.net.keys import read_token_file, signature_check, signer
 from tidings.net.logs import make_logger
 from tidings.net.metrics import make_registry
-from tidings.net.tls import Address, Tls
+from tidings.net.tls import Address
 from tidings.nodes.broker import BrokerNode, BrokerParams
-from tidings.protocols.access.judge import Judge, NameJudge, Role, Verdict, closed_judge, open_judge
-from tidings.protocols.access.tokens import TokenJudge
+from tidings.protocols.access.access import Rejudge
+from tidings.protocols.access.judge import Role, Verdict, open_judge
 from tidings.protocols.delivery.edge.edge import Close, EdgeClosed
 from tidings.pubsub.rows import BrokerRow, CounterRow, Gauge, SettingRow
 from tidings.trace.writers import open_writer
@@ -44,8 +46,10 @@ from tidings.trace.writers import open_writer
 class BrokerCollector:
     """For a registry of prometheus_client; numbers are read when somebody asks."""
 
-    def __init__(self, node: BrokerNode, config: Config, why_not_ready: Callable[[], str]) -> None:
-        self.node, self.config, self.why_not_ready = node, config, why_not_ready
+    def __init__(
+        self, node: BrokerNode, config: Config, why_not_ready: Callable[[], str], rights: Rights | None = None
+    ) -> None:
+        self.node, self.config, self.why_not_ready, self.rights = node, config, why_not_ready, rights
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import GaugeMetricFamily
@@ -62,6 +66,8 @@ class BrokerCollector:
     def gauges(self) -> Iterator[Gauge]:
         yield Gauge("ready", "1 if the broker may be sent traffic", not self.why_not_ready())
         yield from self.node.gauges()
+        if self.rights is not None:
+            yield from self.rights.gauges()
         for setting in self.config.show():
             if isinstance(setting.value, int | float) and not isinstance(setting.value, bool):
                 yield Gauge("setting", "bounds and time-outs, in seconds", setting.value, {"name": setting.name})
@@ -77,7 +83,7 @@ def counter_rows(registry: Any) -> Iterator[CounterRow]:
 READY_TIMEOUT = 10.0
 """Seconds after which a broker serves although a link is up whose tables are not told: better than never."""
 
-LOOK_PERIOD = 0.01
+READY_LOOK_PERIOD = 0.01
 """Seconds between two looks at whether it is ready."""
 
 
@@ -101,11 +107,14 @@ class BrokerService:
             delivery=config.build("delivery", clock_offset=offset, is_durable=settings.data is not None),
             inspection=config.build("inspection"),
         )
+        self.rights = None if config.is_open else Rights(config, self.tls is not None)
+        self.watching: asyncio.Task[None] | None = None
+        self.one_at_a_time = asyncio.Lock()
         self.node = BrokerNode(
             config.name,
             params,
             SystemRandom(),
-            judge=make_judge(config, self.tls),
+            judge=self.rights or (open_judge if config.is_local else everybody),
             signatures=signature_check,
             sign=signer(settings.token_key) if settings.token_key else None,
             address=lambda: config.public_for(self.address),
@@ -113,6 +122,10 @@ class BrokerService:
             views={"counters": lambda _: counter_rows(self.registry), "settings": lambda _: setting_rows(config)},
         )
         self.trace = open_writer(settings.trace) if settings.trace is not None else None
+        audit_log = (
+            make_audit_logger(config.name, settings.log, settings.audit) if log is None or settings.audit else log
+        )
+        self.audit = Audit(audit_log, lambda node: self.host.address_of(node), time.monotonic)
         self.host = Host(
             config.name,
             self.node,
@@ -124,9 +137,10 @@ class BrokerService:
             storage=config.storage,
             trace=self.trace,
             log=log or make_logger(config.name, settings.log),
+            observers=self.audit.performers,
         )
         self.registry = make_registry(self.host)
-        self.registry.register(BrokerCollector(self.node, config, self.why_not_ready))
+        self.registry.register(BrokerCollector(self.node, config, self.why_not_ready, self.rights))
         self.health: HealthServer | None = None
         if config.http is not None:
             self.health = HealthServer(
@@ -148,12 +162,14 @@ class BrokerService:
                 await self.health.start()
             async with asyncio.timeout(READY_TIMEOUT):
                 while self.why_not_ready() and self.host.is_running:
-                    await asyncio.sleep(LOOK_PERIOD)
+                    await asyncio.sleep(READY_LOOK_PERIOD)
         except TimeoutError:
             self.host.log.warning("serving although not ready", reason=self.why_not_ready())
         except BaseException:
             await self.leave()
             raise
+        if self.rights is not None:
+            self.watching = asyncio.get_running_loop().create_task(self.watch_rights(self.rights))
 
     async def stop(self) -> None:
         """Finish what was begun, then leave."""
@@ -169,6 +185,8 @@ class BrokerService:
             await self.leave()
 
     async def leave(self) -> None:
+        if self.watching is not None:
+            self.watching.cancel()
         await self.host.stop()
         if self.health is not None:
             await self.health.stop()
@@ -189,6 +207,33 @@ class BrokerService:
         await self.stop()
         if self.host.failure is not None and error is None:
             raise self.host.failure
+
+    # Rights that change.
+
+    async def watch_rights(self, rights: Rights) -> None:
+        while self.host.is_running:
+            if rights.has_changed():
+                await self.reload_rights()
+            await asyncio.sleep(LOOK_PERIOD)
+
+    async def reload_rights(self) -> None:
+        """Read who may do what again, and judge everybody who is in by it."""
+        if self.rights is None:
+            self.host.log.info("rights are not read again: this broker asks nobody who he is")
+            return
+        async with self.one_at_a_time:
+            reading = await asyncio.to_thread(self.rights.read)
+            revoked = [] if reading is None else self.rights.take(reading)
+        if reading is None:
+            self.host.log.error("rights are as before: a file cannot be used", problem=self.rights.problem)
+            self.audit.write("error", "rights not read", reason=self.rights.problem)
+            return
+        listed = None if reading.principals is None else len(reading.principals)
+        self.audit.write("info", "rights read", principals=listed, revoked=len(reading.revoked))
+        for each in revoked:
+            self.audit.write("info", "token revoked", principal=each.principal, token=each.id)
+        if self.host.is_running:
+            self.host.inject(Rejudge())
 
     # What it says of itself.
 
@@ -216,24 +261,6 @@ class BrokerService:
             http=address_text(self.http_address) if self.http_address else "",
             not_ready=self.why_not_ready(),
         )
-
-
-def make_judge(config: Config, tls: Tls | None) -> Judge:
-    """Who may come in."""
-    settings = config.settings
-    principals = read_principals_file(settings.principals) if settings.principals else None
-    if settings.authorities:
-        # A certificate proves a name too, so that brokers with one need no token.
-        by_name: Judge = NameJudge(principals) if tls is not None and principals is not None else closed_judge
-        return TokenJudge(signature_check, read_authorities(list(settings.authorities)), principals, by_name)
-    if principals is not None:
-        if tls is None:
-            raise UsageError(
-                "principals: without TLS or tokens anybody may take any name; give tls_certificate, tls_key and "
-                "tls_authority, or authorities"
-            )
-        return NameJudge(principals)
-    return open_judge if config.is_local else everybody
 
 
 def everybody(peer: str, role: Role, credentials: bytes, now: float) -> Verdict | str:

@@ -26,7 +26,13 @@ often in a row each did not come to a `PeerUp`.
 
 Timers. ("attach", node): it was not let in within `attach_timeout`, and loses its link. ("connect", broker): the next
 attempt for a wanted link, with waits that double up to `retry_max`, less a random part. ("expiry", node): its
-credentials are worth nothing from now on, and it loses its link; it may come back with new ones.
+credentials are worth nothing from now on, and it loses its link; it may come back with new ones. "rejudge": some of
+those who are in are still to be judged again.
+
+Rights that change. Whoever owns the judge says `Rejudge` when it has learned something new. Everybody who is in is
+judged again by what it showed: who is not allowed any more is turned away with the reason; who has other rights than
+before loses its link without being rejected, comes back, and is served within the new ones. Nothing is lost by that,
+since clients and links come back after every break.
 
 Guaranteed. Up and down of one node come in turns, and up only after the judge's yes (and the proof). A node is a peer
 or a client, never both. A wanted link is asked for until it is there, for as long as it is wanted. Not guaranteed: that
@@ -39,11 +45,12 @@ that are wanted (`links_wanted_max`): one more is refused with `LinkFailed`.
 
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Literal
 
 import msgspec
 
 from tidings.machine.effects import CancelTimer, Disconnect, Drop, Effect, Know, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Signal
+from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Request, Signal
 from tidings.machine.message import Contact, is_address_text
 from tidings.model.bounds import NONCE_BYTES, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
@@ -52,7 +59,7 @@ from tidings.protocols.access.judge import Judge, Role, Signatures, Verdict, bou
 from tidings.protocols.access.messages import Attach, Attached, Challenge, LetGo, Proof, Rejected
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.access.wanted import WantedLinks
-from tidings.pubsub.notes import EntryRejected, VisitorTurnedAway
+from tidings.pubsub.notes import EntryRejected, RightsChanged, VisitorAdmitted, VisitorTurnedAway
 from tidings.pubsub.rows import Gauge
 from tidings.pubsub.signals import ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
 
@@ -74,6 +81,16 @@ OURSELVES = "this is the broker itself"
 TOO_MANY_WANTED = "as many links as are allowed are kept already; let go of one, or raise links_wanted_max"
 NOT_WANTED = "the link is not wanted any more"
 LET_GO = "neither end wants the link any more"
+RIGHTS_CHANGED = "your rights have changed; attach again"
+
+REJUDGED_AT_ONCE = 50
+"""Entrants that are judged again in one step: signatures are checked for each, and others wait meanwhile."""
+
+REJUDGE_PAUSE = 0.001
+
+
+class Rejudge(Request, frozen=True):
+    """Request: the judge has learned something new, so judge everybody who is in once more."""
 
 
 class Entrant(msgspec.Struct):
@@ -82,8 +99,13 @@ class Entrant(msgspec.Struct):
     epoch: int
     role: Role | None = None
     """What it was accepted as."""
+    asked_role: Role | Literal[""] = ""
     challenged: tuple[Role, bytes, Verdict] | None = None
     """It is accepted as soon as it has signed this nonce."""
+    credentials: bytes = b""
+    """What it showed."""
+    verdict: Verdict | None = None
+    """What the judge said to that."""
     has_asked: bool = False
     """We sent it our `Attach`."""
     is_ours: bool = False
@@ -117,7 +139,7 @@ class Access:
     is where we listen."""
 
     messages: tuple[type, ...] = (Attach, Attached, Rejected, Challenge, Proof, LetGo)
-    hears: tuple[type, ...] = (LinkUp, LinkDown, LinkWanted, LinkUnwanted)
+    hears: tuple[type, ...] = (LinkUp, LinkDown, LinkWanted, LinkUnwanted, Rejudge)
     tells: tuple[type[Signal], ...] = (PeerUp, PeerDown, ClientUp, ClientDown, LinkFailed)
 
     def __init__(
@@ -139,10 +161,13 @@ class Access:
         """How many entrants were accepted as what."""
         self.peers = 0
         self.wanted = WantedLinks(params.links, params.retry_first, params.retry_max, rng)
+        self.unjudged: list[NodeId] = []
+        """Those who are still to be judged again, the last one first."""
 
     def start(self, now: float) -> list[Effect]:
         downs = [effect for node in list(self.entrants) for effect in self.forget(node, STARTED_AGAIN)]
         self.wanted.restart()
+        self.unjudged.clear()
         return [*downs, *map(self.wanted.dial, self.wanted.users)]
 
     def handle(self, now: float, input: Input) -> list[Effect]:
@@ -166,6 +191,11 @@ class Access:
                 return self.turn_away(node, TOO_LATE)
             case Fired(("expiry", str(node))) if node in self.entrants:
                 return self.turn_away(node, CREDENTIALS_EXPIRED)
+            case Rejudge():
+                self.unjudged = list(reversed(self.entrants))
+                return self.judge_again(now)
+            case Fired("rejudge"):
+                return self.judge_again(now)
         return []
 
     @property
@@ -249,7 +279,10 @@ class Access:
 
     def turn_away(self, node: NodeId, reason: str) -> list[Effect]:
         told: list[Effect] = [Send(node, Rejected(reason[:TEXT_CHARS_MAX])), Disconnect(node, reason)]
-        return [*self.forget(node, reason), VisitorTurnedAway(node, reason), *told]
+        entrant = self.entrants.get(node)
+        principal = entrant.verdict.principal if entrant is not None and entrant.verdict is not None else ""
+        note = VisitorTurnedAway(node, reason, principal, entrant.asked_role if entrant is not None else "")
+        return [*self.forget(node, reason), note, *told]
 
     # What the other end says.
 
@@ -278,9 +311,11 @@ class Access:
         return [Drop(message, NOT_ASKED)]
 
     def consider(self, now: float, node: NodeId, entrant: Entrant, role: Role, credentials: bytes) -> list[Effect]:
+        entrant.asked_role, entrant.credentials = role, credentials
         verdict = self.judge(node, role, credentials, now + self.params.clock_offset)
         if isinstance(verdict, str):
             return self.turn_away(node, verdict)
+        entrant.verdict = verdict
         if not verdict.holder_key:
             return self.accept(now, node, entrant, role, verdict)
         if self.signatures is None:
@@ -306,7 +341,8 @@ class Access:
         entrant.role = role
         self.accepted[role] += 1
         bounds = bound_text(verdict.publish_bound), bound_text(verdict.subscribe_bound)
-        effects: list[Effect] = [Send(node, Attached(verdict.principal, *bounds))]
+        admitted = VisitorAdmitted(node, verdict.principal, role)
+        effects: list[Effect] = [admitted, Send(node, Attached(verdict.principal, *bounds))]
         if verdict.expires_at is not None:
             effects.append(SetTimer(("expiry", node), verdict.expires_at - self.params.clock_offset))
         if role == "broker":
@@ -314,6 +350,24 @@ class Access:
         effects.append(CancelTimer(("attach", node)))
         bounds_of_client = verdict.publish_bound, verdict.subscribe_bound
         return [*effects, ClientUp(node, verdict.principal, *bounds_of_client, verdict.roles)]
+
+    def judge_again(self, now: float) -> list[Effect]:
+        effects: list[Effect] = []
+        for _ in range(min(REJUDGED_AT_ONCE, len(self.unjudged))):
+            node = self.unjudged.pop()
+            entrant = self.entrants.get(node)
+            if entrant is None or entrant.verdict is None or not entrant.asked_role:
+                continue
+            verdict = self.judge(node, entrant.asked_role, entrant.credentials, now + self.params.clock_offset)
+            if isinstance(verdict, str):
+                effects += self.turn_away(node, verdict)
+            elif verdict != entrant.verdict:
+                bounds = bound_text(verdict.publish_bound), bound_text(verdict.subscribe_bound)
+                note = RightsChanged(node, verdict.principal, entrant.asked_role, *bounds)
+                effects += [*self.forget(node, RIGHTS_CHANGED), note, Disconnect(node, RIGHTS_CHANGED)]
+        if self.unjudged:
+            effects.append(SetTimer("rejudge", now + REJUDGE_PAUSE))
+        return effects
 
     def come_up(self, broker: NodeId, entrant: Entrant) -> list[Effect]:
         """Both ends have accepted each other, or one of them is still to do so."""

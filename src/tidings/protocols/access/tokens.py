@@ -18,13 +18,23 @@ On the wire: MessagePack, an array of (claims as bytes, signature). The claims s
 that there is nothing to encode again and no two readings of one signature. Reading is strict: every field has a bound,
 and a token longer than an `Attach` may carry is refused unread.
 
-What a token cannot do: be called back. Give it a short life; or list the principals at the brokers, and take it off
-the list. A principal that is listed has the bounds of both, list and token.
+A token is called back by its *id*, the digest of the claims that were signed: brokers are given a list of those that
+are revoked, and refuse them. An entry says until when the token would have been good, and may be left out after that.
+Or list the principals at the brokers, and take one off that list, with all tokens that it ever had. A principal that is
+listed has the bounds of both, list and token.
+
+    [[revoked]]
+    id = "9f86d081884c7d659a2feaa0c55ad015"
+    principal = "ann"
+    expires_at = 1790000000.0
 """
 
-from collections.abc import Callable, Mapping
+import hashlib
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -65,7 +75,11 @@ NO_TOKEN = "the credentials are no token"
 UNKNOWN_AUTHORITY = "the token is signed by an authority that is not known here"
 WRONG_SIGNATURE = "the signature of the token is wrong"
 EXPIRED = "the token has expired; get a new one"
+REVOKED = "the token was revoked; get a new one"
 BAD_BOUND = "a bound in the token is no filter"
+
+ID_DIGITS = 32
+REVOCATIONS_MAX = 100_000
 
 BoundText = Annotated[str, msgspec.Meta(max_length=FILTER_TEXT_BYTES_MAX)]
 
@@ -128,9 +142,53 @@ def read_token(token: bytes) -> tuple[Token, Claims]:
     return outer, claims
 
 
+def token_id(token: bytes) -> str:
+    """By which it is called back; BadToken if the bytes are none."""
+    return digest_of(read_token(token)[0].claims)
+
+
+def digest_of(claims: bytes) -> str:
+    return hashlib.sha256(claims).hexdigest()[:ID_DIGITS]
+
+
+class Revocation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A token that is called back; after `expires_at` nobody needs to know."""
+
+    id: Annotated[str, msgspec.Meta(pattern=f"^[0-9a-f]{{{ID_DIGITS}}}$")]
+    principal: str
+    expires_at: float
+
+
+def read_revocations(text: str) -> dict[str, Revocation]:
+    """By id; UsageError says what is wrong."""
+    try:
+        tables: dict[str, Any] = tomllib.loads(text)
+        if tables.keys() - {"revoked"}:
+            raise UsageError("revoked: every entry is a [[revoked]]")
+        entries = msgspec.convert(tables.get("revoked", []), list[Revocation])
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as problem:
+        raise UsageError(f"revoked: {problem}") from None
+    if len(entries) > REVOCATIONS_MAX:
+        raise UsageError(f"revoked: at most {REVOCATIONS_MAX} entries; leave out those that have expired")
+    return {entry.id: entry for entry in entries}
+
+
+def revocations_text(revocations: Iterable[Revocation]) -> str:
+    return "".join(
+        f'[[revoked]]\nid = "{each.id}"\nprincipal = {toml_string(each.principal)}\nexpires_at = {each.expires_at!r}\n'
+        for each in revocations
+    )
+
+
+def toml_string(text: str) -> str:
+    """As JSON writes it, but for the one character that TOML wants escaped besides."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 class TokenJudge:
     """`authorities`: public keys by name. `principals`: who is let in at all, None for everybody with a token.
-    `otherwise` judges whoever shows nothing; with mutual TLS a `NameJudge`."""
+    `otherwise` judges whoever shows nothing; with mutual TLS a `NameJudge`. `revoked`: tokens that are refused, by
+    id."""
 
     def __init__(
         self,
@@ -138,9 +196,10 @@ class TokenJudge:
         authorities: Mapping[str, bytes],
         principals: Mapping[str, Principal] | None = None,
         otherwise: Judge = closed_judge,
+        revoked: Mapping[str, Revocation] | None = None,
     ) -> None:
         self.signatures, self.authorities, self.principals = signatures, dict(authorities), principals
-        self.otherwise = otherwise
+        self.otherwise, self.revoked = otherwise, {} if revoked is None else revoked
 
     def __call__(self, peer: NodeId, role: Role, credentials: bytes, now: float) -> Verdict | str:
         if not credentials:
@@ -156,6 +215,8 @@ class TokenJudge:
             return WRONG_SIGNATURE
         if now >= claims.expires_at:
             return EXPIRED
+        if digest_of(token.claims) in self.revoked:
+            return REVOKED
         if role not in claims.roles:
             return WRONG_ROLE
         if claims.principal != (peer if role == "broker" else principal_of(peer)):
