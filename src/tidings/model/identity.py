@@ -2,11 +2,21 @@
 
 A node is known by a name that is unique in its network and orders totally (ties between nodes are broken by it). A
 process that comes back after losing its state is a new node: it takes a new incarnation.
+
+Where several tenants share a network, the name of a client says whose it is: `acme!ann` is the client ann of the tenant
+acme. A name without the mark belongs to no tenant.
 """
+
+import re
 
 NodeId = str
 
 ADDRESS_MARK = "@"
+
+TENANT_MARK = "!"
+"""Stands between the name of a tenant and that of its client or principal."""
+
+TENANT_SYNTAX = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 def at(host: str, port: int) -> NodeId:
@@ -22,3 +32,14 @@ def is_address(name: NodeId) -> bool:
 def incarnation(name: str, number: int) -> NodeId:
     """The name of a node's n-th life: the first is the name itself."""
     return name if number == 0 else f"{name}~{number}"
+
+
+def tenant_of(name: str) -> str:
+    """The tenant whose client, publisher or principal has this name; empty where it is of none."""
+    tenant, mark, _ = name.partition(TENANT_MARK)
+    return tenant if mark else ""
+
+
+def in_tenant(tenant: str, name: str) -> str:
+    """What the client or principal is called in the whole network."""
+    return f"{tenant}{TENANT_MARK}{name}" if tenant else name

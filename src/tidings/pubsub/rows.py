@@ -21,6 +21,10 @@ View = Callable[[str], Iterable[Look]]
 """The rows of a table, given the argument of the question."""
 
 
+NO_TENANT = "-"
+"""How metrics call the tenant of those who are in none."""
+
+
 class Gauge(msgspec.Struct, frozen=True):
     """A number of a part as it is now."""
 
@@ -28,6 +32,19 @@ class Gauge(msgspec.Struct, frozen=True):
     meaning: str
     value: float
     labels: dict[str, str] = {}
+
+
+def tenant_use(tenant: str, quota: str, value: float) -> Gauge:
+    """How much a tenant has of something that may be bounded for it."""
+    return Gauge("tenant_use", "what a tenant has here, by what may be bounded", value, tenant_labels(tenant, quota))
+
+
+def tenant_bound(tenant: str, quota: str, value: float) -> Gauge:
+    return Gauge("tenant_bound", "how much of that it may have", value, tenant_labels(tenant, quota))
+
+
+def tenant_labels(tenant: str, quota: str) -> dict[str, str]:
+    return {"tenant": tenant or NO_TENANT, "quota": quota}
 
 
 class BrokerRow(Row, frozen=True, kw_only=True):

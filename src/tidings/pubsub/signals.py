@@ -26,6 +26,7 @@ from tidings.machine.message import Contact
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.pubsub.publications import Publications
+from tidings.pubsub.tenants import Tenant
 
 SubscriptionKey = tuple[NodeId, int]
 """A client of this broker, and the number it gave its subscription."""
@@ -281,6 +282,8 @@ class ClientUp(Signal, frozen=True):
     subscribe_bound: Filter | None = None
     roles: tuple[str, ...] = ()
     """What it may do besides; "admin" may look at the tables of the broker."""
+    tenant: Tenant | None = None
+    """Whose it is; None where the broker knows of no tenants."""
 
 
 class ClientDown(Signal, frozen=True):

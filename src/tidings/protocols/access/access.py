@@ -43,6 +43,7 @@ Bounds. Links that are not let in yet (`strangers_max`), clients, peers. One mor
 that are wanted (`links_wanted_max`): one more is refused with `LinkFailed`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Literal
@@ -58,9 +59,10 @@ from tidings.model.identity import NodeId
 from tidings.protocols.access.judge import Judge, Role, Signatures, Verdict, bound_text, statement
 from tidings.protocols.access.messages import Attach, Attached, Challenge, LetGo, Proof, Rejected
 from tidings.protocols.access.params import AccessParams
+from tidings.protocols.access.tenancy import FULL_TENANT, WRONG_TENANT, is_full, is_named_after
 from tidings.protocols.access.wanted import WantedLinks
 from tidings.pubsub.notes import EntryRejected, RightsChanged, VisitorAdmitted, VisitorTurnedAway
-from tidings.pubsub.rows import Gauge
+from tidings.pubsub.rows import Gauge, tenant_use
 from tidings.pubsub.signals import ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
 
 NO_LINK = "comes from a node without a link"
@@ -159,6 +161,8 @@ class Access:
         self.entrants: dict[NodeId, Entrant] = {}
         self.accepted: dict[Role, int] = {"client": 0, "broker": 0}
         """How many entrants were accepted as what."""
+        self.of_tenant: Counter[str] = Counter()
+        """Clients of each tenant."""
         self.peers = 0
         self.wanted = WantedLinks(params.links, params.retry_first, params.retry_max, rng)
         self.unjudged: list[NodeId] = []
@@ -270,6 +274,8 @@ class Access:
         effects: list[Effect] = [CancelTimer(("attach", node)), CancelTimer(("expiry", node))]
         if entrant.role is not None:
             self.accepted[entrant.role] -= 1
+            if entrant.verdict is not None and entrant.verdict.tenant is not None:
+                self.of_tenant[entrant.verdict.tenant.name] -= 1
         if entrant.is_client:
             effects.append(ClientDown(node, reason))
         elif entrant.is_peer:
@@ -316,6 +322,8 @@ class Access:
         if isinstance(verdict, str):
             return self.turn_away(node, verdict)
         entrant.verdict = verdict
+        if not is_named_after(node, verdict.tenant):
+            return self.turn_away(node, WRONG_TENANT)
         if not verdict.holder_key:
             return self.accept(now, node, entrant, role, verdict)
         if self.signatures is None:
@@ -338,8 +346,13 @@ class Access:
         )
         if self.accepted[role] >= most:
             return self.turn_away(node, too_many)
+        tenant = verdict.tenant
+        if tenant is not None and is_full(self.of_tenant[tenant.name], tenant):
+            return self.turn_away(node, FULL_TENANT.format(tenant=tenant.name, count=tenant.connections_max))
         entrant.role = role
         self.accepted[role] += 1
+        if tenant is not None:
+            self.of_tenant[tenant.name] += 1
         bounds = bound_text(verdict.publish_bound), bound_text(verdict.subscribe_bound)
         admitted = VisitorAdmitted(node, verdict.principal, role)
         effects: list[Effect] = [admitted, Send(node, Attached(verdict.principal, *bounds))]
@@ -349,7 +362,7 @@ class Access:
             return [*effects, *self.attach(node, entrant, is_ours=False), *self.come_up(node, entrant)]
         effects.append(CancelTimer(("attach", node)))
         bounds_of_client = verdict.publish_bound, verdict.subscribe_bound
-        return [*effects, ClientUp(node, verdict.principal, *bounds_of_client, verdict.roles)]
+        return [*effects, ClientUp(node, verdict.principal, *bounds_of_client, verdict.roles, tenant)]
 
     def judge_again(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -387,11 +400,15 @@ class Access:
 
     def gauges(self) -> Iterator[Gauge]:
         yield Gauge("links", "brokers that are linked", self.peers)
+        for tenant, count in self.of_tenant.items():
+            yield tenant_use(tenant, "connections", count)
 
     def check(self) -> None:
         params, entrants = self.params, self.entrants.values()
         assert self.strangers == sum(1 for it in entrants if it.is_stranger) <= params.strangers_max, "strangers"
         assert self.accepted["client"] == sum(1 for it in entrants if it.is_client) <= params.clients_max, "clients"
+        tenants = Counter(it.verdict.tenant.name for it in entrants if it.role and it.verdict and it.verdict.tenant)
+        assert tenants == +self.of_tenant, "the connections of a tenant are miscounted"
         assert self.peers == sum(1 for it in entrants if it.is_peer) <= self.accepted["broker"], "peers"
         assert self.accepted["broker"] <= params.peers_max, "too many peers"
         assert all(it.has_asked or not it.has_accepted for it in entrants), "accepted without having asked"

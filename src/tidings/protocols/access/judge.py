@@ -28,8 +28,13 @@ Principals are listed in a file: who may come in, as what, and within which boun
     name = "north-1"
     roles = ["broker"]
 
+    [[principal]]
+    name = "ann"
+    tenant = "acme"
+
 `roles` is ["client"] where it is left out; with "admin" besides, it may look at the tables of a broker. `publish` and
-`subscribe` are filters, and where one is left out there is no bound. Whatever else stands in the file is a mistake and
+`subscribe` are filters, and where one is left out there is no bound. With a `tenant` it is another ann, who is called
+`acme!ann` in the network (`tenancy.py`). Whatever else stands in the file is a mistake and
 is refused, since a bound that is misspelt is no bound.
 """
 
@@ -42,8 +47,9 @@ import msgspec
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, NAME_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
-from tidings.model.identity import NodeId
+from tidings.model.identity import TENANT_MARK, TENANT_SYNTAX, NodeId, in_tenant
 from tidings.model.language.parser import parse
+from tidings.pubsub.tenants import Tenant
 
 Role = Literal["client", "broker"]
 """As what a node attaches."""
@@ -75,6 +81,11 @@ class Principal(msgspec.Struct, frozen=True):
             raise UsageError(f"name: a principal has a name of 1 to {NAME_CHARS_MAX} characters, not {self.name!r}")
         if BEHIND_PRINCIPAL in self.name:
             raise UsageError(f"name: {self.name!r} has a {BEHIND_PRINCIPAL!r}, which ends the name of a principal")
+        tenant, mark, rest = self.name.partition(TENANT_MARK)
+        if mark and not (TENANT_SYNTAX.fullmatch(tenant) and rest and TENANT_MARK not in rest):
+            raise UsageError(f"name: {self.name!r} has a {TENANT_MARK!r}, which stands behind a tenant only")
+        if mark and "broker" in self.roles:
+            raise UsageError(f"roles: {self.name} is of a tenant, and brokers are of none; leave out tenant or broker")
         if not self.roles or any(role not in RIGHTS for role in self.roles):
             raise UsageError(f"roles: {self.roles!r} of {self.name}; give some of {', '.join(RIGHTS)}")
         for bound in (self.publish_bound, self.subscribe_bound):
@@ -94,6 +105,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Where it is not empty: only after a signature with this key."""
     roles: tuple[Right, ...] = ()
     """All that it may be."""
+    tenant: Tenant | None = None
+    """Whose client it is; None where there are no tenants, and for brokers."""
 
 
 class Judge(Protocol):
@@ -158,7 +171,7 @@ def statement(nonce: bytes, holder: NodeId, challenger: NodeId) -> bytes:
 
 
 PRINCIPALS_MAX = 100_000
-FIELDS = ("name", "roles", "publish", "subscribe")
+FIELDS = ("name", "tenant", "roles", "publish", "subscribe")
 
 
 def read_principals(text: str) -> dict[str, Principal]:
@@ -191,7 +204,10 @@ def read_entry(entry: dict[str, Any]) -> Principal:
     roles = entry.get("roles", ["client"])
     if not isinstance(roles, list):
         raise UsageError(f"principal {name}: roles is a list, such as ['client']")
-    return Principal(name, tuple(roles), bound(entry, "publish"), bound(entry, "subscribe"))
+    tenant = entry.get("tenant", "")
+    if not isinstance(tenant, str) or TENANT_MARK in name + tenant:
+        raise UsageError(f"principal {name}: give name and tenant as texts without {TENANT_MARK!r}")
+    return Principal(in_tenant(tenant, name), tuple(roles), bound(entry, "publish"), bound(entry, "subscribe"))
 
 
 def bound(entry: dict[str, Any], field: str) -> Filter | None:

@@ -3,7 +3,7 @@
 A token is the claims, and the signature of an authority over them. Who has the public key of the authority can check
 it without asking anybody. The claims are
 
-    principal        whose token it is
+    principal        whose token it is; with its tenant, acme!ann, where it is of one (`tenancy.py`)
     roles            what it may be: client, broker, admin
     publish          what it may publish, a filter as text; nothing for no bound
     subscribe        what it may subscribe to
@@ -32,7 +32,7 @@ listed has the bounds of both, list and token.
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -48,7 +48,7 @@ from tidings.model.bounds import (
 )
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, tenant_of
 from tidings.model.language.parser import parse
 from tidings.protocols.access.judge import (
     BOUND_TOO_LONG,
@@ -76,6 +76,8 @@ UNKNOWN_AUTHORITY = "the token is signed by an authority that is not known here"
 WRONG_SIGNATURE = "the signature of the token is wrong"
 EXPIRED = "the token has expired; get a new one"
 REVOKED = "the token was revoked; get a new one"
+NOT_YOUR_TENANT = "this authority does not sign for that tenant, or for nobody in none; get a token from another"
+BAD_PRINCIPAL = "nobody may be called so, or be that; get a token for another name or role"
 BAD_BOUND = "a bound in the token is no filter"
 
 ID_DIGITS = 32
@@ -188,7 +190,7 @@ def toml_string(text: str) -> str:
 class TokenJudge:
     """`authorities`: public keys by name. `principals`: who is let in at all, None for everybody with a token.
     `otherwise` judges whoever shows nothing; with mutual TLS a `NameJudge`. `revoked`: tokens that are refused, by
-    id."""
+    id. `signs_for`: the tenants to which an authority is bound."""
 
     def __init__(
         self,
@@ -197,9 +199,11 @@ class TokenJudge:
         principals: Mapping[str, Principal] | None = None,
         otherwise: Judge = closed_judge,
         revoked: Mapping[str, Revocation] | None = None,
+        signs_for: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self.signatures, self.authorities, self.principals = signatures, dict(authorities), principals
         self.otherwise, self.revoked = otherwise, {} if revoked is None else revoked
+        self.signs_for = {} if signs_for is None else signs_for
 
     def __call__(self, peer: NodeId, role: Role, credentials: bytes, now: float) -> Verdict | str:
         if not credentials:
@@ -217,6 +221,9 @@ class TokenJudge:
             return EXPIRED
         if digest_of(token.claims) in self.revoked:
             return REVOKED
+        tenants = self.signs_for.get(claims.authority)
+        if tenants is not None and tenant_of(claims.principal) not in tenants:
+            return NOT_YOUR_TENANT
         if role not in claims.roles:
             return WRONG_ROLE
         if claims.principal != (peer if role == "broker" else principal_of(peer)):
@@ -224,7 +231,11 @@ class TokenJudge:
         return self.bounds_of(claims, role)
 
     def bounds_of(self, claims: Claims, role: Role) -> Verdict | str:
-        listed = Principal(claims.principal, RIGHTS)
+        try:
+            # As much as anybody may be called, and be.
+            listed = Principal(claims.principal, claims.roles)
+        except UsageError:
+            return BAD_PRINCIPAL
         if self.principals is not None:
             if claims.principal not in self.principals:
                 return NOBODY_KNOWS_YOU

@@ -15,6 +15,8 @@ connection, and narrowed to what the client may publish now, so that one test pr
 remembered (`heads_max` of them) and not decoded again; many new ones at a time are left to a sieve. What fails is
 declined with the reason, and has used up its number.
 
+What a client of a tenant publishes is stamped with that when it arrives (`pubsub/tenants.py`), before anything else.
+
 State. What is known of each publisher, in memory and on disk, is in `publishers.py`.
 
 Guaranteed. What `Accepted` names is stored, up to the bounds of the history, and was handed to routing. No publication
@@ -22,6 +24,8 @@ is taken twice. Not guaranteed, without durability: that a crash of this broker 
 """
 
 from itertools import filterfalse
+
+from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.model.bounds import (
@@ -39,6 +43,7 @@ from tidings.protocols.delivery.messages import Advertise, PublishMessage, Refus
 from tidings.pubsub.client import Accepted, Declined
 from tidings.pubsub.publications import BadPublication, Publications, cut, pick, pieces, read_head
 from tidings.pubsub.signals import Forward, Offer
+from tidings.pubsub.tenants import REFUSED_HEADS, stamped, widened
 
 HEAD_BYTES_MAX = 512
 """Longer heads are looked at each time."""
@@ -64,12 +69,12 @@ class Acceptance:
     # Advertisements.
 
     def advertise(self, client: ServedClient, asked: Advertise) -> list[Effect]:
-        filter = read_filter(asked.filter, client.publish_bound, "publish")
+        filter = read_filter(asked.filter, client, client.publish_bound, "publish")
         publisher = self.publishers.of(client)
         publisher.first = asked.first
         known, effects = self.publishers.advertise(publisher, asked.number, filter, publisher.next)
         known.client = client
-        ticket = self.requests.add(NetworkRequest("advertise", client, asked.number, filter.text()))
+        ticket = self.requests.add(NetworkRequest("advertise", client, asked.number, client.shown(filter)))
         return [*effects, Offer(known.id, publisher.name, filter, ticket)]
 
     def unadvertise(self, client: ServedClient, asked: Unadvertise) -> tuple[list[Effect], bool]:
@@ -89,6 +94,9 @@ class Acceptance:
     def publish(self, now: float, client: ServedClient, asked: PublishMessage) -> list[Effect]:
         if not asked.heads or asked.first + len(asked.heads) > INTEGER_MAX:
             return [Drop(asked, NO_NUMBERS)]
+        heads = stamped(asked.heads, client.tenant_name)
+        if heads is not asked.heads:
+            asked = replace(asked, heads=heads)
         publisher = self.publishers.all.get(client.name)
         numbers = tuple(range(asked.first, asked.first + len(asked.heads)))
         advertised = None if publisher is None else publisher.advertisements.get(asked.advertisement)
@@ -171,7 +179,7 @@ class Acceptance:
         batch = Publications(
             publisher.name, advertised.id, publisher.accepted_at, 0, numbers, asked.heads, asked.payloads
         )
-        if not (advertised.is_everything or advertised.within.issuperset(asked.heads)):
+        if not (is_all_within(advertised, asked) or advertised.within.issuperset(asked.heads)):
             kept = self.permitted(client, advertised, asked, numbers, effects)
             if kept is not None:
                 if not kept:
@@ -217,7 +225,7 @@ class Acceptance:
     def judge(self, advertised: Advertised, asked: PublishMessage) -> list[str]:
         """For each publication why it is refused; empty where it is not."""
         verdicts = [""] * len(asked.heads)
-        if advertised.is_everything:
+        if is_all_within(advertised, asked):
             return verdicts
         within = advertised.within
         unknown = list(filterfalse(within.__contains__, asked.heads)) if len(asked.heads) > FEW_HEADS else ()
@@ -227,9 +235,12 @@ class Acceptance:
         for place, head in enumerate(asked.heads):
             if head in within:
                 continue
+            if head in REFUSED_HEADS:
+                verdicts[place] = REFUSED_HEADS[head]
+                continue
             try:
                 if head not in matching and not advertised.filter.matches(read_head(head)):
-                    verdicts[place] = OUTSIDE.format(filter=advertised.filter.text())[:TEXT_CHARS_MAX]
+                    verdicts[place] = OUTSIDE.format(filter=widened(advertised.filter).text())[:TEXT_CHARS_MAX]
                     continue
             except BadPublication as problem:
                 verdicts[place] = MALFORMED.format(problem=problem)[:TEXT_CHARS_MAX]
@@ -271,3 +282,8 @@ class Acceptance:
         if not asked.receipt:
             return []
         return [Send(client.name, Refusal("publish", numbers[-1], reason, may_retry=False))]
+
+
+def is_all_within(advertised: Advertised, asked: PublishMessage) -> bool:
+    """Whether it needs no look at each."""
+    return advertised.is_everything and REFUSED_HEADS.keys().isdisjoint(asked.heads)

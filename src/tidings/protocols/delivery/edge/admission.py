@@ -28,7 +28,8 @@ from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.messages import Delivery, History, Subscribe
 from tidings.pubsub.client import Guarantee, Missed, Policy
 from tidings.pubsub.publications import Publications, cut
-from tidings.pubsub.signals import SubscriptionKey
+from tidings.pubsub.signals import Known, SubscriptionKey
+from tidings.pubsub.tenants import unstamped
 
 NOT_ACTIVE = "the subscription is not active for this publisher yet"
 REPEATED = "passed on before"
@@ -206,6 +207,10 @@ class ServedSubscription:
         self.missed: dict[tuple[NodeId, str], int] = {}
         """Given up for want of room, and the client was not told yet."""
 
+    def concerns(self, known: Known) -> bool:
+        """Whether something that it wants may be published under the advertisement."""
+        return self.client.is_of(known.publisher) and known.filter.overlaps(self.filter)
+
     def effective_at(self, position: int | None) -> float:
         is_by_time = self.guarantee == "reference" and position is None and not self.group
         return self.since if is_by_time and self.since is not None else NEVER
@@ -353,9 +358,10 @@ def fall_back(subscription: ServedSubscription, stream: PublisherStream) -> None
 
 
 def deliver(subscription: ServedSubscription, batch: Publications) -> Send:
+    heads = unstamped(batch.heads, subscription.client.tenant_name)
     return Send(
         subscription.client.name,
-        Delivery(batch.publisher, batch.accepted_at, batch.numbers, batch.heads, batch.payloads, subscription.matched),
+        Delivery(batch.publisher, batch.accepted_at, batch.numbers, heads, batch.payloads, subscription.matched),
     )
 
 

@@ -7,10 +7,18 @@ import msgspec
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, tenant_of
 from tidings.model.language.parser import parse
 from tidings.pubsub.client import Kind
 from tidings.pubsub.signals import ClientUp, Ticket
+from tidings.pubsub.tenants import (
+    ASKS_RESERVED,
+    TENANT_ATTRIBUTE,
+    TOO_WIDE,
+    is_reserved,
+    narrowed,
+    widened,
+)
 
 if TYPE_CHECKING:
     from tidings.protocols.delivery.edge.admission import ServedSubscription
@@ -21,13 +29,25 @@ class ServedClient:
 
     def __init__(self, up: ClientUp, life: int) -> None:
         self.name: NodeId = up.client
+        self.principal = up.principal
         self.publish_bound, self.subscribe_bound = up.publish_bound, up.subscribe_bound
+        self.tenant = up.tenant
+        """None where the broker knows of no tenants."""
+        self.tenant_name = "" if up.tenant is None else up.tenant.name
         self.life = life
         self.pending_bytes = 0
         """Publications in its queues and on the way to it."""
         self.lagging: dict[int, ServedSubscription] = {}
         """Its subscriptions that wait for room before they ask for more."""
         self.is_turned_out = False
+
+    def is_of(self, name: NodeId) -> bool:
+        """Whether the publisher of this name may be seen by the client: one of the same tenant."""
+        return tenant_of(name) == self.tenant_name
+
+    def shown(self, filter: Filter) -> str:
+        """The filter as the client may see it."""
+        return filter.text() if self.tenant is None else widened(filter).text()
 
 
 class NetworkRequest(msgspec.Struct, frozen=True, eq=False):
@@ -65,12 +85,27 @@ class BadRequest(Exception):
         self.reason = reason[:TEXT_CHARS_MAX]
 
 
-def read_filter(text: str, bound: Filter | None, purpose: str) -> Filter:
-    """What is asked for, narrowed to what the client may have; BadRequest if nothing is left."""
+def read_filter(text: str, client: ServedClient, bound: Filter | None, purpose: str) -> Filter:
+    """What is asked for, narrowed to what the client may have and to its tenant; BadRequest if nothing is left."""
+    filter = read_within(text, bound, purpose)
+    if client.tenant is None:
+        return filter
+    try:
+        filter = narrowed(filter, client.tenant_name)
+    except UsageError as problem:
+        raise BadRequest(str(problem)) from None
+    if len(filter.text().encode()) > FILTER_TEXT_BYTES_MAX:
+        raise BadRequest(TOO_WIDE)
+    return filter
+
+
+def read_within(text: str, bound: Filter | None, purpose: str) -> Filter:
     try:
         asked = parse(text)
     except UsageError as problem:
         raise BadRequest(f"the filter is wrong: {problem}") from None
+    if TENANT_ATTRIBUTE in text and is_reserved(asked):
+        raise BadRequest(ASKS_RESERVED)
     if bound is None or bound.covers(asked):
         return asked
     if not asked.overlaps(bound):

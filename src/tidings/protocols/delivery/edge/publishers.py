@@ -30,6 +30,7 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
+from tidings.model.sets.conjunction import Conjunction
 from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient
 from tidings.protocols.delivery.edge.history import (
     NEVER,
@@ -46,6 +47,7 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
+from tidings.pubsub.tenants import TENANT_ATTRIBUTE
 
 NOT_SAVED = "could not be saved; is saved again later"
 TOO_MANY = (
@@ -97,10 +99,15 @@ class Advertised:
         self.stored = 0
         """Batches in the history that were published under it."""
         self.sieve = Sieve(filter, publisher.engine)
-        self.is_everything = filter.residual is None and () in filter.conjunctions
+        self.is_everything = filter.residual is None and any(map(is_any_of_tenant, filter.conjunctions))
         """Then only routing needs to decode a head, and it refuses what is malformed."""
         self.within: set[bytes] = set()
         """Heads that are known to match."""
+
+
+def is_any_of_tenant(conjunction: Conjunction) -> bool:
+    """Whether it asks for nothing but the tenant, which what is published has in any case."""
+    return all(constraint.name == TENANT_ATTRIBUTE for constraint in conjunction)
 
 
 class Publisher:

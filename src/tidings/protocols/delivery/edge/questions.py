@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import PUBLISHERS_MAX
-from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.admission import Admission, PublisherStream, ServedSubscription, deliver, fall_back
 from tidings.protocols.delivery.edge.clients import ServedClient
@@ -73,10 +72,10 @@ class Fetching:
         waiting = [subscription for (_, name), subscription in self.asked.items() if name == publisher]
         return [effect for subscription in waiting for effect in self.ask(now, subscription, [publisher])]
 
-    def publishers_for(self, filter: Filter, news: int = 0) -> list[NodeId]:
-        """Who may publish what the filter matches, as far as it was heard of after so many news."""
+    def publishers_for(self, subscription: ServedSubscription, news: int = 0) -> list[NodeId]:
+        """Who may publish what the subscription wants, as far as it was heard of after so many news."""
         entries = self.known.values()
-        return list({known.publisher: None for known, at in entries if at > news and known.filter.overlaps(filter)})
+        return list({known.publisher: None for known, at in entries if at > news and subscription.concerns(known)})
 
     # Streams.
 

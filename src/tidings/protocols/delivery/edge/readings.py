@@ -23,6 +23,8 @@ State. The requests that wait, oldest first: bounded by `readings_max` for each 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import MARKS_MAX, OFFERS_MAX, TEXT_CHARS_MAX
 from tidings.model.filter import Filter
@@ -35,8 +37,10 @@ from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, Look, LookFar, MarksFar, Refusal
 from tidings.pubsub.signals import AdvertisementId, Known
+from tidings.pubsub.tenants import unstamped
 
 OLD_ANSWER = "answers a reading that nobody waits for any more"
+OTHER_TENANT = "not permitted: {publisher} is no publisher of your tenant; look for what is there"
 NO_OVERLAP = "not permitted: nothing that {publisher} advertises is within what you may read; ask for another publisher"
 UNREACHED = "not reachable: no broker of {publisher} answered ({brokers}); try again"
 UNKNOWN = "not reachable: no publisher {publisher} is known here; try again, or look again for what is there"
@@ -92,7 +96,7 @@ class ServedReadings:
         self.node_id, self.params, self.fetching, self.inquiries = node_id, params, fetching, inquiries
         self.open: dict[int, Looking | Fetches] = {}
         """By our number for it, which is not that of the client."""
-        self.remembered: dict[str, OfferedHere] = {}
+        self.remembered: dict[tuple[str, str], OfferedHere] = {}
         self.made = 0
         self.is_timed = False
 
@@ -106,7 +110,7 @@ class ServedReadings:
     def look(self, now: float, client: ServedClient, asked: Look) -> list[Effect]:
         reading = Looking(client, asked, self.admit(client, asked), now + self.params.reading_timeout)
         id = self.begin(reading)
-        offered = self.offered(reading.filter)
+        offered = self.offered(reading.filter, client)
         reading.offers, reading.publisher_of = offered.texts, offered.publisher_of
         reading.awaited = dict.fromkeys(reading.publisher_of)
         wanted = list(reading.awaited)
@@ -122,9 +126,10 @@ class ServedReadings:
                 effects.append(Send(hop, LookFar(id, tuple(there[place : place + MARKS_MAX]), (self.node_id,))))
         return [*effects, *self.finish_look(id, reading), *self.arm()]
 
-    def offered(self, filter: Filter) -> OfferedHere:
+    def offered(self, filter: Filter, client: ServedClient) -> OfferedHere:
         """Advertisements that overlap the filter. Whoever looks looks again, and they rarely change."""
-        text, news = filter.text(), self.fetching.news
+        # With its tenant, since the filter names that only where the broker knows of tenants.
+        text, news = (client.tenant_name, filter.text()), self.fetching.news
         remembered = self.remembered.get(text)
         if remembered is not None and remembered.news == news:
             return remembered
@@ -134,8 +139,8 @@ class ServedReadings:
         # After a restart routing has not told of our own yet when a look has waited for the store to be read.
         known |= {id: (each.publisher.name, each.filter) for id, each in self.inquiries.publishers.offered.items()}
         for advertisement, (publisher, advertised) in known.items():
-            if advertised.overlaps(filter):
-                texts[advertised.text()] = None
+            if client.is_of(publisher) and advertised.overlaps(filter):
+                texts[client.shown(advertised)] = None
                 first.setdefault((publisher, origin_of(advertisement)), advertisement)
         publisher_of = {advertisement: publisher for (publisher, _), advertisement in first.items()}
         if len(self.remembered) >= LOOKS_MAX:
@@ -144,6 +149,8 @@ class ServedReadings:
         return offered
 
     def fetch(self, now: float, client: ServedClient, asked: Fetch) -> list[Effect]:
+        if not client.is_of(asked.publisher):
+            raise BadRequest(OTHER_TENANT.format(publisher=asked.publisher))
         reading = Fetches(client, asked, self.admit(client, asked), now + self.params.reading_timeout)
         mine = [self.fetching.known[each][0] for each in self.fetching.of_publisher.get(asked.publisher, {})]
         is_bound = client.subscribe_bound is not None
@@ -159,7 +166,7 @@ class ServedReadings:
         """The filter, narrowed to what the client may have; BadRequest if it may not ask."""
         if sum(each.client is client for each in self.open.values()) >= self.params.readings_max:
             raise BadRequest(f"a client reads at most {self.params.readings_max} things at a time; wait for one")
-        return read_filter(asked.filter, client.subscribe_bound, "read")
+        return read_filter(asked.filter, client, client.subscribe_bound, "read")
 
     def begin(self, reading: Looking | Fetches) -> int:
         self.made += 1
@@ -267,7 +274,8 @@ class ServedReadings:
         if not is_late and without(lost, without(lost, elsewhere)):
             return []
         del self.open[id]
-        return [Send(reading.client.name, answer)]
+        heads = unstamped(answer.heads, reading.client.tenant_name)
+        return [Send(reading.client.name, replace(answer, heads=heads) if heads is not answer.heads else answer)]
 
     # Time, and the end.
 

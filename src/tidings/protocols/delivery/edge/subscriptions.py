@@ -39,7 +39,7 @@ Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract), G-46,
 from collections.abc import Mapping, Sequence
 
 from tidings.machine.effects import Drop, Effect, Send
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, tenant_of
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription, deliver, tell_missed
 from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.params import EdgeParams
@@ -48,9 +48,11 @@ from tidings.protocols.delivery.messages import Delivery, History, Subscribe, Ta
 from tidings.pubsub.client import Missed
 from tidings.pubsub.publications import Publications, pick
 from tidings.pubsub.signals import Known, Matched, Skipped, SubscriptionKey, Unwant, Want, Wants
+from tidings.pubsub.tenants import unstamped
 
 NO_SUBSCRIPTION = "for a subscription that is not there"
 NOT_UNDER_WAY = "takes what was not on the way"
+OTHER_TENANT = "of another tenant than the subscription"
 LEFT_OUT = "left out between brokers, where more came than a link takes"
 
 MIXED_PUBLICATIONS_MAX, MIXED_ENTRIES_MAX = 1000, 4000
@@ -67,7 +69,7 @@ class ServedSubscriptions:
     # Coming and going.
 
     def subscribe(self, now: float, client: ServedClient, asked: Subscribe) -> list[Effect]:
-        filter = read_filter(asked.filter, client.subscribe_bound, "subscribe to")
+        filter = read_filter(asked.filter, client, client.subscribe_bound, "subscribe to")
         mine = self.of_client.setdefault(client.name, {})
         earlier = mine.get(asked.number)
         if earlier is None and len(mine) >= self.params.subscriptions_max:
@@ -81,7 +83,7 @@ class ServedSubscriptions:
         subscription = ServedSubscription(client, asked, filter, self.params)
         mine[asked.number] = self.all[subscription.key] = subscription
         subscription.known_before = self.fetching.news
-        request = NetworkRequest("subscribe", client, asked.number, subscription.filter_text, subscription)
+        request = NetworkRequest("subscribe", client, asked.number, client.shown(filter), subscription)
         ticket = self.requests.add(request)
         # The subscription leaves ahead of the question for history, on every link.
         effects: list[Effect] = [Want(subscription.key, filter, ticket)]
@@ -91,7 +93,7 @@ class ServedSubscriptions:
             since = arrived_at if asked.since is None else asked.since
             subscription.since = None if is_from_installation else since
         if asked.guarantee == "reference":
-            effects += self.fetching.ask(now, subscription, self.fetching.publishers_for(filter))
+            effects += self.fetching.ask(now, subscription, self.fetching.publishers_for(subscription))
         return effects
 
     def unsubscribe(self, client: ServedClient, asked: Unsubscribe) -> list[Effect] | None:
@@ -126,7 +128,7 @@ class ServedSubscriptions:
             return []
         subscription.since = at - 2 * self.params.clock_error
         # What was advertised meanwhile may not have been waited for.
-        late = self.fetching.publishers_for(subscription.filter, subscription.known_before)
+        late = self.fetching.publishers_for(subscription, subscription.known_before)
         return self.fetching.ask(now, subscription, late)
 
     # Advertisements.
@@ -139,7 +141,7 @@ class ServedSubscriptions:
             is_complete = subscription.guarantee == "reference" or (
                 subscription.guarantee == "installed" and subscription.is_settled
             )
-            if is_complete and known.filter.overlaps(subscription.filter):
+            if is_complete and subscription.concerns(known):
                 effects += self.fetching.ask(now, subscription, [known.publisher])
         return effects
 
@@ -150,7 +152,7 @@ class ServedSubscriptions:
             return []
         effects: list[Effect] = []
         for subscription in self.all.values():
-            if subscription.guarantee == "none" and known[0].filter.overlaps(subscription.filter):
+            if subscription.guarantee == "none" and subscription.concerns(known[0]):
                 missed = Missed(subscription.number, skipped.publisher, 0, LEFT_OUT)
                 effects.append(Send(subscription.client.name, missed))
         return effects + self.learn(now, known[0])
@@ -176,6 +178,7 @@ class ServedSubscriptions:
             places_of = places_by_key(wanted)
         # Those that want the same get the same object.
         parts: dict[int, Publications] = {}
+        tenant = tenant_of(batch.publisher)
         leaving: dict[NodeId, list[tuple[ServedSubscription, Publications]]] = {}
         for key, places in places_of.items():
             part = batch
@@ -185,6 +188,9 @@ class ServedSubscriptions:
             subscription = self.all.get(key)
             if subscription is None:
                 effects.append(Drop(part, NO_SUBSCRIPTION))
+                continue
+            if subscription.client.tenant_name != tenant:
+                effects.append(Drop(part, OTHER_TENANT))
                 continue
             stream = subscription.streams.get(batch.publisher) or self.fetching.stream(subscription, batch.publisher)
             ready = self.admission.admit(subscription, stream, part, effects)
@@ -233,13 +239,14 @@ def places_by_key(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[Subscri
 
 def joined(shares: list[tuple[ServedSubscription, Publications]]) -> list[Delivery]:
     """What several subscriptions of one client get of one batch, each publication once."""
-    first = shares[0][1]
+    first, tenant = shares[0][1], shares[0][0].client.tenant_name
     if all(part is first for _, part in shares):
         matched = (tuple([subscription.number for subscription, _ in shares]),)
-        return [Delivery(first.publisher, first.accepted_at, first.numbers, first.heads, first.payloads, matched)]
+        heads = unstamped(first.heads, tenant)
+        return [Delivery(first.publisher, first.accepted_at, first.numbers, heads, first.payloads, matched)]
     entries: dict[int, tuple[bytes, bytes, list[int]]] = {}
     for subscription, part in shares:
-        for number, head, payload in zip(part.numbers, part.heads, part.payloads, strict=True):
+        for number, head, payload in zip(part.numbers, unstamped(part.heads, tenant), part.payloads, strict=True):
             entries.setdefault(number, (head, payload, []))[2].append(subscription.number)
     made: list[Delivery] = []
     run: list[int] = []
