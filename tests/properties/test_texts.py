@@ -14,7 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tidings.model.sets.automata import find_text
-from tidings.model.sets.patterns import canonical_pattern, pattern_covers, pattern_matches, patterns_exclude
+from tidings.model.sets.patterns import (
+    canonical_pattern,
+    pattern_covers,
+    pattern_matches,
+    patterns_exclude,
+    search_weight,
+)
 from tidings.model.sets.text_conditions import Few, TextConditions
 from tidings.model.sets.texts import (
     TextSet,
@@ -31,6 +37,7 @@ from tidings.model.sets.texts import (
     unlike,
     up_to,
 )
+from tidings.model.work import WORK
 
 LETTERS = "ab_"
 STRINGS = [
@@ -128,6 +135,25 @@ def test_the_canonical_pattern_matches_the_same_strings_and_is_its_own(pattern: 
 @given(st.lists(st.sampled_from("aab_"), min_size=2, max_size=6).map("".join), st.text("ab", min_size=40, max_size=90))
 def test_a_segment_that_often_almost_fits_is_found_at_its_leftmost_place(segment: str, text: str) -> None:
     assert pattern_matches(f"%{segment}%b{segment}%", text) is naive_like(f"%{segment}%b{segment}%", text)
+
+
+hostile_alphabet = st.sampled_from(["ab", "aé", "a\N{GRINNING FACE}", "aĀ"])
+
+
+@more_examples
+@given(hostile_alphabet, st.data())
+def test_the_work_of_a_search_is_at_most_its_weight_and_its_answer_that_of_the_definition(
+    alphabet: str, data: st.DataObject
+) -> None:
+    a, b = alphabet[0], alphabet[1]
+    text = (
+        data.draw(st.text(alphabet, max_size=12)) + a * data.draw(st.integers(0, 90)) + b * data.draw(st.integers(0, 3))
+    )
+    pieces = st.lists(st.sampled_from([a, a, b, "_", "%"]), min_size=1, max_size=8).map("".join)
+    pattern = f"%{data.draw(pieces)}%"
+    before = WORK.units
+    assert pattern_matches(pattern, text) is naive_like(pattern, text)
+    assert WORK.units - before <= search_weight(pattern).units(len(text))
 
 
 @more_examples

@@ -13,7 +13,9 @@ from tidings.model.sets.patterns import (
     pattern_text,
     patterns_exclude,
     prefix_pattern,
+    search_weight,
 )
+from tidings.model.work import UNITS_PER_MS, WORK
 
 TEXT_CHARS, PATTERN_CHARS = 64 * 1024, 4 * 1024
 
@@ -129,3 +131,28 @@ def test_patterns_exclude_each_other_by_beginning_end_or_length() -> None:
 def test_the_largest_patterns_answer_on_the_largest_texts(pattern: str, text: str, matches: bool) -> None:
     repeated = (text * (TEXT_CHARS // len(text) + 1))[:TEXT_CHARS]
     assert pattern_matches(pattern, repeated) is matches
+
+
+@pytest.mark.parametrize("text", ["a" * TEXT_CHARS, "ab" * (TEXT_CHARS // 2), "aé" * (TEXT_CHARS // 4)])
+def test_two_hundred_hostile_patterns_on_the_longest_text_take_less_than_thirty_ms_of_work(text: str) -> None:
+    patterns = [f"%a{'_' * ones}{letter}c%" for ones in range(1, 101) for letter in "aé"]
+    before = WORK.units
+    assert not any(pattern_matches(pattern, text) for pattern in patterns)
+    assert WORK.units - before < 30 * UNITS_PER_MS
+
+
+@pytest.mark.parametrize("pattern", ["%a___b%", "%" + "a_" * 2000 + "b%", "%" + "a_b%" * 1000, "%" + "a" * 4000 + "b%"])
+def test_work_grows_with_the_text_and_not_faster(pattern: str) -> None:
+    def units(chars: int) -> int:
+        before = WORK.units
+        assert not pattern_matches(pattern, "ac" * (chars // 2))
+        return WORK.units - before
+
+    short, long = units(TEXT_CHARS // 16), units(TEXT_CHARS)
+    assert long <= 16 * short
+    assert long <= search_weight(pattern).units(TEXT_CHARS)
+
+
+def test_a_pattern_that_is_compared_at_fixed_places_has_no_weight() -> None:
+    assert search_weight("ab_c").units(TEXT_CHARS) == search_weight("ab%c_d").units(TEXT_CHARS) == 0
+    assert search_weight("%ab%").units(TEXT_CHARS) > 0

@@ -27,6 +27,14 @@ ANCHOR_CHARS_MAX = 16
 
 GRAM_CHARS = 3
 
+FEW_GRAMS = 256
+"""So many stretches are looked for in a string faster than all of its own are looked up, unless it is short."""
+
+SHORT_TEXT_CHARS = 256
+
+LONG_TEXT_CHARS, LONG_TEXTS_MAX = 1024, 16
+"""Of strings longer than this only so many are remembered for an attribute."""
+
 Test = Callable[[str], bool]
 
 
@@ -38,7 +46,7 @@ class TextAtoms:
         LIKE 'abc%...'    a dict from the first characters, one per length in use; then the whole pattern is tried
         LIKE '...%xyz'    the same from the last characters
         LIKE '%middle%'   a dict from the first GRAM_CHARS characters of the longest literal, where every stretch of so
-                          many characters of the string is looked up
+                          many characters of the string is looked up; where there are few, each is looked for instead
         the rest          order ranges and patterns with no long literal ('%a%', '_') are tried one by one
 
     A pattern is *anchored* in the first of these tables that suits it, so for one string only patterns that share the
@@ -62,13 +70,19 @@ class TextAtoms:
             try_all(by_beginning.get(text[:length]), text, found)
         for length, by_ending in self.endings.items():
             try_all(by_ending.get(text[-length:]), text, found)
-        if self.grams:
-            for gram in {text[at : at + GRAM_CHARS]: None for at in range(len(text) - GRAM_CHARS + 1)}:
-                try_all(self.grams.get(gram), text, found)
+        for gram in self.grams_in(text) if self.grams else ():
+            try_all(self.grams[gram], text, found)
         for atom, test in self.scanned.items():
             if test(text):
                 found.append(atom)
         return found
+
+    def grams_in(self, text: str) -> Iterable[str]:
+        """Those in use that stand in the text."""
+        if len(self.grams) <= FEW_GRAMS and len(text) > SHORT_TEXT_CHARS:
+            return [gram for gram in self.grams if gram in text]
+        stretches = {text[at : at + GRAM_CHARS]: None for at in range(len(text) - GRAM_CHARS + 1)}
+        return filter(self.grams.__contains__, stretches)
 
     def add_listed(self, atom: int, texts: Iterable[str]) -> None:
         for text in texts:
@@ -174,10 +188,11 @@ class AttributeTable(msgspec.Struct, eq=False):
     numbers: dict[Number, list[int]] = {}
     texts: TextAtoms = msgspec.field(default_factory=TextAtoms)
     memo: dict[str, Reading] = {}
+    long_memo: dict[str, Reading] = {}
 
     def read(self, value: Value) -> Reading:
         if type(value) is str:
-            reading = self.memo.get(value)
+            reading = self.memo.get(value) or self.long_memo.get(value)
             if reading is not None:
                 return reading
         number: Number | None = None
@@ -185,9 +200,13 @@ class AttributeTable(msgspec.Struct, eq=False):
             number = value if type(value) is float or type(value) is int else number_of(value)
         reading = number, self.atoms_of(value) if self.atoms_count else ()
         if type(value) is str:
-            if len(self.memo) >= self.memo_strings:
-                self.memo.clear()
-            self.memo[value] = reading
+            if len(value) > LONG_TEXT_CHARS:
+                memo, count_max = self.long_memo, LONG_TEXTS_MAX
+            else:
+                memo, count_max = self.memo, self.memo_strings
+            if len(memo) >= count_max:
+                memo.clear()
+            memo[value] = reading
         return reading
 
     def atoms_of(self, value: Value) -> tuple[int, ...]:
@@ -208,11 +227,13 @@ class AttributeTable(msgspec.Struct, eq=False):
         """Atoms changed: what was remembered about these strings (all strings) no longer holds."""
         if texts is None:
             self.memo.clear()
+            self.long_memo.clear()
             self.journal[self] = None
             return
         noted = self.journal.setdefault(self, {})
         for text in texts:
             self.memo.pop(text, None)
+            self.long_memo.pop(text, None)
             if noted is not None:
                 noted[text] = None
         if noted is not None and len(noted) > JOURNAL_TEXTS_MAX:

@@ -10,19 +10,40 @@ their order: `_%`, `%_` and `%_%` mean the same, and the canonical text is the f
 text, the last at its end, and each one between at its leftmost place after the one before: a later place never helps.
 So every character is passed once. A segment that is one literal is found by `str.find`. A segment with `_` inside is
 found by its longest literal, checking the others around each find. If that goes wrong too often (`%a_a_a_b%` in a text
-of a's) all places are tried at once: for each character of the text a row of bits says where it stands, and the places
-of a segment are what remains of these rows, each shifted by its distance, under AND. So the worst case is one pass over
-the text and one operation on a row for each character of the pattern: tens of ms for 4 KiB on 64 KiB.
+of a's), the places of its rarest character are tried, or, if these are too many, all places at once: for each character
+a row of bits says where it stands in the text, and the places of a segment are what remains of these rows, each shifted
+by its distance, under AND. Rows belong to the text, not to the pattern, so a thousand patterns that are tried on one
+text share them. The worst case is one operation on a row for each character of the pattern: 10 ms for 4 KiB on 64 KiB,
+and a hundredth of a millisecond for a few characters.
+
+What a search costs is counted (`model/work.py`), and `SearchWeight` says in advance what it may cost at most.
 """
 
 import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from tidings.model.work import WORK
+
 WILDCARDS = re.compile(r"(?P<escaped>\\[%_])|(?P<gap>[%_]+)|(?P<plain>[^\\%_]+|\\)")
 
 MISSES_MAX = 32
-"""Finds of a segment's longest literal that may turn out wrong, in one text, before the rows of bits take over."""
+"""Finds of a segment's longest literal that may turn out wrong, in one text, before its characters are looked at."""
+
+SEARCHED_TEXTS = 4
+"""Texts whose rows are kept at hand. Only characters that stand in a text more often than once in `ROW_BITS` places
+have rows, so that there are at most as many, 4 MiB for 64 KiB."""
+
+FIND_CHARS, ROW_BITS = 64, 512
+"""Characters that `str.find` passes, and bits that an operation on a row takes, for one unit of work each. Making a row
+is not counted: it is done once for a text, whoever needs it."""
+
+TRY_UNITS = 8
+"""What looking at one place costs, beside the literals that are compared there."""
+
+SLOW_CHARS, SLOW_CHARS_MAX = 12, 96
+"""A literal may almost stand at many places. For each so many of its characters, up to a length beyond which `str.find`
+has better ways, passing a text counts once more."""
 
 SHORT_CHARS = 128
 SHORT_PATTERNS_CACHED, LONG_PATTERNS_CACHED = 4096, 64
@@ -93,6 +114,26 @@ class Segment(NamedTuple):
                 return False
         return True
 
+    @property
+    def steps(self) -> int:
+        """Its characters that are not `_`."""
+        return len(self.anchor) + sum([len(literal) for _, literal in self.others])
+
+    @property
+    def passes(self) -> int:
+        """How often passing a text counts, while the longest literal is looked for."""
+        return 1 + min(len(self.anchor), SLOW_CHARS_MAX) // SLOW_CHARS
+
+    def find_units(self, chars: int) -> int:
+        return self.passes * (chars // FIND_CHARS)
+
+    def characters(self) -> frozenset[str]:
+        return frozenset(self.anchor).union(*(literal for _, literal in self.others))
+
+    def offset_of(self, character: str) -> int:
+        runs = ((self.anchor_at, self.anchor), *self.others)
+        return next(at + literal.index(character) for at, literal in runs if character in literal)
+
 
 def segment_of(runs: list[tuple[int, str]], length: int) -> Segment:
     anchor_at, anchor = max(runs, key=lambda run: len(run[1]), default=(0, ""))
@@ -115,20 +156,63 @@ def segments_of(parts: Parts) -> list[Segment]:
     return segments
 
 
-class Scan:
-    """One text being searched for segments: misses so far, and where each character stands once they are too many."""
+class SearchedText:
+    """Where characters stand in one text, and how often."""
 
-    __slots__ = ("misses", "rows", "segments", "text")
+    __slots__ = ("counts", "data", "is_wide", "rows", "text")
 
-    def __init__(self, text: str, segments: tuple[Segment, ...]) -> None:
-        self.text, self.segments, self.misses = text, segments, 0
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.is_wide = not text.isascii()
+        self.data = text.encode("utf-32-le", "surrogatepass") if self.is_wide else text.encode("ascii")
+        self.counts: dict[str, int] = {}
         self.rows: dict[str, int] = {}
+
+    def count(self, character: str) -> int:
+        count = self.counts.get(character)
+        if count is None:
+            count = self.counts[character] = self.text.count(character)
+        return count
+
+    def row(self, character: str) -> int:
+        """Bit i is set where the character stands at place i."""
+        row = self.rows.get(character)
+        if row is None:
+            # A text is ASCII, or has its characters in four bytes each, the last of which is always 0.
+            planes = character.encode("utf-32-le", "surrogatepass")[:3] if self.is_wide else character.encode()
+            row = -1
+            for plane, byte in enumerate(planes):
+                # Where the byte stands becomes 1. Of a number the first digit is the highest bit: so from behind.
+                digits = self.data[plane :: 4 if self.is_wide else 1].translate(digits_for(byte))[::-1]
+                row &= int(digits, 2)
+            self.rows[character] = row
+        return row
+
+
+@lru_cache(256)
+def digits_for(byte: int) -> bytes:
+    """The table that makes a 1 of this byte and a 0 of all others."""
+    return bytes(ord("1") if other == byte else ord("0") for other in range(256))
+
+
+searched_text = lru_cache(SEARCHED_TEXTS)(SearchedText)
+
+
+class Scan:
+    """One text being searched for segments, how often a find was wrong so far, and the characters looked at then."""
+
+    __slots__ = ("counted", "misses", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text, self.misses = text, 0
+        self.counted: frozenset[str] = frozenset()
 
     def find(self, segment: Segment, begin: int, end: int) -> int:
         """The leftmost place of the segment inside text[begin:end], or -1."""
         behind = segment.length - segment.anchor_at - len(segment.anchor)
         while self.misses < MISSES_MAX:
             place = self.text.find(segment.anchor, begin + segment.anchor_at, max(end - behind, 0))
+            WORK.units += segment.find_units((end if place < 0 else place) - begin) + TRY_UNITS + len(segment.others)
             if place < 0:
                 return -1
             begin = place - segment.anchor_at
@@ -136,35 +220,68 @@ class Scan:
                 return begin
             begin += 1
             self.misses += 1
-        return self.find_by_rows(segment, begin, end)
+        return self.find_by_characters(segment, begin, end)
 
-    def find_by_rows(self, segment: Segment, begin: int, end: int) -> int:
+    def find_by_characters(self, segment: Segment, begin: int, end: int) -> int:
+        searched, characters = searched_text(self.text), segment.characters()
+        WORK.units += len(characters - self.counted) * (1 + len(self.text) // FIND_CHARS)
+        self.counted |= characters
+        count, rarest = min([(searched.count(character), character) for character in characters])
+        if count * (TRY_UNITS + len(segment.others)) <= segment.steps * (1 + len(self.text) // ROW_BITS):
+            return self.find_by_places(segment, begin, end, rarest)
+        return self.find_by_rows(segment, searched, begin, end)
+
+    def find_by_places(self, segment: Segment, begin: int, end: int, character: str) -> int:
+        offset = segment.offset_of(character)
+        last = end - segment.length
+        place = self.text.find(character, begin + offset)
+        while 0 <= place - offset <= last:
+            WORK.units += TRY_UNITS + len(segment.others)
+            if segment.stands_at(self.text, place - offset):
+                return place - offset
+            place = self.text.find(character, place + 1)
+        return -1
+
+    def find_by_rows(self, segment: Segment, searched: SearchedText, begin: int, end: int) -> int:
         """Bit i of `places` is set while the segment may stand at begin + i; each of its characters clears some."""
-        if not self.rows:
-            literals = (run[1] for spread in self.segments for run in ((0, spread.anchor), *spread.others))
-            self.rows = rows_of(self.text, frozenset("".join(literals)))
-        places = (1 << max(end - segment.length - begin + 1, 0)) - 1
+        count = max(end - segment.length - begin + 1, 0)
+        places = (1 << count) - 1
         for offset, literal in ((segment.anchor_at, segment.anchor), *segment.others):
             for index, character in enumerate(literal, begin + offset):
-                places &= self.rows.get(character, 0) >> index
+                WORK.units += 1 + count // ROW_BITS
+                places &= searched.row(character) >> index
                 if not places:
                     return -1
         return begin + (places & -places).bit_length() - 1
 
 
-def rows_of(text: str, characters: frozenset[str]) -> dict[str, int]:
-    """For each of these characters the places where it stands, as bits."""
-    places: dict[str, list[int]] = {}
-    for place, character in enumerate(text):
-        if character in characters:
-            places.setdefault(character, []).append(place)
-    rows: dict[str, int] = {}
-    for character, standing in places.items():
-        row = bytearray((standing[-1] >> 3) + 1)
-        for place in standing:
-            row[place >> 3] |= 1 << (place & 7)
-        rows[character] = int.from_bytes(row, "little")
-    return rows
+class SearchWeight(NamedTuple):
+    """What a search may cost at most, for a text of any length: `finds` passes from end to end, `tries` units for each
+    place that goes wrong, `steps` operations on rows, and `base` units anyway. Those of several patterns are added."""
+
+    finds: int = 0
+    tries: int = 0
+    steps: int = 0
+    base: int = 0
+
+    def units(self, chars: int) -> int:
+        passes, tries = self.finds * (1 + chars // FIND_CHARS), self.tries * (1 + min(MISSES_MAX, chars))
+        return self.base + passes + tries + self.steps * (1 + chars // ROW_BITS)
+
+    def plus(self, other: "SearchWeight", times: int = 1) -> "SearchWeight":
+        return SearchWeight(*(mine + times * its for mine, its in zip(self, other, strict=True)))
+
+
+def search_weight(pattern: str) -> SearchWeight:
+    """Nothing for a pattern that is compared at fixed places only."""
+    middle = compiled(pattern).middle
+    if not middle:
+        return SearchWeight()
+    spread = [segment for segment in middle if segment.others]
+    characters: frozenset[str] = frozenset().union(*(segment.characters() for segment in spread))
+    finds = max(segment.passes for segment in middle) + len(characters)
+    tries = max([TRY_UNITS + 2 + len(segment.others) for segment in spread], default=0)
+    return SearchWeight(finds, tries, sum(segment.steps for segment in spread), 2 * TRY_UNITS * len(middle))
 
 
 class CompiledPattern:
@@ -201,10 +318,12 @@ class CompiledPattern:
         scan: Scan | None = None
         for segment in self.middle:
             if segment.others:
-                scan = scan or Scan(text, self.middle)
+                scan = scan or Scan(text)
                 begin = scan.find(segment, begin, end)
             else:
-                begin = text.find(segment.anchor, begin, max(end - segment.length + len(segment.anchor), 0))
+                place = text.find(segment.anchor, begin, max(end - segment.length + len(segment.anchor), 0))
+                WORK.units += TRY_UNITS + segment.find_units((end if place < 0 else place) - begin)
+                begin = place
             if begin < 0:
                 return False
             begin += segment.length
