@@ -277,7 +277,7 @@ def test_recovery_and_control_together_lose_nearly_nothing_and_a_repair_helps_se
 
     lost = {}
     for variant in (PLAIN, e25.BOTH):
-        records = ran(e25, variant, seconds=8.0, rate=60.0, narrow_bps=0.3e6)
+        records = ran(e25, variant, seconds=6.0, rate=300.0, narrow_bps=1.5e6)
         lasting = [record for record in records if record.time >= WARM_UP + e25.SETTLES]
         lost[variant] = missed(lasting, owed(lasting, wants))
     assert lost[e25.BOTH] <= 0.05 * lost[PLAIN]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.properties.test_bloom import accepts, some_conjunction, some_event
 from tests.worlds.desk import Desk, of
-from tests.worlds.recovery import PUBLISHER, STREAM, event, params_with
+from tests.worlds.recovery import PUBLISHER, STREAM, UnpacedRecovery, event, params_with
 from tidings.machine.inputs import Fired
 from tidings.matching.bloom import (
     FLAG_NAME,
@@ -29,15 +29,14 @@ from tidings.model.sets.constraint import Constraint
 from tidings.protocols.transport.headers import Data, encode_data
 from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.messages import LossRepair, LossRequest
-from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.recovery.requester import request_filter, request_head, rows_of
 from tidings.protocols.transport.signals import (
     CarriedEvent,
     Configure,
     Departed,
+    Emit,
     EventLost,
     Heard,
-    Leaving,
     Listen,
     Recalled,
     Recovered,
@@ -168,7 +167,7 @@ inputs = st.one_of(
 
 @given(st.lists(st.tuples(st.sampled_from((0.0, 0.01, 0.3, 5.0)), inputs), max_size=80), st.integers(0, 100))
 def test_whatever_is_written_to_it_a_machine_stays_whole(steps: list[tuple[float, Any]], seed: int) -> None:
-    desk = Desk(Recovery(7, params_with(), Random(seed)))
+    desk = Desk(UnpacedRecovery(7, params_with(), Random(seed)))
     fired: list[Any] = ["review"]
     desk.handle(Listen(1, parse("a = 1"), is_reliable=True))
     for wait, input in steps:
@@ -187,7 +186,7 @@ def test_whatever_is_written_to_it_a_machine_stays_whole(steps: list[tuple[float
             effects = desk.handle(input)
         for recovered in of(Recovered, effects):
             assert recovered.content.subscriptions, "for nobody"
-        for outgoing in of(Leaving, effects):
+        for outgoing in of(Emit, effects):
             event_of(outgoing.head, b"")
     for key in list(desk.machine.losses.requester.losses):
         assert ("request", *key) in desk.timers, "a loss that nothing will end"
@@ -196,7 +195,7 @@ def test_whatever_is_written_to_it_a_machine_stays_whole(steps: list[tuple[float
 @given(st.integers(0, 2**32), st.integers(2, 8), st.floats(0.0, 0.5))
 def test_every_loss_ends(seed: int, rounds: int, share: float) -> None:
     """Recovered or given up; nothing is left to fire but the review of caches."""
-    desk, random = Desk(Recovery(7, params_with(rounds_max=rounds), Random(seed)), starts=False), Random(seed)
+    desk, random = Desk(UnpacedRecovery(7, params_with(rounds_max=rounds), Random(seed)), starts=False), Random(seed)
     desk.handle(Listen(1, parse("a = 1"), is_reliable=True))
     header, head, row = event(0, {"a": 1})
     content = CarriedEvent(head, b"p", "z", 1, 0.0, (1,))

@@ -11,7 +11,7 @@ from tidings.model.values import Value
 from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.messages import LossRepair, LossRequest, encode_control
 from tidings.protocols.transport.recovery.requester import request_head
-from tidings.protocols.transport.signals import Leaving
+from tidings.protocols.transport.signals import Emit
 from tidings.pubsub.notes import Suppressed
 from tidings.pubsub.publications import event_of
 
@@ -191,13 +191,13 @@ class Liar:
         about = requester, PUBLISHER, sequence, rng.random()
         message = LossRequest(*about, *spans, bits, 32, rng.randrange(256), repairer, repair_sent, rng.random())
         head = request_head(PUBLISHER, bits)
-        self.world.carry(666, Leaving(Kind.REQUEST, head, encode_control(message), bits))
+        self.world.carry(666, Emit(head, encode_control(message), Kind.REQUEST))
 
     def repair(self, sequence: int) -> None:
-        header, head, bits = event(sequence, A)
+        header, head, _ = event(sequence, A)
         message = LossRepair(self.rng.randrange(2**32), 0.0, self.rng.randrange(2**32), 0.0, self.rng.random(), header)
         payload = encode_control(message, b"forged")
-        self.world.carry(666, Leaving(Kind.REPAIR, mark(head, Kind.REPAIR), payload, bits))
+        self.world.carry(666, Emit(mark(head, Kind.REPAIR), payload, Kind.REPAIR))
 
 
 @pytest.mark.parametrize("seed", range(3))

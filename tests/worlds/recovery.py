@@ -15,6 +15,7 @@ from typing import Any
 from tests.worlds.desk import of
 from tests.worlds.timed import CarrierWorld
 from tidings.machine.effects import Deliver, Drop, Effect, Note, SetTimer
+from tidings.machine.inputs import Input
 from tidings.matching.bloom import bits_of_event
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
@@ -25,6 +26,7 @@ from tidings.protocols.transport.messages import LossRepair, LossRequest, decode
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.protocols.transport.recovery.recovery import Recovery
 from tidings.protocols.transport.signals import (
+    Admitted,
     CarriedEvent,
     Caught,
     Departed,
@@ -80,7 +82,17 @@ def timer(effects: list[Effect], word: str) -> float:
 
 
 def messages(effects: list[Effect]) -> list[Any]:
-    return [decode_control(outgoing.payload)[0] for outgoing in of(Leaving, effects)]
+    return [decode_control(outgoing.payload)[0] for outgoing in of(Emit, effects)]
+
+
+class UnpacedRecovery(Recovery):
+    """What asks for leave gets it at once, as without congestion control."""
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        effects: list[Effect] = []
+        for effect in super().handle(now, input):
+            effects += self.handle(now, Admitted(effect)) if isinstance(effect, Leaving) else [effect]
+        return effects
 
 
 class RecoveryWorld(CarrierWorld[Recovery]):
@@ -97,7 +109,7 @@ class RecoveryWorld(CarrierWorld[Recovery]):
 
     def add(self, node_id: int, filter: str = "", params: TransportParams | None = None) -> Recovery:
         """Without a filter: a publisher and nothing else."""
-        node = Recovery(node_id, params or self.params, Random(self.rng.random()))
+        node = UnpacedRecovery(node_id, params or self.params, Random(self.rng.random()))
         self.has[node_id] = set()
         self.start(node_id, node)
         if filter:
@@ -128,7 +140,7 @@ class RecoveryWorld(CarrierWorld[Recovery]):
 
     def carry_out(self, number: int, effect: Effect) -> None:
         match effect:
-            case Leaving():
+            case Emit():
                 self.log.append((self.now, number, effect))
                 self.carry(number, effect)
             case Recovered(_, sequence):
@@ -140,7 +152,7 @@ class RecoveryWorld(CarrierWorld[Recovery]):
             case _:
                 self.log.append((self.now, number, effect))
 
-    def carry(self, sender: int, outgoing: Leaving) -> None:
+    def carry(self, sender: int, outgoing: Emit) -> None:
         plain = event_of(outgoing.head, b"")
         for node_id in self.nodes:
             if node_id == sender:
@@ -152,7 +164,7 @@ class RecoveryWorld(CarrierWorld[Recovery]):
                 if not self.faults(outgoing.kind, sender, node_id):
                     self.push(self.now + self.delay(sender, node_id), node_id, (outgoing, is_caught))
 
-    def arrive(self, number: int, thing: tuple[Leaving, bool]) -> None:
+    def arrive(self, number: int, thing: tuple[Emit, bool]) -> None:
         """As the shim tells it."""
         node_id, (outgoing, is_caught) = number, thing
         message, payload = decode_control(outgoing.payload)
@@ -174,7 +186,7 @@ class RecoveryWorld(CarrierWorld[Recovery]):
         return [
             (at, node_id, decode_control(effect.payload)[0])
             for at, node_id, effect in self.log
-            if type(effect) is Leaving and effect.kind is kind
+            if type(effect) is Emit and effect.kind is kind
         ]
 
     def recoveries(self) -> list[tuple[int, int]]:

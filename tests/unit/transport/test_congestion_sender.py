@@ -30,6 +30,7 @@ from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.messages import Acknowledgement, Feedback, FlowReport
 from tidings.protocols.transport.params import CongestionParams, TransportParams
 from tidings.protocols.transport.signals import (
+    WRITTEN_LATE,
     Admitted,
     CarriedEvent,
     Configure,
@@ -39,6 +40,7 @@ from tidings.protocols.transport.signals import (
     Listen,
     Quality,
     Told,
+    Unneeded,
 )
 from tidings.pubsub.notes import FlowChanged, Transmitted, Withheld
 from tidings.pubsub.publications import encode_head
@@ -56,6 +58,7 @@ class SenderDesk(Desk[Sender]):
 
     def __init__(self, **congestion: Any) -> None:
         self.params = TransportParams(is_paced=True, congestion=CongestionParams(**congestion))
+        self.asked = 0
         self.left: list[tuple[float, Leaving]] = []
         self.sequence = 0
         self.notes: list[Note] = []
@@ -84,6 +87,9 @@ class SenderDesk(Desk[Sender]):
 
     def outgoing(self, attributes: dict[str, Any], kind: Kind = Kind.DATA, ticket: Any = None) -> Leaving:
         bits = bits_of_event(Event(attributes), self.params.profile)
+        if kind in WRITTEN_LATE:
+            self.asked += 1
+            return Leaving(kind, bits=bits, ticket=self.asked)
         return Leaving(kind, encode_head(attributes), b"", bits, ticket)
 
     def publish(self, attributes: dict[str, Any] = SPORT, ticket: Any = None) -> list[Effect]:
@@ -404,6 +410,32 @@ def test_requests_that_wait_are_bounded() -> None:
         desk.handle(desk.outgoing(OTHER, Kind.REQUEST))
     assert {drop.reason for drop in desk.drops} == {CONTROL_WITHHELD}
     assert len(desk.drops) == 8
+
+
+@pytest.mark.spec("T-99")
+def test_what_is_needless_by_now_takes_nobodys_turn() -> None:
+    desk = SenderDesk(control_min=2.0)
+    waiting = [desk.outgoing(OTHER, Kind.REQUEST) for _ in range(5)]
+    for leaving in waiting:
+        desk.handle(leaving)
+    for leaving in waiting[2:4]:
+        desk.handle(Unneeded(leaving.kind, leaving.ticket))
+    desk.advance(0.501)
+    assert [outgoing.ticket for _, outgoing in desk.left] == [1, 2, 5]
+
+
+@pytest.mark.spec("T-99")
+def test_what_is_needless_by_now_takes_no_token_of_its_flows() -> None:
+    desk = SenderDesk(control_min=1000.0)
+    desk.report(1, SPORT_TEXT, 20.0)
+    waiting = [desk.outgoing(SPORT, Kind.REPAIR) for _ in range(6)]
+    for leaving in waiting:
+        desk.handle(leaving)
+    gone = len(desk.left)
+    for leaving in waiting[gone:-1]:
+        desk.handle(Unneeded(leaving.kind, leaving.ticket))
+    desk.advance(0.06)
+    assert [outgoing.ticket for _, outgoing in desk.left[gone:]] == [6]
 
 
 @pytest.mark.spec("T-99", "T-102")

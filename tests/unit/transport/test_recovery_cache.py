@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.worlds.recovery import PUBLISHER, STREAM, event, heard, params_with
+from tests.worlds.recovery import PUBLISHER, STREAM, UnpacedRecovery, event, heard, params_with
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
@@ -138,7 +138,7 @@ def test_all_rings_together_keep_to_the_number_and_the_bytes_allowed() -> None:
 
 
 def machine_with(params: TransportParams) -> Recovery:
-    machine = Recovery(7, params, Random(1))
+    machine = UnpacedRecovery(7, params, Random(1))
     machine.handle(0.0, Listen(1, parse("a = 1"), is_reliable=True))
     return machine
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.worlds.desk import of
-from tests.worlds.recovery import PUBLISHER, STREAM, heard, lost, params_with
+from tests.worlds.recovery import PUBLISHER, STREAM, UnpacedRecovery, heard, lost, params_with
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
@@ -37,7 +37,7 @@ def stored(sequence: int, number: int, attributes: dict[str, Value] = A, publish
 
 def receiver() -> Recovery:
     """It asks once for each loss, and has events 0, 3, 6, 9 under the carrier's numbers 100, 103, ..."""
-    machine = Recovery(7, params_with(rounds_max=1), Random(1))
+    machine = UnpacedRecovery(7, params_with(rounds_max=1), Random(1))
     machine.start(0.0)
     machine.handle(0.0, Listen(1, parse("a = 1"), is_reliable=True))
     for sequence in (0, 6, 3, 9):
@@ -145,7 +145,7 @@ def test_what_is_not_the_event_is_not_taken_for_it(content: CarriedEvent) -> Non
 
 
 def test_losses_beyond_what_may_be_asked_for_go_to_the_history_at_once() -> None:
-    machine = Recovery(7, params_with(requests_max=1), Random(1))
+    machine = UnpacedRecovery(7, params_with(requests_max=1), Random(1))
     machine.handle(0.0, Listen(1, parse("a = 1"), is_reliable=True))
     machine.handle(0.0, lost(4, A))
     assert of(Recall, machine.handle(0.0, lost(5, A))) == [Recall(STREAM, 5, 1, 0, 0)]
@@ -163,6 +163,6 @@ def test_when_a_stream_is_forgotten_the_history_is_not_waited_for() -> None:
 
 @pytest.mark.spec("T-69")
 def test_without_a_history_asking_in_vain_ends() -> None:
-    machine = Recovery(7, params_with(rounds_max=1, uses_history=False), Random(1))
+    machine = UnpacedRecovery(7, params_with(rounds_max=1, uses_history=False), Random(1))
     machine.handle(0.0, Listen(1, parse("a = 1"), is_reliable=True))
     assert given_up(fail(machine, 4)) == [4]

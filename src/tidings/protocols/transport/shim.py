@@ -40,6 +40,7 @@ from tidings.protocols.transport.messages import (
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.sequences import Departures, FollowedStreams
 from tidings.protocols.transport.signals import (
+    WRITTEN_LATE,
     Admitted,
     CarriedEvent,
     Caught,
@@ -137,6 +138,8 @@ class Shim(TransportPart):
 
     def admitted(self, now: float, admitted: Admitted) -> list[Effect]:
         leaving = admitted.outgoing
+        if leaving.kind in WRITTEN_LATE:
+            return []
         if leaving.kind is not Kind.DATA:
             return [Emit(leaving.head, leaving.payload, leaving.kind, leaving.ticket)]
         head, payload, bits = leaving.head, leaving.payload, leaving.bits

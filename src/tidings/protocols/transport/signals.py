@@ -10,7 +10,7 @@ carry what `Emit` says to those whose `Watch` matches, perhaps late, twice, in a
 The parts never see each other. The shim reads what comes from below and tells `Heard` for each event that is new, once,
 and `Told` for messages of the transport itself. Ordering answers with `GapSeen` (numbers are missing) and `EventLost`
 (one that we want is given up as late); recovery with `Recovered`. What leaves goes through `Leaving`: congestion
-control lets it through as `Admitted`, when it is on; else the shim takes it as it is.
+control lets it through as `Admitted`, at once when it is off.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -256,13 +256,18 @@ class RoundTrip(Signal, frozen=True):
     seconds: float
 
 
+WRITTEN_LATE = frozenset({Kind.REQUEST, Kind.REPAIR})
+"""What is written when it may leave, by recovery: it says when it was sent, and may be needless by then."""
+
+
 class Leaving(Signal, Bundle, frozen=True):
-    """Something wants to leave. Events of the application come from the shim, with their bits; requests and repairs
-    with those of the event that they are about (T-99). Feedback, echoes and the like pass at once."""
+    """Something wants to leave. Events of the application come from the shim, with their bits. Feedback, echoes and the
+    like pass at once. Requests and repairs have the bits of the event that they are about (T-99), and no bytes yet:
+    they are known by their ticket until they may leave."""
 
     kind: Kind
-    head: bytes
-    payload: bytes
+    head: bytes = b""
+    payload: bytes = b""
     """Events of the application: theirs. Others: all of it, header included."""
     bits: int = 0
     ticket: Ticket | None = None
@@ -276,6 +281,19 @@ class Admitted(Signal, frozen=True):
 
     outgoing: Leaving
     flows: tuple[FlowMark, ...] = ()
+
+
+class NotAdmitted(Signal, frozen=True):
+    """A request or repair will not leave: too many wait."""
+
+    outgoing: Leaving
+
+
+class Unneeded(Signal, frozen=True):
+    """A request or repair that waits need not leave any more."""
+
+    kind: Kind
+    ticket: Ticket
 
 
 class Departed(Signal, frozen=True):

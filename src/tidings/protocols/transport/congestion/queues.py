@@ -18,7 +18,7 @@ from tidings.protocols.transport.congestion.control import Controller
 from tidings.protocols.transport.congestion.flows import FlowTable, LimitedFlow
 from tidings.protocols.transport.limits import Valve
 from tidings.protocols.transport.marks import Kind
-from tidings.protocols.transport.signals import Leaving
+from tidings.protocols.transport.signals import Leaving, Unneeded
 
 STALE_MAX = 256
 """Entries of the heap beyond three for each waiting event, after which it is built anew."""
@@ -113,6 +113,12 @@ class Queueing:
         item = next((item for item in queue if item.outgoing.kind is Kind.DATA), queue[0])
         self.take_out(now, item)
         return item.outgoing
+
+    def take_back(self, now: float, unneeded: Unneeded) -> None:
+        """A request or repair that waits."""
+        for item in self.waiting.values():
+            if item.outgoing.ticket == unneeded.ticket and item.outgoing.kind is unneeded.kind:
+                return self.take_out(now, item)
 
     def take_out(self, now: float, item: Waiting) -> None:
         del self.waiting[item.order]

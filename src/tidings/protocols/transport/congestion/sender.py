@@ -30,7 +30,6 @@ Source: the transport specification, 3.7.4 to 3.7.6, 3.10, section 5.
 """
 
 import math
-from collections import deque
 from collections.abc import Hashable
 from random import Random
 
@@ -54,10 +53,13 @@ from tidings.protocols.transport.signals import (
     Heard,
     Leaving,
     Listen,
+    NotAdmitted,
     Quality,
     StopListening,
+    Ticket,
     Told,
     TransportPart,
+    Unneeded,
 )
 from tidings.protocols.transport.views import FlowRow
 from tidings.pubsub.notes import FlowChanged, Transmitted, Withheld
@@ -93,7 +95,7 @@ AT_ONCE = frozenset({Kind.FEEDBACK, Kind.ECHO_REQUEST, Kind.ECHO_REPLY, Kind.DIG
 
 
 class Sender(TransportPart):
-    tells = (Admitted,)
+    tells = (Admitted, NotAdmitted)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params = node_id, params
@@ -101,7 +103,7 @@ class Sender(TransportPart):
         """Events that were not sent."""
         self.paced: dict[int, None] = {}
         """Subscriptions of this node under congestion control."""
-        self.control_queue: deque[Leaving] = deque()
+        self.control_queue: dict[tuple[Kind, Ticket | None], Leaving] = {}
         self.control_bucket = Bucket(0.0, params.congestion.control_min, params.congestion.control_min)
         self.meter = Meter(0.0)
         """What this node receives and sends."""
@@ -110,6 +112,7 @@ class Sender(TransportPart):
         self.reset(0.0)
         self.handlers = {
             Leaving: self.outgoing,
+            Unneeded: self.unneeded,
             Heard: self.heard,
             Told: self.told,
             Departed: self.departed,
@@ -143,7 +146,9 @@ class Sender(TransportPart):
     def start(self, now: float) -> list[Effect]:
         self.meter = Meter(now)
         self.control_bucket.filled_at = now
-        return self.begin_slowly(now)
+        self.armed.clear()
+        self.control_queue.clear()
+        return [*self.drain(now), *self.arm_expiry(), *self.begin_slowly(now)]
 
     # Everything that leaves.
 
@@ -196,7 +201,7 @@ class Sender(TransportPart):
 
     def withhold(self, item: Leaving) -> list[Effect]:
         if item.kind is not Kind.DATA:
-            return [Drop(item, CONTROL_WITHHELD)]
+            return [Drop(item, CONTROL_WITHHELD), NotAdmitted(item)]
         self.withheld += 1
         note = Withheld(self.withheld)
         return [Drop(item, WITHHELD), note, Deliver(Quality("withheld", None, value=float(self.withheld)))]
@@ -221,9 +226,15 @@ class Sender(TransportPart):
 
     def control(self, now: float, signal: Leaving) -> list[Effect]:
         if len(self.control_queue) >= CONTROL_MAX:
-            return [Drop(signal, CONTROL_WITHHELD)]
-        self.control_queue.append(signal)
+            return [Drop(signal, CONTROL_WITHHELD), NotAdmitted(signal)]
+        self.control_queue[signal.kind, signal.ticket] = signal
         return self.drain_control(now)
+
+    def unneeded(self, now: float, signal: Unneeded) -> list[Effect]:
+        if self.control_queue.pop((signal.kind, signal.ticket), None) is None:
+            self.queueing.take_back(now, signal)
+            return self.drain(now)
+        return []
 
     def drain_control(self, now: float) -> list[Effect]:
         congestion = self.params.congestion
@@ -235,7 +246,7 @@ class Sender(TransportPart):
         effects: list[Effect] = []
         while self.control_queue and bucket.has_token:
             bucket.tokens -= 1.0
-            effects += self.admit(now, self.control_queue.popleft())
+            effects += self.admit(now, self.control_queue.pop(next(iter(self.control_queue))))
         if self.control_queue:
             effects += self.set_timer("control", bucket.next_at)
         return effects

@@ -12,6 +12,7 @@ who may have it; whoever has it waits a random time and repairs; each refrains w
     request    another misses an event   ->  repairer.py: timers, hold-down, republish or unicast
     repair     an event comes again      ->  `Recovered`, at once, flagged; ordering delivers it
     Heard      an event comes            ->  cache.py: kept for others, a number that adapts
+    Admitted   a request or repair may leave: it is written and sent
     Departed   an event of ours left     ->  kept as well: publishers answer for their own events
     history    nobody had it             ->  losses.py: read from the carrier's history, or given up
 
@@ -34,26 +35,32 @@ Source: the transport specification, 3.5; X-6, X-7, G-10 to G-15, G-33, G-35.
 """
 
 from random import Random
+from typing import cast
 
 from tidings.machine.effects import Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.protocols.transport.headers import Data
+from tidings.protocols.transport.marks import Kind
 from tidings.protocols.transport.messages import LossRepair, LossRequest
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import CacheRoom
 from tidings.protocols.transport.recovery.losses import NOT_WANTED_ANY_MORE, Losses
 from tidings.protocols.transport.recovery.repairer import ASKS_TOO_OFTEN, Repairer
-from tidings.protocols.transport.recovery.requester import Volunteering, fact_key
+from tidings.protocols.transport.recovery.requester import Key, Volunteering, fact_key
 from tidings.protocols.transport.recovery.streams import Distances, RecoveryStream, clamped
 from tidings.protocols.transport.signals import (
+    WRITTEN_LATE,
+    Admitted,
     CarriedEvent,
     Configure,
     Departed,
+    Emit,
     EventLost,
     GivenUp,
     Heard,
     Leaving,
     Listen,
+    NotAdmitted,
     Quality,
     Recall,
     Recalled,
@@ -64,6 +71,7 @@ from tidings.protocols.transport.signals import (
     StreamGone,
     Told,
     TransportPart,
+    Unneeded,
     Unwatch,
     Watch,
     Way,
@@ -77,7 +85,7 @@ NOT_FOLLOWED = "a repair of an event from before we followed its publisher"
 class Recovery(TransportPart):
     """Part of `TransportNode`; `node_id` is our number as requester, repairer and publisher."""
 
-    tells = (Leaving, Recovered, GivenUp, Watch, Unwatch, Recall)
+    tells = (Leaving, Unneeded, Emit, Recovered, GivenUp, Watch, Unwatch, Recall)
 
     def __init__(self, node_id: int, params: TransportParams, rng: Random) -> None:
         self.node_id, self.params, self.rng = node_id, params, rng
@@ -98,6 +106,8 @@ class Recovery(TransportPart):
             EventLost: self.lost,
             Recovered: self.recovered,
             RoundTrip: self.round_trip,
+            Admitted: self.admitted,
+            NotAdmitted: self.not_admitted,
             Departed: self.departed,
             StreamGone: self.stream_gone,
             Recalled: self.recalled,
@@ -111,6 +121,8 @@ class Recovery(TransportPart):
         """After a crash nothing is under way: what was asked for is asked for again, and what waited is forgotten."""
         self.is_reviewing = False
         self.repairer.pending.clear()
+        for loss in self.losses.requester.losses.values():
+            loss.is_leaving = False
         effects: list[Effect] = self.volunteering.again(self.params)
         effects += [
             SetTimer(("request", *key), now + self.distances.of(key[0])) for key in self.losses.requester.losses
@@ -177,6 +189,24 @@ class Recovery(TransportPart):
         for sequence, header, content in found:
             effects += self.bring(self.streams[recalled.stream], sequence, header, content, "history")
         return effects
+
+    # Our requests and repairs.
+
+    def admitted(self, now: float, admitted: Admitted) -> list[Effect]:
+        leaving = admitted.outgoing
+        if leaving.kind not in WRITTEN_LATE:
+            return []
+        stream, sequence = cast(Key, leaving.ticket)
+        if leaving.kind is Kind.REQUEST:
+            return self.losses.requester.ask(now, self.streams[stream], sequence)
+        return [*self.repairer.send(now, self.streams[stream], sequence), *self.review_later(now)]
+
+    def not_admitted(self, now: float, refused: NotAdmitted) -> list[Effect]:
+        key = cast(Key, refused.outgoing.ticket)
+        if refused.outgoing.kind is Kind.REQUEST:
+            return self.losses.requester.not_admitted(now, key)
+        del self.repairer.pending[key]
+        return []
 
     # Requests and repairs of others.
 
@@ -323,7 +353,7 @@ class Recovery(TransportPart):
             return self.losses.unanswered(now, stream)
         if kind == "request":
             return self.losses.due(now, state, rest[0])
-        return [*self.repairer.due(now, state, rest[0]), *self.review_later(now)]
+        return self.repairer.due(now, state, rest[0])
 
     def review(self, now: float) -> list[Effect]:
         self.is_reviewing = False

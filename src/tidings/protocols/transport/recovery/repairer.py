@@ -1,7 +1,7 @@
 """Answering the requests of others from what we keep.
 
     request heard   kept here, nobody answers yet, and not in hold-down: wait a random time, timer ("repair", ...)
-    timer           send the repair; hold-down
+    timer           wait for leave of congestion control; then write and send the repair; hold-down
     repair heard    ours is not needed any more; hold-down
 
 Hold-down: for three distances after a repair was sent or heard, requests for the same event are those that crossed it,
@@ -42,7 +42,7 @@ from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import Kept
 from tidings.protocols.transport.recovery.requester import Key, fact_key
 from tidings.protocols.transport.recovery.streams import FARTHER, RecoveryStream, repair_first_max
-from tidings.protocols.transport.signals import Leaving, Stream
+from tidings.protocols.transport.signals import Emit, Leaving, Stream, Unneeded
 from tidings.pubsub.notes import RepairSent, Suppressed
 
 HOLD_DOWN = 3.0
@@ -82,6 +82,7 @@ class PendingRepair(msgspec.Struct):
     """Whether somebody else asked as well."""
     has_turn: bool = False
     """Whether it is counted against `repairs_per_second` already."""
+    is_leaving: bool = False
 
 
 class Hold(msgspec.Struct):
@@ -149,7 +150,14 @@ class Repairer:
             pending.has_turn = True
             if wait:
                 return [SetTimer(("repair", *key), now + wait)]
-        del self.pending[key]
+        pending.is_leaving = True
+        return [Leaving(Kind.REPAIR, bits=pending.kept[2] or pending.request.bits, ticket=key)]
+
+    def send(self, now: float, state: RecoveryStream, sequence: int) -> list[Effect]:
+        """The repair leaves now."""
+        key = state.stream, sequence
+        pending = self.pending.pop(key)
+        way = self.way_of(pending, state.stream[1] == self.node_id)
         self.hold(now, state, key, pending, is_ours=True)
         state.repairs.sent_first()
         state.ring.sent_repair(now)
@@ -171,13 +179,13 @@ class Repairer:
             return True
         return self.rng.random() < UNICAST_ANSWERS / state.group_size
 
-    def repair(self, now: float, pending: PendingRepair, way: str) -> Leaving:
-        header, content, bits = pending.kept
+    def repair(self, now: float, pending: PendingRepair, way: str) -> Emit:
+        header, content, _ = pending.kept
         request = pending.request
         inside = content.head if way == "unicast" else b""
         message = LossRepair(self.node_id, now, request.requester, request.sent, now - pending.heard_at, header, inside)
         head = head_of({TO: request.requester}, Kind.REPAIR) if inside else mark(content.head, Kind.REPAIR)
-        return Leaving(Kind.REPAIR, head, encode_control(message, content.payload), bits or request.bits)
+        return Emit(head, encode_control(message, content.payload), Kind.REPAIR)
 
     def heard(self, now: float, state: RecoveryStream, sequence: int, repair: LossRepair) -> list[Effect]:
         """Another has repaired something that we keep, or would have."""
@@ -186,7 +194,7 @@ class Repairer:
         state.ring.heard_repair(sequence, pending is not None)
         if pending is not None:
             self.hold(now, state, key, pending, is_ours=False)
-            return [CancelTimer(("repair", *key)), Suppressed(fact_key(*key))]
+            return [*self.called_off(key, pending), Suppressed(fact_key(*key))]
         hold = self.held.get(key)
         if hold is None or hold.until <= now:
             self.keep_hold(key, Hold(now + HOLD_DOWN * state.distance), state)
@@ -220,10 +228,13 @@ class Repairer:
     def forget(self, stream: Stream) -> list[Effect]:
         for key in [key for key in self.held if key[0] == stream]:
             del self.held[key]
-        gone = [key for key in self.pending if key[0] == stream]
-        for key in gone:
-            del self.pending[key]
-        return [CancelTimer(("repair", *key)) for key in gone]
+        effects: list[Effect] = []
+        for key in [key for key in self.pending if key[0] == stream]:
+            effects += self.called_off(key, self.pending.pop(key))
+        return effects
+
+    def called_off(self, key: Key, pending: PendingRepair) -> list[Effect]:
+        return [Unneeded(Kind.REPAIR, key) if pending.is_leaving else CancelTimer(("repair", *key))]
 
     def check(self) -> None:
         assert len(self.pending) <= PENDING_MAX, "more repairs wait than PENDING_MAX"

@@ -1,9 +1,10 @@
 """Asking for what was lost, one loss at a time.
 
     waiting   a random time, so that of many who lost it one asks; when another is heard asking, twice as long again
+    leaving   until congestion control lets the request leave; it is written then
     asked     twice as long each round, until the event comes or `rounds_max` requests were in vain
 
-In the first state hearing another's request restarts the timer with a doubled interval; for half of that interval
+Before we have asked, hearing another's request restarts the timer with a doubled interval; for half of that interval
 further ones count as duplicates only, and after `rounds_max` restarts we ask in any case: a peer that repeats its
 request for ever cannot keep us quiet. A request that was overheard just before we noticed the loss ourselves counts as
 well. Timer ("request", stream, sequence).
@@ -69,10 +70,12 @@ from tidings.protocols.transport.recovery.streams import FARTHER, REQUEST_FIRST_
 from tidings.protocols.transport.rows import rows_of_filter
 from tidings.protocols.transport.signals import (
     CarriedEvent,
+    Emit,
     Leaving,
     Listen,
     StopListening,
     Stream,
+    Unneeded,
     Unwatch,
     Watch,
     event_key,
@@ -221,6 +224,8 @@ class LostEvent(msgspec.Struct):
     quiet_until: float = 0.0
     has_turn: bool = False
     """Whether the request that is due next is counted against our rate already."""
+    is_leaving: bool = False
+    """Whether a request waits for leave."""
     first_at: float | None = None
     """When the first request for it was sent, by whoever."""
     seen: int = 0
@@ -263,6 +268,7 @@ class Requester:
         wait = self.interval(state, loss)
         loss.quiet_until = now + wait / 2
         return [
+            *self.take_back((state.stream, sequence), loss),
             SetTimer(("request", state.stream, sequence), now + wait),
             Suppressed(fact_key(state.stream, sequence)),
         ]
@@ -287,7 +293,7 @@ class Requester:
             del self.overheard[next(iter(self.overheard))]
 
     def due(self, now: float, state: RecoveryStream, sequence: int) -> list[Effect] | None:
-        """Ask; None when that was done often enough."""
+        """Ask for leave to ask; None when that was done often enough."""
         loss = self.losses[state.stream, sequence]
         if loss.round >= self.params.recovery.rounds_max:
             return None
@@ -299,7 +305,13 @@ class Requester:
             if wait:
                 loss.has_turn = True
                 return [SetTimer(("request", state.stream, sequence), now + wait)]
-        loss.has_turn = False
+        loss.has_turn, loss.is_leaving = False, True
+        return [Leaving(Kind.REQUEST, bits=loss.bits, ticket=(state.stream, sequence))]
+
+    def ask(self, now: float, state: RecoveryStream, sequence: int) -> list[Effect]:
+        """The request leaves now."""
+        loss = self.losses[state.stream, sequence]
+        loss.is_leaving = False
         effects = self.request(now, state, sequence, loss)
         if loss.round == 0:
             loss.seen += 1
@@ -308,6 +320,19 @@ class Requester:
                 loss.first_at = now
         loss.round += 1
         return [*effects, SetTimer(("request", state.stream, sequence), now + self.interval(state, loss))]
+
+    def not_admitted(self, now: float, key: Key) -> list[Effect]:
+        """It costs the loss a round."""
+        loss = self.losses[key]
+        loss.is_leaving = False
+        loss.round += 1
+        return [SetTimer(("request", *key), now + WAIT_MAX)]
+
+    def take_back(self, key: Key, loss: LostEvent) -> list[Effect]:
+        if not loss.is_leaving:
+            return []
+        loss.is_leaving = False
+        return [Unneeded(Kind.REQUEST, key)]
 
     def request(self, now: float, state: RecoveryStream, sequence: int, loss: LostEvent) -> list[Effect]:
         self.sent += 1
@@ -327,16 +352,17 @@ class Requester:
         )
         head = request_head(publisher, 0 if is_alone else loss.bits, self.params.recovery.domain)
         return [
-            Leaving(Kind.REQUEST, head, encode_control(message), loss.bits),
+            Emit(head, encode_control(message), Kind.REQUEST),
             RepairRequested(fact_key(state.stream, sequence), loss.round),
         ]
 
     def end(self, state: RecoveryStream, sequence: int) -> list[Effect]:
         """It came, or will not."""
-        loss = self.losses.pop((state.stream, sequence))
+        key = state.stream, sequence
+        loss = self.losses.pop(key)
         if loss.first_at is not None:
             state.requests.ended(max(0, loss.seen - 1), (loss.first_at - loss.lost_at) / state.distance)
-        return [CancelTimer(("request", state.stream, sequence))]
+        return [CancelTimer(("request", *key)), *self.take_back(key, loss)]
 
     def check(self) -> None:
         assert len(self.losses) <= self.params.recovery.requests_max, "more losses are asked for than requests_max"
