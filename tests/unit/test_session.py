@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.worlds.desk import Desk, drops, items, sent
 from tidings.machine.effects import CancelTimer, Deliver, Disconnect, Drop, Effect, Note, Send, SetTimer
-from tidings.machine.inputs import Fired, Received
+from tidings.machine.inputs import Fired, Received, Unread
 from tidings.machine.streams import random_stream
 from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATIONS_MAX, PUBLISHERS_MAX
 from tidings.model.errors import UsageError
@@ -47,6 +47,7 @@ from tidings.pubsub.client import (
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
+    ReadMarks,
     Receipt,
     Took,
 )
@@ -436,6 +437,45 @@ def test_advertisements_come_first_then_publications_then_subscriptions() -> Non
     client.handle(OpenAdvertisement("a", "TRUE"))
     client.handle(publish(b"1"))
     assert client.up() == [Advertise(1, "TRUE"), PublishMessage(1, 1, False, (b"h",), (b"1",)), subscribe()]
+
+
+def test_publications_that_the_broker_cannot_read_are_declined_and_never_sent_again() -> None:
+    client = advertised()
+    client.handle(publish(b"1"))
+    bad = PublishMessage(1, 2, True, (b"h", b"h"), (b"2", b"3"))
+    assert bad in sent(client.handle(publish(b"2", b"3", ticket="t")))
+    client.handle(publish(b"4"))
+    assert bad in client.machine.unanswered()
+    effects = client.handle(Unread("b", bad, "too long"))
+    assert items(effects) == [Declined((2, 3), "too long"), Failed("t", "too long")]
+    assert client.handle(Unread("b", bad, "too long")) == [], "once is enough"
+    client.down()
+    void = PublishMessage(0, 2, False, (b"\x80", b"\x80"), (b"", b""))
+    first, last = PublishMessage(1, 1, False, (b"h",), (b"1",)), PublishMessage(1, 4, False, (b"h",), (b"4",))
+    assert client.up() == [Advertise(1, "TRUE"), first, void, last]
+    assert client.hear(Declined((2, 3), "under no advertisement")) == [], "the application knows already"
+    assert client.hear(Accepted(4)) == [Deliver(Accepted(4))]
+    assert client.hear(Declined((2,), "x")) == [Deliver(Declined((2,), "x"))], "nothing is remembered of it"
+
+
+def test_requests_that_the_broker_cannot_read_are_refused_and_never_made_again() -> None:
+    client = Client()
+    client.handle(OpenSubscription("s", "x > 1"))
+    client.handle(OpenAdvertisement("a", "TRUE"))
+    client.handle(ReadMarks("m", "TRUE"))
+    for message, ticket in zip(client.up(), ("a", "s", "m"), strict=True):
+        assert items(client.handle(Unread("b", message, "no"))) == [Failed(ticket, "no")]
+    client.down()
+    assert client.up() == []
+
+
+def test_an_advertisement_that_leaves_and_cannot_be_read_is_gone() -> None:
+    client = advertised()
+    client.handle(publish(b"1"))
+    client.handle(CloseAdvertisement("c", 1))
+    assert items(client.handle(Unread("b", Advertise(1, "TRUE"), "no"))) == [Confirmed("c", None)]
+    client.down()
+    assert client.up() == [PublishMessage(1, 1, False, (b"h",), (b"1",))]
 
 
 def test_a_full_window_refuses_more_until_some_is_accepted() -> None:

@@ -24,13 +24,14 @@ from tidings.protocols.transport import carrier
 from tidings.pubsub import client
 from tidings.pubsub.publications import Publications
 from tidings.wire import REGISTRY, decode, encode
-from tidings.wire.handshake import Goodbye, Heartbeat, Hello
+from tidings.wire.handshake import Goodbye, Heartbeat, Hello, Unreadable
 
 # A line is added for a new message; none is ever changed.
 CODES = {
     0x0001: "Hello",
     0x0002: "Goodbye",
     0x0003: "Heartbeat",
+    0x0004: "Unreadable",
     0x0101: "Publications",
     0x0200: "Attach",
     0x0201: "Attached",
@@ -100,6 +101,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (Hello("a", 1, 1, 2, ("batch",), 3, 4096), "000197a16101010291a5626174636803cd1000"),
     (Goodbye("bye"), "000291a3627965"),
     (Heartbeat(), "000390"),
+    (Unreadable(b"12345678", "no"), "000492c4083132333435363738a26e6f"),
     (
         Publications("p", "p/1", 0.5, 0, (7,), (b"\x80",), (b"one",)),
         "010197a170a3702f31cb3fe000000000000000910791c4018091c4036f6e65",

@@ -49,6 +49,15 @@ class LinkDown(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Unread(msgspec.Struct, frozen=True):
+    """A message of ours cannot reach this neighbour: it cannot be sent to it, or the neighbour could not read it. The
+    same again would fare the same, and may have cost the link."""
+
+    neighbour: NodeId
+    message: Message
+    reason: str
+
+
 class Computed(msgspec.Struct, frozen=True):
     """A `Compute` came back: its result, or the text of the error that stopped it."""
 
@@ -87,5 +96,5 @@ class Signal(msgspec.Struct, frozen=True):
     """Base of what one protocol tells the others in the same node: an effect of the one, an input of the rest."""
 
 
-Input = Received | Fired | LinkUp | LinkDown | Computed | Transferred | Saved | Loaded | Request | Signal
+Input = Received | Fired | LinkUp | LinkDown | Unread | Computed | Transferred | Saved | Loaded | Request | Signal
 """All there is; a machine ignores what it does not know."""

@@ -74,6 +74,9 @@ CAPABILITY_CHARS_MAX = 64
 EPOCH_MAX = 2**53
 """The largest epoch that can be proposed: nobody gets there by counting, so who does is not to be believed."""
 
+DIGEST_BYTES = 8
+"""Of a message that could not be read."""
+
 # Publications.
 
 BATCH_BYTES_MAX = 960 * 1024

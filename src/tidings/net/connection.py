@@ -21,7 +21,7 @@ and throws away what arrives until the other end closes too; closing at once wou
 connection and destroy the Goodbye on its way. `drain_timeout` bounds all of this.
 
 Nothing a peer sends raises beyond here. Bytes that are no frame or no message end the connection, with the reason;
-whatever came before them is handed on first.
+whatever came before them is handed on first. The peer is told which message it was, and does not send it again.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from tidings.net.params import HostParams
 from tidings.protocols.delivery.messages import PublishMessage, joined
 from tidings.wire.codec import BadMessage
 from tidings.wire.frames import HEAD_BYTES, FrameReader, frame
-from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, goodbye
+from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, Unreadable, goodbye, unreadable
 from tidings.wire.registry import decode, encode
 
 READ_BYTES = 256 * 1024
@@ -47,7 +47,7 @@ RUN_BYTES_MAX = 128 * 1024
 """Publications of a client that have arrived are handled together up to about this size."""
 
 HEARTBEAT = frame(encode(Heartbeat()))
-CONTROL = (Hello, Heartbeat, Goodbye)
+CONTROL = (Hello, Heartbeat, Goodbye, Unreadable)
 
 
 class ConnectionStage(Enum):
@@ -92,6 +92,8 @@ class Owner(Protocol):
     def heard(self, connection: "Connection") -> None: ...
 
     def received(self, sender: NodeId, message: Any, size_bytes: int) -> None: ...
+
+    def called_unreadable(self, connection: "Connection", message: Unreadable) -> None: ...
 
     def ended(self, connection: "Connection", cause: Cause, reason: str) -> None: ...
 
@@ -255,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
                 message = decode(body)
             except BadMessage as problem:
                 self.hand_over()
-                self.end(Cause.BAD_MESSAGE, problem.reason)
+                self.end(Cause.BAD_MESSAGE, problem.reason, bad=body)
                 return
             if self.run and not self.goes_with_run(message):
                 self.hand_over()
@@ -296,6 +298,8 @@ class Connection(asyncio.BufferedProtocol):
         if kind is Goodbye:
             self.end(Cause.GOODBYE, message.reason or "the peer said goodbye", quietly=True)
             self.transport.close()
+        elif kind is Unreadable and self.stage is ConnectionStage.UP:
+            self.owner.called_unreadable(self, message)
         elif self.stage is ConnectionStage.GREETING:
             if kind is not Hello:
                 self.end(Cause.NO_HANDSHAKE, f"{kind.__name__} came where Hello was expected")
@@ -343,21 +347,23 @@ class Connection(asyncio.BufferedProtocol):
         self.look_later()
         self.decide("")
 
-    def end(self, cause: Cause, reason: str, quietly: bool = False) -> None:
-        """The connection is over for us. Unless `quietly`, the peer is told why behind what waits for it."""
+    def end(self, cause: Cause, reason: str, quietly: bool = False, bad: bytes = b"") -> None:
+        """The connection is over for us. Unless `quietly`, the peer is told why behind what waits for it; `bad` is the
+        body of the message that could not be read, if that is why."""
         if self.stage is ConnectionStage.ENDED:
             return
         self.stage = ConnectionStage.ENDED
         self.unread.clear()
         self.cancel_tick()
         if not quietly and not self.transport.is_closing():
-            self.say_goodbye(reason)
+            self.say_goodbye(reason, bad)
         self.decide(reason)
         self.owner.ended(self, cause, reason)
 
-    def say_goodbye(self, reason: str) -> None:
+    def say_goodbye(self, reason: str, bad: bytes) -> None:
         self.resume_reading()
-        self.outbox.finish(frame(encode(goodbye(reason))))
+        complaint = frame(encode(unreadable(bad, reason))) if bad else b""
+        self.outbox.finish(complaint + frame(encode(goodbye(reason))))
         self.tick = self.loop.call_later(self.params.drain_timeout, self.transport.abort)
         if not self.transport.can_write_eof():
             self.transport.close()

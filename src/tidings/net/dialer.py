@@ -30,7 +30,8 @@ A stream has no holes. A message that it cannot take, because its queue is full 
 length, ends it: what waits in the queue still goes out, in order, with a goodbye behind it. If it was a link, both ends
 hear `LinkDown`, and their protocols do what they do when a link breaks. To leave the one message out and go on would be
 worse, since nobody would be told. In the same way, when too much waits for a call, all of it is dropped, and a
-`Connect` that waits with it is answered by `LinkDown`.
+`Connect` that waits with it is answered by `LinkDown`. Where the message itself is the reason, the machine hears which
+one (`Unread`), so that it does not end the next stream too.
 """
 
 import asyncio
@@ -42,6 +43,7 @@ from random import Random
 from typing import Any, Protocol
 
 from tidings.machine.effects import BROADCAST
+from tidings.machine.inputs import Unread
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
@@ -49,6 +51,7 @@ from tidings.net.connection import CONTROL, Cause, Connection, ConnectionStage, 
 from tidings.net.params import HostParams
 from tidings.net.stepper import HostWorld
 from tidings.net.tls import Address
+from tidings.wire.codec import BadMessage
 from tidings.wire.frames import HEAD_BYTES, frame
 from tidings.wire.registry import decode, encode
 
@@ -237,6 +240,7 @@ class Posting:
                 self.latest_message = None
                 self.world.log.error("message without bytes", message=type(message).__name__, problem=str(problem))
                 self.world.lost(to, message, reasons.NO_BYTES)
+                self.world.step(Unread(to, message, f"{reasons.NO_BYTES}: {problem}"))
                 return
             self.latest_message = message
         stream = self.up.get(to)
@@ -247,6 +251,8 @@ class Posting:
 
     def put(self, stream: Connection, framed: bytes) -> None:
         if len(framed) > stream.frame_bytes_max + HEAD_BYTES:
+            told = f"{len(framed) - HEAD_BYTES} bytes, and {stream.peer} reads at most {stream.frame_bytes_max}"
+            self.world.step(Unread(stream.peer, message_in(framed), f"{reasons.TOO_LARGE}: {told}"))
             self.break_off(stream, framed, reasons.TOO_LARGE)
         elif stream.outbox.put(framed):
             self.counts.stream_messages_sent += 1
@@ -284,6 +290,14 @@ class Posting:
             self.lose(dial.peer, framed, reason)
 
     def lose(self, to: NodeId, framed: bytes, reason: str) -> None:
-        message = decode(framed[HEAD_BYTES:])
+        message = message_in(framed)
         if type(message) not in CONTROL:
             self.world.lost(to, message, reason)
+
+
+def message_in(framed: bytes) -> Any:
+    """The message; or its bytes, if nobody can read them."""
+    try:
+        return decode(framed[HEAD_BYTES:])
+    except BadMessage:
+        return framed

@@ -48,7 +48,8 @@ from tidings.machine.effects import (
     Transfer,
     Transport,
 )
-from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, TimerKey, Transferred
+from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, TimerKey, Transferred, Unread
+from tidings.machine.message import Message
 from tidings.machine.node import Machine
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
@@ -66,7 +67,7 @@ from tidings.net.storage import NO_STORAGE, TOO_MANY_COMPUTATIONS, TOO_MANY_WAIT
 from tidings.net.timers import Timers
 from tidings.net.tls import Address, Tls, check_address, check_permitted, is_loopback
 from tidings.trace.writer import Writer
-from tidings.wire.handshake import hello
+from tidings.wire.handshake import Unreadable, digest_of, hello
 from tidings.wire.registry import decode, encode
 
 ANY_PORT: Address = ("127.0.0.1", 0)
@@ -97,11 +98,13 @@ class Host:
         inbox: Inbox | None = None,
         log: Any = None,
         observers: Mapping[type, Callable[[Any], None]] | None = None,
+        unanswered: Callable[[], Iterable[Message]] = tuple,
     ) -> None:
         """`peers` says where nodes are; links are made when the machine asks for one or sends. A host that listens
         nowhere (None) only calls others. `rng` spreads attempts to connect over time. `storage` is the file for `Save`;
         `trace` a writer, which the caller closes. `inbox` takes what is delivered in place of the usual one.
-        `observers` are called with what the machine notes, by kind."""
+        `observers` are called with what the machine notes, by kind. `unanswered` are messages that the machine would
+        send again on another stream: one that a peer could not read is looked for there."""
         self.capabilities = tuple(capabilities)
         hello(node_id, capabilities=(*self.capabilities, LINK))
         for peer, address in (peers or {}).items():
@@ -109,7 +112,7 @@ class Host:
         self.node_id, self.machine, self.listen, self.peers = node_id, machine, listen, dict(peers or {})
         self.params = params or HostParams()
         self.tls, self.insecure, self.storage_path = tls, insecure, storage
-        self.is_traced = trace is not None
+        self.is_traced, self.unanswered = trace is not None, unanswered
         self.rng = rng or Random()
         self.log = log or make_logger(node_id)
         self.counts = HostCounts()
@@ -285,6 +288,13 @@ class Host:
         self.stepper.latest = max(self.stepper.latest, at)
         self.counts.timers_fired += 1
         self.step(Fired(key))
+
+    def called_unreadable(self, peer: NodeId, complaint: Unreadable) -> None:
+        """Whatever the machine would send again of it, it is told not to."""
+        self.log.error("a peer could not read a message of ours", peer=peer, reason=complaint.reason)
+        for message in list(self.unanswered()):
+            if digest_of(encode(message)) == complaint.digest:
+                self.step(Unread(peer, message, f"{peer} could not read it: {complaint.reason}"))
 
     # Effects.
 

@@ -28,7 +28,7 @@ from tidings.net.dialer import Dial, Epochs, Posting, StreamChoice, judge
 from tidings.net.stepper import HostWorld
 from tidings.net.tls import Address, Tls, TlsUpgrade, why_not_this_peer
 from tidings.wire.frames import HEAD_BYTES
-from tidings.wire.handshake import Agreement, HandshakeRefusal, Hello, agree, hello
+from tidings.wire.handshake import Agreement, HandshakeRefusal, Hello, Unreadable, agree, hello
 
 LINK = "link"
 """The capability that says: make a link of this stream."""
@@ -386,6 +386,9 @@ class HostLinks:
         self.counts.stream_messages_received += 1
         self.counts.stream_bytes_received += HEAD_BYTES + size_bytes
         self.world.step(Received(sender, message, size_bytes))
+
+    def called_unreadable(self, connection: Connection, message: Unreadable) -> None:
+        self.world.called_unreadable(connection.peer, message)
 
     def ended(self, connection: Connection, cause: Cause, reason: str) -> None:
         self.counts.closings[cause.value] += 1

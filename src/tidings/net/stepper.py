@@ -27,6 +27,7 @@ from tidings.net.params import HostParams
 from tidings.trace.record import Kind, Record, TraceError
 from tidings.trace.things import LostMessage
 from tidings.trace.writer import Writer
+from tidings.wire.handshake import Unreadable
 
 
 class HostWorld(Protocol):
@@ -49,6 +50,10 @@ class HostWorld(Protocol):
 
     def lost(self, to: NodeId, message: Any, reason: str) -> None:
         """A message could not be sent."""
+        ...
+
+    def called_unreadable(self, peer: NodeId, complaint: Unreadable) -> None:
+        """The peer could not read a message of ours."""
         ...
 
 

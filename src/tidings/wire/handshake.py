@@ -14,19 +14,23 @@ proposal holds. An end that forgot everything proposes 1, and the other's memory
 that lost its state besides says so by a larger `incarnation`.
 
 Once a link works, `Heartbeat` is sent when there was nothing else to send for a while, so that silence means a broken
-link; and `Goodbye` comes before a link is closed on purpose, so that the other end can tell this from a crash.
+link; and `Goodbye` comes before a link is closed on purpose, so that the other end can tell this from a crash. Whoever
+closes because it could not read a message says before which one that was (`Unreadable`): sent again, it would end the
+next link too.
 """
 
 from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
+import xxhash
 
 from tidings.machine.effects import BROADCAST
 from tidings.machine.message import Count, Message, Name, Text
 from tidings.model.bounds import (
     CAPABILITIES_MAX,
     CAPABILITY_CHARS_MAX,
+    DIGEST_BYTES,
     EPOCH_MAX,
     FRAME_BYTES_MAX,
     OPENING_BYTES_MAX,
@@ -60,6 +64,13 @@ class Goodbye(Message, frozen=True):
     """This link is closed on purpose; nothing follows."""
 
     reason: Text = ""
+
+
+class Unreadable(Message, frozen=True):
+    """The message whose bytes have this digest (`digest_of`) could not be read."""
+
+    digest: Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+    reason: Text
 
 
 class Heartbeat(Message, frozen=True):
@@ -97,6 +108,15 @@ def hello(node: NodeId, incarnation: int = 0, capabilities: Iterable[str] = (), 
 def goodbye(reason: str) -> Goodbye:
     """A reason of any length, cut to what a message carries."""
     return Goodbye(reason[:TEXT_CHARS_MAX])
+
+
+def unreadable(body: bytes, reason: str) -> Unreadable:
+    return Unreadable(digest_of(body), reason[:TEXT_CHARS_MAX])
+
+
+def digest_of(body: bytes) -> bytes:
+    """By which the sender of a message knows it again. It is told nothing that it has not sent."""
+    return xxhash.xxh3_64_digest(body)
 
 
 def agree(mine: Hello, theirs: Hello) -> Agreement | HandshakeRefusal:

@@ -17,13 +17,14 @@ from tidings.protocols.transport import carrier
 from tidings.pubsub import client
 from tidings.pubsub.publications import Publications, decode_event, encode_event
 from tidings.wire.codec import Registry
-from tidings.wire.handshake import Goodbye, Heartbeat, Hello
+from tidings.wire.handshake import Goodbye, Heartbeat, Hello, Unreadable
 
 REGISTRY = Registry()
 
 REGISTRY.add(0x0001, Hello, bytes_max=OPENING_BYTES_MAX)
 REGISTRY.add(0x0002, Goodbye)
 REGISTRY.add(0x0003, Heartbeat)
+REGISTRY.add(0x0004, Unreadable)
 
 REGISTRY.add(0x0101, Publications)
 

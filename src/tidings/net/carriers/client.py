@@ -22,12 +22,15 @@ from random import SystemRandom
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec import UNSET, UnsetType
+
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.net.carriers.runner import ForeignNetwork, Runner
+from tidings.net.client.payloads import Payload, contents
 from tidings.net.client.subscription import Delivered
 from tidings.net.client.transport import Ordered, make_params
 from tidings.net.errors import Closed
@@ -156,14 +159,16 @@ class CarrierClient:
         self.runner.take(OpenCarried(OpenSubscription(subscription, asked.text()), modes))
         return subscription
 
-    async def publish(self, attributes: Mapping[str, Value], payload: bytes = b"") -> None:
+    async def publish(
+        self, attributes: Mapping[str, Value], payload: Payload = b"", *, json: Any | UnsetType = UNSET
+    ) -> None:
         """Waits while too much waits for the network already."""
         self.check_open()
-        event = Event(dict(attributes), payload)
+        event = Event(*contents(dict(attributes), payload, json))
         if any(name.startswith(RESERVED) for name in event.attributes):
             raise UsageError(f"publish: names that begin with {RESERVED!r} belong to the transport; take another")
         await self.runner.wait_for_room()
-        self.runner.take(PublishBatch(NO_ADVERTISEMENT, (encode_head(event.attributes),), (payload,)))
+        self.runner.take(PublishBatch(NO_ADVERTISEMENT, (encode_head(event.attributes),), (event.payload,)))
 
     async def flush(self) -> None:
         """Returns when what the transport let through is with the network."""

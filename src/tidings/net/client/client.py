@@ -23,14 +23,15 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
+from msgspec import UNSET, UnsetType
+
 from tidings.model.errors import UsageError
-from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
-from tidings.model.values import Value
 from tidings.net.client.history import HistoryReader
 from tidings.net.client.items import Items, Tickets, error_of
 from tidings.net.client.outbound import Advertisement, ClientAdvertisements, OutgoingBatch, OutgoingBatches
+from tidings.net.client.payloads import Given, Payload, contents
 from tidings.net.client.subscription import Subscription
 from tidings.net.errors import ClientError, Closed, NotConfirmed, NotReachable
 from tidings.net.host import Host
@@ -205,13 +206,13 @@ class Client(HistoryReader):
         return await self.advertisements.advertise(filter)
 
     async def publish(
-        self, attributes: dict[str, Value] | Event, payload: bytes = b"", *, receipt: bool = False
+        self, attributes: Given, payload: Payload = b"", *, json: Any | UnsetType = UNSET, receipt: bool = False
     ) -> None:
-        """Waits only while as much as the window allows is not yet accepted by the broker; with `receipt`, until the
-        brokers of all who want the event have it. The first time, without an advertisement, everything that this
-        client may publish is advertised."""
-        if isinstance(attributes, Event):
-            payload, attributes = attributes.payload, attributes.attributes
+        """The payload is bytes; or `json` any value that JSON can say. Waits only while as much as the window allows is
+        not yet accepted by the broker; with `receipt`, until the brokers of all who want the event have it. The first
+        time, without an advertisement, everything that this client may publish is advertised."""
+        if type(attributes) is not dict or type(payload) is not bytes or json is not UNSET:
+            attributes, payload = contents(attributes, payload, json)
         if not self.advertisements.open:
             await asyncio.shield(self.advertisements.begin_everything())
         head, advertisement = self.advertisements.heads.find(attributes)
@@ -239,6 +240,11 @@ class Client(HistoryReader):
         the advertisement, and `flush` tells."""
         if len(heads) != len(payloads):
             raise UsageError(f"publish_encoded: {len(heads)} heads and {len(payloads)} payloads; give as many of both")
+        if others := {*map(type, heads), *map(type, payloads)} - {bytes}:
+            found = ", ".join(sorted(other.__name__ for other in others))
+            raise UsageError(
+                f"publish_encoded: {found} among heads and payloads; all of them are bytes, encoded before"
+            )
         if advertisement is None:
             if not self.advertisements.open:
                 await asyncio.shield(self.advertisements.begin_everything())
@@ -256,11 +262,11 @@ class Client(HistoryReader):
             # Let it out of the process before the next is made.
             await asyncio.sleep(0)
 
-    def try_publish(self, attributes: dict[str, Value] | Event, payload: bytes = b"") -> bool:
+    def try_publish(self, attributes: Given, payload: Payload = b"", *, json: Any | UnsetType = UNSET) -> bool:
         """Publish if that is possible at once. False while the window is full, or the queue of one of its flows (with
         `paced`), or nothing is advertised yet."""
-        if isinstance(attributes, Event):
-            payload, attributes = attributes.payload, attributes.attributes
+        if type(attributes) is not dict or type(payload) is not bytes or json is not UNSET:
+            attributes, payload = contents(attributes, payload, json)
         self.check_open("publish")
         if not self.advertisements.open:
             self.advertisements.begin_everything()

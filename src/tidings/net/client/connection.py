@@ -194,6 +194,7 @@ class Connecting:
             rng=rng,
             inbox=items,
             trace=options.trace,
+            unanswered=machine.session.unanswered,
             log=options.log or make_logger(self.name, "error"),
         )
         where = ", ".join(map(address_text, self.brokers.values()))

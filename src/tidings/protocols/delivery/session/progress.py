@@ -4,7 +4,8 @@
 that it has them (`Accepted`, which is cumulative), and sent again under the same numbers when the link broke before. So
 none is lost with a link, and the broker recognises those it had already. This is also the credit of the publisher: no
 more than `publications_max` of them, and no more than `bytes_max` bytes, are kept. A single publication always has room
-when nothing else is kept, however large it is.
+when nothing else is kept, however large it is. Those that the broker cannot read are voided: what is sent in their
+place has their numbers, no contents, and no advertisement, so that it is declined.
 
 *Subscriptions*. `positions` holds for each publisher the number up to which everything arrived. After a break the
 subscription is made again behind these positions (and, for publishers of whom nothing came yet, since the time of the
@@ -27,7 +28,7 @@ from tidings.model.bounds import PUBLISHERS_MAX
 from tidings.protocols.delivery.messages import PublishMessage, Subscribe
 from tidings.pubsub.client import OpenSubscription, Receipt, Ticket
 from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
-from tidings.pubsub.publications import pieces
+from tidings.pubsub.publications import encode_head, pieces
 from tidings.pubsub.seen import Seen
 
 POSITIONS_BYTES_MAX = 512 * 1024
@@ -39,6 +40,11 @@ the broker lets be under way."""
 
 SEEN_WIDTH = 4096
 """Numbers below the highest one of a publisher that are still told apart, seen or not, where nothing is promised."""
+
+NO_ADVERTISEMENT = 0
+"""Advertisements are numbered from 1 on."""
+
+NO_ATTRIBUTES = encode_head({})
 
 POSITION_BYTES = 2 + 3 + 9
 """What a position takes besides its name: marks, lengths, the number."""
@@ -64,6 +70,8 @@ class Outbound:
         """Everything up to this number is accepted."""
         self.kept: deque[Sent] = deque()
         self.size_bytes = 0
+        self.voided: set[int] = set()
+        """Numbers among those that are kept, of what the broker could not read."""
 
     @property
     def count(self) -> int:
@@ -95,6 +103,21 @@ class Outbound:
         if self.kept and self.kept[0].message.first <= through:
             self.kept[0] = self.cut(self.kept[0], through)
         self.through = max(self.through, through)
+        if self.voided:
+            self.voided = {number for number in self.voided if number > self.through}
+
+    def void(self, first: int) -> Sent | None:
+        """Give up the contents of a message; answers with what it was."""
+        for place, sent in enumerate(self.kept):
+            if sent.message.first == first and first not in self.voided:
+                count = len(sent.message.heads)
+                empty = PublishMessage(NO_ADVERTISEMENT, first, False, (NO_ATTRIBUTES,) * count, (b"",) * count)
+                self.kept[place] = Sent(empty, sent.last, count * len(NO_ATTRIBUTES), None)
+                self.size_bytes += count * len(NO_ATTRIBUTES)
+                self.size_bytes -= sent.size_bytes
+                self.voided.update(range(first, sent.last + 1))
+                return sent
+        return None
 
     def cut(self, sent: Sent, through: int) -> Sent:
         whole = sent.message
@@ -113,6 +136,7 @@ class Outbound:
             assert sent.message.first == expected, "a number is missing among those that are kept"
             expected = sent.last + 1
         assert expected == self.next, "the last numbers are not kept"
+        assert all(number > self.through for number in self.voided), "what was voided is accepted"
         assert self.count <= max(1, self.publications_max), "more is kept than the window allows"
 
 

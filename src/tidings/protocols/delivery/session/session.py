@@ -29,6 +29,10 @@ broker, once, as long as this process lives. Not guaranteed: anything for subscr
 there is no link; a receipt for publications that were accepted just before a break (the application hears `Failed`,
 though they are on their way). What a broker could not keep is told with `Missed`.
 
+A message that the broker cannot read (`Unread`) is not sent again: what was asked with it counts as refused, and
+publications in it as declined. Their numbers are used up with publications under no advertisement, which every broker
+declines, so that nobody takes them for lost.
+
 The requests of the application and the answers it gets are in `pubsub/client.py`.
 """
 
@@ -37,10 +41,22 @@ from random import Random
 from typing import Any
 
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Send
-from tidings.machine.inputs import Fired, Input, Received, Signal
+from tidings.machine.inputs import Fired, Input, Received, Signal, Unread
 from tidings.machine.message import Message
+from tidings.model.bounds import TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.messages import Advertise, Delivery, Refusal, Subscribe, Taken, Unadvertise, Unsubscribe
+from tidings.protocols.delivery.messages import (
+    Advertise,
+    Delivery,
+    Fetch,
+    Look,
+    PublishMessage,
+    Refusal,
+    Subscribe,
+    Taken,
+    Unadvertise,
+    Unsubscribe,
+)
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.progress import Outbound, Receipts, SubscriptionReceiving, promises
 from tidings.protocols.delivery.session.standings import NO_SUCH, NOT_ASKED, SessionReadings, Standing, Standings
@@ -54,6 +70,7 @@ from tidings.pubsub.client import (
     Declined,
     Failed,
     Fetched,
+    Kind,
     MarksReply,
     Missed,
     OpenAdvertisement,
@@ -74,7 +91,18 @@ WINDOW_FULL = "as much as is allowed waits to be accepted by the broker; wait un
 RECEIPT_LOST = "the link broke before the receipt came; the broker has accepted the publications and passes them on"
 TOO_SLOW = "too slow"
 """How the reason begins for which a subscription with the policy "disconnect" ends."""
+UNREAD = "the broker cannot read it"
 WINDOW_IGNORED = "the broker sent more than the window of the subscription allows"
+
+ASKED_WITH: dict[type, Kind] = {
+    Advertise: "advertise",
+    Unadvertise: "unadvertise",
+    Subscribe: "subscribe",
+    Unsubscribe: "unsubscribe",
+    Look: "read",
+    Fetch: "read",
+}
+"""Requests, and what they are called in answers."""
 
 
 class Session:
@@ -83,7 +111,7 @@ class Session:
 
     messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed, MarksReply, Fetched)
     hears: tuple[type, ...] = (
-        *(PeerUp, PeerDown, TurnedAway),
+        *(PeerUp, PeerDown, TurnedAway, Unread),
         *(OpenSubscription, CloseSubscription, OpenAdvertisement, CloseAdvertisement, PublishBatch, Took),
         *(ReadMarks, ReadHistory, StopReading),
     )
@@ -107,6 +135,7 @@ class Session:
             PeerUp: self.served,
             PeerDown: self.left_alone,
             TurnedAway: lambda now, signal: [Deliver(signal)],
+            Unread: self.unread,
             OpenSubscription: self.open_subscription,
             CloseSubscription: self.close_subscription,
             OpenAdvertisement: self.open_advertisement,
@@ -116,7 +145,7 @@ class Session:
             Receipt: self.confirmed,
             Refusal: self.refused,
             Accepted: self.accepted,
-            Declined: lambda now, message: [Deliver(message)],
+            Declined: self.declined,
             Delivery: self.delivered,
             Missed: self.missed,
             ReadMarks: self.readings.read_marks,
@@ -157,15 +186,44 @@ class Session:
 
     def served(self, now: float, signal: PeerUp) -> list[Effect]:
         self.broker = signal.broker
-        unaccepted = [sent.message for sent in self.publishing.kept]
-        needed = {message.advertisement for message in unaccepted}
+        self.readings.link_lost()
+        for receiving in self.receiving.values():
+            receiving.is_asked = receiving.may_ask
+        again = self.unanswered()
+        return [Deliver(signal), *self.send(*again)]
+
+    def unanswered(self) -> list[Message]:
+        """What the next broker has to be told."""
+        unaccepted: list[Message] = [sent.message for sent in self.publishing.kept]
+        needed = {sent.message.advertisement for sent in self.publishing.kept}
         advertisements = list(self.advertisements.all.values())
         again = [it.opening() for it in advertisements if it.number in needed or not it.is_leaving]
         again += unaccepted
         again += [it.closing for it in advertisements if it.is_leaving]
-        again += [self.ask(it) for it in self.receiving.values() if it.may_ask]
-        again += self.readings.again()
-        return [Deliver(signal), *self.send(*again)]
+        again += [it.subscribe() for it in self.receiving.values() if it.may_ask]
+        return [*again, *(reading.message for reading in self.readings.open.values())]
+
+    def unread(self, now: float, input: Unread) -> list[Effect]:
+        message: Any = input.message
+        if type(message) is PublishMessage:
+            return self.unread_publications(message, input.reason[:TEXT_CHARS_MAX])
+        kind = ASKED_WITH.get(type(message))
+        if kind is None:
+            return []
+        if kind == "advertise" and self.advertisements.is_leaving(message.number):
+            return self.advertisements.finish(message.number, None)
+        return self.refused(now, Refusal(kind, message.number, input.reason[:TEXT_CHARS_MAX], may_retry=False))
+
+    def unread_publications(self, message: PublishMessage, reason: str) -> list[Effect]:
+        sent = self.publishing.void(message.first)
+        if sent is None:
+            return []
+        numbers = tuple(range(sent.message.first, sent.last + 1))
+        effects: list[Effect] = [Drop(message, UNREAD), Deliver(Declined(numbers, reason))]
+        if sent.ticket is not None and sent.last in self.receipts.awaited:
+            effects += self.receipts.give_up((sent.ticket,))
+            effects.append(Deliver(Failed(sent.ticket, reason)))
+        return effects
 
     def ask(self, receiving: SubscriptionReceiving) -> Subscribe:
         receiving.is_asked = self.broker is not None
@@ -262,6 +320,10 @@ class Session:
             return [Drop(message, NOT_ASKED)]
         self.publishing.accept(through)
         return [Deliver(Accepted(through))]
+
+    def declined(self, now: float, message: Declined) -> list[Effect]:
+        numbers = tuple([number for number in message.numbers if number not in self.publishing.voided])
+        return [Deliver(Declined(numbers, message.reason))] if numbers else []
 
     def confirmed(self, now: float, receipt: Receipt) -> list[Effect]:
         if receipt.kind == "publish":

@@ -73,6 +73,9 @@ class Standings:
         standing = self.all.get(number)
         return standing is not None and not standing.is_leaving
 
+    def is_leaving(self, number: int) -> bool:
+        return number in self.all and self.all[number].is_leaving
+
     # The application asks.
 
     def open(self, standing: Standing) -> list[Effect]:
@@ -187,11 +190,10 @@ class SessionReadings:
         self.open[message.number] = SessionReading(ticket, message)
         return [Deliver(Begun(ticket, message.number)), *self.send(message)]
 
-    def again(self) -> list[Look | Fetch]:
-        """What the next broker has to be asked."""
+    def link_lost(self) -> None:
+        """The next broker is asked from the beginning."""
         for reading in self.open.values():
             reading.parts.clear()
-        return [reading.message for reading in self.open.values()]
 
     def close(self, number: int) -> list[Effect]:
         self.open.pop(number, None)
