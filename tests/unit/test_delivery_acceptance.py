@@ -118,7 +118,7 @@ def test_a_publication_after_unadvertising_is_declined_at_once() -> None:
 def answered(desk: EdgeDesk, *advertisements: str) -> list[int]:
     """What another broker gets that asks for what is stored under these."""
     wanted = tuple((each, None) for each in advertisements)
-    question = Reference("c", 1, 1, "x >= 0", wanted, 0.0, "", 100, ("z",))
+    question = Reference("c", 1, 1, "x >= 0", wanted, 0.0, "", 100, 10_000, ("z",))
     histories = sent(desk.say("z", question), History)
     assert not any(each.problem for each in histories), histories
     return [number for each in histories for number in each.numbers]

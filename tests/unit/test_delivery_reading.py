@@ -399,7 +399,7 @@ def test_a_page_of_a_publisher_elsewhere_comes_from_there() -> None:
     desk.up("c")
     desk.know("q/1")
     desk.know("q/2")
-    (send, timer) = desk.say("c", fetch(publisher="q", after=2, through=9, limit=7))
+    (timer, send) = desk.say("c", fetch(publisher="q", after=2, through=9, limit=7))
     assert send == Send("b", FetchFar(1, "q/1@z", "x >= 0", 2, None, 9, 7, ("a",)))
     assert timer == SetTimer("read", 10.0)
     (fetched,) = sent(desk.say("b", far("q/1@z", 3, 4, 9)), Fetched)

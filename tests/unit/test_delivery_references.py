@@ -3,15 +3,26 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.desk import drops, of, sent
 from tests.worlds.edge import EdgeDesk, batch, head, named
-from tidings.machine.effects import Send
-from tidings.model.bounds import BATCH_BYTES_MAX, FRAME_BYTES_MAX
+from tidings.machine.effects import Drop, Send
+from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATION_BYTES_MAX
+from tidings.protocols.delivery.edge.flows import PACK_BYTES_MAX, TOO_MANY
 from tidings.protocols.delivery.edge.history import HistoryStore, PublisherHistory, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
-from tidings.protocols.delivery.messages import Advertise, History, PublishMessage, Reference
+from tidings.protocols.delivery.messages import (
+    Advertise,
+    History,
+    HistoryBegun,
+    HistoryTaken,
+    PackedReferences,
+    PublishMessage,
+    Reference,
+)
+from tidings.protocols.delivery.sizes import size_of
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import NeighbourDown
 from tidings.wire import encode
@@ -27,6 +38,7 @@ def question(*wanted: tuple[str, int | None], **fields: Any) -> Reference:
         "since": 0.0,
         "group": "",
         "limit": 1000,
+        "limit_bytes": 10_000_000,
         "path": ("z", "b"),
     } | fields
     return Reference(**known)
@@ -60,7 +72,7 @@ def test_the_answer_goes_back_along_the_way_of_the_question() -> None:
     assert (history.client, history.subscription, history.round) == ("c", 1, 3)
     assert (history.publisher, history.numbers, history.accepted_at) == ("p", (4, 5), (4.0, 5.0))
     assert history.heads == (head(4), head(5))
-    assert (history.is_last, history.has_more, history.is_truncated, history.through) == (True, False, False, 5)
+    assert (history.has_more, history.is_truncated, history.through) == (False, False, 5)
 
 
 @pytest.mark.spec("S-104")
@@ -98,7 +110,7 @@ def test_advertisements_of_one_publisher_are_answered_together_in_order() -> Non
 @pytest.mark.spec("S-111")
 def test_an_answer_with_nothing_in_it_is_sent_all_the_same() -> None:
     (history,) = sent(storing().say("b", question(filter="x = 77")), History)
-    assert (history.numbers, history.is_last) == ((), True)
+    assert (history.numbers, history.has_more) == ((), False)
 
 
 def test_no_more_is_answered_than_there_is_room_for() -> None:
@@ -115,18 +127,96 @@ def test_no_more_is_looked_at_than_allowed_and_the_answer_says_how_far_it_goes()
     assert answered(desk, question(("p/1", 3), filter="x = 5")) == (5,)
 
 
-def test_a_long_answer_comes_in_pieces_that_fit_a_frame() -> None:
-    desk = EdgeDesk()
+def publishing(params: EdgeParams, size: int, count: int) -> EdgeDesk:
+    """A publisher p here that has published so many of this size; b is a neighbour."""
+    desk = EdgeDesk(params)
     desk.neighbours("b")
     desk.up("p")
     desk.advertise("p")
-    payload = b"y" * (BATCH_BYTES_MAX // 3)
-    for number in range(1, 8):
-        desk.say("p", PublishMessage(1, number, False, (head(number),), (payload,)))
-    histories = sent(desk.say("b", question(("p/1", 0), path=("z" * 255,) * (PATH_MAX - 2) + ("b",))), History)
-    assert [history.numbers for history in histories] == [(1, 2), (3, 4), (5, 6), (7,)]
-    assert [history.is_last for history in histories] == [False, False, False, True]
-    assert all(len(encode(history)) <= FRAME_BYTES_MAX for history in histories)
+    for number in range(1, count + 1):
+        desk.say("p", PublishMessage(1, number, False, (head(number),), (b"y" * size,)))
+    return desk
+
+
+def test_an_answer_is_a_page_of_bytes_and_says_that_there_is_more() -> None:
+    desk = publishing(EdgeParams(page_bytes=1000), 300, 7)
+    (history,) = sent(desk.say("b", question(("p/1", 0))), History)
+    assert (history.numbers, history.has_more, history.through) == ((1, 2, 3), True, 3)
+    (history,) = sent(desk.say("b", question(("p/1", 3), limit_bytes=700)), History)
+    assert (history.numbers, history.has_more, history.through) == ((4, 5), True, 5)
+    assert answered(desk, question(("p/1", 5))) == (6, 7)
+
+
+def test_a_publication_larger_than_a_page_is_one_and_fits_a_frame() -> None:
+    desk = publishing(EdgeParams(page_bytes=1000), PUBLICATION_BYTES_MAX - len(head(1)), 2)
+    asked = question(("p/1", 0), limit_bytes=0, path=("z" * 255,) * (PATH_MAX - 2) + ("b",))
+    (history,) = sent(desk.say("b", asked), History)
+    assert (history.numbers, history.has_more) == ((1,), True)
+    assert len(encode(history)) <= FRAME_BYTES_MAX
+
+
+# How much is on the way.
+
+
+def taken(life: int, total_bytes: int) -> HistoryTaken:
+    return HistoryTaken(life, total_bytes)
+
+
+def test_answers_leave_as_the_neighbour_takes_them_and_are_made_when_they_leave() -> None:
+    desk = publishing(EdgeParams(page_bytes=1000, history_window_bytes=2000), 800, 3)
+    pages = [sent(desk.say("b", question(("p/1", number))), History) for number in (0, 1, 2)]
+    assert [[page.numbers for page in each] for each in pages] == [[(1,)], [(2,)], []]
+    desk.publish("p", 4, 4)
+    assert sent(desk.say("b", taken(9, 10)), History) == [], "of another life"
+    size = size_of(pages[0][0])
+    (page,) = sent(desk.say("b", taken(1, size)), History)
+    assert page.numbers == (3, 4)
+    assert sent(desk.say("b", taken(1, 10 * size)), History) == [], "more than was sent"
+
+
+def test_questions_that_leave_together_are_packed() -> None:
+    desk = EdgeDesk()
+    desk.neighbours("b")
+    desk.up("c")
+    for number in range(1, 1001):
+        desk.subscribe("c", number, guarantee="reference")
+    effects = desk.know("p/1")
+    packs = sent(effects, PackedReferences)
+    assert sum(len(pack.questions) for pack in packs) + len(sent(effects, Reference)) == 1000
+    assert len(of(Send, effects)) <= 10
+    assert all(size_of(pack) <= PACK_BYTES_MAX for pack in packs)
+
+
+def test_what_only_passes_through_is_taken_when_it_has_been_passed_on() -> None:
+    desk = storing(EdgeParams(history_window_bytes=1600))
+    desk.say("b", HistoryBegun(5, 1600))
+    desk.ways.hops["q/1@z"] = "d"
+    passing = question(("q/1@z", 7))
+    for _ in range(3):
+        effects = desk.say("b", passing)
+        assert [each.life for each in sent(effects, HistoryTaken, "b")] == [5]
+    effects = desk.say("b", passing)
+    assert sent(effects, HistoryTaken) == sent(effects, Reference) == []
+    effects = desk.say("d", taken(2, size_of(replace(passing, path=(*passing.path, "a")))))
+    assert sent(effects, HistoryTaken, "b") == [taken(5, 4 * size_of(passing))]
+    assert len(sent(effects, Reference, "d")) == 1
+    desk.say("b", passing)
+    assert sent(desk.handle(NeighbourDown("d", 1)), HistoryTaken) == [taken(5, 5 * size_of(passing))]
+
+
+def test_what_makes_no_sense_is_taken_all_the_same() -> None:
+    desk = storing()
+    desk.say("z", HistoryBegun(5, 8))
+    asked = question(path=("z",))
+    assert desk.say("z", asked) == [Drop(asked, NOT_A_NEIGHBOUR), Send("z", taken(5, size_of(asked)))]
+    assert drops(desk.say("p", HistoryBegun(1, 8))) == [NOT_A_NEIGHBOUR], "a client"
+
+
+def test_no_more_questions_wait_than_allowed() -> None:
+    desk = publishing(EdgeParams(history_window_bytes=8, unanswered_max=2), 10, 1)
+    for _ in range(3):
+        assert drops(desk.say("b", question(("p/1", 0)))) == []
+    assert drops(desk.say("b", question(("p/1", 0)))) == [TOO_MANY]
 
 
 @pytest.mark.spec("S-109")
@@ -204,7 +294,7 @@ def test_an_answer_for_another_broker_is_passed_back_on_the_exact_way() -> None:
 def test_where_no_way_is_known_the_asker_is_told() -> None:
     desk = storing()
     (history,) = sent(desk.say("b", question(("q/1@z", 7))), History)
-    assert (history.publisher, history.is_last) == ("q", True)
+    assert history.publisher == "q"
     assert "a" in history.problem
     desk.ways.hops["q/1@z"] = "b"
     assert sent(desk.say("b", question(("q/1@z", 7))), History)[0].problem != "", "not back to where it came from"

@@ -9,11 +9,11 @@ from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
 from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.questions import FORGOTTEN, OLD_ANSWER, TOO_LONG
+from tidings.protocols.delivery.edge.questions import FORGOTTEN, OLD_ANSWER
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION
 from tidings.protocols.delivery.messages import Delivery, Reference, Refusal, Subscribe, Unsubscribe
 from tidings.pubsub.client import Missed, Receipt
-from tidings.pubsub.signals import Matched, Settled, Unwant, Want
+from tidings.pubsub.signals import Matched, Settled, Skipped, Unwant, Want
 
 # Installed.
 
@@ -76,7 +76,7 @@ def test_a_publisher_that_is_known_after_the_receipt_is_asked_for_everything_sin
     desk.installed("c")
     desk.now = 9.0
     assert asked(desk.know("q/1")) == [("b", (("q/1", None),), 2.5)]
-    assert drops(desk.arrive("q", [2], C1)) == [NOT_ACTIVE]
+    assert received(desk.arrive("q", [2], C1), "c") == []
     assert received(answer(desk, "q", 1, 2, at=8.0), "c") == [1, 2]
     assert received(desk.arrive("q", [3], C1), "c") == [3]
 
@@ -111,7 +111,7 @@ def test_all_advertisements_of_a_publisher_are_asked_for_together_so_that_its_or
     desk.installed("c")
     desk.arrive("p", [1], C1)
     assert asked(desk.know("p/2"))[0][1] == (("p/1", 1), ("p/2", 1))
-    assert drops(desk.arrive("p", [3], C1)) == [NOT_ACTIVE]
+    assert received(desk.arrive("p", [3], C1), "c") == []
     assert received(answer(desk, "p", 2, 3), "c") == [2, 3]
 
 
@@ -142,7 +142,7 @@ def test_without_a_time_history_is_asked_for_since_the_subscription_arrived() ->
     effects = desk.subscribe("c", guarantee="reference")
     assert [type(effect) for effect in effects] == [Want, SetTimer, Send], "the subscription goes ahead of the question"
     assert asked(effects) == [("b", (("p/1", None),), 105.0)]
-    assert drops(desk.arrive("p", [1], C1, at=106.0)) == [NOT_ACTIVE]
+    assert received(desk.arrive("p", [1], C1, at=106.0), "c") == []
     assert received(answer(desk, "p", 1, 2, at=106.0), "c") == [1, 2]
     assert received(desk.arrive("p", [3], C1, at=107.0), "c") == [3]
 
@@ -187,7 +187,7 @@ def test_one_publisher_delivers_while_the_answer_for_another_is_still_to_come() 
     desk.subscribe("c", guarantee="reference")
     answer(desk, "p")
     assert received(desk.arrive("p", [1], C1), "c") == [1]
-    assert drops(desk.arrive("q", [1], C1)) == [NOT_ACTIVE]
+    assert received(desk.arrive("q", [1], C1), "c") == []
 
 
 @pytest.mark.spec("S-107")
@@ -254,20 +254,47 @@ def test_where_one_of_two_answers_had_to_stop_nothing_behind_it_is_passed_on() -
     assert asked(effects)[0][1] == (("p/1", 3), ("p/1@y", 3))
 
 
-def test_a_longer_answer_than_asked_for_is_dropped() -> None:
-    desk = served()
-    desk.subscribe("c", guarantee="reference", window=1, queue_max=0)
-    answer(desk, "p", 1, 2, is_last=False)
-    assert drops(answer(desk, "p", 3)) == [TOO_LONG]
-
-
-def test_an_answer_in_several_messages_makes_active_with_the_last() -> None:
+def test_what_comes_before_an_answer_is_kept_and_put_in_order_with_it() -> None:
     desk = served()
     desk.subscribe("c", guarantee="reference")
-    assert received(answer(desk, "p", 1, is_last=False), "c") == []
-    assert drops(desk.arrive("p", [3], C1)) == [NOT_ACTIVE]
-    assert received(answer(desk, "p", 2, 3), "c") == [1, 2, 3]
-    assert received(desk.arrive("p", [4], C1), "c") == [4]
+    assert desk.arrive("p", [3, 4], C1) == []
+    assert received(answer(desk, "p", 1, 2, 3), "c") == [1, 2, 3, 4]
+    assert received(desk.arrive("p", [5], C1), "c") == [5]
+    assert desk.edge.subscriptions.admission.early_bytes == 0
+
+
+def test_what_comes_before_an_answer_and_has_no_room_is_asked_for() -> None:
+    desk = served(EdgeParams(early_bytes_max=300))
+    desk.subscribe("c", guarantee="reference")
+    desk.arrive("p", [3], C1)
+    assert drops(desk.arrive("p", [4], C1, size=500)) == [NOT_ACTIVE]
+    assert drops(desk.arrive("p", [5], C1)) == [NOT_ACTIVE], "behind a hole nothing is of use"
+    effects = answer(desk, "p", 1, 2)
+    assert received(effects, "c") == [1, 2]
+    assert asked(effects)[0][1] == (("p/1", 2),)
+    assert received(answer(desk, "p", 3, 4, 5), "c") == [3, 4, 5]
+    assert received(desk.arrive("p", [6], C1), "c") == [6]
+
+
+def test_an_answer_that_reaches_as_far_as_what_was_given_up_is_enough() -> None:
+    desk = served(EdgeParams(early_bytes_max=0))
+    desk.subscribe("c", guarantee="reference")
+    assert received(desk.arrive("p", [3], C1), "c") == []
+    effects = answer(desk, "p", 1, 3)
+    assert (received(effects, "c"), asked(effects)) == ([1, 3], [])
+
+
+def test_what_was_left_out_on_the_way_is_asked_for_unless_an_answer_has_it() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference")
+    assert asked(desk.handle(Skipped("p/1@z", "p", 9))) == [], "an answer is awaited"
+    effects = answer(desk, "p", 1)
+    assert received(effects, "c") == [1]
+    assert asked(effects)[0][1] == (("p/1", 1),)
+    desk.handle(Skipped("p/1@z", "p", 9))
+    assert asked(answer(desk, "p", 9)) == []
+    assert asked(desk.handle(Skipped("p/1@z", "p", 9))) == [], "it is there already"
+    assert asked(desk.handle(Skipped("p/1@z", "p", 10)))[0][1] == (("p/1", 9),)
 
 
 @pytest.mark.spec("S-114")

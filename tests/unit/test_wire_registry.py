@@ -71,12 +71,15 @@ CODES = {
     0x0415: "Missed",
     0x0416: "MarksReply",
     0x0417: "Fetched",
-    0x0420: "Reference",
-    0x0421: "History",
     0x0422: "LookFar",
     0x0423: "MarksFar",
     0x0424: "FetchFar",
     0x0425: "FetchedFar",
+    0x0426: "Reference",
+    0x0427: "PackedReferences",
+    0x0428: "History",
+    0x0429: "HistoryBegun",
+    0x042A: "HistoryTaken",
     0x0500: "Inspect",
     0x0501: "Report",
     0x0503: "TransportReport",
@@ -96,6 +99,8 @@ CODES = {
     0x0F11: "GossipRequest",
     0x0F12: "GossipRepair",
 }
+
+REFERENCE = delivery.Reference("c", 1, 2, "a = 1", (("p/1", 7), ("q/1", None)), None, "", 9, 4096, ("a",))
 
 EXAMPLES: list[tuple[Message, str]] = [
     (Hello("a", 1, 1, 2, ("batch",), 3, 4096), "000197a16101010291a5626174636803cd1000"),
@@ -152,16 +157,17 @@ EXAMPLES: list[tuple[Message, str]] = [
         "041496a170cb4004000000000000910791c4018091c4017891920102",
     ),
     (client.Missed(1, "p", 0, "gone"), "04159401a17000a4676f6e65"),
+    (REFERENCE, "04269aa1630102a561203d20319292a3702f310792a3712f31c0c0a009cd100091a161"),
     (
-        delivery.Reference("c", 1, 2, "a = 1", (("p/1", 7), ("q/1", None)), None, "", 9, ("a",)),
-        "042099a1630102a561203d20319292a3702f310792a3712f31c0c0a00991a161",
+        delivery.PackedReferences((REFERENCE, REFERENCE)),
+        "042791929aa1630102a561203d20319292a3702f310792a3712f31c0c0a009cd100091a1619aa1630102a561203d20319292a3702f310792a3712f31c0c0a009cd100091a161",
     ),
     (
-        delivery.History(
-            "c", 1, 2, "p/1", "p", None, False, True, False, 7, "", ("a",), (2.5,), (7,), (b"\x80",), (b"x",)
-        ),
-        "0421dc0010a1630102a3702f31a170c0c2c3c207a091a16191cb4004000000000000910791c4018091c40178",
+        delivery.History("c", 1, 2, "p/1", "p", None, False, True, 7, "", ("a",), (2.5,), (7,), (b"\x80",), (b"x",)),
+        "04289fa1630102a3702f31a170c0c2c307a091a16191cb4004000000000000910791c4018091c40178",
     ),
+    (delivery.HistoryBegun(3, 1024), "04299203cd0400"),
+    (delivery.HistoryTaken(3, 256), "042a9203cd0100"),
     (delivery.Look(1, "a = 1"), "04069201a561203d2031"),
     (delivery.Fetch(1, "a = 1", "p", 7, None, 9, 100), "04079701a561203d2031a17007c00964"),
     (

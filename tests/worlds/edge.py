@@ -188,7 +188,6 @@ def answer(desk: EdgeDesk, publisher: str, *numbers: int, at: float = 0.0, **fie
         "publisher": publisher,
         "group_at": None,
         "is_truncated": False,
-        "is_last": True,
         "has_more": False,
         "through": max(numbers, default=0),
         "problem": "",

@@ -119,6 +119,9 @@ EXTENTS_MAX = 16
 PUBLISHERS_MAX = 4096
 """Publishers whose position a subscription may name."""
 
+QUESTIONS_MAX = 512
+"""Questions for history in one message."""
+
 MARKS_MAX = 300
 """Publishers whose marks one message carries, so that it fits a frame."""
 

@@ -24,6 +24,7 @@ from tidings.model.bounds import (
     MARKS_MAX,
     PUBLICATIONS_MAX,
     PUBLISHERS_MAX,
+    QUESTIONS_MAX,
     REFERENCE_HOPS_MAX,
     SUBSCRIPTIONS_MATCHED_MAX,
 )
@@ -181,13 +182,21 @@ class Reference(Message, frozen=True):
     group: OptionalName
     limit: Count
     """How many publications of each publisher there is room for."""
+    limit_bytes: Count
+    """How many bytes of each; a single publication may be larger."""
     path: Path
     """The brokers that the request passed, the asking one first."""
 
 
+class PackedReferences(Message, frozen=True):
+    """Several of them on the same link, in their order."""
+
+    questions: Annotated[tuple[Reference, ...], Meta(min_length=1, max_length=QUESTIONS_MAX)]
+
+
 class History(Message, frozen=True):
-    """What is stored of one publisher for a reference, back on the way the request came. It may take several; behind
-    the last one, everything newer follows on the same way."""
+    """A page of what is stored of one publisher for a reference, back on the way the request came. What is accepted
+    after it was made comes on the same way, before it or behind it."""
 
     client: Name
     subscription: Count
@@ -199,10 +208,8 @@ class History(Message, frozen=True):
     """The time since which the members of the group get events of this publisher."""
     is_truncated: bool
     """Whether older publications were wanted that are no longer stored."""
-    is_last: bool
     has_more: bool
-    """In the last one: more is stored than there was room for, and nothing newer follows by itself; the rest is to be
-    asked for behind `through`."""
+    """More is stored than the page has room for; the rest is to be asked for behind `through`."""
     through: Count
     """The publisher's number up to which nothing that matches is left out."""
     problem: Text
@@ -216,6 +223,21 @@ class History(Message, frozen=True):
 
     def __post_init__(self) -> None:
         check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
+
+
+class HistoryBegun(Message, frozen=True):
+    """What this broker sends of questions and answers from now on is counted from 0 again."""
+
+    life: Count
+    window_bytes: Count
+    """So much of it may be on the way."""
+
+
+class HistoryTaken(Message, frozen=True):
+    """How much of what was sent since that beginning is taken, or passed on."""
+
+    life: Count
+    total_bytes: Count
 
 
 class LookFar(Message, frozen=True):

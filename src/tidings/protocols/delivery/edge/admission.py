@@ -24,7 +24,6 @@ from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.history import NEVER, behind, fitting, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.messages import Delivery, History, Subscribe
 from tidings.pubsub.client import Guarantee, Missed, Policy
 from tidings.pubsub.publications import Publications, cut
@@ -35,6 +34,9 @@ NOT_ACTIVE = "the subscription is not active for this publisher yet"
 REPEATED = "passed on before"
 TOO_EARLY = "accepted before the time asked for"
 QUEUE_FULL = "the queue is full: the client takes publications more slowly than they come"
+
+EARLY_BYTES = 128
+"""What a batch that is kept counts besides its publications, which several may share."""
 
 State = Literal["active", "asked", "lagging", "silent"]
 """active: what arrives is passed on. asked: history was asked for, and what arrives is in it or will follow it.
@@ -56,28 +58,15 @@ class PublisherStream(msgspec.Struct, eq=False):
     awaited: dict[NodeId, None] = {}
     """The brokers that store something of the publisher and have not answered."""
     answers: list[History] = []
-    origins: int = 0
-    """How many brokers were asked."""
-    early: list[Publications] = []
-    """What came behind the answer of one broker before that of another."""
-    early_max: int | None = None
-    """The last of these that was kept, where there were too many."""
+    early: list[tuple[Publications, int]] = []
+    """What came while answers were awaited, and the bytes that each counts."""
+    gap: int = 0
+    """Something up to this number was given up meanwhile, here or on the way."""
 
     def ask(self, now: float, round: int, origins: Iterable[NodeId]) -> None:
         self.state, self.round, self.asked_at = "asked", round, now
         self.awaited, self.answers = dict.fromkeys(origins), []
-        self.origins = len(self.awaited)
-        self.early, self.early_max = [], None
-
-    def has_answered(self, origin: NodeId) -> bool:
-        """Whether this broker has, and others have not."""
-        return self.state == "asked" and bool(self.answers) and origin not in self.awaited
-
-    def keep_early(self, batch: Publications, count_max: int) -> None:
-        if self.early_max is None and sum(len(each.numbers) for each in self.early) >= count_max:
-            self.early_max = self.early[-1].numbers[-1]
-        if self.early_max is None:
-            self.early.append(batch)
+        self.gap = 0
 
 
 class Outlet:
@@ -211,6 +200,11 @@ class ServedSubscription:
         """Whether something that it wants may be published under the advertisement."""
         return self.client.is_of(known.publisher) and known.filter.overlaps(self.filter)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing may be missing any more."""
+        return self.guarantee == "reference" or (self.guarantee == "installed" and self.is_settled)
+
     def effective_at(self, position: int | None) -> float:
         is_by_time = self.guarantee == "reference" and position is None and not self.group
         return self.since if is_by_time and self.since is not None else NEVER
@@ -232,6 +226,9 @@ class ServedSubscription:
 class Admission:
     def __init__(self, params: EdgeParams, is_best_effort: bool = False) -> None:
         self.params, self.is_best_effort = params, is_best_effort
+        self.early_bytes = 0
+        self.early_last: Publications | None = None
+        """Kept last: the next subscription that keeps it has the same object."""
 
     def admit(
         self,
@@ -273,11 +270,26 @@ class Admission:
         if stream.state == "silent" and subscription.is_settled:
             stream.state = "active"
             return True
-        if stream.has_answered(origin_of(batch.advertisement)):
-            stream.keep_early(batch, subscription.outlet.capacity)
-        else:
+        if stream.state != "asked" or not self.keep_early(stream, batch, subscription.outlet.capacity):
             effects.append(Drop(batch, NOT_ACTIVE))
         return False
+
+    def keep_early(self, stream: PublisherStream, batch: Publications, count_max: int) -> bool:
+        """False if there is no room; then it is asked for."""
+        size = EARLY_BYTES if batch is self.early_last else EARLY_BYTES + size_bytes(batch)
+        count = sum(len(each.numbers) for each, _ in stream.early) + len(batch.numbers)
+        if stream.gap or count > count_max or self.early_bytes + size > self.params.early_bytes_max:
+            stream.gap = max(stream.gap, batch.numbers[-1])
+            return False
+        stream.early.append((batch, size))
+        self.early_bytes += size
+        self.early_last = batch
+        return True
+
+    def forget_early(self, stream: PublisherStream) -> None:
+        self.early_bytes -= sum(size for _, size in stream.early)
+        stream.early = []
+        self.early_last = None
 
     def admit_part(
         self,

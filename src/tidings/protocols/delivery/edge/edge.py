@@ -10,6 +10,7 @@ says when a change is in place everywhere; the edge turns that into receipts and
     acceptance.py      what publishers here say: numbers, repetitions, advertisements
     publishers.py      what is known of each, and stored (`history.py`)
     references.py      history for others: questions on their way, answers
+    flows.py           how much of that is on the way to each neighbour; `exchange.py` hears what they say
     subscriptions.py   what subscribers here say, and what arrives for them
     questions.py       history for us: whom to ask, what to do with the answers
     readings.py        history for clients that do not subscribe; `inquiries.py` answers their brokers
@@ -44,6 +45,8 @@ from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription
 from tidings.protocols.delivery.edge.clients import BadRequest, Requests, ServedClient
+from tidings.protocols.delivery.edge.exchange import HistoryExchange
+from tidings.protocols.delivery.edge.flows import HistoryFlows
 from tidings.protocols.delivery.edge.history import Engine
 from tidings.protocols.delivery.edge.history import size_bytes as batch_bytes
 from tidings.protocols.delivery.edge.inquiries import Inquiries
@@ -57,14 +60,8 @@ from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (
     Advertise,
     Fetch,
-    FetchedFar,
-    FetchFar,
-    History,
     Look,
-    LookFar,
-    MarksFar,
     PublishMessage,
-    Reference,
     Refusal,
     Subscribe,
     Taken,
@@ -117,7 +114,8 @@ class Edge:
 
     messages: tuple[type, ...] = (
         *(Subscribe, Unsubscribe, Advertise, Unadvertise, PublishMessage, Taken),
-        *(Look, Fetch, Reference, History, LookFar, MarksFar, FetchFar, FetchedFar),
+        *(Look, Fetch),
+        *HistoryExchange.messages,
     )
     hears: tuple[type, ...] = (
         *(Matched, Settled, Known, Forgotten, Skipped),
@@ -139,12 +137,14 @@ class Edge:
         self.requests = Requests()
         self.publishers = Publishers(node_id, params, engine)
         self.acceptance = Acceptance(params, self.requests, self.publishers)
-        self.references = References(node_id, params, routes, self.publishers)
+        self.flows = HistoryFlows(params)
+        self.references = References(node_id, params, routes, self.publishers, self.flows)
         admission = Admission(params, is_best_effort)
         self.fetching = Fetching(node_id, params, self.references, admission)
         self.subscriptions = ServedSubscriptions(params, self.requests, admission, self.fetching)
         self.inquiries = Inquiries(node_id, params, self.references)
         self.readings = ServedReadings(node_id, params, self.fetching, self.inquiries)
+        self.exchange = HistoryExchange(self.references, self.inquiries, self.subscriptions, self.readings)
         self.lives = 0
         self.is_loading = self.is_closing = self.is_closed = False
         self.sweep_at: float | None = None
@@ -181,7 +181,7 @@ class Edge:
         for client in list(self.clients.values()):
             effects += self.part_with(now, client)
         self.requests.waiting.clear()
-        self.references.neighbours.clear()
+        self.flows.clear()
         self.readings.start(now)
         self.is_closing = self.is_closed = False
         self.sweep_at = None
@@ -200,6 +200,8 @@ class Edge:
         if handler is None:
             return []
         effects = handler(now, input)
+        if self.flows.ready:
+            effects = effects + self.flows.flush()
         if self.is_closing and not self.is_closed:
             return effects + self.finish_closing()
         return effects
@@ -245,12 +247,10 @@ class Edge:
         return [*self.subscriptions.leave(client), *self.publishers.leave(now, client)]
 
     def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
-        self.references.neighbours[up.neighbour] = None
-        return []
+        return self.flows.open(up.neighbour)
 
     def neighbour_down(self, now: float, down: NeighbourDown) -> list[Effect]:
-        self.references.neighbours.pop(down.neighbour, None)
-        return []
+        return self.flows.close(down.neighbour)
 
     def known(self, now: float, known: Known) -> list[Effect]:
         return [*self.subscriptions.learn(now, known), *self.readings.learn(known)]
@@ -264,32 +264,12 @@ class Edge:
     def receive(self, now: float, received: Received) -> list[Effect]:
         message = received.message
         hear = self.hearers.get(type(message))
+        if hear is None and received.sender in self.clients:
+            return [Drop(message, NOT_A_NEIGHBOUR)]
         if hear is None:
-            return self.receive_from_broker(now, received.sender, message)
+            return self.exchange.receive(now, received.sender, message)
         client = self.clients.get(received.sender)
         return [Drop(message, NOT_A_CLIENT)] if client is None else hear(now, client, message)
-
-    def receive_from_broker(self, now: float, sender: NodeId, message: Any) -> list[Effect]:
-        match message:
-            case Reference():
-                return self.references.pass_on(now, sender, message)
-            case LookFar():
-                return self.inquiries.look(sender, message)
-            case FetchFar():
-                return self.inquiries.fetch(sender, message)
-            case History() | MarksFar() | FetchedFar():
-                if message.path:
-                    return self.references.come_back(sender, message)
-                if sender not in self.references.neighbours:
-                    return [Drop(message, NOT_A_NEIGHBOUR)]
-        match message:
-            case History():
-                return self.subscriptions.hear(now, message)
-            case MarksFar():
-                return self.readings.hear_marks(message)
-            case FetchedFar():
-                return self.readings.hear_page(message)
-        return []
 
     def publish(self, now: float, client: ServedClient, asked: PublishMessage) -> list[Effect]:
         if self.is_closing:
@@ -426,6 +406,7 @@ class Edge:
 
     def check(self) -> None:
         self.publishers.check()
+        self.flows.check()
         self.references.check()
         self.subscriptions.check()
         self.fetching.check()

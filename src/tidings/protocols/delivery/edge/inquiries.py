@@ -17,11 +17,12 @@ another may hold; what is left then is lost, and the client is told.
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 
 from msgspec.structs import replace
 
-from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.effects import Drop, Effect
 from tidings.model.bounds import BATCH_BYTES_MAX, MARKS_MAX, PIECE_OVERHEAD_BYTES_MAX, PUBLICATIONS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
@@ -128,7 +129,7 @@ def merged(parts: Sequence[Columns], through: int) -> HistoryPage:
 class Inquiries:
     def __init__(self, node_id: NodeId, params: EdgeParams, references: References) -> None:
         self.node_id, self.params, self.references = node_id, params, references
-        self.publishers = references.publishers
+        self.publishers, self.flows = references.publishers, references.flows
         self.sieves = Sieves(self.publishers.engine)
 
     # Questions of other brokers.
@@ -141,31 +142,41 @@ class Inquiries:
 
     def look(self, sender: NodeId, asked: LookFar) -> list[Effect]:
         """Answered as far as the publishers are here; the rest goes further."""
+        origin = self.flows.origin_of(sender, asked)
         if problem := self.why_not(sender, asked.path):
-            return [Drop(asked, problem)]
+            return [Drop(asked, problem), *self.flows.release(origin)]
         marks = self.marks(asked.wanted)
         hops = self.by_hop(asked.wanted, sender)
         missing = tuple(hops.pop(None, ()))
         effects: list[Effect] = []
         if marks or missing:
-            effects.append(Send(sender, MarksFar(asked.reading, tuple(marks), missing, asked.path[:-1])))
+            effects += self.flows.put(sender, MarksFar(asked.reading, tuple(marks), missing, asked.path[:-1]))
         path = (*asked.path, self.node_id)
-        return effects + [Send(hop, LookFar(asked.reading, tuple(there), path)) for hop, there in hops.items() if hop]
+        for hop, there in hops.items():
+            if hop is not None:
+                effects += self.flows.put(hop, LookFar(asked.reading, tuple(there), path), origin)
+                origin = None
+        return effects + self.flows.release(origin)
 
     def fetch(self, sender: NodeId, asked: FetchFar) -> list[Effect]:
+        origin = self.flows.origin_of(sender, asked)
         if problem := self.why_not(sender, asked.path):
-            return [Drop(asked, problem)]
-        if asked.advertisement in self.publishers.offered:
-            try:
-                filter = parse(asked.filter)
-            except UsageError:
-                return [Drop(asked, WRONG_FILTER)]
-            return [Send(sender, replace(self.page(asked, filter), path=asked.path[:-1]))]
+            return [Drop(asked, problem), *self.flows.release(origin)]
         hop = self.hop_toward(asked.advertisement, sender)
-        if hop is not None:
-            return [Send(hop, replace(asked, path=(*asked.path, self.node_id)))]
-        lack = self.lack(asked.reading, asked.advertisement, NO_WAY.format(broker=self.node_id))
-        return [Send(sender, replace(lack, path=asked.path[:-1]))]
+        if asked.advertisement not in self.publishers.offered and hop is not None:
+            return self.flows.put(hop, replace(asked, path=(*asked.path, self.node_id)), origin)
+        try:
+            filter = parse(asked.filter)
+        except UsageError:
+            return [Drop(asked, WRONG_FILTER), *self.flows.release(origin)]
+        return [*self.flows.put_later(sender, partial(self.page_back, asked, filter)), *self.flows.release(origin)]
+
+    def page_back(self, asked: FetchFar, filter: Filter) -> FetchedFar:
+        if asked.advertisement in self.publishers.offered:
+            page = self.page(asked, filter)
+        else:
+            page = self.lack(asked.reading, asked.advertisement, NO_WAY.format(broker=self.node_id))
+        return replace(page, path=asked.path[:-1])
 
     def hop_toward(self, advertisement: AdvertisementId, sender: NodeId | None = None) -> NodeId | None:
         hop = self.references.routes.hop_toward(advertisement)

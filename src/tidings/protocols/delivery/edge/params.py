@@ -12,12 +12,16 @@ MEBIBYTE = 1024 * 1024
 
 DAY = 24 * 3600.0
 
+TAKEN_STEPS = 8
+"""How often the taker of a window full of bytes says that it has taken them."""
+
 SPANS = ("clock_error", "history_age", "numbers_age")
 PERIODS = ("ask_again_after", "save_again_after", "sweep_period", "reading_timeout")
 BOUNDS = (
     *("history_count_max", "history_bytes_max", "history_bytes_total_max"),
     *("subscriptions_max", "advertisements_max", "publishers_max", "window_max", "queue_max", "heads_max"),
     *("streams_max", "groups_max", "scanned_max", "deferred_max", "numbers_max", "readings_max"),
+    *("page_bytes", "unanswered_max"),
 )
 
 
@@ -89,6 +93,21 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
     scanned_max: int = 10_000
     """Stored publications that are looked at for one answer, so that one question does not stop the broker."""
 
+    page_bytes: int = 256 * 1024
+    """Heads and payloads of one answer of history; a single publication may be larger."""
+
+    history_window_bytes: int = MEBIBYTE
+    """Questions and answers of history on the way to one neighbour, as it says what it has taken; one message may
+    exceed it. Well below the queue of a link (`net/params.py`)."""
+
+    unanswered_max: int = 100_000
+    """Questions and answers that wait for room in that window, for one neighbour; what comes beyond is given up, and
+    asked again."""
+
+    early_bytes_max: int = 8 * MEBIBYTE
+    """Publications, for all subscriptions, that came while an answer of history was awaited, and are kept until it is
+    there; those beyond are asked for."""
+
     readings_max: int = 64
     """Requests of one client to read what is stored that are not answered yet."""
 
@@ -126,6 +145,10 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"subscriptions_max: {self.subscriptions_max}, but a delivery names at most {SUBSCRIPTIONS_MATCHED_MAX}"
             )
+        if self.history_window_bytes < TAKEN_STEPS:
+            raise UsageError(f"history_window_bytes: {self.history_window_bytes} lets nothing through")
+        if self.early_bytes_max < 0:
+            raise UsageError(f"early_bytes_max: {self.early_bytes_max}; give 0 or more")
         if self.pending_bytes_max < BATCH_BYTES_MAX:
             raise UsageError(
                 f"pending_bytes_max: {self.pending_bytes_max} is less than one batch; give at least {BATCH_BYTES_MAX}"

@@ -3,12 +3,14 @@
 A question names all advertisements of a publisher that are known here, with the position of the stream. A
 publisher that came from another broker is advertised by both for a while, and each stores a part of its publications;
 so there is one answer from each, and they are put in order before anything is passed on. While an answer is awaited the
-stream passes on nothing: what arrives is in the answer, or comes behind it; what comes behind that of one broker while
-another has not answered is put in order with the rest.
+stream passes on nothing. What arrives is kept, within bounds (`early_bytes_max`), and put in order with the answers:
+publications and answers are paced apart, so that either may come first. Where something was given up meanwhile, here or
+on the way, the mark `gap` says up to which number, and if the answers do not reach so far it is asked again.
 
-A question is as long as there is room. If the answer had to stop, or is longer than the room has become, the stream
-lags, and asks again when the client has taken enough. A question that is not answered is asked again after a while: it
-may have been under way when a link broke, though then the publisher becomes known again, which asks anew by itself.
+An answer is one page, and no longer than there is room. If there is more, or it is longer than the room has become, the
+stream lags, and asks again when the client has taken enough. A question that is not answered is asked again after a
+while: it may have been under way when a link broke, though then the publisher becomes known again, which asks anew by
+itself.
 """
 
 from collections.abc import Sequence
@@ -30,7 +32,6 @@ from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Known, SubscriptionKey
 
 OLD_ANSWER = "answers a question that nobody waits for any more"
-TOO_LONG = "a longer answer than was asked for"
 FORGOTTEN = "older publications were asked for than are stored"
 
 WANTED_MAX = 1000
@@ -98,12 +99,13 @@ class Fetching:
             gone = (name for name, it in streams if name not in self.of_publisher and it.state != "lagging")
             oldest = next(gone, None)
             if oldest is not None:
-                del subscription.streams[oldest]
+                self.admission.forget_early(subscription.streams.pop(oldest))
                 self.asked.pop((subscription.key, oldest), None)
 
     def forget(self, subscription: ServedSubscription) -> None:
         for publisher, stream in subscription.streams.items():
             if stream.state == "asked":
+                self.admission.forget_early(stream)
                 del self.asked[subscription.key, publisher]
         subscription.client.lagging.pop(subscription.number, None)
 
@@ -116,11 +118,13 @@ class Fetching:
         if not streams:
             return []
         subscription.round += 1
-        limit = max(1, subscription.outlet.room // len(streams))
+        room_bytes = max(0, self.params.pending_bytes_max - subscription.client.pending_bytes)
+        limits = (max(1, subscription.outlet.room // len(streams)), room_bytes // len(streams))
         effects: list[Effect] = [] if self.asked else [SetTimer("ask", now + self.params.ask_again_after)]
         questions: list[list[Wanted]] = [[]]
         for stream in streams:
             advertisements = self.of_publisher.get(stream.publisher, {})
+            self.admission.forget_early(stream)
             stream.ask(now, subscription.round, [origin_of(each) for each in advertisements])
             key = (subscription.key, stream.publisher)
             self.asked.pop(key, None)
@@ -130,10 +134,12 @@ class Fetching:
             questions[-1] += [(advertisement, stream.position) for advertisement in advertisements]
         for wanted in questions:
             if wanted:
-                effects += self.put(now, subscription, limit, wanted[:PUBLISHERS_MAX])
+                effects += self.put(now, subscription, limits, wanted[:PUBLISHERS_MAX])
         return effects
 
-    def put(self, now: float, subscription: ServedSubscription, limit: int, wanted: list[Wanted]) -> list[Effect]:
+    def put(
+        self, now: float, subscription: ServedSubscription, limits: tuple[int, int], wanted: list[Wanted]
+    ) -> list[Effect]:
         question = Reference(
             subscription.client.name,
             subscription.number,
@@ -142,16 +148,15 @@ class Fetching:
             tuple(wanted),
             subscription.since,
             subscription.group,
-            limit,
+            *limits,
             (self.node_id,),
         )
         effects: list[Effect] = []
         for hop, there in self.references.by_hop(question, None).items():
             # Where no way is known it becomes known again, and then it is asked for.
             if hop is not None:
-                effects.append(Send(hop, replace(question, wanted=tuple(there))))
-        here = tuple(each for each in wanted if each[0] in self.references.publishers.offered)
-        for answer in self.references.answer(now, question, subscription.filter, here):
+                effects += self.references.flows.put(hop, replace(question, wanted=tuple(there)))
+        for answer in self.references.answer(now, question, subscription.filter):
             effects += self.hear(now, subscription, answer)
         return effects
 
@@ -170,37 +175,39 @@ class Fetching:
     # Answers.
 
     def hear(self, now: float, subscription: ServedSubscription | None, history: History) -> list[Effect]:
-        """An answer to a question of ours, or a part of it."""
+        """An answer to a question of ours."""
         stream = None if subscription is None else subscription.streams.get(history.publisher)
         if subscription is None or stream is None or stream.state != "asked" or stream.round != history.round:
             return [Drop(history, OLD_ANSWER)]
         if history.problem:
             return [Drop(history, history.problem)]
-        if sum(len(each.numbers) for each in stream.answers) > stream.origins * subscription.outlet.capacity:
-            return [Drop(history, TOO_LONG)]
+        origin = origin_of(history.advertisement)
+        if origin not in stream.awaited:
+            return [Drop(history, OLD_ANSWER)]
+        del stream.awaited[origin]
         stream.answers.append(history)
-        if history.is_last:
-            stream.awaited.pop(origin_of(history.advertisement), None)
         return [] if stream.awaited else self.conclude(now, subscription, stream)
 
     def conclude(self, now: float, subscription: ServedSubscription, stream: PublisherStream) -> list[Effect]:
         """Every broker that stores something of the publisher has answered."""
         del self.asked[subscription.key, stream.publisher]
-        answers, early = stream.answers, stream.early
-        stream.answers, stream.early = [], []
+        answers, early = stream.answers, [batch for batch, _ in stream.early]
+        stream.answers = []
+        self.admission.forget_early(stream)
         effects: list[Effect] = []
         group_times = [each.group_at for each in answers if each.group_at is not None]
         if group_times and stream.position is None:
             stream.effective_at = min(group_times)
         # What one broker lacks, another may have.
-        if all(each.is_truncated for each in answers if each.is_last):
+        if all(each.is_truncated for each in answers):
             message = Missed(subscription.number, stream.publisher, 0, FORGOTTEN)
             effects.append(Send(subscription.client.name, message))
         stopped = [each.through for each in answers if each.has_more]
-        if stream.early_max is not None:
-            stopped.append(stream.early_max)
+        complete = max(each.through for each in answers)
+        if stream.gap > complete:
+            stopped.append(complete)
         newest = [each.numbers[-1] for each in early]
-        through = min(stopped) if stopped else max(newest + [each.through for each in answers])
+        through = min(stopped) if stopped else max([*newest, complete])
         for batch in merged(answers, early, through):
             ready = self.admission.admit(subscription, stream, batch, effects, is_history=True)
             if ready is not None:

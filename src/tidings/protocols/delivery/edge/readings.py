@@ -123,7 +123,8 @@ class ServedReadings:
         for hop, there in hops.items():
             for place in range(0, len(there), MARKS_MAX):
                 assert hop is not None
-                effects.append(Send(hop, LookFar(id, tuple(there[place : place + MARKS_MAX]), (self.node_id,))))
+                far = LookFar(id, tuple(there[place : place + MARKS_MAX]), (self.node_id,))
+                effects += self.inquiries.flows.put(hop, far)
         return [*effects, *self.finish_look(id, reading), *self.arm()]
 
     def offered(self, filter: Filter, client: ServedClient) -> OfferedHere:
@@ -196,7 +197,7 @@ class ServedReadings:
             return []
         reading.awaited[advertisement] = None
         hop = self.inquiries.hop_toward(advertisement)
-        return [] if hop is None else [Send(hop, question)]
+        return [] if hop is None else self.inquiries.flows.put(hop, question)
 
     # What other brokers answer.
 

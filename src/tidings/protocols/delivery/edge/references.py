@@ -6,10 +6,12 @@ were accepted store them. Between the answer and what is published next there mu
 The idea. The question (`Reference`) follows the subscription, hop by hop on the same links, and writes down the brokers
 it passes. Links keep order, so when the question arrives the subscription is installed on the whole way. The
 publisher's broker answers in one step: everything stored so far that matches goes back along the way as `History`, and
-everything it accepts later goes the same way behind it. No broker on the way keeps anything.
+everything it accepts later goes the same way, before it or behind it: the asker keeps what comes until it has the
+answer. No broker on the way keeps anything.
 
-Answers are as long as the asker has room (`limit`), and no longer than a look at `scanned_max` publications. An answer
-that had to stop says so, and up to which number it is complete; the asker asks again from there.
+An answer is a page: no longer than the asker has room (`limit`, `limit_bytes`), than `page_bytes`, or than a look at
+`scanned_max` publications. If there is more it says so, and up to which number it is complete; the asker asks again
+from there. Questions and answers leave as the next broker takes them (`flows.py`); an answer is made when it can leave.
 
 Groups. Members of a group get the same publications, wherever they are: the time of the first question of the group
 that reaches a publisher's broker counts for all of them, for this publisher (G_r). It is forgotten when nobody of the
@@ -20,20 +22,23 @@ question and covering must not stop it; here filters are gathered and covered fr
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 from msgspec.structs import replace
 
-from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.effects import Drop, Effect
+from tidings.model.bounds import PUBLICATIONS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
+from tidings.protocols.delivery.edge.flows import HistoryFlows
 from tidings.protocols.delivery.edge.history import is_match
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publisher, Publishers, publisher_of
 from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference
-from tidings.pubsub.publications import Publications, pieces
+from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 
 PATH_MAX = 100
@@ -58,35 +63,45 @@ class Routes(Protocol):
 
 
 class References:
-    def __init__(self, node_id: NodeId, params: EdgeParams, routes: Routes, publishers: Publishers) -> None:
+    def __init__(
+        self, node_id: NodeId, params: EdgeParams, routes: Routes, publishers: Publishers, flows: HistoryFlows
+    ) -> None:
         self.node_id, self.params, self.routes, self.publishers = node_id, params, routes, publishers
-        self.neighbours: dict[NodeId, None] = {}
+        self.flows, self.neighbours = flows, flows.links
         self.groups: dict[tuple[str, NodeId], tuple[float, float]] = {}
         """For each group and publisher since when its members get publications, and when a member last asked."""
 
     def pass_on(self, now: float, sender: NodeId, asked: Reference) -> list[Effect]:
         """A question of another broker: answered as far as the publishers are here, the rest goes further."""
-        if sender not in self.neighbours:
-            return [Drop(asked, NOT_A_NEIGHBOUR)]
-        if len(asked.path) >= PATH_MAX or asked.path[-1:] != (sender,) or self.node_id in asked.path:
-            return [Drop(asked, WRONG_PATH)]
-        here = tuple(each for each in asked.wanted if each[0] in self.publishers.offered)
-        back = asked.path[:-1]
+        origin = self.flows.origin_of(sender, asked)
+        problem, here = self.why_not(sender, asked), self.wanted_here(asked)
+        if problem:
+            return [Drop(asked, problem), *self.flows.release(origin)]
         effects: list[Effect] = []
         if here:
             try:
                 filter = parse(asked.filter)
             except UsageError:
-                return [Drop(asked, WRONG_FILTER)]
-            answers = self.answer(now, asked, filter, here)
-            effects += [Send(sender, replace(answer, path=back)) for answer in answers]
+                return [Drop(asked, WRONG_FILTER), *self.flows.release(origin)]
+            for name, mine in here.items():
+                effects += self.flows.put_later(sender, partial(self.answer_back, now, asked, filter, name, mine))
         for hop, wanted in self.by_hop(asked, sender).items():
             if hop is not None:
-                effects.append(Send(hop, replace(asked, wanted=tuple(wanted), path=(*asked.path, self.node_id))))
-            else:
-                problem = NO_WAY.format(broker=self.node_id)
-                effects += [Send(sender, replace(lack(asked, each, problem), path=back)) for each, _ in wanted]
-        return effects
+                further = replace(asked, wanted=tuple(wanted), path=(*asked.path, self.node_id))
+                effects += self.flows.put(hop, further, origin)
+                origin = None
+                continue
+            for each, _ in wanted:
+                answer = lack(asked, each, NO_WAY.format(broker=self.node_id))
+                effects += self.flows.put(sender, replace(answer, path=asked.path[:-1]))
+        return effects + self.flows.release(origin)
+
+    def why_not(self, sender: NodeId, asked: Reference) -> str:
+        if sender not in self.neighbours:
+            return NOT_A_NEIGHBOUR
+        if len(asked.path) >= PATH_MAX or asked.path[-1:] != (sender,) or self.node_id in asked.path:
+            return WRONG_PATH
+        return ""
 
     def by_hop(
         self, asked: Reference, sender: NodeId | None
@@ -101,37 +116,46 @@ class References:
 
     def come_back(self, sender: NodeId, answer: History | MarksFar | FetchedFar) -> list[Effect]:
         """An answer that is for another broker."""
+        origin, hop = self.flows.origin_of(sender, answer), answer.path[-1]
         if sender not in self.neighbours:
-            return [Drop(answer, NOT_A_NEIGHBOUR)]
-        hop = answer.path[-1]
+            return [Drop(answer, NOT_A_NEIGHBOUR), *self.flows.release(origin)]
         if hop not in self.neighbours:
-            return [Drop(answer, NO_WAY_BACK)]
-        return [Send(hop, replace(answer, path=answer.path[:-1]))]
+            return [Drop(answer, NO_WAY_BACK), *self.flows.release(origin)]
+        return self.flows.put(hop, replace(answer, path=answer.path[:-1]), origin)
 
     # Answers.
 
-    def answer(
-        self, now: float, asked: Reference, filter: Filter, here: tuple[tuple[AdvertisementId, int | None], ...]
-    ) -> list[History]:
-        """What is stored here, publisher by publisher."""
+    def wanted_here(self, asked: Reference) -> dict[NodeId, dict[AdvertisementId, int | None]]:
+        """What is wanted of publishers at this broker."""
         of_publisher: dict[NodeId, dict[AdvertisementId, int | None]] = {}
-        for advertisement, after in here:
-            publisher = self.publishers.offered[advertisement].publisher
-            of_publisher.setdefault(publisher.name, {})[advertisement] = after
-        return [
-            history
-            for name, wanted in of_publisher.items()
-            for history in self.answer_for(now, asked, filter, self.publishers.all[name], wanted)
-        ]
+        for advertisement, after in asked.wanted:
+            offered = self.publishers.offered.get(advertisement)
+            if offered is not None:
+                of_publisher.setdefault(offered.publisher.name, {})[advertisement] = after
+        return of_publisher
 
-    def answer_for(
+    def answer(self, now: float, asked: Reference, filter: Filter) -> list[History]:
+        """What is stored here, publisher by publisher, for a client of this broker."""
+        here = self.wanted_here(asked)
+        return [self.page(now, asked, filter, self.publishers.all[name], wanted) for name, wanted in here.items()]
+
+    def answer_back(
+        self, now: float, asked: Reference, filter: Filter, name: NodeId, wanted: dict[AdvertisementId, int | None]
+    ) -> History | None:
+        """The answer for a broker elsewhere; `now` is when it asked. None if the publisher is not here any more."""
+        publisher = self.publishers.all.get(name)
+        if publisher is None:
+            return None
+        return replace(self.page(now, asked, filter, publisher, wanted), path=asked.path[:-1])
+
+    def page(
         self,
         now: float,
         asked: Reference,
         filter: Filter,
         publisher: Publisher,
         wanted: dict[AdvertisementId, int | None],
-    ) -> list[History]:
+    ) -> History:
         positions = [after for after in wanted.values() if after is not None]
         after = min(positions) if positions else None
         group_at = self.group_time(now, asked, publisher)
@@ -143,10 +167,27 @@ class References:
             batches, is_truncated = stored.since(since), stored.lacks_since(since)
         else:
             batches, is_truncated = iter(()), False
-        found, has_more, through = self.search(batches, filter, wanted, after or 0, asked.limit)
+        found, has_more, through = self.search(batches, filter, wanted, after or 0, asked)
         if not has_more:
             through = publisher.through
-        return histories(asked, next(iter(wanted)), publisher.name, group_at, is_truncated, has_more, through, found)
+        times, numbers, heads, payloads = zip(*found, strict=True) if found else ((), (), (), ())
+        return History(
+            client=asked.client,
+            subscription=asked.subscription,
+            round=asked.round,
+            advertisement=next(iter(wanted)),
+            publisher=publisher.name,
+            group_at=group_at,
+            is_truncated=is_truncated,
+            has_more=has_more,
+            through=through,
+            problem="",
+            path=(),
+            accepted_at=times,
+            numbers=numbers,
+            heads=heads,
+            payloads=payloads,
+        )
 
     def search(
         self,
@@ -154,10 +195,11 @@ class References:
         filter: Filter,
         wanted: dict[AdvertisementId, int | None],
         after: int,
-        limit: int,
+        asked: Reference,
     ) -> tuple[list["Found"], bool, int]:
         """What matches, whether there is more that was not looked at, and the number of the last that was."""
         found: list[Found] = []
+        limit, room_bytes = min(asked.limit, PUBLICATIONS_MAX), min(asked.limit_bytes, self.params.page_bytes)
         verdicts: dict[bytes, bool] = {}
         scanned, through = 0, after
         for batch in batches:
@@ -168,11 +210,14 @@ class References:
                     continue
                 if len(found) >= limit or scanned >= self.params.scanned_max:
                     return found, True, through
-                scanned, through = scanned + 1, number
                 if head not in verdicts:
                     verdicts[head] = is_match(filter, head)
                 if verdicts[head]:
+                    room_bytes -= len(head) + len(payload)
+                    if found and room_bytes < 0:
+                        return found, True, through
                     found.append((batch.accepted_at, number, head, payload))
+                scanned, through = scanned + 1, number
         return found, False, through
 
     def group_time(self, now: float, asked: Reference, publisher: Publisher) -> float | None:
@@ -201,47 +246,8 @@ Found = tuple[float, int, bytes, bytes]
 """A stored publication: when it was accepted, its number, head and payload."""
 
 
-def histories(
-    asked: Reference,
-    advertisement: AdvertisementId,
-    publisher: NodeId,
-    group_at: float | None,
-    is_truncated: bool,
-    has_more: bool,
-    through: int,
-    found: list[Found],
-) -> list[History]:
-    """The answer in as many messages as it takes, at least one."""
-    sizes = [len(head) + len(payload) + POSITION_BYTES_MAX for _, _, head, payload in found]
-    parts = pieces(sizes) or [slice(0, 0)]
-    made = []
-    for part in parts:
-        times, numbers, heads, payloads = zip(*found[part], strict=True) if found else ((), (), (), ())
-        made.append(
-            History(
-                client=asked.client,
-                subscription=asked.subscription,
-                round=asked.round,
-                advertisement=advertisement,
-                publisher=publisher,
-                group_at=group_at,
-                is_truncated=is_truncated,
-                is_last=part is parts[-1],
-                has_more=has_more,
-                through=through,
-                problem="",
-                path=(),
-                accepted_at=times,
-                numbers=numbers,
-                heads=heads,
-                payloads=payloads,
-            )
-        )
-    return made
-
-
 def lack(asked: Reference, advertisement: AdvertisementId, problem: str) -> History:
     """There is no answer."""
     publisher = publisher_of(advertisement)
     key = (asked.client, asked.subscription, asked.round, advertisement, publisher)
-    return History(*key, None, False, True, False, 0, problem, (), (), (), (), ())
+    return History(*key, None, False, False, 0, problem, (), (), (), (), ())

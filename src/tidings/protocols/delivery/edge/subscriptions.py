@@ -138,10 +138,7 @@ class ServedSubscriptions:
         self.fetching.learn(known)
         effects: list[Effect] = []
         for subscription in list(self.all.values()):
-            is_complete = subscription.guarantee == "reference" or (
-                subscription.guarantee == "installed" and subscription.is_settled
-            )
-            if is_complete and subscription.concerns(known):
+            if subscription.is_complete and subscription.concerns(known):
                 effects += self.fetching.ask(now, subscription, [known.publisher])
         return effects
 
@@ -151,11 +148,18 @@ class ServedSubscriptions:
         if known is None:
             return []
         effects: list[Effect] = []
-        for subscription in self.all.values():
-            if subscription.guarantee == "none" and subscription.concerns(known[0]):
+        for subscription in list(self.all.values()):
+            if not subscription.concerns(known[0]):
+                continue
+            stream = subscription.streams.get(skipped.publisher)
+            if subscription.guarantee == "none":
                 missed = Missed(subscription.number, skipped.publisher, 0, LEFT_OUT)
                 effects.append(Send(subscription.client.name, missed))
-        return effects + self.learn(now, known[0])
+            elif stream is not None and stream.state == "asked":
+                stream.gap = max(stream.gap, skipped.through)
+            elif subscription.is_complete and (stream is None or (stream.position or 0) < skipped.through):
+                effects += self.fetching.ask(now, subscription, [skipped.publisher])
+        return effects
 
     def hear(self, now: float, history: History) -> list[Effect]:
         return self.fetching.hear(now, self.all.get((history.client, history.subscription)), history)

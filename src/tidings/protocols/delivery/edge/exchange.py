@@ -1,0 +1,76 @@
+"""What brokers say to each other about history: each message to the part that it concerns.
+
+A question is answered or goes further; an answer that has still a way to go is passed back, one for us is heard.
+Whatever comes is released to its sender (`flows.py`) when it is out of the way here, also if it makes no sense:
+otherwise the window of that link would stay shorter for ever.
+"""
+
+from typing import Any
+
+from tidings.machine.effects import Drop, Effect
+from tidings.model.identity import NodeId
+from tidings.protocols.delivery.edge.inquiries import Inquiries
+from tidings.protocols.delivery.edge.readings import ServedReadings
+from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References
+from tidings.protocols.delivery.edge.subscriptions import ServedSubscriptions
+from tidings.protocols.delivery.messages import (
+    FetchedFar,
+    FetchFar,
+    History,
+    HistoryBegun,
+    HistoryTaken,
+    LookFar,
+    MarksFar,
+    PackedReferences,
+    Reference,
+)
+
+
+class HistoryExchange:
+    messages: tuple[type, ...] = (
+        *(Reference, PackedReferences, History, HistoryBegun, HistoryTaken),
+        *(LookFar, MarksFar, FetchFar, FetchedFar),
+    )
+
+    def __init__(
+        self,
+        references: References,
+        inquiries: Inquiries,
+        subscriptions: ServedSubscriptions,
+        readings: ServedReadings,
+    ) -> None:
+        self.references, self.flows, self.inquiries = references, references.flows, inquiries
+        self.subscriptions, self.readings = subscriptions, readings
+
+    def receive(self, now: float, sender: NodeId, message: Any) -> list[Effect]:
+        match message:
+            case Reference():
+                return self.references.pass_on(now, sender, message)
+            case PackedReferences(questions):
+                return [effect for each in questions for effect in self.references.pass_on(now, sender, each)]
+            case LookFar():
+                return self.inquiries.look(sender, message)
+            case FetchFar():
+                return self.inquiries.fetch(sender, message)
+            case HistoryBegun():
+                self.flows.begin(sender, message)
+            case HistoryTaken():
+                self.flows.hear(sender, message)
+            case History() | MarksFar() | FetchedFar() if message.path:
+                return self.references.come_back(sender, message)
+            case History() | MarksFar() | FetchedFar():
+                taken = self.flows.release(self.flows.origin_of(sender, message))
+                if sender not in self.references.neighbours:
+                    return [Drop(message, NOT_A_NEIGHBOUR), *taken]
+                return [*taken, *self.hear(now, message)]
+        return []
+
+    def hear(self, now: float, answer: History | MarksFar | FetchedFar) -> list[Effect]:
+        """An answer for us."""
+        match answer:
+            case History():
+                return self.subscriptions.hear(now, answer)
+            case MarksFar():
+                return self.readings.hear_marks(answer)
+            case FetchedFar():
+                return self.readings.hear_page(answer)

@@ -1,0 +1,57 @@
+"""What a message counts in a window: both ends of a link come to the same number from the message alone.
+
+Windows keep what waits for a link below its queue, so a message counts at least as much as its bytes take, about; and
+each at least `MESSAGE_BYTES`, so that a window bounds messages as well as bytes.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tidings.protocols.delivery.messages import (
+    FetchedFar,
+    FetchFar,
+    History,
+    LookFar,
+    MarksFar,
+    PackedReferences,
+    Reference,
+)
+
+MESSAGE_BYTES = 512
+"""What the smallest message counts."""
+
+ROW_BYTES = 32
+"""What a publication takes besides its head and payload, and a name besides its letters: numbers, times, lengths."""
+
+EXTENT_BYTES = 18
+
+HistoryMessage = Reference | PackedReferences | History | LookFar | MarksFar | FetchFar | FetchedFar
+
+
+def size_of(message: Any) -> int:
+    """Of a message that goes through a window."""
+    match message:
+        case PackedReferences(questions):
+            return sum(map(size_of, questions))
+        case Reference():
+            named = names_bytes(each for each, _ in message.wanted)
+            return MESSAGE_BYTES + len(message.filter) + named + names_bytes(message.path)
+        case LookFar():
+            return MESSAGE_BYTES + names_bytes(message.wanted) + names_bytes(message.path)
+        case MarksFar():
+            extents = sum(len(lacking) + len(held) for _, _, lacking, held in message.marks)
+            named = names_bytes(each for each, *_ in message.marks) + names_bytes(message.missing)
+            return MESSAGE_BYTES + named + EXTENT_BYTES * extents + names_bytes(message.path)
+        case FetchFar():
+            return MESSAGE_BYTES + len(message.filter) + names_bytes(message.path)
+        case History() | FetchedFar():
+            return MESSAGE_BYTES + columns_bytes(message) + names_bytes(message.path)
+    raise AssertionError(f"{type(message).__name__} goes through no window")
+
+
+def columns_bytes(message: Any) -> int:
+    return sum(map(len, message.heads)) + sum(map(len, message.payloads)) + ROW_BYTES * len(message.heads)
+
+
+def names_bytes(names: Iterable[str]) -> int:
+    return sum(len(name) + ROW_BYTES for name in names)
