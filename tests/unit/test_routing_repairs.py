@@ -254,7 +254,9 @@ def test_what_a_repair_holds_back_is_told_when_it_lets_go() -> None:
     link.holds_back = None
     effects: list[Effect] = []
     router.subscriptions.reconcile_link(0.0, link, ("x = 1", "x = 2"), effects)
-    assert changes_told(effects) == Counter({("new", SubscriptionAdded, text): 1 for text in ("x = 1", "x = 2")})
+    assert changes_told(router.state.outbox.take()) == Counter(
+        {("new", SubscriptionAdded, text): 1 for text in ("x = 1", "x = 2")}
+    )
     router.check()
 
 

@@ -47,6 +47,13 @@ NAME_CHARS_MAX = 255
 TEXT_CHARS_MAX = 1024
 """Length of a sentence that a message carries, such as the reason of a refusal."""
 
+CHANGES_PACKED_MAX = 32
+"""Changes of routing tables, or answers to them, in one message: a broker carries them out in one step, which must not
+take long."""
+
+TABLE_BUCKETS = 4096
+"""Into which a routing table is cut."""
+
 BROKERS_NAMED_MAX = 100
 """Brokers that an acknowledgement or a receipt names; further ones are only counted."""
 

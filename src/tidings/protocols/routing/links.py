@@ -15,13 +15,15 @@ publishers. If it is still under way, its acknowledgement is waited for; if it i
 again by telling the same filter again. (G-41 and G-42, and with them the publisher who came in between.)
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 
-from tidings.machine.effects import Effect, Send
-from tidings.machine.message import Message
+from tidings.machine.effects import Effect
 from tidings.machine.window import TakenBytes
+from tidings.model.bounds import TABLE_BUCKETS
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.buckets import TableBuckets
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     AdvertisementRemoved,
@@ -29,13 +31,47 @@ from tidings.protocols.routing.messages import (
     SubscriptionRemoved,
     TablesBegun,
 )
+from tidings.protocols.routing.packets import Change, TableFlow
 from tidings.protocols.routing.reductions import Reduction
-from tidings.protocols.routing.requests import Announcement, Asker, Ledger, PendingRequest, Unanswered
+from tidings.protocols.routing.requests import LINK_LOST, Announcement, Asker, Ledger, PendingRequest, Unanswered
 from tidings.protocols.routing.tables import Offered, Tables, Way
 from tidings.pubsub.signals import AdvertisementId, ReconfigurationId
 
 Numbers = list[int]
 """Numbers of what was told: whoever caused it may wait for them."""
+
+
+class TableWalk:
+    """Which buckets of a table are still to be looked at (`walks.py`)."""
+
+    def __init__(self) -> None:
+        self.passed = self.target = 0
+        """TableBuckets in all: those that were looked at, and the number at which the walk is over."""
+        self.late: dict[str, list[PendingRequest]] = {}
+        """Entries that could not be told at once, with the requests that wait for them."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.passed >= self.target
+
+    @property
+    def place(self) -> int:
+        return self.passed % TABLE_BUCKETS
+
+    def begin(self) -> None:
+        """All of the table is looked at from here on, once around."""
+        self.target = self.passed + TABLE_BUCKETS
+
+    def wait(self, name: str, request: PendingRequest) -> None:
+        request.unanswered += 1
+        self.late.setdefault(name, []).append(request)
+
+    def end(self) -> list[Effect]:
+        """There is nobody to be told any more."""
+        self.target = self.passed
+        requests = [request for waiting in self.late.values() for request in waiting]
+        self.late = {}
+        return [effect for request in requests if not request.is_done for effect in request.answer(LINK_LOST)]
 
 
 class NeighbourLink:
@@ -49,9 +85,10 @@ class NeighbourLink:
         life: int,
         tables: Tables,
         ledger: Ledger,
+        flow: TableFlow,
     ) -> None:
         self.neighbour, self.epoch, self.reconfiguration, self.life = neighbour, epoch, reconfiguration, life
-        self.tables, self.ledger = tables, ledger
+        self.tables, self.ledger, self.flow = tables, ledger, flow
         self.holds_back: Callable[[str], bool] | None = None
         """What a repair does not want told here yet."""
         self.life_heard = 0
@@ -60,31 +97,44 @@ class NeighbourLink:
         """Whether what arrives is meant for our life."""
         self.is_told = False
         """Whether the neighbour has told us everything."""
-        self.publications_taken = TakenBytes(0)
+        self.publications_taken, self.tables_taken = TakenBytes(0), TakenBytes(0)
         self.asker = Asker(neighbour)
         self.reduction: Reduction | None = None
+        self.candidates = TableBuckets()
+        """Those of the reduction."""
         self.filters: dict[str, Announcement] = {}
         self.advertisements: dict[AdvertisementId, Announcement] = {}
+        self.told_advertisements = TableBuckets()
+        self.is_telling = False
+        """Whether the neighbour waits to hear that it was told everything."""
+        self.filters_walk, self.offers_walk = TableWalk(), TableWalk()
+        self.news: deque[tuple[int, AdvertisementId, PendingRequest]] = deque()
+        """Advertisements from there that count when the walk through the filters has come so far."""
 
-    def begin(self) -> Effect:
-        return Send(self.neighbour, TablesBegun(self.life, self.life_heard))
+    def begin(self) -> None:
+        self.flow.put_through(TablesBegun(self.life, self.life_heard))
 
-    def open(self, life: int, reduction: Reduction) -> None:
+    def open(self, life: int, reduction: Reduction, flow: TableFlow) -> None:
         """The other end began this life: nothing has been told to it."""
-        self.life_heard, self.reduction = life, reduction
+        self.life_heard, self.reduction, self.flow = life, reduction, flow
         self.filters, self.advertisements = {}, {}
+        self.candidates, self.told_advertisements = TableBuckets(), TableBuckets()
 
-    def close(self) -> None:
+    def close(self) -> list[Effect]:
         """Neither end knows anything of the other any more."""
         if self.reduction is not None:
             self.reduction.clear()
+        self.flow.close()
         self.reduction, self.is_heard, self.is_told, self.life_heard = None, False, False, 0
-        self.filters, self.advertisements = {}, {}
+        self.filters, self.advertisements, self.is_telling = {}, {}, False
+        self.candidates, self.told_advertisements = TableBuckets(), TableBuckets()
         self.asker.is_gone = True
         self.asker = Asker(self.neighbour)
+        self.news.clear()
+        return [*self.filters_walk.end(), *self.offers_walk.end()]
 
     def tell(
-        self, now: float, message: Message, number: int, announcement: Announcement | None, effects: list[Effect]
+        self, now: float, message: Change, number: int, announcement: Announcement | None, effects: list[Effect]
     ) -> None:
         """Send a change and expect its answer; a removal has no announcement."""
         entry = Unanswered(announcement, self.tables.version, is_removal=announcement is None)
@@ -92,15 +142,19 @@ class NeighbourLink:
             announcement.number, announcement.sent_version = number, self.tables.version
             if not number:
                 announcement.acknowledged_version = self.tables.version
-        effects.append(Send(self.neighbour, message))
+        self.flow.put(message)
         effects += self.ledger.expect(now, self.neighbour, number, entry)
 
     # Filters.
 
     def change_filters(
-        self, now: float, added: Mapping[str, Filter], removed: Iterable[str], effects: list[Effect]
+        self, now: float, added: Mapping[str, Filter], removed: Collection[str], effects: list[Effect]
     ) -> Numbers:
         assert self.reduction is not None
+        for text in added:
+            self.candidates.put(text)
+        for text in removed:
+            self.candidates.discard(text)
         more, less = self.reduction.change(added, removed)
         numbers = []
         for text in more:
@@ -154,6 +208,7 @@ class NeighbourLink:
             if announcement is None:
                 return []
             del self.advertisements[advertisement]
+            self.told_advertisements.discard(advertisement)
             number = self.ledger.number_of_change()
             self.tell(now, AdvertisementRemoved(number, advertisement), number, None, effects)
             return [number]
@@ -161,6 +216,7 @@ class NeighbourLink:
         if announcement is not None and announcement.content == content:
             return []
         announcement = self.advertisements[advertisement] = Announcement(content)
+        self.told_advertisements.put(advertisement)
         return [self.tell_advertisement(now, advertisement, announcement, effects)]
 
     def tell_advertisement(
@@ -188,6 +244,10 @@ class NeighbourLink:
     def check(self) -> None:
         if self.reduction is not None:
             self.reduction.check(self.filters)
+            self.candidates.check(self.reduction.candidates)
+        self.told_advertisements.check(self.advertisements)
+        assert not (self.filters_walk.is_over and self.news), "an advertisement waits for nothing"
+        assert all(walk.late == {} for walk in (self.filters_walk, self.offers_walk) if walk.is_over)
         unanswered = self.ledger.unanswered.get(self.neighbour, {})
         for announcement in (*self.filters.values(), *self.advertisements.values()):
             assert not announcement.number or unanswered[announcement.number].announcement is announcement

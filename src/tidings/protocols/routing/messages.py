@@ -3,10 +3,15 @@
 Every change of a table carries a number, ascending on its link and life of it. The receiver answers each with
 `Installed` when it, and everybody it had to tell, has carried the change out; or with `NotInstalled` when that failed
 or took too long. So acknowledgements are gathered hop by hop, and one message on a link has one answer. A number of 0
-asks for none.
+asks for none. Where there are many changes or answers they come packed (`packets.py`).
 """
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Text
+from tidings.model.bounds import CHANGES_PACKED_MAX
 
 
 class SubscriptionAdded(Message, frozen=True):
@@ -39,6 +44,21 @@ class AdvertisementRemoved(Message, frozen=True):
     advertisement: Name
 
 
+class TableChanges(Message, frozen=True):
+    """Many changes at once, to be carried out in this order."""
+
+    advertisements_added: Annotated[tuple[AdvertisementAdded, ...], Meta(max_length=CHANGES_PACKED_MAX)] = ()
+    advertisements_removed: Annotated[tuple[AdvertisementRemoved, ...], Meta(max_length=CHANGES_PACKED_MAX)] = ()
+    subscriptions_added: Annotated[tuple[SubscriptionAdded, ...], Meta(max_length=CHANGES_PACKED_MAX)] = ()
+    subscriptions_removed: Annotated[tuple[SubscriptionRemoved, ...], Meta(max_length=CHANGES_PACKED_MAX)] = ()
+
+
+class TablesTaken(Message, frozen=True):
+    """Of the changes that you sent since your `TablesBegun`, so many bytes are taken (`packets.py`)."""
+
+    total_bytes: Count
+
+
 class TablesBegun(Message, frozen=True):
     """I take you for my neighbour, and for me this neighbourhood is number `life`. What follows holds for your life
     `answers`; 0 where I have not heard of yours, and then nothing follows yet."""
@@ -61,6 +81,21 @@ class Installed(Message, frozen=True):
 
 class NotInstalled(Message, frozen=True):
     number: Count
+    reason: Text
+
+
+class ChangesInstalled(Message, frozen=True):
+    """`Installed` for each of these numbers."""
+
+    numbers: Annotated[tuple[Count, ...], Meta(max_length=CHANGES_PACKED_MAX)]
+    brokers: BrokerNames
+    brokers_count: Count
+
+
+class ChangesNotInstalled(Message, frozen=True):
+    """`NotInstalled` for each of these numbers."""
+
+    numbers: Annotated[tuple[Count, ...], Meta(max_length=CHANGES_PACKED_MAX)]
     reason: Text
 
 

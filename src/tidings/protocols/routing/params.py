@@ -41,6 +41,18 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     parcels_bytes_max: int = 1024 * 1024
     """Publications that wait for room in that window. What comes beyond is left out, and the neighbour is told."""
 
+    tables_window_bytes: int = 256 * 1024
+    """Changes of tables on the way to one neighbour while it is told a whole table, as it says what it has taken."""
+
+    changes_bytes_max: int = 2 * 1024 * 1024
+    """Changes on the way to one neighbour at most. Beyond it what its table lacks is told when it has taken enough."""
+
+    turn_entries: int = 128
+    """Entries of tables that are looked at in one step. What is left goes on `turn_after` seconds later."""
+
+    turn_after: float = 0.001
+    """Seconds for other traffic, between two such steps."""
+
     transport: Transport = Transport.STREAM
     """How they travel. As datagrams a link may lose or reorder some, and large ones do not leave; what brokers tell
     each other about tables always goes over streams."""
@@ -97,7 +109,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Engine of the index; None is the best that is installed."""
 
     def __post_init__(self) -> None:
-        for name in ("ack_timeout", "census_after"):
+        for name in ("ack_timeout", "census_after", "turn_after"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
         if not 0.0 <= self.merge_share_max <= 1.0:
@@ -106,11 +118,17 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             raise UsageError(f"merge_share_max: {self.merge_share_max} is for reduction 'merging' only; leave it 0")
         if self.parent is not None and self.strategy != "hierarchical":
             raise UsageError(f"parent: {self.parent!r} is for strategy 'hierarchical' only; leave it None")
-        for name in ("sample_max", "memo_max", "publishers_max", "filters_max", "advertisements_max", "ghosts_max"):
+        bounds = ("sample_max", "memo_max", "publishers_max", "filters_max", "advertisements_max", "ghosts_max")
+        for name in (*bounds, "turn_entries"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
         if self.publications_window_bytes < TAKEN_STEPS:
             raise UsageError(f"publications_window_bytes: {self.publications_window_bytes} lets nothing through")
+        if not TAKEN_STEPS <= self.tables_window_bytes <= self.changes_bytes_max:
+            raise UsageError(
+                f"tables_window_bytes: {self.tables_window_bytes} is not between {TAKEN_STEPS} and changes_bytes_max "
+                f"{self.changes_bytes_max}"
+            )
         if self.parcels_bytes_max < 0:
             raise UsageError(f"parcels_bytes_max: {self.parcels_bytes_max}; give 0 or more")
         if self.rescue_window < 0:

@@ -19,6 +19,9 @@ has carried it out, with `NotInstalled` when that failed or took too long. A req
 `Settled` in the same way. Publications that carry a receipt are answered with `Reached`. (`requests.py`) A broker may
 be set to acknowledge nothing; then tables and deliveries are the same, and nobody can say when something is installed.
 
+Large tables are told a piece at a time (`walks.py`), packed and only as fast as the neighbour takes them
+(`packets.py`).
+
 When links change. A new neighbour is told everything (`links.py`). What becomes of the wishes of a lost one is a
 matter of the repair (`repairs.py`): by default it is as if it had taken back everything. When a publisher is reached on
 another way than before, everybody behind us hears of it by a new announcement of its advertisement, and `Known` tells
@@ -32,9 +35,10 @@ for each publisher. The order of a publisher's events is kept. Where somebody br
 Counting, where it is wanted: how many subscriptions there are behind each neighbour (`census.py`).
 
 Messages. `TablesBegun`, `SubscriptionAdded`, `SubscriptionRemoved`, `AdvertisementAdded`, `AdvertisementRemoved`,
-`TablesTold`; `Installed`, `NotInstalled`; `Publications`, `PublicationsTaken`, `PublicationsSkipped`, `Reached`,
-`NotReached`; `Counted`; those of the repair and of the carriage, which alone may come from nodes that are no
-neighbours. Timers: "unanswered", "census", and theirs.
+`TableChanges`, `TablesTaken`, `TablesTold`; `Installed`, `NotInstalled`, `ChangesInstalled`, `ChangesNotInstalled`;
+`Publications`, `PublicationsTaken`, `PublicationsSkipped`, `Reached`, `NotReached`; `Counted`; those of the repair and
+of the carriage, which alone may come from nodes that are no neighbours. Timers: "unanswered", "turn", "census", and
+theirs.
 
 Guaranteed, on a tree with links that keep order: at rest every table is as if computed by one who sees everything; an
 event that is published when nothing is under way reaches everybody who wants it once, in the order of its publisher; an
@@ -59,6 +63,8 @@ from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     AdvertisementRemoved,
+    ChangesInstalled,
+    ChangesNotInstalled,
     Counted,
     Installed,
     NotInstalled,
@@ -68,15 +74,20 @@ from tidings.protocols.routing.messages import (
     Reached,
     SubscriptionAdded,
     SubscriptionRemoved,
+    TableChanges,
     TablesBegun,
+    TablesTaken,
     TablesTold,
 )
+from tidings.protocols.routing.packets import changes_of, packed_answers, size_of_told
 from tidings.protocols.routing.params import TAKEN_STEPS, RoutingParams
 from tidings.protocols.routing.repairs import REPAIRS, MakeRepair, Repair, check_level
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.state import NO_NEIGHBOUR, State
 from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
+from tidings.protocols.routing.walks import TIMER as TURN_TIMER
+from tidings.protocols.routing.walks import Walker
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.rows import Gauge, RouteRow, View
 from tidings.pubsub.signals import (
@@ -116,8 +127,12 @@ class Router:
         AdvertisementRemoved,
         TablesBegun,
         TablesTold,
+        TableChanges,
+        TablesTaken,
         Installed,
         NotInstalled,
+        ChangesInstalled,
+        ChangesNotInstalled,
         Reached,
         NotReached,
         Counted,
@@ -144,6 +159,7 @@ class Router:
         self.subscriptions = RoutingSubscriptions(self.state)
         self.advertisements = RoutingAdvertisements(self.state, self.subscriptions)
         self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
+        self.walks = Walker(self.state, self.subscriptions, self.advertisements, self.repair.told)
         carriage = self.carrier.carriage
         self.from_anybody: dict[type, OnMessageFromAnybody] = {
             **dict.fromkeys(self.repair.messages, self.repair.receive),
@@ -163,15 +179,21 @@ class Router:
             NeighbourDown: self.neighbour_down,
             NeighbourReplaced: self.repair.replaced,
         }
-        self.on_message: dict[type, OnMessage] = {
-            Publications: self.carrier.receive,
+        self.on_change: dict[type, OnMessage] = {
             SubscriptionAdded: self.subscriptions.added,
             SubscriptionRemoved: self.subscriptions.removed,
             AdvertisementAdded: self.advertisements.added,
             AdvertisementRemoved: self.advertisements.removed,
+        }
+        self.on_message: dict[type, OnMessage] = {
+            Publications: self.carrier.receive,
+            **dict.fromkeys((*self.on_change, TableChanges), self.changed),
+            TablesTaken: self.tables_taken,
             TablesTold: self.tables_told,
             Installed: self.answered,
             NotInstalled: self.answered,
+            ChangesInstalled: self.answered_many,
+            ChangesNotInstalled: self.answered_many,
             Reached: self.answered,
             NotReached: self.answered,
             PublicationsTaken: self.carrier.taken,
@@ -234,11 +256,17 @@ class Router:
             effects += self.neighbour_down(now, NeighbourDown(link.neighbour, link.epoch))
         for ghost in list(self.tables.ghosts):
             self.subscriptions.release(now, ghost, effects)
+        self.walks.start()
         if self.census is not None:
             self.census.start()
-        return effects
+        return self.state.outbox.take() + effects
 
     def handle(self, now: float, input: Input) -> list[Effect]:
+        effects = self.take(now, input)
+        outbox = self.state.outbox
+        return outbox.take() + effects if outbox.flows or outbox.sends else effects
+
+    def take(self, now: float, input: Input) -> list[Effect]:
         if type(input) is Received:
             heard, link = self.on_message.get(type(input.message)), self.links.get(input.sender)
             if heard is None or link is None or not link.is_heard:
@@ -249,7 +277,9 @@ class Router:
             return handler(now, input)
         if type(input) is Fired:
             if input.key == TIMER:
-                return self.ledger.expire(now)
+                return packed_answers(self.ledger.expire(now))
+            if input.key == TURN_TIMER:
+                return self.walks.fired(now)
             if self.census is not None and input.key == CENSUS_TIMER:
                 return self.census.tell()
             return self.repair.fired(now, input.key) + self.carrier.carriage.fired(now, input.key)
@@ -262,6 +292,31 @@ class Router:
         if type(message) in self.from_anybody:
             return self.from_anybody[type(message)](now, sender, message)
         return [Drop(message, NO_NEIGHBOUR)]
+
+    def changed(self, now: float, link: NeighbourLink, told: Any) -> list[Effect]:
+        """Changes of tables: one, or many packed."""
+        effects: list[Effect] = []
+        for change in changes_of(told) if type(told) is TableChanges else (told,):
+            effects += self.on_change[type(change)](now, link, change)
+        taken_bytes = link.tables_taken.take(size_of_told(told))
+        if taken_bytes is not None:
+            effects.append(Send(link.neighbour, TablesTaken(taken_bytes)))
+        return packed_answers(effects)
+
+    def tables_taken(self, now: float, link: NeighbourLink, taken: TablesTaken) -> list[Effect]:
+        link.flow.window.hear(taken.total_bytes)
+        return self.walks.arm(now)
+
+    def answered_many(self, now: float, link: NeighbourLink, answers: Any) -> list[Effect]:
+        """Packed: as if each had come by itself."""
+        effects: list[Effect] = []
+        for number in answers.numbers:
+            if type(answers) is ChangesInstalled:
+                answer: Message = Installed(number, answers.brokers, answers.brokers_count)
+            else:
+                answer = NotInstalled(number, answers.reason)
+            effects += self.answered(now, link, answer)
+        return packed_answers(effects)
 
     def answered(self, now: float, link: NeighbourLink, answer: Any) -> list[Effect]:
         neighbour, kind = link.neighbour, type(answer)
@@ -281,10 +336,12 @@ class Router:
             effects += self.neighbour_down(now, NeighbourDown(up.neighbour, up.epoch))
         self.lives += 1
         link = self.links[up.neighbour] = NeighbourLink(
-            up.neighbour, up.epoch, up.reconfiguration, self.lives, self.tables, self.ledger
+            *(up.neighbour, up.epoch, up.reconfiguration, self.lives, self.tables, self.ledger),
+            self.state.make_flow(up.neighbour),
         )
         self.tables.add_neighbour(up.neighbour)
-        return [*effects, link.begin(), *self.repair.up(now, link)]
+        link.begin()
+        return effects + self.repair.up(now, link)
 
     def neighbour_down(self, now: float, down: NeighbourDown) -> list[Effect]:
         link = self.links.get(down.neighbour)
@@ -297,8 +354,11 @@ class Router:
 
     def lose(self, now: float, link: NeighbourLink, reconfiguration: ReconfigurationId) -> list[Effect]:
         """It is as if the neighbour had never been told anything; what it wanted is the repair's affair."""
-        link.close()
-        effects = [*self.ledger.lose(link.neighbour), *self.carrier.carriage.close(link.neighbour)]
+        effects = [
+            *link.close(),
+            *packed_answers(self.ledger.lose(link.neighbour)),
+            *self.carrier.carriage.close(link.neighbour),
+        ]
         self.repair.lost(now, Ghost(link.neighbour, reconfiguration or f"life {link.life}"), effects)
         self.advertisements.withdraw(now, link.neighbour, effects)
         if self.census is not None:
@@ -311,16 +371,14 @@ class Router:
         if begun.life != link.life_heard:
             if link.reduction is not None:
                 effects += self.lose(now, link, "")
-            link.open(begun.life, self.state.make_reduction())
+            link.open(begun.life, self.state.make_reduction(), self.state.make_flow(link.neighbour))
             effects += self.carrier.carriage.open(link.neighbour)
             self.state.tables_changed()
-            effects.append(link.begin())
-            for advertisement in self.tables.offers:
-                self.advertisements.tell(now, link, advertisement, effects)
-            self.subscriptions.reconcile_link(now, link, self.tables.filters, effects)
-            effects += [Send(link.neighbour, TablesTold()), *self.repair.told(now, link)]
+            link.begin()
+            self.walks.open(now, link, effects)
         if begun.answers == link.life and not link.is_heard:
             link.is_heard = True
+            link.tables_taken = TakenBytes(self.params.tables_window_bytes // TAKEN_STEPS)
             link.publications_taken = TakenBytes(self.params.publications_window_bytes // TAKEN_STEPS)
         return effects
 
@@ -334,4 +392,5 @@ class Router:
         self.subscriptions.check()
         self.advertisements.check()
         self.repair.check()
+        self.walks.check()
         assert self.tables.texts.keys() == {None, *self.links, *self.tables.ghosts}

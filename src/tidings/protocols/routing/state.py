@@ -10,6 +10,7 @@ from tidings.protocols.routing.carrier import BatchCarrier, MakeCarriage
 from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.links import NeighbourLink
+from tidings.protocols.routing.packets import TableFlow, TableOutbox
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.reductions import Reduction, make_reduction, tellable
 from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, PendingRequest
@@ -28,12 +29,15 @@ class State:
         self.ledger = Ledger(params.ack_timeout, params.unanswered_max, params.acknowledges)
         self.strategy = make_strategy(params, self.tables)
         self.carrier = BatchCarrier(params, self.tables, self.ledger, self.strategy, make_carriage)
-        self.covers = Covers()
+        self.covers, self.outbox = Covers(), TableOutbox()
         self.links: dict[NodeId, NeighbourLink] = {}
         self.census = Census(params, self.tables, self.links) if params.census else None
 
     def tables_changed(self) -> None:
         self.carrier.tables_changed(link.neighbour for link in self.links.values() if link.reduction is not None)
+
+    def make_flow(self, neighbour: NodeId) -> TableFlow:
+        return TableFlow(neighbour, self.params, self.outbox)
 
     def make_reduction(self) -> Reduction:
         return make_reduction(self.params, self.covers, lambda: self.carrier.sample)

@@ -13,7 +13,7 @@ behind that broker hears that the way has changed, and fetches what may have bee
 for a moment, an announcement stops where its name is known already.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tidings.machine.effects import Drop, Effect
 from tidings.model.filter import Filter
@@ -118,8 +118,22 @@ class RoutingSubscriptions:
     ) -> list[Effect]:
         for link in self.links.values():
             if link.neighbour != source:
-                link.await_filter(now, text, filter, request, effects)
+                self.await_filter_at(now, link, text, filter, request, effects)
         return effects + self.ledger.settle(request)
+
+    def await_filter_at(
+        self,
+        now: float,
+        link: NeighbourLink,
+        text: str,
+        filter: Filter,
+        request: PendingRequest,
+        effects: list[Effect],
+    ) -> None:
+        if link.filters_walk.is_over or link.reduction is None or text in link.reduction.candidates:
+            link.await_filter(now, text, filter, request, effects)
+        elif self.is_due(link, text) and self.state.strategy.concerns(link.neighbour, text, filter):
+            link.filters_walk.wait(text, request)
 
     def reconcile(self, now: float, texts: Iterable[str], effects: list[Effect]) -> list[tuple[NodeId, list[int]]]:
         """Tell every neighbour what follows from a change of who wants these; the numbers of what was told."""
@@ -130,6 +144,9 @@ class RoutingSubscriptions:
     ) -> list[int]:
         """The same for one neighbour; `is_offer_gone` if what was relevant there before may be no longer."""
         if link.reduction is None:
+            return []
+        if link.flow.is_overfull:
+            link.filters_walk.begin()
             return []
         candidates, concerns = link.reduction.candidates, self.state.strategy.concerns
         filters, keeps = self.tables.filters, self.tables.keeps_beside
@@ -154,7 +171,7 @@ class RoutingSubscriptions:
     def check(self) -> None:
         """INV-R1: told is what is wanted and, without ghosts, nothing else."""
         for link in self.links.values():
-            if link.reduction is not None:
+            if link.reduction is not None and link.filters_walk.is_over:
                 neighbour, told = link.neighbour, link.reduction.candidates.keys()
                 concerning = [
                     text
@@ -177,6 +194,8 @@ class RoutingAdvertisements:
         self.tables, self.ledger, self.links = state.tables, state.ledger, state.links
         self.ways: dict[AdvertisementId, Way] = {}
         """Under which name each is announced."""
+        self.look_again: Callable[[float, NeighbourLink, list[Effect]], None] = lambda now, link, effects: None
+        """Other filters than before may concern this neighbour (`walks.py`)."""
 
     def offer(self, now: float, offer: Offer) -> list[Effect]:
         request = self.state.request(None, offer.ticket)
@@ -217,18 +236,44 @@ class RoutingAdvertisements:
     ) -> list[Effect]:
         effects: list[Effect] = []
         hop = source.neighbour if source is not None else None
-        before, told_before = self.tables.chosen(advertisement), self.tables.offers_of[hop].get(advertisement)
+        told_before = self.tables.offers_of[hop].get(advertisement)
         is_other = told_before is not None and told_before.text != offered.text
         is_new = is_other or offered.text not in self.tables.offered[hop]
-        if self.tables.add_offer(hop, advertisement, *offered[:4]):
+        is_changed = self.tables.add_offer(hop, advertisement, *offered[:4])
+        if is_changed and is_new and source is not None and self.state.strategy.follows_offers:
             # The subscriptions go first: then they are there before whatever delivery sends when it hears `Known`.
-            if source is not None and is_new and self.state.strategy.follows_offers:
-                self.subscriptions.reconcile_link(now, source, self.tables.filters, effects, is_offer_gone=is_other)
+            self.look_again(now, source, effects)
+        if source is not None and not source.filters_walk.is_over:
+            source.news.append((source.filters_walk.target, advertisement, request))
+            return effects
+        self.announce(now, hop, advertisement, request, effects)
+        return effects
+
+    def announce(
+        self, now: float, hop: LiveHop, advertisement: AdvertisementId, request: PendingRequest, effects: list[Effect]
+    ) -> None:
+        """What that hop told about it counts, and is told on; unless it took it back meanwhile."""
+        if advertisement in self.tables.offers_of[hop]:
+            before = self.tables.chosen(advertisement)
+            self.tables.choose_offer(hop, advertisement)
             self.reconcile(now, advertisement, before, effects)
-        for link in self.links.values():
-            if link is not source:
-                link.await_advertisement(now, advertisement, request, effects)
-        return effects + self.ledger.settle(request)
+            for link in self.links.values():
+                if link.neighbour != hop:
+                    self.await_at(now, link, advertisement, request, effects)
+        effects += self.ledger.settle(request)
+
+    def await_at(
+        self,
+        now: float,
+        link: NeighbourLink,
+        advertisement: AdvertisementId,
+        request: PendingRequest,
+        effects: list[Effect],
+    ) -> None:
+        if link.offers_walk.is_over or link.reduction is None or advertisement in link.advertisements:
+            link.await_advertisement(now, advertisement, request, effects)
+        elif self.tables.chosen_beside(advertisement, link.neighbour) is not None:
+            link.offers_walk.wait(advertisement, request)
 
     def unoffered(
         self, now: float, source: NeighbourLink | None, advertisement: AdvertisementId, request: PendingRequest
@@ -241,7 +286,7 @@ class RoutingAdvertisements:
             for neighbour, number in self.reconcile(now, advertisement, before, effects):
                 self.ledger.wait(request, neighbour, number)
             if source is not None and gone.text not in self.tables.offered[hop] and self.state.strategy.follows_offers:
-                self.subscriptions.reconcile_link(now, source, self.tables.filters, effects, is_offer_gone=True)
+                self.look_again(now, source, effects)
         return effects + self.ledger.settle(request)
 
     def withdraw(self, now: float, neighbour: NodeId, effects: list[Effect]) -> None:
@@ -268,7 +313,8 @@ class RoutingAdvertisements:
             for number in self.tell(now, link, advertisement, effects)
         ]
         if after is None:
-            effects.append(Forgotten(advertisement))
+            if way_before is not None:
+                effects.append(Forgotten(advertisement))
         elif self.ways[advertisement] != way_before:
             effects.append(Known(advertisement, after[1].publisher, after[1].filter, after[0]))
         if self.state.census is not None:
@@ -278,6 +324,9 @@ class RoutingAdvertisements:
     def tell(self, now: float, link: NeighbourLink, advertisement: AdvertisementId, effects: list[Effect]) -> list[int]:
         if link.reduction is None:
             return []
+        if link.flow.is_overfull:
+            link.offers_walk.begin()
+            return []
         chosen = self.tables.chosen_beside(advertisement, link.neighbour)
         if chosen is None:
             return link.change_advertisement(now, advertisement, None, NO_WAY, effects)
@@ -286,7 +335,7 @@ class RoutingAdvertisements:
     def check(self) -> None:
         assert self.ways.keys() == self.tables.offers.keys()
         for link in self.links.values():
-            if link.reduction is not None:
+            if link.reduction is not None and link.offers_walk.is_over:
                 told = {
                     advertisement
                     for advertisement in self.tables.offers

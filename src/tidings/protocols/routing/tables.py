@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 from tidings.matching import Index, IndexParams
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.buckets import TableBuckets
 from tidings.pubsub.publications import read_head
 from tidings.pubsub.signals import AdvertisementId, ReconfigurationId, SubscriptionKey
 
@@ -67,6 +68,8 @@ class Tables:
         self.ghost_index = Index("plain", decode=read_head) if finds_ghosts else None
         """Which lost neighbours would want an event, where somebody may bring it to them."""
         self.filters: dict[str, Filter] = {}
+        self.filter_buckets, self.offer_buckets = TableBuckets(), TableBuckets()
+        """The names of all filters that are wanted, and of all advertisements that are known, for walks."""
         self.hops: dict[str, dict[Hop, None]] = {}
         self.texts: dict[Hop, dict[str, None]] = {None: {}}
         self.ghosts: dict[Ghost, None] = {}
@@ -144,8 +147,10 @@ class Tables:
 
     def enter(self, hop: Hop, text: str, filter: Filter) -> None:
         self.texts[hop][text] = None
-        self.filters.setdefault(text, filter)
-        self.hops.setdefault(text, {})[hop] = None
+        if text not in self.filters:
+            self.filters[text], self.hops[text] = filter, {}
+            self.filter_buckets.put(text)
+        self.hops[text][hop] = None
 
     def leave(self, hop: Hop, text: str) -> None:
         del self.texts[hop][text]
@@ -153,6 +158,7 @@ class Tables:
         del hops[hop]
         if not hops:
             del self.hops[text], self.filters[text]
+            self.filter_buckets.discard(text)
 
     def find_filter(self, text: str) -> Filter | None:
         """The filter of this canonical text, if somebody wants or offers it."""
@@ -177,7 +183,7 @@ class Tables:
     def add_offer(
         self, hop: LiveHop, advertisement: AdvertisementId, publisher: str, text: str, filter: Filter, way: Way
     ) -> bool:
-        """Whether anything of it is new."""
+        """Whether anything of it is new. It is known here, and counts, from `choose_offer` on."""
         before = self.offers_of[hop].get(advertisement)
         if before is not None and before[:2] == (publisher, text) and before.way == way:
             return False
@@ -188,16 +194,23 @@ class Tables:
             del self.offers_of[hop][advertisement]  # the newest stand last
         self.offered[hop].setdefault(text, {})[advertisement] = filter
         self.offers_of[hop][advertisement] = offered
-        self.offers.setdefault(advertisement, {})[hop] = offered
         return True
+
+    def choose_offer(self, hop: LiveHop, advertisement: AdvertisementId) -> None:
+        """What that hop told about it counts from now on."""
+        if advertisement not in self.offers:
+            self.offers[advertisement] = {}
+            self.offer_buckets.put(advertisement)
+        self.offers[advertisement][hop] = self.offers_of[hop][advertisement]
 
     def remove_offer(self, hop: LiveHop, advertisement: AdvertisementId) -> Offered | None:
         offered = self.offers_of[hop].pop(advertisement, None)
         if offered is not None:
             self.forget_offered(hop, advertisement, offered.text)
-            del self.offers[advertisement][hop]
-            if not self.offers[advertisement]:
+            hops = self.offers.get(advertisement, {})
+            if hops.pop(hop, None) is not None and not hops:
                 del self.offers[advertisement]
+                self.offer_buckets.discard(advertisement)
         return offered
 
     def forget_offered(self, hop: LiveHop, advertisement: AdvertisementId, text: str) -> None:
@@ -259,8 +272,10 @@ class Tables:
         assert self.ghost_index is None or len(self.ghost_index) == sum(len(self.texts[it]) for it in self.ghosts)
         assert len(self.local_index) == len(self.local) and self.local_counts.keys() == self.texts[None].keys()
         for hop, offers in self.offers_of.items():
-            assert all(self.offers[advertisement][hop] is offered for advertisement, offered in offers.items())
             versions = [offered.version for offered in offers.values()]
             assert versions == sorted(versions), "offers do not stand in the order in which they were told"
             assert sum(map(len, self.offered[hop].values())) == len(offers)
-        assert sum(map(len, self.offers.values())) == sum(map(len, self.offers_of.values()))
+        assert all(advertisement in self.offers_of[hop] for advertisement, hops in self.offers.items() for hop in hops)
+        assert all(self.offers.values()), "an advertisement is known from nowhere"
+        self.filter_buckets.check(self.filters)
+        self.offer_buckets.check(self.offers)

@@ -1,0 +1,152 @@
+"""Walks through tables: telling a neighbour a whole table, a piece at a time.
+
+The one rule (`router.py`) asks for each entry what a neighbour ought to have been told, and tells the difference. When
+one entry changes that is done at once. But some changes concern all entries: a neighbour is new, or an advertisement
+came from it, so that other filters concern it than before; or so much was on the way to it that further changes had to
+wait. Then the table is walked through, from bucket to bucket (`buckets.py`), with at most `turn_entries` entries in one
+step and only while there is room in the window of the link (`packets.py`). Between two steps is time for other traffic.
+Where a walk is, is one number; what waits to be told is not written down anywhere else. Changes that happen meanwhile
+are told as always, and the walk finds nothing to do there.
+
+A small table is walked through in the step in which the walk begins, in the order of the table.
+
+An advertisement from a neighbour counts only when the walk that it set off is over: until then it is as if it had not
+been heard of. So delivery asks for history when the subscriptions are there, and not before.
+
+Timer: "turn".
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+
+from tidings.machine.effects import Effect, SetTimer
+from tidings.model.bounds import CHANGES_PACKED_MAX, TABLE_BUCKETS
+from tidings.protocols.routing.buckets import TableBuckets
+from tidings.protocols.routing.links import NeighbourLink, TableWalk
+from tidings.protocols.routing.messages import TablesTold
+from tidings.protocols.routing.state import State
+from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
+
+TIMER = "turn"
+
+Told = Callable[[float, NeighbourLink], list[Effect]]
+
+
+class Walker:
+    def __init__(
+        self, state: State, subscriptions: RoutingSubscriptions, advertisements: RoutingAdvertisements, told: Told
+    ) -> None:
+        self.state, self.subscriptions, self.advertisements, self.told = state, subscriptions, advertisements, told
+        self.tables, self.links, self.ledger = state.tables, state.links, state.ledger
+        self.is_timed = False
+        advertisements.look_again = self.look_again
+
+    def open(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
+        """The neighbour is to be told everything."""
+        link.is_telling = True
+        link.offers_walk.begin()
+        link.filters_walk.begin()
+        self.go(now, link, effects)
+
+    def look_again(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
+        """Other filters than before may concern it."""
+        if link.reduction is not None:
+            link.filters_walk.begin()
+            self.go(now, link, effects)
+
+    def start(self) -> None:
+        """There is no timer any more."""
+        self.is_timed = False
+
+    def fired(self, now: float) -> list[Effect]:
+        """The next turn, for the neighbour whose last one was longest ago."""
+        self.is_timed = False
+        effects: list[Effect] = []
+        for neighbour, link in self.links.items():
+            if self.can_go(link):
+                # It stands last from now on.
+                del self.links[neighbour]
+                self.links[neighbour] = link
+                self.go(now, link, effects)
+                break
+        return effects + self.arm(now)
+
+    def can_go(self, link: NeighbourLink) -> bool:
+        is_over = link.filters_walk.is_over and link.offers_walk.is_over
+        return not is_over and link.reduction is not None and link.flow.has_room
+
+    def arm(self, now: float) -> list[Effect]:
+        if self.is_timed or not any(map(self.can_go, self.links.values())):
+            return []
+        self.is_timed = True
+        return [SetTimer(TIMER, now + self.state.params.turn_after)]
+
+    def go(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
+        """One turn: as far as there is room, or as many entries as one step may look at."""
+        entries_left = self.state.params.turn_entries
+        while entries_left > 0 and self.can_go(link):
+            if not link.offers_walk.is_over:
+                entries_left -= self.go_through_offers(now, link, entries_left, effects)
+            else:
+                entries_left -= self.go_through_filters(now, link, entries_left, effects)
+            link.flow.flush()
+        if link.offers_walk.is_over and link.is_telling and link.filters_walk.is_over:
+            link.is_telling = False
+            link.flow.put_through(TablesTold())
+            effects += self.told(now, link)
+        while link.news and link.news[0][0] <= link.filters_walk.passed:
+            _, advertisement, request = link.news.popleft()
+            self.advertisements.announce(now, link.neighbour, advertisement, request, effects)
+        effects += self.arm(now)
+
+    def go_through_offers(self, now: float, link: NeighbourLink, entries_max: int, effects: list[Effect]) -> int:
+        walk, offers, told = link.offers_walk, self.tables.offers, link.advertisements
+        if len(offers) + len(told) <= entries_max:
+            names = take_all(walk, offers, told)
+        else:
+            names = take_some(walk, self.tables.offer_buckets, link.told_advertisements)
+        for advertisement in names:
+            self.advertisements.tell(now, link, advertisement, effects)
+        for advertisement in list(walk.late) if walk.is_over else [name for name in names if name in walk.late]:
+            for request in walk.late.pop(advertisement):
+                request.unanswered -= 1
+                if not request.is_done:
+                    link.await_advertisement(now, advertisement, request, effects)
+                    effects += self.ledger.settle(request)
+        return len(names) + 1
+
+    def go_through_filters(self, now: float, link: NeighbourLink, entries_max: int, effects: list[Effect]) -> int:
+        assert link.reduction is not None
+        walk, filters, candidates = link.filters_walk, self.tables.filters, link.reduction.candidates
+        if len(filters) + len(candidates) <= entries_max:
+            names = take_all(walk, filters, candidates)
+        else:
+            names = take_some(walk, self.tables.filter_buckets, link.candidates)
+        self.subscriptions.reconcile_link(now, link, names, effects, is_offer_gone=True)
+        for text in list(walk.late) if walk.is_over else [name for name in names if name in walk.late]:
+            for request in walk.late.pop(text):
+                request.unanswered -= 1
+                if not request.is_done:
+                    if text in filters:
+                        link.await_filter(now, text, filters[text], request, effects)
+                    effects += self.ledger.settle(request)
+        return len(names) + 1
+
+    def check(self) -> None:
+        assert self.is_timed or not any(map(self.can_go, self.links.values())), "a walk does not go on"
+
+
+def take_all(walk: TableWalk, *tables: Iterable[str]) -> list[str]:
+    """A small table, in its own order."""
+    walk.passed = walk.target
+    return list(dict.fromkeys(chain(*tables)))
+
+
+def take_some(walk: TableWalk, *tables: TableBuckets) -> list[str]:
+    """The next buckets: about as many entries as one packet carries."""
+    names: dict[str, None] = {}
+    while not walk.is_over and len(names) < CHANGES_PACKED_MAX:
+        for table in tables:
+            names.update(dict.fromkeys(table.names(walk.passed % TABLE_BUCKETS)))
+        walk.passed += 1
+    return list(names)
