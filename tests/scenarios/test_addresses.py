@@ -112,7 +112,7 @@ def test_a_host_that_listens_nowhere_cannot_be_called() -> None:
     async def scenario() -> None:
         async with Host("a", puppet_host("x").machine, listen=None, params=PATIENT) as host:
             assert host.address == ("", 0)
-            assert host.links.server is None
+            assert host.links.door.server is None
             with pytest.raises(OSError):
                 await BarePeer.call(host.address)
 

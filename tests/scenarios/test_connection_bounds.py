@@ -20,6 +20,6 @@ def test_more_connections_from_one_address_than_the_bound_are_turned_away() -> N
             await again.close()
             await peers[1].close()
             await until(lambda: not a.links.open)
-            assert not a.links.callers
+            assert not a.links.door.callers
 
     play(scenario())

@@ -114,10 +114,11 @@ def test_a_revoked_token_is_refused_and_its_holder_turned_away(office: Path) -> 
         async with make_service("b", **settings(office)) as service:
             token = str(office / "ann.token")
             async with connect(url(service), token=token, name="ann") as ann:
+                await ann.advertise("TRUE")
                 assert await command("token", "revoke", token, "--list", str(office / "revoked.toml")) == OK
                 with pytest.raises(NotPermitted, match="revoked"):
                     while True:
-                        await ann.subscribe("TRUE")
+                        await ann.publish({"n": 1}, receipt=True)
                 with pytest.raises(NotPermitted, match="revoked"):
                     async with connect(url(service), token=token, name="ann+again"):
                         pass

@@ -211,14 +211,14 @@ def test_more_handshakes_than_the_bound_are_cut_off_at_once(authority: Authority
         few = patient(strangers_max=3)
         async with puppet_host("b", tls=authority.tls("b"), params=few) as b:
             calls = [await asyncio.open_connection(*b.address) for _ in range(3)]
-            await until(lambda: len(b.links.upgrades) == 3)
+            await until(lambda: len(b.links.door.upgrades) == 3)
             reader, late = await asyncio.open_connection(*b.address)
             assert await reader.read() == b""
-            assert len(b.links.upgrades) == 3
+            assert len(b.links.door.upgrades) == 3
             for writer in [late, *[writer for _, writer in calls]]:
                 writer.close()
                 await writer.wait_closed()
-            await until(lambda: not b.links.upgrades)
+            await until(lambda: not b.links.door.upgrades)
 
     play(scenario())
 

@@ -2,7 +2,7 @@
 
 An effect is an order, named as one. `handle` returns the complete list; the world carries it out in order, after the
 machine has settled its state. Whatever an effect brings back comes as a later input: `Compute` as `Computed`,
-`Transfer` as `Transferred`, `Save` as `Saved`, `Connect` as `LinkUp` or `LinkDown`.
+`Transfer` as `Transferred`, `Save` as `Saved`, `Connect` as `Knocked`, `LinkUp` or `LinkDown`.
 """
 
 import re
@@ -60,6 +60,16 @@ class Connect(msgspec.Struct, frozen=True):
 class Disconnect(msgspec.Struct, frozen=True):
     neighbour: NodeId
     reason: str = ""
+
+
+class Admit(msgspec.Struct, frozen=True):
+    """The visitor (`Knocked`) has proved that it is `name`: from now on its stream is the one to that node. Comes back
+    as `LinkUp`, or as `LinkDown` of the visitor where another stream to that node is kept. It takes the place of one
+    that is dead or was given up by the other end; with `replaces`, where the other end has decided, of any."""
+
+    visitor: NodeId
+    name: NodeId
+    replaces: bool = False
 
 
 class Know(msgspec.Struct, frozen=True):
@@ -141,6 +151,7 @@ Effect = (
     | Deliver
     | Connect
     | Disconnect
+    | Admit
     | Know
     | Compute
     | Transfer

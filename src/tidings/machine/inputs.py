@@ -32,6 +32,18 @@ class Fired(msgspec.Struct, frozen=True):
     key: TimerKey
 
 
+class Knocked(msgspec.Struct, frozen=True):
+    """Somebody who says that its name is `name` is at the other end of a new stream, and nobody has proved it. Until
+    `Admit` it goes by the name `visitor`, which is the world's and which no node can take; all that it says comes under
+    that name, and nothing that a visitor does touches a stream there is. Worlds in which nobody can take a name that is
+    not his own skip this and say `LinkUp` at once, and so do all worlds to a machine that does not hear it."""
+
+    visitor: NodeId
+    name: NodeId
+    asked: NodeId = ""
+    """Whom we had asked for with `Connect`; empty where we were called."""
+
+
 class LinkUp(msgspec.Struct, frozen=True):
     """A stream to `neighbour` works. Each new stream between the same two nodes has a larger `epoch`."""
 
@@ -39,6 +51,8 @@ class LinkUp(msgspec.Struct, frozen=True):
     epoch: int = 0
     asked: NodeId = ""
     """The address (`identity.at`) by which we know that node, where we asked for whoever is there."""
+    visitor: NodeId = ""
+    """As whom it knocked, where it was admitted."""
 
 
 class LinkDown(msgspec.Struct, frozen=True):
@@ -47,6 +61,8 @@ class LinkDown(msgspec.Struct, frozen=True):
     neighbour: NodeId
     epoch: int = 0
     reason: str = ""
+    asked: NodeId = ""
+    """Of a visitor that is gone: whom we had asked for."""
 
 
 class Unread(msgspec.Struct, frozen=True):
@@ -96,5 +112,7 @@ class Signal(msgspec.Struct, frozen=True):
     """Base of what one protocol tells the others in the same node: an effect of the one, an input of the rest."""
 
 
-Input = Received | Fired | LinkUp | LinkDown | Unread | Computed | Transferred | Saved | Loaded | Request | Signal
+Input = (
+    Received | Fired | Knocked | LinkUp | LinkDown | Unread | Computed | Transferred | Saved | Loaded | Request | Signal
+)
 """All there is; a machine ignores what it does not know."""

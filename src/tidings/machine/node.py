@@ -42,6 +42,7 @@ from tidings.machine.inputs import (
     Computed,
     Fired,
     Input,
+    Knocked,
     Loaded,
     Received,
     Request,
@@ -197,6 +198,14 @@ class Node:
     def check(self) -> None:
         for part in self.parts.values():
             part.check()
+
+
+def visitor_messages(machine: Machine) -> tuple[type, ...]:
+    """All that a visitor (`Knocked`) may say to this machine: what its parts take that hear of visitors. Nothing where
+    none does, and then there are no visitors."""
+    if isinstance(machine, Node):
+        return tuple(message for _, part in machine.hearers.get(Knocked, ()) for message in part.messages)
+    return tuple(getattr(machine, "messages", ())) if Knocked in getattr(machine, "hears", ()) else ()
 
 
 ADDRESSES: dict[type, Callable[[str, Any], Effect]] = {

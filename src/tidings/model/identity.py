@@ -29,6 +29,18 @@ def is_address(name: NodeId) -> bool:
     return name.startswith(ADDRESS_MARK)
 
 
+VISITOR_MARK = "?"
+
+
+def visitor(number: int) -> NodeId:
+    """How the n-th stranger is called until it is known who that is. No node has such a name."""
+    return f"{VISITOR_MARK}{number}"
+
+
+def is_visitor(name: NodeId) -> bool:
+    return name.startswith(VISITOR_MARK)
+
+
 def incarnation(name: str, number: int) -> NodeId:
     """The name of a node's n-th life: the first is the name itself."""
     return name if number == 0 else f"{name}~{number}"

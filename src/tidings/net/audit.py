@@ -53,7 +53,9 @@ class Audit:
         level, event = TITLES[type(note)]
         fields = msgspec.structs.asdict(note)
         peer = fields.pop("node")
-        self.write(level, event, peer=peer, address=self.address_of(peer), **fields)
+        # Another may go by the name that a stranger claims, and calls from elsewhere.
+        address = self.address_of(fields.pop("visitor", "") or peer)
+        self.write(level, event, peer=peer, address=address, **fields)
 
     def write(self, level: str, event: str, **fields: object) -> None:
         if self.left_out:

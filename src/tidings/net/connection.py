@@ -30,7 +30,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol, cast
 
-from tidings.model.bounds import OPENING_BYTES_MAX, PUBLICATIONS_MAX
+from tidings.model.bounds import CREDENTIALS_BYTES_MAX, FRAME_BYTES_MAX, OPENING_BYTES_MAX, PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.net.counts import QUEUE_FULL
 from tidings.net.params import HostParams
@@ -42,6 +42,9 @@ from tidings.wire.registry import decode, encode
 
 READ_BYTES = 256 * 1024
 """Bytes read at once, into a buffer that each connection keeps: a new one for each read costs more than the read."""
+
+VISITOR_FRAME_BYTES_MAX = 2 * CREDENTIALS_BYTES_MAX
+"""Body of a frame of whoever called us, until it is known who that is: credentials and a little more."""
 
 RUN_BYTES_MAX = 128 * 1024
 """Publications of a client that have arrived are handled together up to about this size."""
@@ -173,6 +176,7 @@ class Connection(asyncio.BufferedProtocol):
         params: HostParams,
         owner: Owner,
         calling: NodeId | None,
+        is_guarded: bool = False,
     ) -> None:
         self.loop, self.clock, self.params, self.owner, self.calling = loop, clock, params, owner, calling
         self.stage = ConnectionStage.GREETING
@@ -185,7 +189,11 @@ class Connection(asyncio.BufferedProtocol):
         self.outbox = Outbox(loop, params)
         # A view, since TLS fills it in slices: a slice of a bytearray would be a copy.
         self.buffer = memoryview(bytearray(READ_BYTES))
-        self.reader = FrameReader(opening_bytes_max=OPENING_BYTES_MAX)
+        self.reader = FrameReader(
+            VISITOR_FRAME_BYTES_MAX if is_guarded else FRAME_BYTES_MAX, opening_bytes_max=OPENING_BYTES_MAX
+        )
+        self.allowed: tuple[type, ...] | None = None
+        """All that the other end may say, while it is not known who that is."""
         self.unread: list[bytes] = []
         self.run: list[PublishMessage] = []
         self.run_bytes = 0
@@ -259,6 +267,9 @@ class Connection(asyncio.BufferedProtocol):
                 self.hand_over()
                 self.end(Cause.BAD_MESSAGE, problem.reason, bad=body)
                 return
+            if self.allowed is not None and type(message) not in self.allowed and type(message) not in CONTROL:
+                self.end(Cause.BAD_MESSAGE, f"{type(message).__name__} came before it is known who you are")
+                return
             if self.run and not self.goes_with_run(message):
                 self.hand_over()
                 if self.is_reading_paused and self.stage is not ConnectionStage.ENDED:
@@ -275,7 +286,9 @@ class Connection(asyncio.BufferedProtocol):
                 self.run.clear()
                 return
         self.hand_over()
-        if self.reader.problem is not None:
+        if self.reader.problem is not None and self.reader.can_go_on:
+            self.take(self.reader.feed(b""))
+        elif self.reader.problem is not None:
             self.end(Cause.BAD_FRAME, self.reader.problem)
 
     def goes_with_run(self, message: Any) -> bool:
@@ -346,6 +359,11 @@ class Connection(asyncio.BufferedProtocol):
         self.cancel_tick()
         self.look_later()
         self.decide("")
+
+    def let_in(self) -> None:
+        """It is known who is there: from now on it may say anything, at any length."""
+        self.allowed = None
+        self.reader.widen(FRAME_BYTES_MAX)
 
     def end(self, cause: Cause, reason: str, quietly: bool = False, bad: bytes = b"") -> None:
         """The connection is over for us. Unless `quietly`, the peer is told why behind what waits for it; `bad` is the

@@ -1,4 +1,4 @@
-"""Peers of a node: how each is called, which of several connections with one is kept, what becomes of a message.
+"""Peers of a node: how each is called, and what becomes of a message.
 
 **Calling.** A peer is called when the machine says `Connect`, or sends it a message and there is no stream. What is
 sent while an attempt is under way waits for its outcome, under the bounds of a send queue; when it fails, that is
@@ -9,19 +9,6 @@ After a failure the peer is not called for a while: `backoff_first` seconds, the
 when it comes back. What is sent in such a pause is dropped; a `Connect` waits until it is over. So a machine that wants
 a lasting link says `Connect` again whenever it hears `LinkDown`, and needs no timer for it. A stream that lasts ends
 the series of failures; one that breaks again at once does not.
-
-**Choosing.** Two nodes may call each other at the same moment, and a peer whose connection broke unnoticed calls again
-while we still hold the old one. Both ends must keep the same connection. Only one of the two decides: the one with the
-smaller name. It takes the first connection that is introduced, and tells the other with its first Heartbeat; the other
-waits for that. Each stream between the two has an epoch, larger than that of the one before; each end proposes one in
-its Hello, and the larger proposal holds. When a further connection is introduced while a stream is up:
-
-- Its epoch is not larger: it was begun before the stream was agreed upon; both called at once. It is refused.
-- The caller alone proposed a larger epoch than that of the stream: it knew the stream, and has given it up. The new
-  connection replaces it.
-- Otherwise the caller has no memory, or it called before it heard of the stream. The new connection waits, and the
-  stream is questioned with a heartbeat. If anything is heard on it, the new one is refused; if it breaks (a process
-  that was restarted answers with a reset), the new one takes its place.
 
 **Sending.** A message is encoded once, however many peers it goes to one after the other. Without a stream it waits for
 the call that is under way, or causes one.
@@ -38,7 +25,6 @@ import asyncio
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from enum import Enum
 from random import Random
 from typing import Any, Protocol
 
@@ -54,44 +40,6 @@ from tidings.net.tls import Address
 from tidings.wire.codec import BadMessage
 from tidings.wire.frames import HEAD_BYTES, frame
 from tidings.wire.registry import decode, encode
-
-EPOCHS_MAX = 100_000
-"""Peers whose last epoch is remembered; the one that was heard of longest ago is forgotten."""
-
-
-class StreamChoice(Enum):
-    TAKE = "take it, in place of the stream if there is one"
-    REFUSE = "keep what there is"
-    QUESTION = "ask whether the stream lives"
-
-
-class Epochs:
-    """The last epoch with each peer."""
-
-    def __init__(self) -> None:
-        self.last: dict[NodeId, int] = {}
-
-    def of(self, peer: NodeId) -> int:
-        return self.last.get(peer, 0)
-
-    def next(self, peer: NodeId) -> int:
-        return self.of(peer) + 1
-
-    def remember(self, peer: NodeId, epoch: int) -> None:
-        self.last.pop(peer, None)
-        self.last[peer] = epoch
-        if len(self.last) > EPOCHS_MAX:
-            del self.last[next(iter(self.last))]
-
-
-def judge(known: int, mine: int, theirs: int, has_stream: bool) -> StreamChoice:
-    """What becomes of a connection, by the last epoch that is known, and what both ends proposed for this one."""
-    if max(mine, theirs) <= known:
-        return StreamChoice.REFUSE
-    if not has_stream or theirs > known:
-        return StreamChoice.TAKE
-    return StreamChoice.QUESTION
-
 
 DOUBLINGS_MAX = 30
 """Keeps the power of two finite; `backoff_max` is reached long before."""
@@ -216,7 +164,8 @@ class Dial:
 
 class Posting:
     """`up` are the streams there are, `dials` the peers that can be called; both belong to `Links`. `overfull(dial)` is
-    called when too much waited for a call, and was dropped."""
+    called when too much waited for a call, and was dropped. With `calls` a message without a stream causes a call;
+    without, which is right where whoever answers has to prove who it is first, it is dropped."""
 
     def __init__(
         self,
@@ -224,8 +173,10 @@ class Posting:
         up: Mapping[NodeId, Connection],
         dials: Mapping[NodeId, Dial],
         overfull: Callable[[Dial], None],
+        calls: bool,
     ) -> None:
         self.world, self.counts, self.up, self.dials, self.overfull = world, world.counts, up, dials, overfull
+        self.calls = calls
         self.latest_message: Any = None
         self.latest_frame = b""
 
@@ -268,7 +219,7 @@ class Posting:
         dial = self.dials.get(to)
         if dial is None:
             self.world.lost(to, message, reasons.NO_ADDRESS)
-        elif not dial.is_under_way and not dial.begin():
+        elif not self.calls or (not dial.is_under_way and not dial.begin()):
             self.world.lost(to, message, reasons.NO_LINK)
         elif not dial.waiting.put(framed):
             self.world.lost(to, message, reasons.QUEUE_FULL)

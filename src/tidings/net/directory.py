@@ -21,7 +21,7 @@ from typing import Any
 from tidings.machine.effects import BROADCAST, Know
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
-from tidings.model.identity import NodeId, is_address
+from tidings.model.identity import NodeId, is_address, is_visitor
 from tidings.net import counts as reasons
 from tidings.net.addresses import parse_address
 from tidings.net.connection import CONTROL
@@ -193,7 +193,7 @@ class Directory:
         return node in self.configured or self.links.address_of(node) in self.configured
 
     def permitted(self, effect: Know) -> Address:
-        if effect.node in (self.world.node_id, BROADCAST) or is_address(effect.node):
+        if effect.node in (self.world.node_id, BROADCAST) or is_address(effect.node) or is_visitor(effect.node):
             raise UsageError(f"know: {effect.node!r} is no other node")
         address = parse_address(effect.address, "know")
         check_address("know", address)

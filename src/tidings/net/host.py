@@ -33,6 +33,7 @@ from typing import Any, Self
 
 from tidings.machine.effects import (
     BROADCAST,
+    Admit,
     CancelTimer,
     CancelTransfer,
     Compute,
@@ -50,7 +51,7 @@ from tidings.machine.effects import (
 )
 from tidings.machine.inputs import Computed, Fired, Input, Loaded, Received, Saved, TimerKey, Transferred, Unread
 from tidings.machine.message import Message
-from tidings.machine.node import Machine
+from tidings.machine.node import Machine, visitor_messages
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
@@ -136,6 +137,7 @@ class Host:
             Drop: lambda effect: self.stepper.count(effect.reason),
             Connect: lambda effect: self.links.connect(effect.neighbour),
             Disconnect: lambda effect: self.links.disconnect(effect.neighbour, effect.reason),
+            Admit: lambda effect: self.links.admit(effect),
             Know: lambda effect: self.directory.know(effect),
             Compute: self.compute,
             Transfer: lambda effect: self.step_soon(Transferred(effect.key, NO_TRANSFERS)),
@@ -172,7 +174,7 @@ class Host:
 
     async def begin(self, stream: socket.socket | None, datagram: socket.socket | None) -> None:
         self.timers = Timers(self.loop, self.fire)
-        self.links = HostLinks(self, self.rng, self.tls, self.capabilities)
+        self.links = HostLinks(self, self.rng, self.tls, self.capabilities, visitor_messages(self.machine))
         self.datagrams = Datagrams(self, datagram) if datagram is not None else None
         self.directory = Directory(self, self.links, self.datagrams, self.tls, self.insecure)
         self.computing = Computing(self.params.compute_workers, self.params.computations_max, self.computed)
@@ -188,7 +190,7 @@ class Host:
         if self.datagrams is not None:
             self.datagrams.begin()
         if stream is not None:
-            await self.links.listen(stream)
+            await self.links.door.open(stream)
 
     async def stop(self) -> None:
         """Say goodbye, hand over what waits (within `drain_timeout`), finish saving. Twice does no harm."""

@@ -1,10 +1,15 @@
 """The streams of a node: at most one to each peer, whoever called whom; and the links that are made of them.
 
+Machines differ in what they make of a name. Some believe it: a stream is the peer's whose name the Hello says. Others
+ask first who is there (`machine.inputs.Knocked`); for these every new stream, called or calling, is that of a
+*visitor*, under a name of ours, and becomes the peer's when the machine says so (`Admit`). Until then it replaces
+nothing, is remembered nowhere, may say only what is for that question, and in short frames.
+
 A stream is opened when a machine sends to a peer it has none with. Machines hear nothing of that. A machine that says
 `Connect` asks for a link: a stream of which both ends are told, with `LinkUp` and `LinkDown` by turns and with growing
 epochs. The wish travels as a capability in the Hello; where a stream is up already, as a second Hello on it. Each
-`Connect` has one answer. `dialer.py` says how peers are called, which connection is kept where two nodes have several,
-and what becomes of a message.
+`Connect` has one answer. `dialer.py` says how peers are called and what becomes of a message, `door.py` how we are
+called, `choice.py` which connection is kept where two nodes have several.
 
 A peer may be known by its address alone (`identity.at`). Whoever answers there is taken, unless the certificate says
 otherwise, and from its Hello on it goes by its own name everywhere; `LinkUp` tells the machine both.
@@ -13,18 +18,20 @@ On a stream that breaks, whatever was on its way is gone.
 """
 
 import asyncio
-import socket
-from collections import Counter
 from collections.abc import Iterable
+from itertools import count
 from random import Random
 from typing import Any
 
-from tidings.machine.inputs import LinkDown, LinkUp, Received
+from tidings.machine.effects import Admit
+from tidings.machine.inputs import Knocked, LinkDown, LinkUp, Received
 from tidings.model.bounds import EPOCH_MAX
-from tidings.model.identity import NodeId, is_address
+from tidings.model.identity import NodeId, is_address, is_visitor, visitor
 from tidings.net import counts as reasons
+from tidings.net.choice import Epochs, StreamChoice, judge
 from tidings.net.connection import HEARTBEAT, Cause, Connection, ConnectionStage
-from tidings.net.dialer import Dial, Epochs, Posting, StreamChoice, judge
+from tidings.net.dialer import Dial, Posting
+from tidings.net.door import Door
 from tidings.net.stepper import HostWorld
 from tidings.net.tls import Address, Tls, TlsUpgrade, why_not_this_peer
 from tidings.wire.frames import HEAD_BYTES
@@ -33,43 +40,41 @@ from tidings.wire.handshake import Agreement, HandshakeRefusal, Hello, Unreadabl
 LINK = "link"
 """The capability that says: make a link of this stream."""
 
-ACCEPTING_TURNS = 2
-"""Of the loop, until a call that it has accepted is known to us: one to begin, one to be told."""
-
 
 class HostLinks:
-    def __init__(self, world: HostWorld, rng: Random, tls: Tls | None, capabilities: Iterable[str]) -> None:
+    """`visitor_messages` is all that a visitor may say; nothing where names are believed."""
+
+    def __init__(
+        self,
+        world: HostWorld,
+        rng: Random,
+        tls: Tls | None,
+        capabilities: Iterable[str],
+        visitor_messages: tuple[type, ...] = (),
+    ) -> None:
         self.world, self.rng, self.tls, self.capabilities = world, rng, tls, tuple(capabilities)
+        self.visitor_messages, self.visitor_numbers = visitor_messages, count(1)
+        self.is_asking = bool(visitor_messages)
+        """Whether the machine wants to know who is there before it believes a name."""
         self.loop, self.params, self.counts, self.log = world.loop, world.params, world.counts, world.log
         # A trace shows each message as it was sent.
         self.joins = not world.is_traced
         self.up: dict[NodeId, Connection] = {}
+        """Streams; those of visitors under the names that they have here."""
         self.dials: dict[NodeId, Dial] = {}
-        self.posting = Posting(world, self.up, self.dials, self.overfull)
+        self.posting = Posting(world, self.up, self.dials, self.overfull, calls=not visitor_messages)
         self.names: dict[NodeId, NodeId] = {}
         """Of peers known by their address: who answered there last."""
         self.epochs = Epochs()
         self.rivals: dict[NodeId, Connection] = {}
-        """Connections that wait until it is known whether the stream to the same peer still lives."""
+        """Connections that wait until it is known whether the stream to the same peer still lives, by its name."""
         self.open: dict[Connection, None] = {}
         """All connections that have a transport, in whatever stage."""
-        self.upgrades: dict[TlsUpgrade, None] = {}
-        """Those whose TLS handshake is not finished."""
-        self.callers: Counter[str] = Counter()
-        """How many of them came from which address."""
+        self.door = Door(self)
         self.all_gone = asyncio.Event()
-        self.server: asyncio.Server | None = None
         self.is_paused = self.is_stopping = False
 
     # Beginning and end.
-
-    async def listen(self, listening: socket.socket) -> None:
-        self.server = await self.loop.create_server(self.take_call, sock=listening, start_serving=False)
-        # The machine has begun, and may have failed by now.
-        if self.is_stopping:
-            self.server.close()
-        else:
-            await self.server.start_serving()
 
     async def stop(self) -> None:
         """Say goodbye to all, and give them `drain_timeout` to take what waits for them."""
@@ -79,11 +84,10 @@ class HostLinks:
         await self.wait_until_gone()
 
     async def wait_until_gone(self) -> None:
-        for _ in range(ACCEPTING_TURNS):
-            await asyncio.sleep(0)
+        await self.door.wait_until_closed()
         try:
             async with asyncio.timeout(self.params.drain_timeout):
-                while self.open or self.upgrades:
+                while self.open or self.door.upgrades:
                     self.all_gone.clear()
                     await self.all_gone.wait()
         except TimeoutError:
@@ -99,16 +103,9 @@ class HostLinks:
 
     def close_doors(self) -> None:
         self.is_stopping = True
-        if self.server is not None:
-            server, self.server = self.server, None
-            # A call that asyncio has accepted and not yet begun with would be left open by closing the server now.
-            for listening in server.sockets:
-                self.loop.remove_reader(listening.fileno())
-            self.loop.call_soon(server.close)
+        self.door.close()
         for dial in self.dials.values():
             dial.stop()
-        for upgrade in list(self.upgrades):
-            upgrade.abort()
 
     def pause_reading(self) -> None:
         self.is_paused = True
@@ -143,7 +140,9 @@ class HostLinks:
 
     def connect(self, peer: NodeId) -> None:
         stream, dial = self.up.get(self.name_of(peer)), self.dials.get(peer)
-        if stream is not None and stream.is_link:
+        if is_visitor(peer):
+            self.world.step_soon(LinkDown(peer, 0, reasons.NO_ADDRESS))
+        elif stream is not None and stream.is_link:
             if dial is not None:
                 dial.is_wanted = False
             self.world.step_soon(LinkUp(stream.peer, stream.epoch, peer if is_address(peer) else ""))
@@ -186,41 +185,19 @@ class HostLinks:
         if self.tls is None:
             await self.loop.create_connection(lambda: connection, *address)
         else:
-            upgrade = TlsUpgrade(self.tls.client, self.params.connect_timeout, connection, self)
+            upgrade = TlsUpgrade(self.tls.client, self.params.connect_timeout, connection, self.door)
             await self.loop.create_connection(lambda: upgrade, *address)
             await upgrade.finish(self.loop)
         return connection
 
-    # Being called.
-
-    def take_call(self) -> asyncio.BaseProtocol:
-        connection = self.make_connection(None)
-        if self.tls is None:
-            return connection
-        return TlsUpgrade(self.tls.server, self.params.handshake_timeout, connection, self)
-
-    def upgrade_begun(self, upgrade: TlsUpgrade) -> None:
-        self.upgrades[upgrade] = None
-        is_called = upgrade.connection.calling is None
-        if self.is_stopping or (is_called and self.count_strangers() > self.params.strangers_max):
-            upgrade.abort()
-        elif is_called:
-            upgrade.task = self.loop.create_task(self.answer_upgrade(upgrade))
-
-    async def answer_upgrade(self, upgrade: TlsUpgrade) -> None:
-        try:
-            await upgrade.finish(self.loop)
-        except OSError as problem:
-            self.log.info("no TLS with a caller", reason=str(problem))
-
-    def upgrade_over(self, upgrade: TlsUpgrade) -> None:
-        self.upgrades.pop(upgrade, None)
-        self.tell_if_all_gone()
-
     def make_connection(self, calling: NodeId | None) -> Connection:
-        return Connection(self.loop, self.world.clock, self.params, self, calling)
+        # Whom we called ourselves we have chosen: what it says may be long.
+        return Connection(self.loop, self.world.clock, self.params, self, calling, calling is None and self.is_asking)
 
     def introduced(self, peer: NodeId) -> Connection | None:
+        if self.is_asking:
+            # A name that is claimed is no reason to wait.
+            return None
         name = self.name_of(peer)
         return next((it for it in self.open if it.peer == name and it.stage is ConnectionStage.INTRODUCED), None)
 
@@ -257,25 +234,12 @@ class HostLinks:
             connection.transport.abort()
         elif connection.calling is not None:
             connection.greet(self.greeting(connection.calling))
-        elif self.count_caller(connection) > self.params.address_connections_max:
-            connection.end(Cause.TOO_MANY, "too many connections from your address; close some, or call another node")
-        elif self.count_strangers() > self.params.strangers_max:
-            connection.end(Cause.TOO_MANY, "too many connections that are not yet streams; try later")
-
-    def count_strangers(self) -> int:
-        return len(self.upgrades) + sum(
-            1 for it in self.open if it.stage in (ConnectionStage.GREETING, ConnectionStage.INTRODUCED)
-        )
-
-    def count_caller(self, connection: Connection) -> int:
-        """One more connection from there; how many there are."""
-        connection.caller = str((connection.transport.get_extra_info("peername") or ("",))[0])
-        self.callers[connection.caller] += 1
-        return self.callers[connection.caller]
+        elif problem := self.door.why_not(connection):
+            connection.end(Cause.TOO_MANY, problem)
 
     def greeting(self, peer: NodeId) -> Hello:
         dial = self.dial_to(peer)
-        wish = (LINK,) if dial is not None and dial.is_wanted else ()
+        wish = (LINK,) if self.is_asking or (dial is not None and dial.is_wanted) else ()
         epoch = self.epochs.next(self.name_of(peer))
         return hello(self.world.node_id, capabilities=(*self.capabilities, *wish), epoch=epoch)
 
@@ -289,11 +253,18 @@ class HostLinks:
             connection.end(Cause.REFUSED, problem)
             return
         assert isinstance(outcome, Agreement)
-        if connection.calling is not None and is_address(connection.calling):
-            self.names[connection.calling] = theirs.node
         connection.introduce(outcome)
         if self.world.node_id < theirs.node:
-            self.judge(connection, connection.mine, theirs)
+            if self.is_asking:
+                self.take_as_stream(connection)
+            else:
+                self.recognise(connection, theirs.node)
+                self.judge(connection, theirs.node)
+
+    def recognise(self, connection: Connection, name: NodeId) -> None:
+        """This node answered where we called."""
+        if connection.calling is not None and is_address(connection.calling):
+            self.names[connection.calling] = name
 
     def why_not(self, connection: Connection, theirs: Hello) -> str:
         called = connection.calling
@@ -303,12 +274,14 @@ class HostLinks:
             return f"{self.world.node_id} has {self.params.streams_max} streams already; connect elsewhere"
         return why_not_this_peer(connection.transport.get_extra_info("ssl_object"), theirs.node)
 
-    def judge(self, connection: Connection, mine: Hello, theirs: Hello) -> None:
-        """Whether this connection becomes the stream; we are the end that decides."""
-        peer, stream = theirs.node, self.up.get(theirs.node)
-        match judge(self.epochs.of(peer), mine.epoch, theirs.epoch, stream is not None):
+    def judge(self, connection: Connection, peer: NodeId) -> None:
+        """Whether this connection becomes the stream to that peer; we are the end that decides."""
+        mine, theirs, stream = connection.mine, connection.theirs, self.up.get(peer)
+        assert mine is not None and theirs is not None
+        proposals = (theirs.epoch, mine.epoch) if connection.calling is None else (mine.epoch, theirs.epoch)
+        match judge(self.epochs.of(peer), *proposals, stream is not None):
             case StreamChoice.TAKE:
-                self.take_as_stream(connection)
+                self.take(connection, peer)
             case StreamChoice.REFUSE:
                 connection.end(Cause.DUPLICATE, "both ends called at once; the other connection is kept")
             case StreamChoice.QUESTION:
@@ -319,6 +292,12 @@ class HostLinks:
                 self.rivals[peer] = connection
                 stream.is_questioned = True
                 stream.outbox.put(HEARTBEAT)
+
+    def take(self, connection: Connection, peer: NodeId) -> None:
+        if connection.stage is ConnectionStage.UP:
+            self.bind(connection, peer)
+        else:
+            self.take_as_stream(connection)
 
     def heard(self, stream: Connection) -> None:
         """A stream that was questioned lives."""
@@ -331,27 +310,63 @@ class HostLinks:
         self.accepted(connection)
 
     def accepted(self, connection: Connection) -> None:
-        """This connection is the stream from now on, by our decision or by the peer's."""
-        peer, mine, theirs = connection.peer, connection.mine, connection.theirs
+        """This connection is a stream from now on, by our decision or by the peer's."""
+        assert connection.theirs is not None
+        connection.become_up()
+        self.counts.streams_opened += 1
+        if self.is_paused:
+            connection.pause_reading()
+        if self.is_asking:
+            self.knock(connection, connection.theirs.node)
+        else:
+            self.recognise(connection, connection.theirs.node)
+            self.bind(connection, connection.theirs.node)
+
+    def knock(self, connection: Connection, claimed: NodeId) -> None:
+        connection.peer, connection.is_link = visitor(next(self.visitor_numbers)), True
+        connection.allowed = self.visitor_messages
+        self.up[connection.peer] = connection
+        asked = connection.calling or ""
+        dial = self.dials.get(asked)
+        if dial is not None:
+            dial.is_wanted = False
+            dial.cancel_retry()
+        self.log.debug("knocked", visitor=connection.peer, claimed=claimed, asked=asked)
+        self.world.step(Knocked(connection.peer, claimed, asked))
+
+    def admit(self, effect: Admit) -> None:
+        connection = self.up.get(effect.visitor)
+        if connection is None or not is_visitor(effect.visitor):
+            # It is gone, and the machine hears of that.
+            return
+        self.recognise(connection, effect.name)
+        if effect.replaces:
+            self.bind(connection, effect.name)
+        else:
+            self.judge(connection, effect.name)
+
+    def bind(self, connection: Connection, peer: NodeId) -> None:
+        """This is the stream to that peer from now on."""
+        mine, theirs, knocked_as = connection.mine, connection.theirs, connection.peer
         assert mine is not None and theirs is not None
         old = self.up.get(peer)
         if old is not None:
             old.end(Cause.REPLACED, "a newer connection between the same nodes took its place")
-        self.up[peer] = connection
-        connection.become_up()
-        self.counts.streams_opened += 1
-        epoch = max(mine.epoch, theirs.epoch)
-        self.epochs.remember(peer, epoch)
+        if is_visitor(knocked_as):
+            del self.up[knocked_as]
+        self.up[peer], connection.peer = connection, peer
+        connection.let_in()
+        epoch = self.epochs.advance(peer, 0 if connection.calling is None else theirs.epoch)
         dial = self.dial_of(connection)
         if dial is not None:
             dial.cancel_retry()
             self.posting.send_waiting(dial, connection)
             if connection.stage is ConnectionStage.ENDED:
                 return
-        if self.is_paused:
-            connection.pause_reading()
         self.log.info("stream up", peer=peer, epoch=epoch, direction="out" if connection.calling else "in")
-        if LINK in mine.capabilities or LINK in theirs.capabilities:
+        if is_visitor(knocked_as):
+            self.make_link(connection, epoch, knocked_as)
+        elif LINK in mine.capabilities or LINK in theirs.capabilities:
             self.make_link(connection, epoch)
         elif dial is not None and dial.is_wanted:
             self.ask_for_link(connection)
@@ -367,20 +382,21 @@ class HostLinks:
         if theirs.node != stream.peer or LINK not in theirs.capabilities or theirs.epoch > EPOCH_MAX:
             stream.end(Cause.BAD_MESSAGE, "a second Hello that asks for no link")
             return
-        epoch = max(theirs.epoch, self.epochs.next(stream.peer))
         if stream.asked_epoch is None:
-            stream.greet(hello(self.world.node_id, capabilities=(*self.capabilities, LINK), epoch=epoch))
-        self.epochs.remember(stream.peer, epoch)
-        self.make_link(stream, epoch)
+            capabilities = (*self.capabilities, LINK)
+            epoch = self.epochs.next(stream.peer)
+            stream.greet(hello(self.world.node_id, capabilities=capabilities, epoch=epoch))
+        believed = 0 if stream.asked_epoch is None else theirs.epoch
+        self.make_link(stream, self.epochs.advance(stream.peer, believed))
 
-    def make_link(self, stream: Connection, epoch: int) -> None:
+    def make_link(self, stream: Connection, epoch: int, knocked_as: NodeId = "") -> None:
         stream.is_link, stream.epoch = True, epoch
         dial = self.dial_of(stream)
         asked = "" if dial is None or dial.peer == stream.peer else dial.peer
         if dial is not None:
             dial.is_wanted = False
         self.log.info("link up", peer=stream.peer, epoch=epoch)
-        self.world.step(LinkUp(stream.peer, epoch, asked))
+        self.world.step(LinkUp(stream.peer, epoch, asked, knocked_as))
 
     def received(self, sender: NodeId, message: Any, size_bytes: int) -> None:
         self.counts.stream_messages_received += 1
@@ -393,8 +409,9 @@ class HostLinks:
     def ended(self, connection: Connection, cause: Cause, reason: str) -> None:
         self.counts.closings[cause.value] += 1
         peer = connection.peer
-        if self.rivals.get(peer) is connection:
-            del self.rivals[peer]
+        claimed = connection.theirs.node if connection.theirs is not None else peer
+        if self.rivals.get(claimed) is connection:
+            del self.rivals[claimed]
         if self.up.get(peer) is not connection:
             if connection.calling is None:
                 self.log.info("connection refused", peer=peer, cause=cause.value, reason=reason)
@@ -410,21 +427,20 @@ class HostLinks:
             is_wanted, dial.is_wanted = dial.is_wanted, False
             dial.stream_ended(self.world.clock() - connection.up_at)
         if connection.is_link:
-            self.world.step(LinkDown(peer, connection.epoch, reason))
+            asked = connection.calling or "" if is_visitor(peer) else ""
+            self.world.step(LinkDown(peer, connection.epoch, reason, asked))
         elif connection.asked_epoch is not None or is_wanted:
             epoch = connection.asked_epoch or self.epochs.of(peer)
             self.world.step(LinkDown(peer, epoch, f"cannot connect: {reason}"))
         if rival is not None and cause not in (Cause.REPLACED, Cause.DISCONNECTED, Cause.STOPPED):
-            self.take_as_stream(rival)
+            self.take(rival, peer)
 
     def gone(self, connection: Connection) -> None:
         """Its transport is closed."""
         self.open.pop(connection, None)
-        self.callers[connection.caller] -= 1
-        if self.callers[connection.caller] <= 0:
-            del self.callers[connection.caller]
+        self.door.left(connection)
         self.tell_if_all_gone()
 
     def tell_if_all_gone(self) -> None:
-        if not self.open and not self.upgrades:
+        if not self.open and not self.door.upgrades:
             self.all_gone.set()

@@ -20,12 +20,14 @@ from tidings.machine.effects import Note, note_name
 
 class VisitorTurnedAway(Note, frozen=True):
     """A broker does not let `node` in, or not any longer, for this reason. Its `principal` is known if its credentials
-    were good, its `role` if it asked for one."""
+    were good, its `role` if it asked for one. Where it never proved its name, that is a claim, and `visitor` is what
+    the broker called it."""
 
     node: str
     reason: str
     principal: str = ""
     role: str = ""
+    visitor: str = ""
 
 
 class VisitorAdmitted(Note, frozen=True):
@@ -47,10 +49,11 @@ class RightsChanged(Note, frozen=True):
 
 
 class EntryRejected(Note, frozen=True):
-    """The broker `node` does not let us in, for this reason."""
+    """The broker `node` does not let us in, for this reason; `visitor` as above."""
 
     node: str
     reason: str
+    visitor: str = ""
 
 
 # Delivery: guarantees (PSDG).

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.machine.effects import (
     BROADCAST,
+    Admit,
     CancelTimer,
     CancelTransfer,
     Compute,
@@ -369,7 +370,8 @@ class Process:
         given_up[drop.reason] = given_up.get(drop.reason, 0) + 1
 
     def ignore(self, now: float, effect: Effect) -> None:
-        """A note is for the trace, a name is enough to reach a node, and a signal found nobody to hear it."""
+        """A note is for the trace, a name is enough to reach a node and is nobody else's (so nobody knocks), and a
+        signal found nobody to hear it."""
 
     def resume(self, now: float) -> None:
         self.is_running = True
@@ -405,6 +407,7 @@ PERFORM: dict[type, Callable[[Any, float, Any], None]] = {
     Load: Process.load,
     Drop: Process.drop,
     Know: Process.ignore,
+    Admit: Process.ignore,
 }
 """How each other kind of effect is carried out; it grows by one entry for each type of signal and of note."""
 

@@ -43,8 +43,12 @@ class FrameReader:
         self.body: BytesIO | None = None
         self.missing_bytes = 0
         self.problem: str | None = None
+        self.rest = b""
+        """What came with the frame that is too long, itself included: it may be allowed before anybody minds."""
 
     def feed(self, data: bytes) -> list[bytes]:
+        if self.can_go_on:
+            data, self.rest, self.problem = self.rest + data, b"", None
         if self.problem is not None:
             raise BadFrame(self.problem)
         frames: list[bytes] = []
@@ -60,7 +64,7 @@ class FrameReader:
                     self.bytes_max = self.frame_bytes_max
                     place += size_bytes
                 else:
-                    self.begin(size_bytes)
+                    self.begin(size_bytes, data[place:])
                     place += self.fill(data[place:], frames)
             self.head += bytes(data[place:])
         except BadFrame as bad:
@@ -75,12 +79,22 @@ class FrameReader:
         self.head += bytes(data[:place])
         if len(self.head) < HEAD_BYTES:
             return place
-        self.begin(HEAD.unpack(self.head)[0])
+        self.begin(HEAD.unpack(self.head)[0], data[place:])
         return place + self.fill(data[place:], frames)
 
-    def begin(self, size_bytes: int) -> None:
+    def widen(self, frame_bytes_max: int) -> None:
+        """Frames may be that long from now on, those that have arrived too."""
+        self.frame_bytes_max = self.bytes_max = frame_bytes_max
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether a problem there was is none any more."""
+        return len(self.rest) >= HEAD_BYTES and HEAD.unpack_from(self.rest)[0] <= self.bytes_max
+
+    def begin(self, size_bytes: int, rest: bytes) -> None:
         """A frame of this length follows, in this piece and others."""
         if not 0 < size_bytes <= self.bytes_max:
+            self.head, self.rest = b"", HEAD.pack(size_bytes) + rest if size_bytes else b""
             raise BadFrame(
                 "an empty frame"
                 if size_bytes == 0

@@ -37,7 +37,7 @@ from tidings.model.bounds import (
     TEXT_CHARS_MAX,
 )
 from tidings.model.errors import UsageError
-from tidings.model.identity import NodeId, is_address
+from tidings.model.identity import NodeId, is_address, is_visitor
 
 VERSION_MIN, VERSION_MAX = 1, 1
 """The versions of the protocol between nodes that this program speaks."""
@@ -98,6 +98,8 @@ def hello(node: NodeId, incarnation: int = 0, capabilities: Iterable[str] = (), 
         raise UsageError(f"hello: {node!r} is the address of all nodes; give this node another name")
     if is_address(node):
         raise UsageError(f"hello: {node!r} is an address and no name; give this node a name without '@' in front")
+    if is_visitor(node):
+        raise UsageError(f"hello: {node!r} stands for a stranger; give this node a name without '?' in front")
     greeting = Hello(node, incarnation, capabilities=tuple(sorted(set(capabilities))), epoch=epoch)
     try:
         return msgspec.convert(msgspec.to_builtins(greeting), Hello)
@@ -141,6 +143,8 @@ def why_not(mine: Hello, theirs: Hello) -> str:
         return f"{theirs.node!r} is the address of all nodes; give that node another name"
     if is_address(theirs.node):
         return f"{theirs.node!r} is an address and no name; give that node a name without '@' in front"
+    if is_visitor(theirs.node):
+        return f"{theirs.node!r} stands for a stranger; give that node a name without '?' in front"
     if theirs.version_min > theirs.version_max:
         return f"{theirs.node} speaks no version: it says from {theirs.version_min} to {theirs.version_max}"
     if theirs.version_min > mine.version_max:

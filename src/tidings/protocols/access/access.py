@@ -7,10 +7,15 @@ to brokers that they have met.
 
 The idea. The first word on a link is `Attach(role, credentials)`. A *judge* (`judge.py`), a pure function, answers
 who that is, or why not. A client is told `Attached` and is served from then on (`ClientUp`). Two brokers judge each
-other: the one that wants the link attaches first, the other attaches back, and each is a peer of the other (`PeerUp`)
-when it has accepted and was accepted. Each says where it listens, so that others can be told. Whoever is turned away
-hears `Rejected` with the reason and loses the link. Where a verdict names the key of a holder, `Challenge` and `Proof`
-come in between.
+other: the one that called attaches first, the other attaches back, and each is a peer of the other (`PeerUp`) when it
+has accepted and was accepted. Each says where it listens, so that others can be told. Whoever is turned away hears
+`Rejected` with the reason and loses the link. Where a verdict names the key of a holder, `Challenge` and `Proof` come
+in between.
+
+Identity first. A new stream belongs to a *visitor* (`Knocked`), whatever name it gives; visitors can be many for one
+name, and nothing that they do touches a link there is. When the judge has said yes and the key is proved, `Admit` binds
+the stream to the name, and only then an earlier one gives way. Two brokers that called each other at once have two
+streams; which one is kept is decided by the end with the smaller name (`follow`).
 
 Links on demand. `LinkWanted` asks for a link to a broker of which name and perhaps address are known (`Know` tells the
 host where that is), `LinkUnwanted` lets go of it (`wanted.py`). A link ends when its last user has let go here and
@@ -21,8 +26,8 @@ Everything else waits for these signals: delivery serves the clients of `ClientU
 routing the overlay's neighbours; what anybody else sends is dropped by whom it is for. Since a link keeps its order and
 `Attached` is the last word before an end calls the other a peer, no message of a peer comes before its `PeerUp`.
 
-State. `entrants`: the nodes with a link, each with how far it came in. `wanted`: the links to keep, for whom, and how
-often in a row each did not come to a `PeerUp`.
+State. `entrants`: the nodes with a link, and the visitors, each with how far it came in (`entrant.py`). `wanted`: the
+links to keep, for whom, and how often in a row each did not come to a `PeerUp`.
 
 Timers. ("attach", node): it was not let in within `attach_timeout`, and loses its link. ("connect", broker): the next
 attempt for a wanted link, with waits that double up to `retry_max`, less a random part. ("expiry", node): its
@@ -46,17 +51,15 @@ that are wanted (`links_wanted_max`): one more is refused with `LinkFailed`.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
-from typing import Literal
 
-import msgspec
-
-from tidings.machine.effects import CancelTimer, Disconnect, Drop, Effect, Know, Send, SetTimer
-from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received, Request, Signal
+from tidings.machine.effects import Admit, CancelTimer, Disconnect, Drop, Effect, Know, Send, SetTimer
+from tidings.machine.inputs import Fired, Input, Knocked, LinkDown, LinkUp, Received, Request, Signal
 from tidings.machine.message import Contact, is_address_text
 from tidings.model.bounds import NONCE_BYTES, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
-from tidings.model.identity import NodeId
-from tidings.protocols.access.judge import Judge, Role, Signatures, Verdict, bound_text, statement
+from tidings.model.identity import NodeId, is_visitor
+from tidings.protocols.access.entrant import Entrant
+from tidings.protocols.access.judge import Judge, Role, Signatures, bound_text, statement
 from tidings.protocols.access.messages import Attach, Attached, Challenge, LetGo, Proof, Rejected
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.access.tenancy import FULL_TENANT, WRONG_TENANT, is_full, is_named_after
@@ -95,53 +98,13 @@ class Rejudge(Request, frozen=True):
     """Request: the judge has learned something new, so judge everybody who is in once more."""
 
 
-class Entrant(msgspec.Struct):
-    """A node with a link, and how far it came in."""
-
-    epoch: int
-    role: Role | None = None
-    """What it was accepted as."""
-    asked_role: Role | Literal[""] = ""
-    challenged: tuple[Role, bytes, Verdict] | None = None
-    """It is accepted as soon as it has signed this nonce."""
-    credentials: bytes = b""
-    """What it showed."""
-    verdict: Verdict | None = None
-    """What the judge said to that."""
-    has_asked: bool = False
-    """We sent it our `Attach`."""
-    is_ours: bool = False
-    """We sent it because the link was wanted here."""
-    has_accepted: bool = False
-    """It answered that with `Attached`."""
-    address: str = ""
-    """Where it says that it listens."""
-
-    @property
-    def is_client(self) -> bool:
-        return self.role == "client"
-
-    @property
-    def is_peer(self) -> bool:
-        return self.role == "broker" and self.has_accepted
-
-    @property
-    def is_silent(self) -> bool:
-        """Neither end has said anything yet, but perhaps for what came too late."""
-        return self.role is None and self.challenged is None and not self.has_asked
-
-    @property
-    def is_stranger(self) -> bool:
-        return not (self.is_client or self.is_peer)
-
-
 class Access:
     """`Access("a", AccessParams(links=("b",)), open_judge, rng)`. Where tokens name their holders' keys, `signatures`
     checks the proofs of others and `sign` makes ours; `rng` draws nonces, so on sockets it is the system's. `address()`
     is where we listen."""
 
     messages: tuple[type, ...] = (Attach, Attached, Rejected, Challenge, Proof, LetGo)
-    hears: tuple[type, ...] = (LinkUp, LinkDown, LinkWanted, LinkUnwanted, Rejudge)
+    hears: tuple[type, ...] = (Knocked, LinkUp, LinkDown, LinkWanted, LinkUnwanted, Rejudge)
     tells: tuple[type[Signal], ...] = (PeerUp, PeerDown, ClientUp, ClientDown, LinkFailed)
 
     def __init__(
@@ -179,12 +142,14 @@ class Access:
             case Received(sender, message) if isinstance(message, self.messages):
                 entrant = self.entrants.get(sender)
                 return [Drop(message, NO_LINK)] if entrant is None else self.hear(now, sender, entrant, message)
-            case LinkUp(node, epoch, asked):
+            case Knocked(visitor, name, asked):
+                return self.knocked(now, visitor, name, asked)
+            case LinkUp(node, epoch, asked, visitor):
                 if asked in self.wanted.users:
                     self.wanted.recognise(node, asked)
-                return self.link_up(now, node, epoch)
-            case LinkDown(node, epoch, reason):
-                return self.link_down(now, node, epoch, reason)
+                return self.bound(now, node, epoch, visitor) if visitor else self.link_up(now, node, epoch)
+            case LinkDown(node, epoch, reason, asked):
+                return self.link_down(now, node, epoch, reason, asked)
             case Fired(("connect", str(link))) if link in self.wanted.users and not self.is_there(link):
                 return [self.wanted.dial(link)]
             case LinkWanted(contact, user):
@@ -209,11 +174,13 @@ class Access:
     # Links are wanted.
 
     def is_there(self, link: NodeId) -> bool:
-        return any(self.wanted.link_of(node) == link for node in self.entrants)
+        """Or on its way. What a visitor claims that called us does not count: it could keep us from calling whom it
+        says it is."""
+        return any((self.wanted.link_of(it.name) if it.is_bound else it.asked) == link for it in self.entrants.values())
 
     def want(self, now: float, contact: Contact, user: str) -> list[Effect]:
         broker = contact.node
-        if broker == self.node_id:
+        if broker == self.node_id or is_visitor(broker):
             return [LinkFailed(broker, OURSELVES, is_refused=True)]
         if broker not in self.wanted and len(self.wanted) >= self.params.links_wanted_max:
             return [LinkFailed(broker, TOO_MANY_WANTED, is_refused=True)]
@@ -241,13 +208,35 @@ class Access:
         effects = self.forget(node, REPLACED)
         if was_dialled and node not in self.wanted:
             return [*effects, Disconnect(node, NOT_WANTED)]
-        self.entrants[node] = entrant = Entrant(epoch)
+        entrant = Entrant(node, epoch, is_bound=True, attach_by=now + self.params.attach_timeout)
+        return effects + self.begin(node, entrant, is_wanted=node in self.wanted)
+
+    def knocked(self, now: float, visitor: NodeId, name: NodeId, asked: NodeId) -> list[Effect]:
+        if asked:
+            self.wanted.heard_of(asked)
+            if asked not in self.wanted:
+                return [Disconnect(visitor, NOT_WANTED)]
+        entrant = Entrant(name, asked=asked, attach_by=now + self.params.attach_timeout)
+        # Whoever calls us shows first who it is: what we show is not for everybody who knows a name.
+        return self.begin(visitor, entrant, is_wanted=bool(asked))
+
+    def begin(self, node: NodeId, entrant: Entrant, is_wanted: bool) -> list[Effect]:
+        self.entrants[node] = entrant
         if self.strangers > self.params.strangers_max:
-            return effects + self.turn_away(node, TOO_MANY_STRANGERS)
-        effects.append(SetTimer(("attach", node), now + self.params.attach_timeout))
-        if node in self.wanted:
-            effects += self.attach(node, entrant, is_ours=True)
-        return effects
+            return self.turn_away(node, TOO_MANY_STRANGERS)
+        timer = SetTimer(("attach", node), entrant.attach_by)
+        return [timer, *(self.attach(node, entrant, is_ours=True) if is_wanted else ())]
+
+    def bound(self, now: float, node: NodeId, epoch: int, visitor: NodeId) -> list[Effect]:
+        """The visitor goes by its own name from now on."""
+        entrant = self.entrants.pop(visitor, None)
+        if entrant is None or entrant.granted is None:
+            return [Disconnect(node, NOT_WANTED)]
+        effects = self.forget(node, REPLACED)
+        entrant.epoch, entrant.is_bound = epoch, True
+        self.entrants[node] = entrant
+        timers = CancelTimer(("attach", visitor)), SetTimer(("attach", node), max(now, entrant.attach_by))
+        return [*effects, *timers, *self.let_in(node, entrant)]
 
     def attach(self, broker: NodeId, entrant: Entrant, is_ours: bool) -> list[Effect]:
         if entrant.has_asked:
@@ -255,16 +244,18 @@ class Access:
         entrant.has_asked, entrant.is_ours = True, is_ours
         return [Send(broker, Attach("broker", self.params.credentials, self.address()))]
 
-    def link_down(self, now: float, node: NodeId, epoch: int, reason: str) -> list[Effect]:
+    def link_down(self, now: float, node: NodeId, epoch: int, reason: str, asked: NodeId) -> list[Effect]:
+        """`asked` says whom we had called, where that is a visitor still."""
         known = self.entrants.get(node)
         if known is not None and known.epoch > epoch:
             return []
-        self.wanted.heard_of(node)
-        effects, link = self.forget(node, reason), self.wanted.link_of(node)
-        if link in self.wanted.users:
+        effects, called = self.forget(node, reason), asked or node
+        self.wanted.heard_of(called)
+        link = self.wanted.link_of(called)
+        if link in self.wanted.users and not (asked and self.is_there(link)):
             effects.append(self.wanted.failed(now, link))
             if self.wanted.is_on_demand(link) and not (known is not None and known.is_peer):
-                effects.append(LinkFailed(node, reason))
+                effects.append(LinkFailed(called, reason))
         return effects
 
     def forget(self, node: NodeId, reason: str) -> list[Effect]:
@@ -286,15 +277,18 @@ class Access:
     def turn_away(self, node: NodeId, reason: str) -> list[Effect]:
         told: list[Effect] = [Send(node, Rejected(reason[:TEXT_CHARS_MAX])), Disconnect(node, reason)]
         entrant = self.entrants.get(node)
-        principal = entrant.verdict.principal if entrant is not None and entrant.verdict is not None else ""
-        note = VisitorTurnedAway(node, reason, principal, entrant.asked_role if entrant is not None else "")
+        if entrant is None:
+            return told
+        principal = entrant.verdict.principal if entrant.verdict is not None else ""
+        visitor = "" if entrant.is_bound else node
+        note = VisitorTurnedAway(entrant.name, reason, principal, entrant.asked_role, visitor)
         return [*self.forget(node, reason), note, *told]
 
     # What the other end says.
 
     def hear(self, now: float, sender: NodeId, entrant: Entrant, message: object) -> list[Effect]:
         match message:
-            case Attach() if entrant.role is not None or entrant.challenged is not None:
+            case Attach() if entrant.granted is not None or entrant.challenged is not None:
                 return [Drop(message, ATTACHED_ALREADY)]
             case Attach(_, _, address) if address and not is_address_text(address):
                 return self.turn_away(sender, BAD_ADDRESS)
@@ -304,43 +298,74 @@ class Access:
             case LetGo() if entrant.is_peer:
                 return [] if sender in self.wanted else [*self.forget(sender, LET_GO), Disconnect(sender, LET_GO)]
             case Proof(signature) if entrant.challenged is not None:
-                return self.check_proof(now, sender, entrant, signature)
+                return self.check_proof(sender, entrant, signature)
             case Challenge(nonce) if entrant.has_asked and not entrant.has_accepted and self.sign is not None:
-                return [Send(sender, Proof(self.sign(statement(nonce, self.node_id, sender))))]
+                return [Send(sender, Proof(self.sign(statement(nonce, self.node_id, entrant.name))))]
             case Attached() if entrant.has_asked and not entrant.has_accepted:
                 entrant.has_accepted = True
-                return self.come_up(sender, entrant)
+                return self.come_up(sender, entrant) if entrant.is_bound else self.follow(sender, entrant)
             case Rejected(reason) if entrant.has_asked:
                 why = f"{WE_ARE_REJECTED}: {reason}"
-                note = EntryRejected(sender, reason)
+                note = EntryRejected(entrant.name, reason, "" if entrant.is_bound else sender)
                 return [*self.forget(sender, why), note, Disconnect(sender, why)]
         return [Drop(message, NOT_ASKED)]
 
     def consider(self, now: float, node: NodeId, entrant: Entrant, role: Role, credentials: bytes) -> list[Effect]:
         entrant.asked_role, entrant.credentials = role, credentials
-        verdict = self.judge(node, role, credentials, now + self.params.clock_offset)
+        verdict = self.judge(entrant.name, role, credentials, now + self.params.clock_offset)
         if isinstance(verdict, str):
             return self.turn_away(node, verdict)
         entrant.verdict = verdict
-        if not is_named_after(node, verdict.tenant):
+        if not is_named_after(entrant.name, verdict.tenant):
             return self.turn_away(node, WRONG_TENANT)
         if not verdict.holder_key:
-            return self.accept(now, node, entrant, role, verdict)
+            return self.grant(node, entrant, role)
         if self.signatures is None:
             return self.turn_away(node, NO_PROOF_POSSIBLE)
         nonce = self.rng.randbytes(NONCE_BYTES)
         entrant.challenged = role, nonce, verdict
         return [Send(node, Challenge(nonce))]
 
-    def check_proof(self, now: float, node: NodeId, entrant: Entrant, signature: bytes) -> list[Effect]:
+    def check_proof(self, node: NodeId, entrant: Entrant, signature: bytes) -> list[Effect]:
         assert entrant.challenged is not None and self.signatures is not None
         role, nonce, verdict = entrant.challenged
         entrant.challenged = None
-        if not self.signatures.verify(verdict.holder_key, signature, statement(nonce, node, self.node_id)):
+        if not self.signatures.verify(verdict.holder_key, signature, statement(nonce, entrant.name, self.node_id)):
             return self.turn_away(node, WRONG_PROOF)
-        return self.accept(now, node, entrant, role, verdict)
+        return self.grant(node, entrant, role)
 
-    def accept(self, now: float, node: NodeId, entrant: Entrant, role: Role, verdict: Verdict) -> list[Effect]:
+    def grant(self, node: NodeId, entrant: Entrant, role: Role) -> list[Effect]:
+        """It is who it says, and may come in as this."""
+        entrant.granted = role
+        if entrant.asked in self.wanted.users and entrant.asked != entrant.name:
+            self.wanted.recognise(entrant.name, entrant.asked)
+        if entrant.is_bound:
+            return self.let_in(node, entrant)
+        if role == "client" or self.node_id < entrant.name:
+            return [Admit(node, entrant.name)]
+        return [*self.answer(node, entrant), *self.follow(node, entrant)]
+
+    def follow(self, node: NodeId, entrant: Entrant) -> list[Effect]:
+        """Two brokers may have called each other at once. The one with the smaller name decides which stream is kept:
+        it binds one, and only there says `Attached`; the other binds the one on which it hears that."""
+        is_decided = entrant.granted == "broker" and entrant.has_accepted and self.node_id > entrant.name
+        return [Admit(node, entrant.name, replaces=True)] if is_decided else []
+
+    def answer(self, node: NodeId, entrant: Entrant) -> list[Effect]:
+        """Tell it that it is accepted; a broker that has not heard who we are hears that too."""
+        assert entrant.verdict is not None
+        effects: list[Effect] = []
+        if not entrant.has_answered:
+            entrant.has_answered, verdict = True, entrant.verdict
+            bounds = bound_text(verdict.publish_bound), bound_text(verdict.subscribe_bound)
+            # They concern clients, and an answer to a stranger among brokers is short.
+            told = Attached(verdict.principal, *(bounds if entrant.granted == "client" else ("", "")))
+            effects += [VisitorAdmitted(entrant.name, verdict.principal, entrant.granted or ""), Send(node, told)]
+        return effects if entrant.granted == "client" else [*effects, *self.attach(node, entrant, is_ours=False)]
+
+    def let_in(self, node: NodeId, entrant: Entrant) -> list[Effect]:
+        role, verdict = entrant.granted, entrant.verdict
+        assert role is not None and verdict is not None
         most, too_many = (
             (self.params.clients_max, TOO_MANY_CLIENTS) if role == "client" else (self.params.peers_max, TOO_MANY_PEERS)
         )
@@ -353,13 +378,11 @@ class Access:
         self.accepted[role] += 1
         if tenant is not None:
             self.of_tenant[tenant.name] += 1
-        bounds = bound_text(verdict.publish_bound), bound_text(verdict.subscribe_bound)
-        admitted = VisitorAdmitted(node, verdict.principal, role)
-        effects: list[Effect] = [admitted, Send(node, Attached(verdict.principal, *bounds))]
+        effects = self.answer(node, entrant)
         if verdict.expires_at is not None:
             effects.append(SetTimer(("expiry", node), verdict.expires_at - self.params.clock_offset))
         if role == "broker":
-            return [*effects, *self.attach(node, entrant, is_ours=False), *self.come_up(node, entrant)]
+            return [*effects, *self.come_up(node, entrant)]
         effects.append(CancelTimer(("attach", node)))
         bounds_of_client = verdict.publish_bound, verdict.subscribe_bound
         return [*effects, ClientUp(node, verdict.principal, *bounds_of_client, verdict.roles, tenant)]
@@ -371,12 +394,12 @@ class Access:
             entrant = self.entrants.get(node)
             if entrant is None or entrant.verdict is None or not entrant.asked_role:
                 continue
-            verdict = self.judge(node, entrant.asked_role, entrant.credentials, now + self.params.clock_offset)
+            verdict = self.judge(entrant.name, entrant.asked_role, entrant.credentials, now + self.params.clock_offset)
             if isinstance(verdict, str):
                 effects += self.turn_away(node, verdict)
             elif verdict != entrant.verdict:
                 bounds = bound_text(verdict.publish_bound), bound_text(verdict.subscribe_bound)
-                note = RightsChanged(node, verdict.principal, entrant.asked_role, *bounds)
+                note = RightsChanged(entrant.name, verdict.principal, entrant.asked_role, *bounds)
                 effects += [*self.forget(node, RIGHTS_CHANGED), note, Disconnect(node, RIGHTS_CHANGED)]
         if self.unjudged:
             effects.append(SetTimer("rejudge", now + REJUDGE_PAUSE))
@@ -412,6 +435,8 @@ class Access:
         assert self.peers == sum(1 for it in entrants if it.is_peer) <= self.accepted["broker"], "peers"
         assert self.accepted["broker"] <= params.peers_max, "too many peers"
         assert all(it.has_asked or not it.has_accepted for it in entrants), "accepted without having asked"
-        assert not any(it.role and it.challenged for it in entrants), "let in before the proof"
+        assert not any(it.granted and it.challenged for it in entrants), "let in before the proof"
+        assert all(it.granted or not it.role for it in entrants), "let in without being granted it"
+        assert all((node == it.name) == it.is_bound for node, it in self.entrants.items()), "called by another name"
         assert len(self.wanted) <= params.links_wanted_max, "more links are wanted than links_wanted_max allows"
         assert all(self.wanted.users.values()), "a link is kept that nobody wants"

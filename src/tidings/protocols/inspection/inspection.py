@@ -93,7 +93,9 @@ class Acquaintances:
                     if name in self.configured:
                         self.configured[name] = neighbour
                         self.problems.pop(name, None)
-            case LinkDown(neighbour, _, reason) | LinkFailed(neighbour, reason):
+            case LinkDown(neighbour, _, reason, asked):
+                self.explain(asked or neighbour, reason)
+            case LinkFailed(neighbour, reason):
                 self.explain(neighbour, reason)
 
     def explain(self, name: NodeId, reason: str) -> None:
