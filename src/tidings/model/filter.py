@@ -10,8 +10,8 @@ wide, by which routing and the index find candidates. An event matches when both
 
 Filters compare as values: equal normal forms, equal filters. `covers` and `overlaps` err on the safe side only:
 `covers` says yes only when it is so, `overlaps` says no only when it is so. Between single conjunctions both are exact
-within the limits that `constraint.py` and `texts.py` state; a union is compared exactly where its parts differ in
-numbers (`conjunction.covered_by_union`), otherwise part by part.
+within the limits that `constraint.py`, `texts.py` and `work.py` state; a union is compared exactly where its parts
+differ in numbers (`conjunction.covered_by_union`), otherwise part by part.
 """
 
 from collections.abc import Iterable
@@ -27,8 +27,8 @@ from tidings.model.sets.conjunction import (
     Conjunction,
     covered_by_union,
     covers_conjunction,
+    do_overlap,
     find_witness,
-    intersection,
     unite,
 )
 
@@ -65,9 +65,7 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
 
     def overlaps(self, other: "Filter") -> bool:
         """False only if no event is matched by both."""
-        return any(
-            intersection(mine, theirs) is not None for mine in self.conjunctions for theirs in other.conjunctions
-        )
+        return any(do_overlap(mine, theirs) for mine in self.conjunctions for theirs in other.conjunctions)
 
     def counterexample(self, other: "Filter") -> Event | None:
         """An event that `other` matches and this filter does not, which disproves `self.covers(other)`.

@@ -78,6 +78,7 @@ from tidings.model.sets.conjunction import ordered
 from tidings.model.sets.constraint import Constraint, NumberSet, above, at_least, at_most, below, equal_to
 from tidings.model.sets.texts import TextSet, after, before, like, none_of, one_of, starting_at, unlike, up_to
 from tidings.model.values import Number, Value, number_of, text_of, truth_of
+from tidings.model.work import uncounted
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -160,10 +161,11 @@ FOLDS: dict[type, Callable[[Any], Expression]] = {
 
 def normalise(expression: Expression) -> Filter:
     """The filter that matches exactly when the expression is TRUE without error."""
-    folded, work = fold(expression), Work()
-    terms = fitted(NormalConditions(work).when(folded, True), work)
-    residual = None if all(exact for _, exact in terms) else as_truth(folded)
-    return canonical_filter([ordered(constraints) for constraints, _ in terms], residual)
+    with uncounted():
+        folded, work = fold(expression), Work()
+        terms = fitted(NormalConditions(work).when(folded, True), work)
+        residual = None if all(exact for _, exact in terms) else as_truth(folded)
+        return canonical_filter([ordered(constraints) for constraints, _ in terms], residual)
 
 
 def conjunction_of(left: Filter, right: Filter) -> Filter:

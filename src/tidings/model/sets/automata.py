@@ -15,7 +15,8 @@ The characters tried in a state are those that some bit waits for, and one more 
 undecided, one for each stretch between the characters it is compared with.
 
 **Bounds.** Sets of states may be exponentially many (`%a_____` has 64). The search stops after so many states or so
-much work and says that it did: then nothing found does not mean that there is nothing.
+much work, or where the work of everything together has a limit that is reached (`model/work.py`), and says that it did:
+then nothing found does not mean that there is nothing.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,12 +24,16 @@ from typing import NamedTuple
 
 from tidings.model.bounds import AUTOMATON_STATES_MAX
 from tidings.model.sets.patterns import Parts, escape, parts_of
+from tidings.model.work import WORK
 
 WORK_PER_STATE_MAX = 16
 """Work allowed for each state allowed. A step from a state by a character counts as one, and one more for each pattern
 and for each `WORD_PLACES` places; two to four steps a state are usual."""
 
 WORD_PLACES = 512
+
+STEP_UNITS = 12
+"""What each unit of this work counts among all other work."""
 
 READABLE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 !-./:;=?@~"
 """Characters that stand for all the others, the first that fits."""
@@ -187,7 +192,8 @@ def find_text(
     for state in queue:
         for character, after in automaton.successors(state):
             work_left -= step_work
-            if len(came_from) >= states_max or work_left < 0:
+            WORK.units += STEP_UNITS * step_work
+            if len(came_from) >= states_max or work_left < 0 or WORK.is_over():
                 return WitnessSearch(None, False, len(came_from))
             if after in came_from or automaton.is_dead(after):
                 continue

@@ -42,6 +42,16 @@ def intersection(left: Conjunction, right: Conjunction) -> Conjunction | None:
     return ordered(constraints)
 
 
+def do_overlap(left: Conjunction, right: Conjunction) -> bool:
+    """False only if no event is accepted by both: as `intersection`, which is not made."""
+    constraints = {constraint.name: constraint for constraint in left}
+    for constraint in right:
+        mine = constraints.get(constraint.name)
+        if mine is not None and not mine.overlaps(constraint):
+            return False
+    return True
+
+
 def ordered(constraints: Mapping[str, Constraint]) -> Conjunction:
     return tuple(constraints[name] for name in sorted(constraints))
 

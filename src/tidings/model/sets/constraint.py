@@ -44,6 +44,7 @@ from tidings.model.values import (
     text_of,
     truth_of,
 )
+from tidings.model.work import WORK
 
 Interval = tuple[Number, Number]
 
@@ -241,6 +242,10 @@ class Constraint(msgspec.Struct, frozen=True):
         return None if both.is_empty() else both
 
     def overlaps(self, other: "Constraint") -> bool:
+        """False only if no value is accepted by both."""
+        mine, theirs = self.text, other.text
+        if mine is not None and theirs is not None and mine.has_patterns() and theirs.has_patterns() and WORK.is_over():
+            return True
         return (self & other) is not None
 
     def covers(self, other: "Constraint") -> bool:

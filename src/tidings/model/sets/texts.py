@@ -14,7 +14,8 @@ A set that is not finite is an intersection of simple conditions, and the opposi
 when for no condition of `a` there is a string in `b` and in its opposite; `a` and `b` overlap when there is one in
 `a & b`. The usual cases are decided by looking (`text_conditions.py`), by trying a few likely strings, or by matching
 one pattern against another; the rest by a search (`automata.py`). The answers are exact unless that search reaches its
-bound; then they err on the side that loses no event: not covered, may overlap, not empty.
+bound, or the work of everything together its limit (`model/work.py`); then they err on the side that loses no event:
+not covered, may overlap, not empty.
 """
 
 from bisect import bisect_left
@@ -25,10 +26,22 @@ import msgspec
 from tidings.model.bounds import AUTOMATON_STATES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.sets.automata import READABLE, WitnessSearch, find_text
-from tidings.model.sets.patterns import canonical_pattern, compiled, filled, is_literal, pattern_covers, pattern_matches
+from tidings.model.sets.patterns import (
+    canonical_pattern,
+    compiled,
+    filled,
+    is_literal,
+    is_prefix_pattern,
+    pattern_covers,
+    pattern_matches,
+)
 from tidings.model.sets.text_conditions import Few, Form, TextConditions, canonical, common_range, greater_end
 from tidings.model.sets.text_unions import common_hull, joined
 from tidings.model.values import number_from_text
+from tidings.model.work import WORK
+
+GLANCE_UNITS = 500
+"""The work of looking at two sets with patterns without searching."""
 
 SCANNED_MAX = 8
 """A longer list of strings is searched by halving."""
@@ -71,6 +84,8 @@ class TextSet(msgspec.Struct, frozen=True):
             return True
         if other.include is not None:
             return all(text in self for text in other.include)
+        if self.has_patterns() and WORK.is_over():
+            return False
         at_a_glance = covers_at_a_glance(self, other)
         return is_proved_empty(find_outside(other, self)) if at_a_glance is None else at_a_glance
 
@@ -86,6 +101,10 @@ class TextSet(msgspec.Struct, frozen=True):
     def is_empty(self) -> bool:
         """Is there no string at all? False also where the search ended without an answer."""
         return is_proved_empty(find_member(self))
+
+    def has_patterns(self) -> bool:
+        """Whether a question about it may be dear: a beginning alone is a range."""
+        return bool(self.unlikes) or any(not is_prefix_pattern(pattern) for pattern in self.likes)
 
     def is_everything(self) -> bool:
         return self.is_exclusion() and not self.exclude
@@ -216,6 +235,8 @@ def find_member(texts: TextSet, states_max: int = AUTOMATON_STATES_MAX) -> Witne
     """A string in the set. The empty string only if nothing likelier was found: it reads badly as an example."""
     if texts.include is not None:
         return WitnessSearch(next((text for text in texts.include if text), *texts.include[:1] or (None,)), True, 0)
+    if texts.has_patterns():
+        WORK.units += GLANCE_UNITS
     for text in likely_texts(texts.low, texts.likes, "".join(texts.unlikes)):
         if text in texts:
             return WitnessSearch(text, True, 0)
@@ -239,6 +260,8 @@ def likely_texts(low: str, likes: tuple[str, ...], avoiding: str = "") -> Iterat
 
 def covers_at_a_glance(outer: TextSet, inner: TextSet) -> bool | None:
     """The answer where it takes no search: each condition is implied, or a likely string of `inner` is outside."""
+    if outer.has_patterns():
+        WORK.units += GLANCE_UNITS
     if is_implied(outer, inner):
         return True
     for text in likely_texts(inner.low, inner.likes, "".join(outer.likes)):

@@ -5,6 +5,7 @@ covers it must match the witness too, and which filters match an event is what a
 filter can only cover those whose witness it matches. So witnesses are kept by the values of their attributes: if the
 filter asks for one of a few values, or for numbers in a range, only those with such a value are worth asking. Whoever
 passes is then asked for certain with `covers`. A filter for which no witness is found is rare, and is always asked.
+Where all this takes too long (`model/work.py`) the rest is not asked: then more is told than need be, and nothing else.
 
 All neighbours share one object, since what covers what does not depend on who is told.
 """
@@ -20,6 +21,7 @@ from tidings.model.event import CONTEXT_NAMES, Event
 from tidings.model.filter import Filter
 from tidings.model.sets.constraint import Constraint
 from tidings.model.values import Number, Value, number_of, text_of
+from tidings.model.work import WORK
 
 NOTHING = Filter(())
 
@@ -70,6 +72,8 @@ class Covers:
 
     def find_cover(self, text: str, filter: Filter, among: Container[str]) -> str | None:
         """One of these that covers the filter."""
+        if WORK.is_over():
+            return None
         if self.asked_last[0] != text:
             witness = self.witness_of(text, filter)
             matching = self.filters if witness is None else self.index.match(witness)
@@ -156,7 +160,13 @@ class Witnesses:
                 found = self.having(constraint, fewest)
                 if found is not None:
                     candidates, fewest = found, len(found)
-        matching = [text for text in candidates if (event := self.events[text]) is not None and filter.matches(event)]
+        matching: list[str] = []
+        for text in candidates:
+            event = self.events[text]
+            if event is not None and filter.matches(event):
+                matching.append(text)
+            if WORK.is_over():
+                break
         return [*self.missing, *matching]
 
     def having(self, constraint: Constraint, fewer_than: int) -> list[str] | None:
