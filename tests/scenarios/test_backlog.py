@@ -3,6 +3,8 @@ a stream over a link of limited bandwidth ends by "queue full" as on sockets."""
 
 from typing import Any
 
+import pytest
+
 from tests.worlds.edge import head
 from tidings.nodes.broker import BrokerParams
 from tidings.pubsub.client import (
@@ -79,5 +81,16 @@ def test_a_backlog_larger_than_the_queue_of_a_link_arrives_after_the_broker_was_
     world.restart("n2", keep_state=False)
     world.run(40.0)
     assert applications.numbers == list(range(1, 12_001))
+    assert applications.missed == []
+    assert STREAM_OVERFULL.reason not in world.counters().lost
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.3], ids=["a prompt reader", "a slow reader"])
+def test_large_events_reach_their_reader_however_slow_it_is(pause: float) -> None:
+    applications = Applications(250, 400_000, pause=pause)
+    world = chain_of_three(applications)
+    applications.publish(world, 5.0)
+    world.run(110.0)
+    assert applications.numbers == list(range(1, 251))
     assert applications.missed == []
     assert STREAM_OVERFULL.reason not in world.counters().lost

@@ -88,6 +88,8 @@ def test_words_of_a_parameter_are_its_own(tmp_path: Path) -> None:
         ),
         ("[routing]\nqueue_max = 3", "there is no setting 'routing.queue_max' here; it belongs to routing.kind = dest"),
         ("[host]\nkind = 'x'", "there is no setting 'host.kind'"),
+        ("[host]\nqueue_bytes_max = 4_000_000", "to one broker (delivery.history_window_bytes = 1048576, routing.publ"),
+        ("[delivery]\nclient_window_bytes = 9_000_000", "to one client (delivery.client_window_bytes = 9000000, and a"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(text: str, problem: str, tmp_path: Path) -> None:

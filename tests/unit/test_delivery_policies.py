@@ -9,8 +9,9 @@ from tidings.model.bounds import BATCH_BYTES_MAX
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, QUEUE_FULL
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, NOT_UNDER_WAY
-from tidings.protocols.delivery.messages import Reference, Taken
-from tidings.pubsub.client import Missed
+from tidings.protocols.delivery.messages import DeliveriesTaken, Delivery, Fetch, Reference, Taken
+from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
+from tidings.pubsub.client import Fetched, Missed
 
 
 def slow(policy: str, window: int = 2, queue_max: int = 2, params: EdgeParams | None = None) -> EdgeDesk:
@@ -178,3 +179,54 @@ def test_a_subscription_that_lacks_bytes_goes_on_when_another_of_the_client_free
     assert received(desk.arrive("p", [4], C1, size=size), "c") == []
     (question,) = sent(desk.say("c", Taken(2, 3)), Reference)
     assert question.subscription == 1
+
+
+# The connection.
+
+NARROW = EdgeParams(client_window_bytes=2 * TAKEN_STEP_BYTES)
+PIECE = TAKEN_STEP_BYTES
+
+
+def test_no_more_bytes_are_on_the_way_to_a_client_than_have_arrived_and_its_window() -> None:
+    desk = slow("wait", window=100, queue_max=100, params=NARROW)
+    effects = [desk.arrive("p", [number], C1, size=PIECE) for number in range(1, 6)]
+    assert [received(each, "c") for each in effects] == [[1], [2], [], [], []]
+    size = size_of(sent(effects[0], Delivery)[0])
+    assert received(desk.say("c", DeliveriesTaken(size)), "c") == [3]
+    assert desk.say("c", DeliveriesTaken(size)) == []
+    assert desk.say("c", DeliveriesTaken(100 * size)) == [], "so much was never sent"
+    assert received(desk.say("c", DeliveriesTaken(3 * size)), "c") == [4, 5]
+
+
+def test_what_the_application_has_taken_has_arrived() -> None:
+    desk = slow("wait", window=100, queue_max=100, params=NARROW)
+    for number in range(1, 6):
+        desk.arrive("p", [number], C1, size=PIECE)
+    assert received(desk.take("c", 2), "c") == [3]
+    assert received(desk.take("c", 1), "c") == [4]
+
+
+def test_the_subscriptions_of_a_client_leave_in_turn_and_one_that_is_not_read_holds_nobody_up() -> None:
+    desk = served(NARROW)
+    for number in (1, 2):
+        desk.installed("c", number)
+    for number in range(1, 5):
+        desk.arrive("p", [number], C1, size=PIECE)
+    for number in range(5, 8):
+        desk.arrive("p", [number], C2, size=PIECE)
+    size = size_of(desk.edge.clients["c"].send(sent([effect for _, effect in desk.all], Delivery)[0]).message)
+    effects = desk.say("c", DeliveriesTaken(3 * size))
+    assert (received(effects, "c", 1), received(effects, "c", 2)) == ([3], [5])
+    effects = desk.say("c", DeliveriesTaken(5 * size))
+    assert (received(effects, "c", 1), received(effects, "c", 2)) == ([4], [6])
+
+
+def test_what_is_read_of_history_shares_the_window_of_the_connection() -> None:
+    desk = slow("wait", window=100, queue_max=100, params=NARROW)
+    desk.up("q")
+    desk.advertise("q")
+    desk.publish("q", 1, 1)
+    for number in range(1, 3):
+        desk.arrive("p", [number], C1, size=PIECE)
+    assert sent(desk.say("c", Fetch(1, "TRUE", "q", 0, None, 1, 10)), Fetched) == []
+    assert len(sent(desk.take("c", 2), Fetched)) == 1

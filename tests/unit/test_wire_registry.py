@@ -67,6 +67,7 @@ CODES = {
     0x0405: "Taken",
     0x0406: "Look",
     0x0407: "Fetch",
+    0x0408: "DeliveriesTaken",
     0x0410: "Receipt",
     0x0411: "Refusal",
     0x0412: "Accepted",
@@ -156,6 +157,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (delivery.Unadvertise(1), "04039101"),
     (delivery.PublishMessage(1, 7, True, (b"\x80",), (b"x",)), "0404950107c391c4018091c40178"),
     (delivery.Taken(1, 3), "0405920103"),
+    (delivery.DeliveriesTaken(300), "040891cd012c"),
     (
         client.Receipt("subscribe", 1, ("a",), 1, 2.5, "a = 1"),
         "041097a97375627363726962650191a16101cb4004000000000000a561203d2031a9696e7374616c6c6564",

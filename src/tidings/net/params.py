@@ -5,6 +5,7 @@ reason or answered with an error, and counted. The time-outs decide when somethi
 """
 
 import math
+from collections.abc import Mapping
 from enum import Enum
 
 import msgspec
@@ -113,6 +114,19 @@ class HostParams(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"backoff_max: {self.backoff_max} is below backoff_first; give at least that")
         if self.datagram_bytes_max > DATAGRAM_BYTES_LIMIT:
             raise UsageError(f"datagram_bytes_max: {self.datagram_bytes_max}; UDP carries {DATAGRAM_BYTES_LIMIT}")
+
+
+def check_windows(host: HostParams, windows: Mapping[str, Mapping[str, int]]) -> None:
+    """What machines let be on the way to one peer, by the kind of peer and the setting that says so, each with one
+    message beyond it, must fit the queue of a link; otherwise links end by their own traffic, again and again."""
+    for peer, settings in windows.items():
+        needed = sum(settings.values()) + len(settings) * (FRAME_BYTES_MAX + HEAD_BYTES)
+        if needed >= host.queue_bytes_max:
+            named = ", ".join(f"{name} = {value}" for name, value in settings.items())
+            raise UsageError(
+                f"host.queue_bytes_max: {host.queue_bytes_max} is too little for what may be on the way to one {peer} "
+                f"({named}, and a message beyond each); give more than {needed}, or make these windows smaller"
+            )
 
 
 SPANS = (

@@ -43,6 +43,15 @@ class BrokerParams(msgspec.Struct, frozen=True, kw_only=True):
     delivery: EdgeParams = EdgeParams()
     inspection: InspectionParams = InspectionParams()
 
+    @property
+    def windows(self) -> Mapping[str, Mapping[str, int]]:
+        """For each kind of peer the settings that say how many bytes may be on the way to one; each may be exceeded by
+        one message."""
+        brokers = {"delivery.history_window_bytes": self.delivery.history_window_bytes}
+        if isinstance(self.routing, RoutingParams):
+            brokers["routing.publications_window_bytes"] = self.routing.publications_window_bytes
+        return {"broker": brokers, "client": {"delivery.client_window_bytes": self.delivery.client_window_bytes}}
+
 
 class BrokerNode(Node):
     """`BrokerNode("b1", BrokerParams(access=AccessParams(links=("b2",))), rng)`. The parts can be looked at; inputs go

@@ -39,8 +39,9 @@ from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATION_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.net.addresses import PORT_DEFAULT, address_text, parse_address
 from tidings.net.errors import HostError
-from tidings.net.params import HostParams
+from tidings.net.params import HostParams, check_windows
 from tidings.net.tls import Address, Tls, is_loopback
+from tidings.nodes.broker import BrokerParams
 from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.params import EdgeParams
@@ -202,6 +203,8 @@ class Config:
         self.links = tuple(parse_address(each, "links") for each in settings.links)
         self.name = settings.name or default_name(self.listen)
         self.built = {name: self.build(name) for name in SECTIONS}
+        broker = BrokerParams(routing=self.built["routing"], delivery=self.built["delivery"])
+        check_windows(self.built["host"], broker.windows)
 
     def build(self, section: str, **more: Any) -> Any:
         """The parameters of a part, with what follows from elsewhere where its kind has such a parameter."""

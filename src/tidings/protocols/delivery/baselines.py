@@ -27,10 +27,12 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal
+from tidings.machine.window import TakenBytes
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import (
     Advertise,
+    DeliveriesTaken,
     Delivery,
     PublishMessage,
     Refusal,
@@ -39,6 +41,7 @@ from tidings.protocols.delivery.messages import (
     Unsubscribe,
 )
 from tidings.protocols.delivery.session.progress import promises
+from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
 from tidings.pubsub.client import (
     Accepted,
     Arrived,
@@ -106,6 +109,7 @@ class PlainSession:
     def __init__(self, params: PlainParams) -> None:
         self.params = params
         self.broker: NodeId | None = None
+        self.arriving = TakenBytes(TAKEN_STEP_BYTES)
         self.subscriptions: dict[int, PlainSubscription] = {}
         self.tickets: dict[tuple[Kind, int], Ticket] = {}
         """Requests that do not count as carried out yet."""
@@ -132,7 +136,7 @@ class PlainSession:
         return [] if handler is None else handler(now, input)
 
     def served(self, now: float, up: PeerUp) -> list[Effect]:
-        self.broker = up.broker
+        self.broker, self.arriving = up.broker, TakenBytes(TAKEN_STEP_BYTES)
         return [Deliver(up)]
 
     def left_alone(self, now: float, down: PeerDown | None) -> list[Effect]:
@@ -221,7 +225,9 @@ class PlainSession:
         for place in range(len(message.numbers)):
             for number in message.matched[place if len(message.matched) > 1 else 0]:
                 places.setdefault(number, []).append(place)
-        return [effect for number, mine in places.items() for effect in self.arrive(number, message, mine)]
+        total_bytes = self.arriving.take(size_of(message))
+        effects: list[Effect] = [] if total_bytes is None else [Send(self.broker, DeliveriesTaken(total_bytes))]
+        return effects + [effect for number, mine in places.items() for effect in self.arrive(number, message, mine)]
 
     def arrive(self, number: int, message: Delivery, places: list[int]) -> list[Effect]:
         plain = self.subscriptions.get(number)

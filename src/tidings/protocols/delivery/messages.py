@@ -6,7 +6,8 @@ numbers when it connects again. So whatever it repeats is recognised. Every requ
 
 Events flow to a client inside a window: it says with `Taken` how many publications of a subscription it has taken out
 of its hands, and the broker never has more than `window` of them on the way. What does not fit waits at the broker in a
-bounded queue, and the policy of the subscription says what happens when that is full.
+bounded queue, and the policy of the subscription says what happens when that is full. Besides, the connection has a
+window of bytes, as any link has: `DeliveriesTaken` opens it again.
 
 What is stored can also be read without subscribing (`edge/readings.py`): `Look` asks how far publishers have come,
 `Fetch` for a page of what one of them published. Each is answered by `Marks` or `Fetched`, or by a `Refusal`.
@@ -110,6 +111,13 @@ class Taken(Message, frozen=True):
 
     subscription: Count
     count: Count
+
+
+class DeliveriesTaken(Message, frozen=True):
+    """So many bytes of events and of what was read have arrived over this connection, whether or not the application
+    has taken them."""
+
+    total_bytes: Count
 
 
 class Look(Message, frozen=True):

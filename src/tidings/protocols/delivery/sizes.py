@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidings.protocols.delivery.messages import (
+    Delivery,
     FetchedFar,
     FetchFar,
     History,
@@ -16,6 +17,7 @@ from tidings.protocols.delivery.messages import (
     PackedReferences,
     Reference,
 )
+from tidings.pubsub.client import Fetched, MarksReply
 
 MESSAGE_BYTES = 512
 """What the smallest message counts."""
@@ -23,7 +25,10 @@ MESSAGE_BYTES = 512
 ROW_BYTES = 32
 """What a publication takes besides its head and payload, and a name besides its letters: numbers, times, lengths."""
 
-EXTENT_BYTES = 18
+NUMBER_BYTES, EXTENT_BYTES = 3, 18
+
+TAKEN_STEP_BYTES = 64 * 1024
+"""A client tells its broker whenever so much more has arrived."""
 
 HistoryMessage = Reference | PackedReferences | History | LookFar | MarksFar | FetchFar | FetchedFar
 
@@ -44,6 +49,13 @@ def size_of(message: Any) -> int:
             return MESSAGE_BYTES + named + EXTENT_BYTES * extents + names_bytes(message.path)
         case FetchFar():
             return MESSAGE_BYTES + len(message.filter) + names_bytes(message.path)
+        case Delivery():
+            return MESSAGE_BYTES + columns_bytes(message) + NUMBER_BYTES * sum(map(len, message.matched))
+        case Fetched():
+            return MESSAGE_BYTES + columns_bytes(message)
+        case MarksReply():
+            named = names_bytes(each for each, *_ in message.marks) + names_bytes(message.unreachable)
+            return MESSAGE_BYTES + named + names_bytes(message.offers)
         case History() | FetchedFar():
             return MESSAGE_BYTES + columns_bytes(message) + names_bytes(message.path)
     raise AssertionError(f"{type(message).__name__} goes through no window")

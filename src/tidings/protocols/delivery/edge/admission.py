@@ -6,10 +6,10 @@ events overtake each other and the client tells what came twice), the time not t
 is room. The first question has one right answer; the second is a matter of the subscription's policy.
 
 Room is a window, and behind it a bounded queue. At most `window` publications are on the way and not yet taken by the
-application; the client says with `Taken` how many it took. What comes meanwhile waits in a queue of at most
-`waiting_max`. Everything is kept in the batches in which it came, so that the usual case, a batch that fits the window
-as a whole, costs the same for one publication or for many. All outlets of a client share its bound on bytes
-(`ServedClient.pending_bytes`).
+application; the client says with `Taken` how many it took. What comes meanwhile, or finds the connection busy (the
+window of bytes in `clients.py`), waits in a queue of at most `waiting_max`. Everything is kept in the batches in which
+it came, so that the usual case, a batch that fits the window as a whole, costs the same for one publication or for
+many. All outlets of a client share its bound on bytes (`ServedClient.pending_bytes`).
 """
 
 from collections import deque
@@ -75,8 +75,8 @@ class Outlet:
     def __init__(self, client: ServedClient, window: int, waiting_max: int) -> None:
         self.client, self.window, self.waiting_max = client, window, waiting_max
         self.under_way = self.waiting = 0
-        self.ledger: deque[tuple[int, int]] = deque()
-        """What is on the way: how many publications, and their bytes."""
+        self.ledger: deque[tuple[int, int, int]] = deque()
+        """What is on the way: how many publications, their bytes, and all that was sent to the client before."""
         self.queue: deque[Publications] = deque()
 
     @property
@@ -96,7 +96,7 @@ class Outlet:
         """A batch for which the window has room, and that no other waits before, is on the way."""
         count = len(batch.numbers)
         self.under_way += count
-        self.ledger.append((count, size))
+        self.ledger.append((count, size, self.client.window.sent_bytes))
         self.client.pending_bytes += size
 
     def put(self, batch: Publications) -> None:
@@ -116,39 +116,45 @@ class Outlet:
         self.client.pending_bytes -= size_bytes(batch)
         return batch
 
-    def flow(self) -> list[Publications]:
-        """What the window has room for by now, out of the queue."""
-        leaving = []
-        while (batch := self.take_out(self.window - self.under_way)) is not None:
+    def leave(self) -> Publications | None:
+        """What there is room for by now, out of the queue: one batch, or a part of it."""
+        batch = self.take_out(self.window - self.under_way) if self.client.window.has_room else None
+        if batch is not None:
             self.send(batch, size_bytes(batch))
-            leaving.append(batch)
-        return leaving
+        return batch
 
     def taken(self, count: int) -> int:
         """So many were taken; answers with how many of them were not on the way at all."""
         while count and self.ledger:
-            first, size = self.ledger.popleft()
+            first, size, sent_before = self.ledger.popleft()
+            # What the application took has arrived, and so has what was sent before.
+            self.client.window.hear(sent_before)
             if first > count:
                 part = size * count // first
-                self.ledger.appendleft((first - count, size - part))
+                self.ledger.appendleft((first - count, size - part, sent_before))
                 first, size = count, part
             self.under_way -= first
             self.client.pending_bytes -= size
             count -= first
         return count
 
+    @property
+    def pending_bytes(self) -> int:
+        return sum(size for _, size, _ in self.ledger) + sum(map(size_bytes, self.queue))
+
     def close(self) -> None:
         """Nothing of it is pending any more."""
-        self.client.pending_bytes -= sum(size for _, size in self.ledger) + sum(map(size_bytes, self.queue))
+        self.client.pending_bytes -= self.pending_bytes
         self.ledger.clear()
         self.queue.clear()
         self.under_way = self.waiting = 0
 
     def check(self) -> None:
-        assert self.under_way == sum(count for count, _ in self.ledger) <= self.window, "the window does not hold"
+        assert self.under_way == sum(count for count, _, _ in self.ledger) <= self.window, "the window does not hold"
         assert self.waiting == sum(len(batch.numbers) for batch in self.queue), "the queue is miscounted"
         assert self.waiting <= self.waiting_max, "the queue is longer than it may be"
-        assert not self.waiting or self.under_way == self.window, "something waits though the window has room"
+        has_room = self.under_way < self.window and self.client.window.has_room
+        assert not (self.waiting and has_room), "something waits though the windows have room"
 
 
 class ServedSubscription:
@@ -255,6 +261,7 @@ class Admission:
         if (
             outlet.under_way + len(numbers) <= outlet.window
             and not outlet.waiting
+            and client.window.has_room
             and client.pending_bytes + size <= self.params.pending_bytes_max
         ):
             stream.position = numbers[-1]
@@ -348,12 +355,10 @@ class Admission:
 def queue_up(subscription: ServedSubscription, batch: Publications) -> Publications | None:
     """There is room for all of it: answers with what leaves at once."""
     subscription.outlet.put(batch)
-    leaving = subscription.outlet.flow()
-    if not leaving:
-        return None
-    # Whenever the window has room nothing waits, so what leaves is of this batch, and one piece.
-    (ready,) = leaving
-    subscription.delivered += len(ready.numbers)
+    # Whenever the windows have room nothing waits, so what leaves is of this batch.
+    ready = subscription.outlet.leave()
+    if ready is not None:
+        subscription.delivered += len(ready.numbers)
     return ready
 
 
@@ -371,8 +376,7 @@ def fall_back(subscription: ServedSubscription, stream: PublisherStream) -> None
 
 def deliver(subscription: ServedSubscription, batch: Publications) -> Send:
     heads = unstamped(batch.heads, subscription.client.tenant_name)
-    return Send(
-        subscription.client.name,
+    return subscription.client.send(
         Delivery(batch.publisher, batch.accepted_at, batch.numbers, heads, batch.payloads, subscription.matched),
     )
 

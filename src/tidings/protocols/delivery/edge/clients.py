@@ -1,14 +1,24 @@
-"""The clients of a broker as its delivery knows them, and what is outstanding for them."""
+"""The clients of a broker as its delivery knows them, and what is outstanding for them.
 
-from typing import TYPE_CHECKING
+What is on the way to a client is kept within a window of bytes (`machine/window.py`): events, and what it reads of
+history. Events that have no room wait in the queues of their subscriptions (`admission.py`), answers to readings here,
+of which a client has no more than `readings_max` at a time. The client says what has arrived, whether its application
+has taken it or not; and what that has taken has arrived, with everything before it.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tidings.machine.effects import Effect, Send
+from tidings.machine.window import SendWindow
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId, tenant_of
 from tidings.model.language.parser import parse
+from tidings.protocols.delivery.sizes import size_of
 from tidings.pubsub.client import Kind
 from tidings.pubsub.signals import ClientUp, Ticket
 from tidings.pubsub.tenants import (
@@ -27,7 +37,7 @@ if TYPE_CHECKING:
 class ServedClient:
     """One connection of a client. A client that comes back is a new one, with the same name."""
 
-    def __init__(self, up: ClientUp, life: int) -> None:
+    def __init__(self, up: ClientUp, life: int, window_bytes: int) -> None:
         self.name: NodeId = up.client
         self.principal = up.principal
         self.publish_bound, self.subscribe_bound = up.publish_bound, up.subscribe_bound
@@ -40,6 +50,21 @@ class ServedClient:
         self.lagging: dict[int, ServedSubscription] = {}
         """Its subscriptions that wait for room before they ask for more."""
         self.is_turned_out = False
+        self.window = SendWindow(window_bytes)
+        self.answers: deque[Any] = deque()
+        """To what it reads, that wait for room."""
+
+    def send(self, message: Any) -> Send:
+        """Of what the window counts."""
+        self.window.send(size_of(message))
+        return Send(self.name, message)
+
+    def put(self, answer: Any) -> list[Effect]:
+        """Let it leave, or wait."""
+        if self.answers or not self.window.has_room:
+            self.answers.append(answer)
+            return []
+        return [self.send(answer)]
 
     def is_of(self, name: NodeId) -> bool:
         """Whether the publisher of this name may be seen by the client: one of the same tenant."""

@@ -48,7 +48,6 @@ from tidings.protocols.delivery.edge.clients import BadRequest, Requests, Served
 from tidings.protocols.delivery.edge.exchange import HistoryExchange
 from tidings.protocols.delivery.edge.flows import HistoryFlows
 from tidings.protocols.delivery.edge.history import Engine
-from tidings.protocols.delivery.edge.history import size_bytes as batch_bytes
 from tidings.protocols.delivery.edge.inquiries import Inquiries
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
@@ -59,6 +58,7 @@ from tidings.protocols.delivery.edge.subscriptions import ServedSubscriptions
 from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (
     Advertise,
+    DeliveriesTaken,
     Fetch,
     Look,
     PublishMessage,
@@ -113,7 +113,7 @@ class Edge:
     routing `is_best_effort` nothing can be promised, and whoever asks for a promise is refused."""
 
     messages: tuple[type, ...] = (
-        *(Subscribe, Unsubscribe, Advertise, Unadvertise, PublishMessage, Taken),
+        *(Subscribe, Unsubscribe, Advertise, Unadvertise, PublishMessage, Taken, DeliveriesTaken),
         *(Look, Fetch),
         *HistoryExchange.messages,
     )
@@ -167,6 +167,7 @@ class Edge:
         self.hearers: dict[type, Callable[[float, ServedClient, Any], list[Effect]]] = {
             PublishMessage: self.publish,
             Taken: self.subscriptions.take,
+            DeliveriesTaken: self.subscriptions.arrived,
             Subscribe: self.subscribe,
             Unsubscribe: self.unsubscribe,
             Advertise: self.advertise,
@@ -233,7 +234,7 @@ class Edge:
         if self.is_closing:
             return [*effects, Disconnect(up.client, CLOSING)]
         self.lives += 1
-        client = self.clients[up.client] = ServedClient(up, self.lives)
+        client = self.clients[up.client] = ServedClient(up, self.lives, self.params.client_window_bytes)
         self.publishers.arrive(client)
         return effects
 
@@ -415,7 +416,6 @@ class Edge:
         assert self.is_loading or not self.deferred, "something waits for nothing"
         for client in self.clients.values():
             mine = self.subscriptions.of_client.get(client.name, {}).values()
-            pending = sum(
-                sum(size for _, size in each.outlet.ledger) + sum(map(batch_bytes, each.outlet.queue)) for each in mine
-            )
+            pending = sum(each.outlet.pending_bytes for each in mine)
+            assert not (client.answers and client.window.has_room), "an answer waits although there is room"
             assert pending == client.pending_bytes <= self.params.pending_bytes_max, "pending bytes are miscounted"

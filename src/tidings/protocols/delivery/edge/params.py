@@ -7,6 +7,7 @@ import msgspec
 
 from tidings.model.bounds import BATCH_BYTES_MAX, PUBLISHERS_MAX, SUBSCRIPTIONS_MATCHED_MAX
 from tidings.model.errors import UsageError
+from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES
 
 MEBIBYTE = 1024 * 1024
 
@@ -42,7 +43,7 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
     history_count_max: int = 100_000
     """Publications stored of one publisher."""
 
-    history_bytes_max: int = 64 * MEBIBYTE
+    history_bytes_max: int = 128 * MEBIBYTE
     """Heads and payloads stored of one publisher."""
 
     history_bytes_total_max: int = 512 * MEBIBYTE
@@ -73,6 +74,10 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
 
     pending_bytes_max: int = 16 * MEBIBYTE
     """Publications of one client that are in its queues or on the way to it and not yet taken; at least one batch."""
+
+    client_window_bytes: int = 2 * MEBIBYTE
+    """Events and what was read on the way to one client, as it says what has arrived; one message may exceed it. Well
+    below the queue of a link (`net/params.py`)."""
 
     window_max: int = 65_536
     """Publications of one subscription on the way to its client; a larger window that a client asks for is cut."""
@@ -147,6 +152,11 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.history_window_bytes < TAKEN_STEPS:
             raise UsageError(f"history_window_bytes: {self.history_window_bytes} lets nothing through")
+        if self.client_window_bytes < 2 * TAKEN_STEP_BYTES:
+            raise UsageError(
+                f"client_window_bytes: {self.client_window_bytes}, but clients tell in steps of {TAKEN_STEP_BYTES}; "
+                f"give at least {2 * TAKEN_STEP_BYTES}"
+            )
         if self.early_bytes_max < 0:
             raise UsageError(f"early_bytes_max: {self.early_bytes_max}; give 0 or more")
         if self.pending_bytes_max < BATCH_BYTES_MAX:

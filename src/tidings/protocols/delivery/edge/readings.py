@@ -165,7 +165,8 @@ class ServedReadings:
 
     def admit(self, client: ServedClient, asked: Look | Fetch) -> Filter:
         """The filter, narrowed to what the client may have; BadRequest if it may not ask."""
-        if sum(each.client is client for each in self.open.values()) >= self.params.readings_max:
+        open_count = sum(each.client is client for each in self.open.values()) + len(client.answers)
+        if open_count >= self.params.readings_max:
             raise BadRequest(f"a client reads at most {self.params.readings_max} things at a time; wait for one")
         return read_filter(asked.filter, client, client.subscribe_bound, "read")
 
@@ -260,7 +261,7 @@ class ServedReadings:
             return []
         del self.open[id]
         messages = marks_found(reading.asked.number, reading.marks, reading.offers, list(reading.unreachable))
-        return [Send(reading.client.name, message) for message in messages]
+        return [effect for message in messages for effect in reading.client.put(message)]
 
     def finish_fetch(self, id: int, reading: Fetches, is_late: bool = False) -> list[Effect]:
         """Answer if everything is there; otherwise it goes on waiting."""
@@ -276,7 +277,7 @@ class ServedReadings:
             return []
         del self.open[id]
         heads = unstamped(answer.heads, reading.client.tenant_name)
-        return [Send(reading.client.name, replace(answer, heads=heads) if heads is not answer.heads else answer)]
+        return reading.client.put(replace(answer, heads=heads) if heads is not answer.heads else answer)
 
     # Time, and the end.
 

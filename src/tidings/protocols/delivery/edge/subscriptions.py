@@ -44,7 +44,7 @@ from tidings.protocols.delivery.edge.admission import Admission, ServedSubscript
 from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import Fetching
-from tidings.protocols.delivery.messages import Delivery, History, Subscribe, Taken, Unsubscribe
+from tidings.protocols.delivery.messages import DeliveriesTaken, Delivery, History, Subscribe, Taken, Unsubscribe
 from tidings.pubsub.client import Missed
 from tidings.pubsub.publications import Publications, pick
 from tidings.pubsub.signals import Known, Matched, Skipped, SubscriptionKey, Unwant, Want, Wants
@@ -200,11 +200,11 @@ class ServedSubscriptions:
             ready = self.admission.admit(subscription, stream, part, effects)
             if ready is not None:
                 leaving.setdefault(subscription.client.name, []).append((subscription, ready))
-        for client, mine in leaving.items():
+        for mine in leaving.values():
             if len(mine) == 1:
                 effects.append(deliver(*mine[0]))
             else:
-                effects += [Send(client, delivery) for delivery in joined(mine)]
+                effects += [mine[0][0].client.send(delivery) for delivery in joined(mine)]
         return effects
 
     # Room.
@@ -216,11 +216,30 @@ class ServedSubscriptions:
         effects: list[Effect] = []
         if subscription.outlet.taken(taken.count):
             effects.append(Drop(taken, NOT_UNDER_WAY))
-        effects += tell_missed(subscription)
-        for batch in subscription.outlet.flow():
-            subscription.delivered += len(batch.numbers)
-            effects.append(deliver(subscription, batch))
+        effects += [*tell_missed(subscription), *self.flow(client)]
         return effects + self.fetching.catch_up(now, client) if client.lagging else effects
+
+    def arrived(self, now: float, client: ServedClient, taken: DeliveriesTaken) -> list[Effect]:
+        """The connection has room again."""
+        if not client.window.hear(taken.total_bytes):
+            return []
+        return self.flow(client)
+
+    def flow(self, client: ServedClient) -> list[Effect]:
+        """What waits for the client leaves as far as there is room: of each subscription a batch, in turn."""
+        effects: list[Effect] = []
+        waiting = [each for each in self.of_client.get(client.name, {}).values() if each.outlet.waiting]
+        while client.window.has_room and (waiting or client.answers):
+            if client.answers:
+                effects.append(client.send(client.answers.popleft()))
+            for subscription in list(waiting):
+                batch = subscription.outlet.leave()
+                if batch is None:
+                    waiting.remove(subscription)
+                    continue
+                subscription.delivered += len(batch.numbers)
+                effects.append(deliver(subscription, batch))
+        return effects
 
     def check(self) -> None:
         for key, subscription in self.all.items():

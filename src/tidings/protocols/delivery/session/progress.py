@@ -24,9 +24,12 @@ from operator import add, lt
 
 import msgspec
 
+from tidings.machine.message import Message
+from tidings.machine.window import TakenBytes
 from tidings.model.bounds import PUBLISHERS_MAX
-from tidings.protocols.delivery.messages import PublishMessage, Subscribe
-from tidings.pubsub.client import OpenSubscription, Receipt, Ticket
+from tidings.protocols.delivery.messages import DeliveriesTaken, Delivery, PublishMessage, Subscribe
+from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
+from tidings.pubsub.client import Fetched, MarksReply, OpenSubscription, Receipt, Ticket
 from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
 from tidings.pubsub.publications import encode_head, pieces
 from tidings.pubsub.seen import Seen
@@ -178,6 +181,22 @@ class Receipts:
         assert all(number < next for number in self.awaited), "a receipt is awaited for nothing"
         assert Counter(self.awaited.values()) == self.parts, "receipts are counted wrongly"
         assert self.firsts.keys() == self.parts.keys(), "requests are remembered wrongly"
+
+
+COUNTED = (Delivery, MarksReply, Fetched)
+"""What the window of a connection counts."""
+
+
+class LinkReceiving:
+    """What has arrived over one connection; the broker keeps what is on the way within a window of bytes."""
+
+    def __init__(self) -> None:
+        self.taken = TakenBytes(TAKEN_STEP_BYTES)
+
+    def take(self, message: Message) -> list[DeliveriesTaken]:
+        """One of `COUNTED` has arrived; what the broker is told."""
+        total_bytes = self.taken.take(size_of(message))
+        return [] if total_bytes is None else [DeliveriesTaken(total_bytes)]
 
 
 class SubscriptionReceiving:

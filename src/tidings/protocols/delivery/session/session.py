@@ -20,8 +20,9 @@ this name has used. An application that can repeat what it published gives the s
 each of its lives (`is_repeating`): then the broker may have accepted more than this process has sent, and that is fine.
 
 Messages. Those of `delivery/messages.py` between client and broker. What the application took is told with `Taken` in
-steps of half a window, or when much was taken and nothing is left, not for each event. Timer ("retry", kind, number): a
-request that was refused for now is made again, `retries_max` times, with waits that double.
+steps of half a window, or when much was taken and nothing is left, not for each event; what has arrived with
+`DeliveriesTaken`, in steps of bytes. Timer ("retry", kind, number): a request that was refused for now is made again,
+`retries_max` times, with waits that double.
 
 Guaranteed, for what the broker's histories still hold: an installed subscription gets everything that is accepted
 anywhere after its receipt, once, across any number of breaks; a publication that `PublishBatch` was taken for reaches a
@@ -58,7 +59,14 @@ from tidings.protocols.delivery.messages import (
     Unsubscribe,
 )
 from tidings.protocols.delivery.session.params import SessionParams
-from tidings.protocols.delivery.session.progress import Outbound, Receipts, SubscriptionReceiving, promises
+from tidings.protocols.delivery.session.progress import (
+    COUNTED,
+    LinkReceiving,
+    Outbound,
+    Receipts,
+    SubscriptionReceiving,
+    promises,
+)
 from tidings.protocols.delivery.session.standings import NO_SUCH, NOT_ASKED, SessionReadings, Standing, Standings
 from tidings.pubsub.client import (
     Accepted,
@@ -122,6 +130,7 @@ class Session:
     ) -> None:
         self.params, self.is_repeating = params, is_repeating
         self.broker: NodeId | None = None
+        self.link = LinkReceiving()
         self.advertisements = Standings("advertise", "unadvertise", params.advertisements_max, params, rng, self.send)
         self.subscriptions = Standings("subscribe", "unsubscribe", params.subscriptions_max, params, rng, self.send)
         self.receiving: dict[int, SubscriptionReceiving] = {}
@@ -167,6 +176,8 @@ class Session:
             if input.sender != self.broker:
                 return [Drop(input.message, NOT_OUR_BROKER)]
             heard = input.message
+            if type(heard) in COUNTED:
+                return [*self.send(*self.link.take(heard)), *self.handlers[type(heard)](now, heard)]
         handler = self.handlers.get(type(heard))
         return [] if handler is None else handler(now, heard)
 
@@ -185,7 +196,7 @@ class Session:
     # A broker comes and goes.
 
     def served(self, now: float, signal: PeerUp) -> list[Effect]:
-        self.broker = signal.broker
+        self.broker, self.link = signal.broker, LinkReceiving()
         self.readings.link_lost()
         for receiving in self.receiving.values():
             receiving.is_asked = receiving.may_ask
