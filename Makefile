@@ -13,7 +13,7 @@ READY_FOR_DOCS := $(VENV)/ready-for-docs
 TYPED := src tests tools $(if $(wildcard bench/*.py),bench)
 
 .PHONY: help setup demo test test-long format check check-format check-lint check-types check-imports check-licences \
-	bench bench-simulator bench-sockets bench-brokers sim spec-report docs clean
+	bench bench-simulator bench-sockets bench-brokers sim hunt spec-report docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -77,6 +77,9 @@ bench-brokers: $(READY)  ## measure a broker beside NATS, Mosquitto and Redis, w
 
 sim: $(READY)  ## look for trouble in SEEDS=200 simulated runs
 	@$(BIN)/tidings sim hunt gossip-chaos --seeds $(SEEDS)
+
+hunt: $(READY)  ## everything goes wrong at once, with SEEDS=200, and every promise is judged
+	@$(BIN)/tidings sim hunt nemesis --seeds $(SEEDS) --all --no-shrink --workers $(WORKERS)
 
 spec-report: $(READY)  ## which numbered requirements are tested, and with what outcome
 	@$(BIN)/python tools/spec_report.py

@@ -89,7 +89,10 @@ def test_hunt_as_json_and_hunt_without_prey(capsys: pytest.CaptureFixture[str], 
     assert answer["tried"] == "seeds 5 to 7"
     assert answer["failures"][0]["smallest"]["faults"] == ""
     assert run(["sim", "hunt", "partition", "--seeds", "2"]) == 0
-    assert capsys.readouterr().out == "scenario   partition\ntried      seeds 0 to 1\nfailed     none\n"
+    assert (
+        capsys.readouterr().out
+        == "scenario   partition\ntried      seeds 0 to 1\njudged     2 faults\nfailed     none\n"
+    )
 
 
 def test_replay_tells_the_same_from_the_different(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.machine.effects import Deliver, Effect, Save, Send, SetTimer, Transport
+from tidings.machine.effects import Deliver, Effect, Load, Save, Send, SetTimer, Transport
 from tidings.machine.inputs import Fired, Input, Received, Saved
 from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Probe
+from tidings.pubsub.signals import PeerDown
 from tidings.sim.fault_schedule import (
     CUT_OFF,
     DRAWERS,
@@ -25,11 +26,13 @@ from tidings.sim.fault_schedule import (
     first_starts,
 )
 from tidings.sim.faults import (
+    Break,
     Clog,
     Corrupt,
     Crash,
     Fault,
     FaultPlan,
+    FullDisk,
     Partition,
     Pause,
     Skew,
@@ -39,9 +42,11 @@ from tidings.sim.faults import (
     plan_of,
 )
 from tidings.sim.frames import REFUSED, STOPPED, CorruptibleFrames
+from tidings.sim.library.brokers import cast_brokers, with_clients
 from tidings.sim.network.latency import Constant
 from tidings.sim.node import Draws
 from tidings.sim.simulator import Simulator
+from tidings.sim.topologies.shapes import make_topology
 from tidings.workloads.churn import FOR_EVER
 
 NODES = [f"n{place}" for place in range(8)]
@@ -54,6 +59,7 @@ EVERYTHING = FaultMix(
     swizzles=3,
     skewed_clocks=3,
     slow_disks=3,
+    full_disks=3,
     corruptions=3,
 )
 
@@ -81,6 +87,8 @@ def test_faults_read_as_one_would_write_them() -> None:
     assert str(Partition(4.0, 8.0, ("n1", "n2"), "outgoing")) == "4..8 partition n1,n2 outgoing"
     assert parse_plan("3..9 pause n1;  0..1 clog n2\n") == plan_of([Clog(0.0, 1.0, "n2"), Pause(3.0, 9.0, "n1")])
     assert parse_fault("1..2 clock n1 drift=0.5") == Skew(1.0, 2.0, "n1", 0.0, 0.5)
+    assert parse_fault("4..8 break n1,n2") == Break(4.0, 8.0, "n1", "n2")
+    assert str(Break(4.0, 8.0, "n1", "n2")) == "4..8 break n1,n2"
     assert parse_plan("") == FaultPlan()
 
 
@@ -100,6 +108,7 @@ def test_faults_read_as_one_would_write_them() -> None:
         ("1..2 corrupt n1 probability=2", "from 0 to 1"),
         ("1..2 clock n1 offset=-1", "at time 0 only"),
         ("1..2 pause n1 for=ever", "after the node comes nothing"),
+        ("1..2 break n1", "write both of them"),
     ],
 )
 def test_what_is_wrong_with_a_fault_is_said(text: str, problem: str) -> None:
@@ -128,7 +137,7 @@ def test_drawn_faults_keep_to_their_mix(seed: int) -> None:
 
 def test_all_kinds_of_faults_are_drawn_sooner_or_later() -> None:
     kinds = {type(fault) for seed in range(30) for fault in draw_faults(EVERYTHING, NODES, seed).faults}
-    assert kinds == {Crash, Pause, Partition, Clog, Skew, SlowDisk, Corrupt}
+    assert kinds == {Crash, Pause, Partition, Clog, Skew, SlowDisk, FullDisk, Corrupt}
 
 
 def test_one_more_kind_leaves_the_other_faults_of_a_seed_as_they_were() -> None:
@@ -282,6 +291,29 @@ def test_a_clock_may_be_behind_from_the_beginning() -> None:
 def test_a_slow_disk_is_slow_while_it_lasts() -> None:
     saved = entries(run("2.5..6.5 slow-disk a delay=0.5; 3.5..4.5 slow-disk a delay=0.75"), "a", "saved")
     assert [at for at, _ in saved] == pytest.approx([1.005, 2.005, 3.5, 4.75, 5.5, 6.5, 7.005, 8.005, 9.005, 10.005])
+
+
+def test_a_full_disk_takes_nothing_and_keeps_what_it_has() -> None:
+    schedule = FaultSchedule(run(""), parse_plan("11..12 full-disk a"))
+    (fault,), disk = schedule.plan.faults, schedule.simulator.nodes["a"].disk
+    schedule.begin(fault)
+    assert disk.save(Save("other", b"y")).error == "no space left on the disk"
+    assert disk.load(Load("")).entries == (("number", b"x"),)
+    assert disk.save(Save("number", None)).error is None
+    schedule.end(fault)
+    assert disk.save(Save("other", b"y")).error is None
+
+
+def test_a_connection_breaks_at_the_beginning_of_a_fault_and_at_its_end() -> None:
+    topology = with_clients(make_topology("chain", 2, 0))
+    plan = parse_plan("3..5 break n0.client,n0")
+    simulator = Simulator(1, Disturbed(Constant(0.01), plan))
+    FaultSchedule(simulator, plan).schedule()
+    for name, make in cast_brokers(topology).items():
+        simulator.add(name, make)
+    simulator.run(8.0)
+    gone = [at for at, item in simulator.delivered("n0.client") if isinstance(item, PeerDown)]
+    assert gone == [3.0, 5.0]
 
 
 @pytest.mark.parametrize("transport", [Transport.DATAGRAM, Transport.STREAM])

@@ -9,7 +9,7 @@ from tests.scenarios.broken import gossip_that_asks_once, gossip_that_forgets
 from tidings.model.errors import UsageError
 from tidings.sim.faults import Crash, parse_plan
 from tidings.sim.library import find
-from tidings.sim.order import SHRINK_RUNS_MAX, RunOrder, fulfil, hunt, read_order, replay
+from tidings.sim.order import SHRINK_RUNS_MAX, RunOrder, fulfil, hunt, read_order, replay, run_all
 from tidings.sim.scenario import defined
 from tidings.trace.record import TraceError
 
@@ -21,7 +21,7 @@ def orders(name: str, count: int) -> Iterator[RunOrder]:
 
 
 def test_a_hunt_finds_a_crash_that_causes_duplicates_and_leaves_only_the_crash() -> None:
-    (found,) = hunt(FORGETS, orders("forgets", 50))
+    (found,) = hunt(FORGETS, run_all(FORGETS, orders("forgets", 50)))
     assert not found.result.passed
     assert found.result.problems[0].checker == "no duplicates"
     (fault,) = parse_plan(found.smallest.faults or "").faults
@@ -34,7 +34,7 @@ def test_a_hunt_finds_a_crash_that_causes_duplicates_and_leaves_only_the_crash()
 
 
 def test_a_failure_that_needs_no_fault_is_left_with_none() -> None:
-    (found,) = hunt(ASKS_ONCE, orders("asks once", 50))
+    (found,) = hunt(ASKS_ONCE, run_all(ASKS_ONCE, orders("asks once", 50)))
     assert found.smallest.faults == ""
     assert found.smallest_result.nodes == 2
     assert found.smallest_result.problems[0].checker == "convergence"
@@ -42,16 +42,17 @@ def test_a_failure_that_needs_no_fault_is_left_with_none() -> None:
 
 def test_a_hunt_stops_at_the_first_failure_or_goes_on() -> None:
     tried: list[int] = []
-    first = list(hunt(FORGETS, orders("forgets", 6), progress=lambda order, found: tried.append(order.seed)))
+    outcomes = run_all(FORGETS, orders("forgets", 6))
+    first = list(hunt(FORGETS, outcomes, progress=lambda order, result, found: tried.append(order.seed)))
     assert len(first) == 1
     assert tried == list(range(first[0].order.seed + 1))
-    everything = list(hunt(FORGETS, orders("forgets", 3), find_all=True))
+    everything = list(hunt(FORGETS, run_all(FORGETS, orders("forgets", 3)), find_all=True))
     assert len(everything) > 1
     assert everything[0] == first[0]
 
 
 def test_a_sound_protocol_is_not_found() -> None:
-    assert list(hunt(find("gossip"), orders("gossip", 5))) == []
+    assert list(hunt(find("gossip"), run_all(find("gossip"), orders("gossip", 5)))) == []
 
 
 def test_an_order_is_a_command() -> None:
@@ -126,4 +127,4 @@ def test_a_trace_that_is_no_scenarios_is_refused(tmp_path: Path) -> None:
 
 def test_a_setting_that_is_unknown_stops_a_hunt() -> None:
     with pytest.raises(UsageError, match="has no setting"):
-        list(hunt(FORGETS, [RunOrder(scenario="forgets", seed=1, settings={"loss": 1})]))
+        list(run_all(FORGETS, [RunOrder(scenario="forgets", seed=1, settings={"loss": 1})]))

@@ -1,6 +1,7 @@
 """`tidings sim`: run scenarios, hunt for seeds that fail, run a trace again."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,7 +12,7 @@ import typer
 from tidings.cli.output import Json, print_json
 from tidings.model.errors import UsageError
 from tidings.sim.library import built_in, find
-from tidings.sim.order import HuntFinding, Replay, RunOrder, fulfil, hunt, replay, setting_text
+from tidings.sim.order import HuntFinding, Replay, RunOrder, fulfil, hunt, replay, run_all, setting_text
 from tidings.sim.scenario import Definition, Result, Setting
 from tidings.trace.record import Record
 
@@ -113,6 +114,8 @@ def hunt_command(
     check: CheckOption = "every",
     frames: FramesOption = True,
     all: Annotated[bool, typer.Option("--all", help="Go on after a failure.")] = False,
+    shrink: Annotated[bool, typer.Option("--shrink/--no-shrink", help="Make failures smaller.")] = True,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that run seeds side by side.")] = 1,
     json: Json = False,
 ) -> None:
     """Run a scenario with many seeds; make the first failure as small as possible, and say how to have it again.
@@ -122,6 +125,7 @@ def hunt_command(
     \b
     Example:
       tidings sim hunt gossip-chaos --seeds 200
+      tidings sim hunt nemesis --seeds 1000 --all --no-shrink --workers 2
     """
     definition = find(name)
     settings = read_settings(definition, set)
@@ -129,16 +133,37 @@ def hunt_command(
         RunOrder(scenario=name, seed=seed, settings=settings, duration=duration, check=check, frames=frames)
         for seed in range(first, first + seeds)
     ]
-    with progress_bar(len(orders)) as progress:
-        found = list(hunt(definition, orders, all, progress))
+    judged: Counter[str] = Counter()
+    with progress_bar(len(orders), judged) as progress, outcomes_of(definition, orders, workers) as outcomes:
+        found = list(hunt(definition, outcomes, all, shrink, progress))
     last = found[-1].order.seed if found and not all else first + seeds - 1
     tried = f"seed {first}" if last == first else f"seeds {first} to {last}"
     if json:
-        print_json({"scenario": name, "tried": tried, "failures": [found_json(each) for each in found]})
+        failures = [found_json(each) for each in found]
+        print_json({"scenario": name, "tried": tried, "judged": judged, "failures": failures})
     else:
-        print("\n".join(hunt_lines(definition, tried, found)))
+        print("\n".join(hunt_lines(definition, tried, judged, found)))
     if found:
         raise typer.Exit(FAILED)
+
+
+@contextmanager
+def outcomes_of(
+    definition: Definition, orders: list[RunOrder], workers: int
+) -> Iterator[Iterable[tuple[RunOrder, Result]]]:
+    """The runs of these orders, in their order, as they come."""
+    if workers == 1:
+        yield run_all(definition, orders)
+        return
+    import multiprocessing
+
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+        yield pool.imap(run_named, orders)
+
+
+def run_named(order: RunOrder) -> tuple[RunOrder, Result]:
+    """In a process that knows nothing but the order."""
+    return order, fulfil(order, find(order.scenario))
 
 
 @simulations.command("replay")
@@ -174,8 +199,8 @@ def read_settings(definition: Definition, given: list[str] | None) -> dict[str, 
 
 
 @contextmanager
-def progress_bar(total: int) -> Iterator[Any]:
-    """A bar on stderr, if that is a terminal."""
+def progress_bar(total: int, judged: Counter[str]) -> Iterator[Any]:
+    """A bar on stderr, if that is a terminal; what was judged is added up in `judged`, and the faults with it."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -184,7 +209,11 @@ def progress_bar(total: int) -> Iterator[Any]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("hunting", total=total)
 
-        def progress(order: RunOrder, found: int) -> None:
+        def progress(order: RunOrder, result: Result, found: int) -> None:
+            judged.update(result.judged)
+            judged["faults"] += len(result.faults)
+            if not result.passed:
+                bar.console.print(f"failed: {order.command()}", highlight=False, soft_wrap=True)
             description = f"seed {order.seed}" + (f", {found} failed" if found else "")
             bar.update(task, advance=1, description=description)
 
@@ -211,6 +240,8 @@ def result_lines(order: RunOrder, definition: Definition, result: Result, trace:
         *[f"  dropped  {count} {reason}" for reason, count in counters.given_up.items()],
         f"delivered  {counters.delivered}",
     ]
+    if result.judged:
+        lines.append(f"judged     {judged_text(result.judged)}")
     if trace is not None:
         lines.append(f"trace      {trace}")
     return [*lines, *verdict_lines(result), f"again      {order.command()}"]
@@ -227,15 +258,19 @@ def verdict_lines(result: Result) -> list[str]:
     ]
 
 
-def hunt_lines(definition: Definition, tried: str, found: list[HuntFinding]) -> list[str]:
-    lines = [f"scenario   {definition.name}", f"tried      {tried}"]
+def judged_text(judged: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in judged.items())
+
+
+def hunt_lines(definition: Definition, tried: str, judged: Mapping[str, int], found: list[HuntFinding]) -> list[str]:
+    lines = [f"scenario   {definition.name}", f"tried      {tried}", f"judged     {judged_text(judged)}"]
     if not found:
         return [*lines, "failed     none"]
     for each in found:
         small, result = each.smallest, each.smallest_result
         lines += [
             f"failed     seed {each.order.seed}: {size_text(each.result)}",
-            f"smallest   {size_text(result)}, found with {each.runs} more runs",
+            *([f"smallest   {size_text(result)}, found with {each.runs} more runs"] if each.runs else []),
             *[f"  {fault}" for fault in result.faults],
             *verdict_lines(result),
             f"again      {small.command()}",

@@ -67,6 +67,10 @@ class Checker:
         """What is missing."""
         return []
 
+    def figures(self) -> dict[str, int]:
+        """How much of what was judged."""
+        return {}
+
     def fail(self, now: float, node: NodeId, text: str) -> CheckFailed:
         return CheckFailed(Problem(self.name, text, node, now))
 

@@ -28,13 +28,26 @@ from tidings.machine.effects import Transport
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.faults import Clog, Corrupt, Crash, Fault, FaultPlan, Partition, Pause, Skew, SlowDisk, plan_of
+from tidings.sim.faults import (
+    Break,
+    Clog,
+    Corrupt,
+    Crash,
+    Fault,
+    FaultPlan,
+    FullDisk,
+    Partition,
+    Pause,
+    Skew,
+    SlowDisk,
+    plan_of,
+)
 from tidings.sim.network.loss import Losing
 from tidings.sim.network.rule import Fates, LostPacket, Rule, later
 from tidings.sim.simulator import Simulator
 from tidings.workloads.churn import FOR_EVER
 
-FaultType = TypeVar("FaultType", Pause, SlowDisk)
+FaultType = TypeVar("FaultType", Pause, SlowDisk, FullDisk)
 
 CUT_OFF = LostPacket("cut off by a partition")
 
@@ -143,8 +156,10 @@ class FaultSchedule:
             self.simulator.pause(fault.node)
         elif isinstance(fault, Skew):
             self.set_clock(fault.node, fault.offset, fault.drift)
-        elif isinstance(fault, SlowDisk):
+        elif isinstance(fault, SlowDisk | FullDisk):
             self.set_disk(fault.node)
+        elif isinstance(fault, Break):
+            self.simulator.break_link(fault.one, fault.other)
 
     def end(self, fault: Fault) -> None:
         self.lasting.remove(fault)
@@ -153,8 +168,10 @@ class FaultSchedule:
             self.simulator.resume(fault.node)
         elif isinstance(fault, Skew):
             self.set_clock(fault.node, 0.0, 0.0)
-        elif isinstance(fault, SlowDisk):
+        elif isinstance(fault, SlowDisk | FullDisk):
             self.set_disk(fault.node)
+        elif isinstance(fault, Break):
+            self.simulator.break_link(fault.one, fault.other)
 
     def lasting_at(self, node: NodeId, kind: type[FaultType]) -> list[FaultType]:
         return [fault for fault in self.lasting if isinstance(fault, kind) and node in fault.nodes]
@@ -168,7 +185,9 @@ class FaultSchedule:
     def set_disk(self, node: NodeId) -> None:
         """The slowest of the faults that last counts."""
         delays = [fault.delay for fault in self.lasting_at(node, SlowDisk)]
-        self.simulator.nodes[node].disk.delay = max(delays, default=self.simulator.params.save_delay)
+        disk = self.simulator.nodes[node].disk
+        disk.delay = max(delays, default=self.simulator.params.save_delay)
+        disk.is_full = bool(self.lasting_at(node, FullDisk))
 
     def write(self, fault: Fault, what: str) -> None:
         detail = msgspec.json.encode(str(fault)).decode()
@@ -194,6 +213,7 @@ class FaultMix(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     swizzles: int = 0
     skewed_clocks: int = 0
     slow_disks: int = 0
+    full_disks: int = 0
     corruptions: int = 0
 
     share_max: float = 0.5
@@ -294,6 +314,10 @@ def draw_slow_disk(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> lis
     return [SlowDisk(*draw_span(rng, mix), rng.choice(nodes), round(rng.uniform(0.0, mix.disk_delay_max), 3))]
 
 
+def draw_full_disk(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
+    return [FullDisk(*draw_span(rng, mix), rng.choice(nodes))]
+
+
 def draw_corruption(rng: RandomStream, mix: FaultMix, nodes: list[NodeId]) -> list[Fault]:
     return [Corrupt(*draw_span(rng, mix), rng.choice(nodes), round(rng.uniform(0.0, mix.corruption_max), 3))]
 
@@ -307,6 +331,7 @@ DRAWERS: dict[str, Callable[[RandomStream, FaultMix, list[NodeId]], list[Fault]]
     "swizzles": draw_swizzle,
     "skewed_clocks": draw_skew,
     "slow_disks": draw_slow_disk,
+    "full_disks": draw_full_disk,
     "corruptions": draw_corruption,
 }
 """By the name of the count in `FaultMix`."""

@@ -15,6 +15,8 @@ reduce a failure to the two or three faults that cause it.
     1..5 clog n4                          what n4 sends and what is sent to it waits, and then comes at once
     0..9 clock n2 offset=0.5 drift=0.001  the clock of n2 jumps, then gains a millisecond a second
     3..6 slow-disk n2 delay=2             whatever n2 saves or loads takes that long
+    3..6 full-disk n2                     n2 can save nothing; what is there stays
+    4..8 break n1,n2                      the connection between the two breaks, and once more when this is over
     2..8 corrupt n3 probability=0.05      bits are flipped in this share of the frames that n3 sends
 
 Faults may overlap. A node is up when no crash holds it down, and comes back empty if one of those that held it was
@@ -122,6 +124,19 @@ class Partition(Timed, frozen=True):
         return sends != hears and self.direction != ("incoming" if sends else "outgoing")
 
 
+class Break(Timed, frozen=True):
+    """What was on its way between the two is lost, and both ends hear of it at once."""
+
+    one: NodeId
+    other: NodeId
+
+    kind = "break"
+
+    @property
+    def nodes(self) -> tuple[NodeId, ...]:
+        return self.one, self.other
+
+
 class Clog(Striking, frozen=True):
     kind = "clog"
 
@@ -157,6 +172,10 @@ class SlowDisk(Striking, frozen=True):
         return [f"delay={number_text(self.delay)}"]
 
 
+class FullDisk(Striking, frozen=True):
+    kind = "full-disk"
+
+
 class Corrupt(Striking, frozen=True):
     probability: float
 
@@ -170,7 +189,7 @@ class Corrupt(Striking, frozen=True):
         return [f"probability={number_text(self.probability)}"]
 
 
-Fault = Crash | Pause | Partition | Clog | Skew | SlowDisk | Corrupt
+Fault = Crash | Pause | Partition | Break | Clog | Skew | SlowDisk | FullDisk | Corrupt
 
 
 class FaultPlan(msgspec.Struct, frozen=True):
@@ -214,7 +233,7 @@ class FaultPlan(msgspec.Struct, frozen=True):
                 side = tuple(node for node in fault.side if node in there)
                 if side:
                     kept.append(msgspec.structs.replace(fault, side=side))
-            elif fault.node in there:
+            elif there.issuperset(fault.nodes):
                 kept.append(fault)
         return FaultPlan(tuple(kept))
 
@@ -278,6 +297,12 @@ def read_partition(at: float, until: float, nodes: tuple[NodeId, ...], words: li
     return Partition(at, until, nodes, *words)
 
 
+def read_break(at: float, until: float, nodes: tuple[NodeId, ...], words: list[str]) -> Fault:
+    if len(nodes) != 2 or words:
+        raise ValueError("this strikes the connection of two nodes; write both of them, and nothing else")
+    return Break(at, until, *nodes)
+
+
 def read_striking(kind: Callable[..., Fault], *names: str) -> Reader:
     """A fault of one node that takes these numbers."""
 
@@ -304,8 +329,10 @@ READERS: dict[str, Reader] = {
     Crash.kind: read_crash,
     Pause.kind: read_striking(Pause),
     Partition.kind: read_partition,
+    Break.kind: read_break,
     Clog.kind: read_striking(Clog),
     Skew.kind: read_striking(Skew, "offset", "drift"),
     SlowDisk.kind: read_striking(SlowDisk, "delay"),
+    FullDisk.kind: read_striking(FullDisk),
     Corrupt.kind: read_striking(Corrupt, "probability"),
 }

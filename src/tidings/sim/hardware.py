@@ -33,6 +33,8 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.network.rule import check_positive
 
+NO_SPACE = "no space left on the disk"
+
 
 class Clock:
     """Shows `offset + now * (1 + drift)`; a drift of 50e-6 gains 50 microseconds in a second."""
@@ -61,6 +63,8 @@ class Disk:
         self.delay = delay
         self.error: str | None = None
         """While this is not None, every request comes back with it."""
+        self.is_full = False
+        """While it is, nothing more can be saved; what is there can be loaded and removed."""
         self.entries: dict[str, bytes] = {}
         self.done_at = 0.0
 
@@ -70,8 +74,9 @@ class Disk:
         return self.done_at
 
     def save(self, save: Save) -> Saved:
-        if self.error is not None:
-            return Saved(save.name, self.error)
+        error = NO_SPACE if self.is_full and save.data is not None else self.error
+        if error is not None:
+            return Saved(save.name, error)
         if save.data is None:
             self.entries.pop(save.name, None)
         else:

@@ -180,20 +180,26 @@ class HuntFinding(msgspec.Struct, frozen=True):
     """How many it took to make it smaller."""
 
 
+def run_all(definition: Definition, orders: Iterable[RunOrder]) -> Iterator[tuple[RunOrder, Result]]:
+    """One after the other."""
+    for order in orders:
+        yield order, fulfil(order, definition)
+
+
 def hunt(
     definition: Definition,
-    orders: Iterable[RunOrder],
+    outcomes: Iterable[tuple[RunOrder, Result]],
     find_all: bool = False,
-    progress: Callable[[RunOrder, int], None] = lambda order, found: None,
+    is_shrinking: bool = True,
+    progress: Callable[[RunOrder, Result, int], None] = lambda order, result, found: None,
 ) -> Iterator[HuntFinding]:
-    """Failures among these orders: the first, or all. `progress` is told of every order that was tried."""
+    """Failures among these outcomes (`run_all`): the first, or all. `progress` is told of every one."""
     found = 0
-    for order in orders:
-        result = fulfil(order, definition)
+    for order, result in outcomes:
         found += not result.passed
-        progress(order, found)
+        progress(order, result, found)
         if not result.passed:
-            yield shrink(definition, order, result)
+            yield shrink(definition, order, result) if is_shrinking else HuntFinding(order, result, order, result, 0)
             if not find_all:
                 return
 

@@ -102,6 +102,8 @@ class Result(msgspec.Struct, frozen=True):
     """Simulated seconds; before the planned end if safety was violated."""
 
     counters: Counters
+    judged: dict[str, int] = {}
+    """How much of what the checkers judged, where they say so."""
 
 
 def run_scenario(
@@ -128,6 +130,7 @@ def run_scenario(
         faults=[str(fault) for fault in run.plan.faults],
         ended_at=run.simulator.now,
         counters=run.simulator.counters(),
+        judged={what: count for checker in run.checkers for what, count in checker.figures().items()},
     )
 
 

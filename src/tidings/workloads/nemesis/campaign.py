@@ -1,0 +1,280 @@
+"""A campaign: what brokers there are, and what their applications do, drawn from a seed.
+
+Readers subscribe and, some of them, unsubscribe; writers advertise, publish, withdraw what they advertised, and some
+leave. Everything about them is drawn: how the brokers are linked, whether each stores on disk, how far its clock is
+off, the guarantees and policies of subscriptions and how slow their readers are, the wishes, the sizes of payloads up
+to what an event may hold, and how many writers there are.
+
+Most campaigns are small, since a small failure is soon understood. Few are large in one respect, the *scale*: a crowd
+of writers, payloads that fill the queues of links, or tables of many subscriptions.
+
+What goes wrong besides is drawn elsewhere (`sim/library/nemesis.py`, `lab/chaos`): this says only what applications
+want. Times are seconds from the beginning of the run; nothing here depends on what happens.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from tidings.machine.streams import RandomStream, random_stream
+from tidings.model.bounds import PUBLICATION_BYTES_MAX
+from tidings.model.errors import UsageError
+from tidings.workloads.nemesis.wish import EVERYTHING, KINDS, Membership, Wish, draw_attributes, draw_wish
+
+BEGIN = 3.0
+"""When applications begin: brokers have found each other by then, unless a fault keeps them from it."""
+
+HEAD_ROOM_BYTES = 1024
+"""Left of the largest event for its attributes."""
+
+Scale = Literal["usual", "crowd", "bulk", "tables"]
+WantedGuarantee = Literal["none", "installed", "reference"]
+
+GUARANTEES: tuple[WantedGuarantee, ...] = ("installed", "installed", "installed", "reference", "reference", "none")
+
+SHAPES = ("chain", "star", "ring", "random_tree", "clique", "scale_free")
+CLOCK_ERRORS = (0.0, 0.0, 0.05, 0.5, 60.0)
+SMALL_BYTES, MIDDLE_BYTES = (0, 1, 20, 200), (2_000, 20_000)
+
+
+class CampaignParams(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be drawn. Without a switch the draws of everything else stay the same."""
+
+    brokers: int = 0
+    """How many; 0 is drawn."""
+    span: float = 30.0
+    """Seconds in which applications do something."""
+    writers_max: int = 10_000
+    """Of a crowd."""
+    is_bulk: bool = True
+    """Whether payloads together may exceed what a link queues."""
+    has_tables: bool = True
+    """Whether there may be thousands of subscriptions."""
+    clock_error_max: float = 60.0
+    """Seconds by which the clock of a broker may be off."""
+    has_short_history: bool = True
+    """Whether brokers may forget what somebody still wants."""
+    scale: str = ""
+    """Always this scale; empty is drawn."""
+
+    def __post_init__(self) -> None:
+        if self.brokers < 0 or self.writers_max < 1 or not self.span > 0 or self.clock_error_max < 0:
+            raise UsageError(
+                f"brokers {self.brokers}, writers_max {self.writers_max}, span {self.span}, "
+                f"clock_error_max {self.clock_error_max}: give numbers above 0 (brokers=0 is drawn)"
+            )
+        if self.scale not in ("", *Scale.__args__):  # type: ignore[attr-defined]
+            raise UsageError(f"scale: {self.scale!r}; give usual, crowd, bulk or tables, or leave it empty")
+
+
+class CampaignBroker(msgspec.Struct, frozen=True):
+    name: str
+    is_durable: bool
+    clock_offset: float
+
+
+class WantedLater(msgspec.Struct, frozen=True):
+    """A subscription to be made."""
+
+    at: float
+    until: float | None
+    wish: Wish
+    guarantee: WantedGuarantee
+    since: float | None
+    policy: Literal["wait", "drop oldest", "drop newest"]
+    window: int
+    queue_max: int
+    pause: float
+    """Seconds that its reader takes for each event."""
+
+
+class OfferedLater(msgspec.Struct, frozen=True):
+    """An advertisement to be made."""
+
+    at: float
+    until: float | None
+    wish: Wish
+
+
+class WrittenLater(msgspec.Struct, frozen=True):
+    """An event to be published under the offer of this place."""
+
+    at: float
+    offer: int
+    attributes: dict[str, bool | int | float | str]
+    payload_bytes: int
+    wants_receipt: bool
+
+
+class CampaignReader(msgspec.Struct, frozen=True):
+    name: str
+    brokers: tuple[str, ...]
+    """Where to be served: the first, and the next when that one is gone."""
+    wanted: tuple[WantedLater, ...]
+
+
+class CampaignWriter(msgspec.Struct, frozen=True):
+    name: str
+    brokers: tuple[str, ...]
+    offers: tuple[OfferedLater, ...]
+    written: tuple[WrittenLater, ...]
+
+
+class Campaign(msgspec.Struct, frozen=True):
+    seed: int
+    scale: Scale
+    shape: str
+    brokers: tuple[CampaignBroker, ...]
+    readers: tuple[CampaignReader, ...]
+    writers: tuple[CampaignWriter, ...]
+    clock_error: float
+    """No clock is off by more."""
+    history_age: float
+    history_count_max: int
+    until: float
+    """When applications have done all they do."""
+
+    @property
+    def may_forget(self) -> bool:
+        return self.history_age < SURE_AGE
+
+    @property
+    def clients(self) -> tuple[CampaignReader | CampaignWriter, ...]:
+        return (*self.readers, *self.writers)
+
+
+SURE_AGE, SURE_COUNT = 900.0, 100_000
+"""A history that holds everything of a run."""
+
+
+def draw_campaign(params: CampaignParams, seed: int) -> Campaign:
+    rng = random_stream(seed, "campaign")
+    scale = draw_scale(rng, params)
+    clock_error = min(rng.choice(CLOCK_ERRORS), params.clock_error_max)
+    brokers = draw_brokers(random_stream(seed, "campaign brokers"), params, scale, clock_error)
+    names = tuple(broker.name for broker in brokers)
+    is_short = rng.random() < 0.15 and params.has_short_history and scale == "usual"
+    readers = draw_readers(random_stream(seed, "campaign readers"), params, scale, names)
+    writers = draw_writers(random_stream(seed, "campaign writers"), params, scale, names)
+    return Campaign(
+        seed=seed,
+        scale=scale,
+        shape=rng.choice(SHAPES) if len(brokers) > 3 else "chain",
+        brokers=brokers,
+        readers=readers,
+        writers=writers,
+        clock_error=clock_error,
+        history_age=rng.uniform(2.0, 10.0) if is_short else SURE_AGE,
+        history_count_max=5 + rng.below(40) if is_short else SURE_COUNT,
+        until=BEGIN + params.span,
+    )
+
+
+def draw_scale(rng: RandomStream, params: CampaignParams) -> Scale:
+    chance = rng.random()
+    drawn: Scale = "usual"
+    if chance < 0.03:
+        drawn = "crowd"
+    elif chance < 0.08 and params.is_bulk:
+        drawn = "bulk"
+    elif chance < 0.085 and params.has_tables:
+        drawn = "tables"
+    return msgspec.convert(params.scale, Scale) if params.scale else drawn
+
+
+def draw_brokers(
+    rng: RandomStream, params: CampaignParams, scale: Scale, clock_error: float
+) -> tuple[CampaignBroker, ...]:
+    count = params.brokers or (2 + rng.below(5) if scale == "usual" else 2 + rng.below(2))
+    are_all_durable = rng.random() < 0.6
+    drawn = []
+    for place in range(count):
+        is_durable, offset = are_all_durable or rng.random() < 0.5, rng.uniform(-clock_error, clock_error)
+        drawn.append(CampaignBroker(f"n{place}", is_durable, round(offset, 3)))
+    return tuple(drawn)
+
+
+def draw_served(rng: RandomStream, brokers: Sequence[str]) -> tuple[str, ...]:
+    """Half of the clients know a second broker, to which they may move."""
+    return tuple(rng.sample(brokers, 1 + rng.below(2)))
+
+
+def draw_readers(
+    rng: RandomStream, params: CampaignParams, scale: Scale, brokers: Sequence[str]
+) -> tuple[CampaignReader, ...]:
+    count, most = (8, 1000) if scale == "tables" else (1 + rng.below(4), 4)
+    readers = []
+    for place in range(count):
+        served = draw_served(rng, brokers)
+        if scale == "tables":
+            wanted = tuple(draw_wanted(rng, params, 1.0) for _ in range(most))
+        else:
+            wanted = tuple(draw_wanted(rng, params, params.span / 2) for _ in range(1 + rng.below(most)))
+        readers.append(CampaignReader(f"r{place}", served, wanted))
+    return tuple(readers)
+
+
+def draw_wanted(rng: RandomStream, params: CampaignParams, before: float) -> WantedLater:
+    at = round(BEGIN + before * rng.random() ** 2, 3)
+    guarantee: WantedGuarantee = rng.choice(GUARANTEES)
+    is_since = guarantee == "reference" and rng.random() < 0.6
+    window = rng.choice((1, 4, 32, 1024))
+    return WantedLater(
+        at=at,
+        until=round(at + rng.uniform(0.0, params.span), 3) if rng.random() < 0.2 else None,
+        wish=draw_wish(rng),
+        guarantee=guarantee,
+        since=round(rng.uniform(BEGIN, at), 3) if is_since else None,
+        policy=rng.choice(("wait", "wait", "wait", "drop oldest", "drop newest")),
+        window=window,
+        queue_max=rng.choice((1, 10, 10_000)),
+        pause=rng.choice((0.0, 0.0, 0.0, 0.02, 0.2)),
+    )
+
+
+def draw_writers(
+    rng: RandomStream, params: CampaignParams, scale: Scale, brokers: Sequence[str]
+) -> tuple[CampaignWriter, ...]:
+    count = 1 + rng.below(5)
+    if scale == "crowd":
+        count = min(params.writers_max, rng.choice((300, 1_000, 5_000, 10_000)))
+    # What all of them publish together, so that a run stays a matter of seconds.
+    events = {"usual": 20 + rng.below(230), "crowd": 2 * count, "bulk": 60, "tables": 20}[scale]
+    return tuple(draw_writer(rng, params, scale, f"w{place}", brokers, events // count) for place in range(count))
+
+
+def draw_writer(
+    rng: RandomStream, params: CampaignParams, scale: Scale, name: str, brokers: Sequence[str], events: int
+) -> CampaignWriter:
+    offers = [draw_offer(rng, params) for _ in range(1 if scale == "crowd" else 1 + rng.below(2))]
+    bursts = [rng.uniform(0.0, params.span) for _ in range(1 + rng.below(4))]
+    written = []
+    for _ in range(events):
+        # Some at any time, some in bursts.
+        after = rng.choice(bursts) + 0.01 * rng.random() if rng.random() < 0.7 else rng.uniform(0.0, params.span)
+        at = round(BEGIN + after, 4)
+        attributes, payload_bytes = draw_attributes(rng), draw_size(rng, scale)
+        written.append(WrittenLater(at, rng.below(len(offers)), attributes, payload_bytes, rng.random() < 0.2))
+    written.sort(key=lambda each: each.at)
+    return CampaignWriter(name, draw_served(rng, brokers), tuple(offers), tuple(written))
+
+
+def draw_offer(rng: RandomStream, params: CampaignParams) -> OfferedLater:
+    wish = rng.choice((EVERYTHING, EVERYTHING, Membership("kind", KINDS), draw_wish(rng)))
+    at = round(BEGIN + params.span * rng.choice((0.0, 0.0, 0.5)) * rng.random(), 3)
+    return OfferedLater(at, round(at + rng.uniform(0.0, params.span), 3) if rng.random() < 0.2 else None, wish)
+
+
+def draw_size(rng: RandomStream, scale: Scale) -> int:
+    most = PUBLICATION_BYTES_MAX - HEAD_ROOM_BYTES
+    if scale == "bulk":
+        return rng.choice((100_000, 400_000, most))
+    chance = rng.random()
+    return rng.choice(SMALL_BYTES) if chance < 0.95 else rng.choice(MIDDLE_BYTES) if chance < 0.995 else most
+
+
+def payload_of(id: str, size_bytes: int) -> bytes:
+    """What the event of this id carries, so that a judge knows it without keeping it."""
+    pattern = f"{id} ".encode()
+    return (pattern * (size_bytes // len(pattern) + 1))[:size_bytes]

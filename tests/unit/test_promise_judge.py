@@ -1,0 +1,152 @@
+"""The judge of a nemesis: it finds every promise that is broken, and decides by itself what a filter means."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.machine.streams import random_stream
+from tidings.model.errors import UsageError
+from tidings.model.event import Event
+from tidings.model.language.parser import parse
+from tidings.workloads.nemesis.campaign import CampaignParams, draw_campaign, payload_of
+from tidings.workloads.nemesis.promise import BrokenPromise, PromiseJudge
+from tidings.workloads.nemesis.wish import (
+    EVERYTHING,
+    Comparison,
+    Membership,
+    Negation,
+    draw_attributes,
+    draw_wish,
+    is_wanted,
+)
+
+KIND_A = Comparison("kind", "=", "a")
+KEY = "subscription"
+
+
+@given(st.integers(0, 2**32))
+def test_a_wish_means_what_its_text_means_to_a_broker(seed: int) -> None:
+    rng = random_stream(seed, "wishes")
+    wish = draw_wish(rng)
+    filter = parse(wish.text())
+    for place in range(10):
+        attributes = {"id": f"e{place}", **draw_attributes(rng)}
+        assert filter.matches(Event(attributes)) is is_wanted(wish, attributes), f"{wish.text()} of {attributes}"
+
+
+def test_what_is_absent_or_reads_otherwise_is_unknown_and_stays_so() -> None:
+    assert Comparison("x", ">", 5).answer({}) is None
+    assert Negation(Comparison("x", ">", 5)).answer({"x": "IBM"}) is None
+    assert Comparison("x", "=", 5).answer({"x": "05"}) is True
+    assert Membership("flag", (True, "false")).answer({"flag": "true"}) is True
+    assert Comparison("x", ">", 5, "y").answer({"x": 3, "y": "4"}) is True
+
+
+def test_a_campaign_is_a_matter_of_its_seed_alone() -> None:
+    assert draw_campaign(CampaignParams(), 7) == draw_campaign(CampaignParams(), 7)
+    assert draw_campaign(CampaignParams(), 7) != draw_campaign(CampaignParams(), 8)
+    drawn = [draw_campaign(CampaignParams(), seed) for seed in range(400)]
+    assert {campaign.scale for campaign in drawn} == {"usual", "crowd", "bulk", "tables"}
+    assert {campaign.may_forget for campaign in drawn} == {False, True}
+    assert {each.is_durable for campaign in drawn for each in campaign.brokers} == {False, True}
+    with pytest.raises(UsageError, match="scale"):
+        CampaignParams(scale="vast")
+
+
+def judge_of(*events: tuple[str, str], guarantee: str = "installed", may_forget: bool = False) -> PromiseJudge:
+    """A writer `w` and its events, by id and kind, and a reader that was promised them."""
+    judge = PromiseJudge(may_forget)
+    judge.subscribed(KEY, "r", KIND_A, guarantee)
+    judge.confirmed(KEY, 1.0)
+    judge.begun("w", 1)
+    for id, kind in events:
+        judge.published(id, "w", 2.0, {"id": id, "kind": kind}, payload_of(id, 9), EVERYTHING)
+        judge.accepted(id)
+    return judge
+
+
+def arrive(judge: PromiseJudge, id: str, kind: str = "a") -> BrokenPromise | None:
+    return judge.arrived(KEY, "w", {"id": id, "kind": kind}, payload_of(id, 9))
+
+
+def promises(judge: PromiseJudge) -> list[str]:
+    return [finding.promise for finding in judge.at_end()]
+
+
+def test_what_arrives_once_in_order_and_is_wanted_is_fine() -> None:
+    judge = judge_of(("1", "a"), ("2", "b"), ("3", "a"))
+    assert arrive(judge, "1") is arrive(judge, "3") is None
+    assert judge.at_end() == []
+    assert judge.figures()["deliveries"] == 2
+
+
+def test_a_delivery_that_breaks_a_promise_is_found_at_once() -> None:
+    judge = judge_of(("1", "a"), ("2", "b"), ("3", "a"))
+    other = judge.arrived(KEY, "w", {"id": "1", "kind": "a"}, b"something else")
+    findings = [arrive(judge, "9"), arrive(judge, "2", "b"), other, arrive(judge, "3"), arrive(judge, "3")]
+    findings.append(arrive(judge, "1"))
+    assert [finding and finding.promise for finding in findings] == [
+        "nothing false",
+        "nothing unwanted",
+        "nothing false",
+        None,
+        "nothing twice",
+        "order",
+    ]
+
+
+def test_nothing_comes_before_the_receipt_of_an_installed_subscription() -> None:
+    judge = judge_of(("1", "a"))
+    judge.subscribed(KEY, "r", KIND_A, "installed")
+    finding = arrive(judge, "1")
+    assert finding is not None and finding.promise == "receipt first"
+
+
+def test_what_is_missing_is_found_unless_the_reader_was_told_so() -> None:
+    judge = judge_of(("1", "a"), ("2", "a"))
+    assert promises(judge) == ["nothing lost", "nothing lost"]
+    judge.missed(KEY, "w", 1, is_at_least=False)
+    assert promises(judge) == ["numbers"], "two are missing"
+    judge.missed(KEY, "w", 1, is_at_least=False)
+    assert promises(judge) == []
+    judge.missed(KEY, "w", 1, is_at_least=True)
+    assert promises(judge) == ["numbers"], "not that many"
+
+
+def test_whoever_is_told_of_a_loss_has_one_unless_nobody_can_know() -> None:
+    for may_forget, found in ((False, ["numbers"]), (True, [])):
+        judge = judge_of(("1", "a"), may_forget=may_forget)
+        arrive(judge, "1")
+        judge.missed(KEY, "w", 0, is_at_least=True)
+        assert promises(judge) == found
+
+
+def test_what_was_not_promised_is_not_owed() -> None:
+    judge = judge_of(("1", "a"), ("2", "a"), guarantee="none")
+    assert judge.at_end() == []
+    judge = judge_of(("1", "a"), ("2", "a"))
+    judge.forgot(["w"])
+    assert judge.at_end() == []
+    judge = judge_of(("1", "a"))
+    judge.closed(KEY)
+    assert judge.at_end() == []
+
+
+def test_a_writer_hears_of_all_it_published_and_is_declined_what_it_did_not_advertise() -> None:
+    judge = judge_of()
+    for id, kind in (("1", "a"), ("2", "b"), ("3", "b"), ("4", "a")):
+        judge.published(id, "w", 2.0, {"id": id, "kind": kind}, b"", KIND_A)
+    judge.accepted("2")
+    judge.declined("3")
+    judge.declined("4")
+    assert promises(judge) == ["publications"] * 3
+    judge.gone("w")
+    assert promises(judge) == ["publications"] * 2, "nobody waits for the first any more"
+
+
+def test_every_request_is_answered() -> None:
+    judge = judge_of()
+    judge.asked("a request", "r")
+    assert promises(judge) == ["answers"]
+    judge.answered("a request")
+    assert promises(judge) == []
