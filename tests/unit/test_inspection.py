@@ -16,6 +16,7 @@ from tidings.protocols.inspection.inspection import (
     InspectionParams,
 )
 from tidings.protocols.inspection.messages import Inspect, Report, TransportReport
+from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.rows import (
     BrokerRow,
     ClientRow,
@@ -59,7 +60,7 @@ def rows(inspection: Inspection, table: str, kind: type, client: str = "ann") ->
 
 
 def problem(inspection: Inspection, client: str, table: str = "broker", row: int = 0) -> str:
-    (sent,) = inspection.handle(1.0, Received(client, Inspect(1, table, "", row)))
+    sent = inspection.handle(1.0, Received(client, Inspect(1, table, "", row)))[-1]
     assert isinstance(sent, Send)
     return str(sent.message.problem)
 
@@ -125,7 +126,10 @@ def test_only_admins_may_ask_unless_the_broker_is_open() -> None:
     inspection = make(is_open=False)
     inspection.handle(1.0, ClientUp("ann", "ann"))
     inspection.handle(1.0, ClientUp("root", "root", roles=("admin",)))
-    assert problem(inspection, "ann").startswith("not permitted: this needs a token with the role admin")
+    reason = "not permitted: this needs a token with the role admin"
+    note = inspection.handle(1.0, Received("ann", Inspect(1, "broker", "", 0)))[0]
+    assert note == RequestRefused("ann", "ann", "inspect", reason)
+    assert problem(inspection, "ann") == reason
     assert problem(inspection, "root") == ""
 
 

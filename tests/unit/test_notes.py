@@ -42,6 +42,7 @@ WAITING: dict[type[Note], str] = {
 FOR_PEOPLE: frozenset[type[Note]] = frozenset(
     {
         *(notes.VisitorTurnedAway, notes.VisitorAdmitted, notes.RightsChanged, notes.EntryRejected),
+        notes.RequestRefused,
         notes.HistoryUnreadable,
     }
 )

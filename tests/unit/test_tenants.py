@@ -6,7 +6,7 @@ from tests.unit.test_access import broker, run
 from tests.worlds.desk import of, sent
 from tests.worlds.edge import EdgeDesk
 from tidings.machine.effects import Disconnect, Drop, Send
-from tidings.machine.inputs import LinkUp, Received
+from tidings.machine.inputs import LinkDown, LinkUp, Loaded, Received
 from tidings.model.bounds import ATTRIBUTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import in_tenant, tenant_of
@@ -15,6 +15,7 @@ from tidings.model.values import Value
 from tidings.protocols.access.judge import NameJudge, Principal, Verdict, open_judge, read_principals
 from tidings.protocols.access.messages import Attach, Attached, Rejected
 from tidings.protocols.access.tenancy import UNKNOWN_TENANT, WRONG_TENANT, TenantJudge
+from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import OTHER_TENANT
 from tidings.protocols.delivery.messages import (
     Advertise,
@@ -26,6 +27,7 @@ from tidings.protocols.delivery.messages import (
     Subscribe,
 )
 from tidings.pubsub.client import Declined, Fetched, MarksReply, Receipt
+from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.publications import decode_head, encode_head, event_of
 from tidings.pubsub.signals import ClientUp, Forward, Matched, Offer, Want
 from tidings.pubsub.tenants import (
@@ -33,7 +35,7 @@ from tidings.pubsub.tenants import (
     CROWDED,
     FORGED,
     MALFORMED,
-    RESERVED,
+    SET_BY_BROKERS,
     TENANT_ATTRIBUTE,
     TOO_MANY_ATTRIBUTES,
     Tenant,
@@ -150,9 +152,11 @@ def test_a_client_is_of_the_tenant_of_its_principal() -> None:
 # At the edge.
 
 
-def desk_of(*tenants: Tenant) -> EdgeDesk:
+def desk_of(*tenants: Tenant, params: EdgeParams | None = None) -> EdgeDesk:
     """An edge with the client c and the publisher p of each of these tenants."""
-    desk = EdgeDesk()
+    desk = EdgeDesk(params)
+    if desk.edge.is_loading:
+        desk.handle(Loaded("", ()))
     for tenant in tenants:
         for name in ("c", "p"):
             full = in_tenant(tenant.name, name)
@@ -220,7 +224,7 @@ def test_nobody_can_write_the_attribute() -> None:
     for client in ("acme!p", "p"):
         desk.say(client, Advertise(1, "TRUE"))
         effects = desk.say(client, PublishMessage(1, 1, False, heads, (b"", b"")))
-        assert sent(effects, Declined) == [Declined((1,), RESERVED)]
+        assert sent(effects, Declined) == [Declined((1,), SET_BY_BROKERS)]
         assert [it.batch.numbers for it in of(Forward, effects)] == [(2,)]
 
 
@@ -271,3 +275,104 @@ def test_history_comes_without_the_stamp() -> None:
     desk.know("acme!p/1", "tidings.tenant = 'acme'", None)
     (page,) = sent(desk.say("acme!c", Fetch(1, "TRUE", "acme!p", 0, None, 1, 9)), Fetched)
     assert [event_of(head, b"").attributes for head in page.heads] == [{"x": 1}]
+
+
+# Bounds.
+
+
+def test_a_tenant_has_so_many_connections_and_one_that_leaves_makes_room() -> None:
+    access = broker(TenantJudge(open_judge, {"acme": Tenant("acme", connections_max=1), "zeta": ZETA}))
+    for name in ("acme!ann", "zeta!ann", "zeta!ben"):
+        run(access, LinkUp(name, 1), Received(name, Attach("client", b"")))
+    effects = run(access, LinkUp("acme!ben", 1), Received("acme!ben", Attach("client", b"")))
+    (rejected,) = sent(effects, Rejected)
+    assert "acme has its 1 connections" in rejected.reason
+    run(access, LinkDown("acme!ann", 1, "gone"))
+    effects = run(access, LinkUp("acme!ben", 2), Received("acme!ben", Attach("client", b"")))
+    assert sent(effects, Attached)
+    gauges = {(it.labels["tenant"], it.labels["quota"]): it.value for it in access.gauges() if it.labels}
+    assert gauges == {("acme", "connections"): 1, ("zeta", "connections"): 2}
+    access.check()
+
+
+def test_a_tenant_has_so_many_subscriptions_of_all_its_clients() -> None:
+    desk = desk_of(Tenant("acme", subscriptions_max=2), ZETA)
+    for client in ("acme!c", "acme!p", "zeta!c"):
+        assert of(Want, desk.say(client, subscribe("TRUE")))
+    for number in (2, 3):
+        note, refusal = desk.say("acme!c", subscribe("TRUE", number))
+        assert refusal.message.reason == "the tenant acme has its 2 subscriptions already; unsubscribe one"
+        assert note == RequestRefused("acme!c", "acme!c", "subscribe", refusal.message.reason)
+    assert of(Want, desk.say("acme!c", subscribe("TRUE"))), "a repetition is not one more"
+    desk.down("acme!p")
+    assert of(Want, desk.say("acme!c", subscribe("TRUE", 2)))
+    desk.edge.check()
+    assert uses(desk)["acme", "subscriptions"] == 2
+    assert refusals(desk) == {("acme", "subscriptions"): 2}
+
+
+def test_a_tenant_publishes_so_many_events_a_second_and_is_told_which_were_too_many() -> None:
+    desk = desk_of(Tenant("acme", events_per_second_max=2), ZETA)
+    for client in ("acme!p", "zeta!p"):
+        desk.say(client, Advertise(1, "TRUE"))
+    heads = tuple(encode_head({"x": x}) for x in range(5))
+    effects = desk.say("acme!p", PublishMessage(1, 1, True, heads, (b"",) * 5))
+    assert [it.batch.numbers for it in of(Forward, effects)] == [(1, 2)]
+    (declined,) = sent(effects, Declined)
+    assert declined.numbers == (3, 4, 5)
+    assert "acme may publish 2 events a second" in declined.reason
+    assert sent(effects, Refusal)[0].number == 5, "who waits for a receipt hears of it"
+    assert of(RequestRefused, effects)[0].reason == declined.reason
+    desk.now += 0.5
+    effects = desk.say("acme!p", PublishMessage(1, 6, False, heads[:2], (b"",) * 2))
+    assert [it.batch.numbers for it in of(Forward, effects)] == [(6,)]
+    effects = desk.say("zeta!p", PublishMessage(1, 1, False, heads, (b"",) * 5))
+    assert [it.batch.numbers for it in of(Forward, effects)] == [(1, 2, 3, 4, 5)]
+    assert (uses(desk)["acme", "events"], uses(desk)["zeta", "events"]) == (3, 5)
+    assert refusals(desk) == {("acme", "events_per_second"): 4}
+
+
+def test_a_tenant_publishes_so_many_bytes_a_second_but_always_one_event() -> None:
+    desk = desk_of(Tenant("acme", bytes_per_second_max=100))
+    desk.say("acme!p", Advertise(1, "TRUE"))
+    head = encode_head({})
+    effects = desk.say("acme!p", PublishMessage(1, 1, False, (head,) * 3, (b"p" * 1000, b"", b"")))
+    assert [it.batch.numbers for it in of(Forward, effects)] == [(1,)]
+    assert "may publish 100 bytes a second" in sent(effects, Declined)[0].reason
+    desk.now += 20.0
+    effects = desk.say("acme!p", PublishMessage(1, 4, False, (head,), (b"",)))
+    assert [it.batch.numbers for it in of(Forward, effects)] == [(4,)]
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_a_tenant_stores_so_many_bytes_and_forgets_its_own_oldest_for_more(is_durable: bool) -> None:
+    desk = desk_of(Tenant("acme", stored_bytes_max=1000), ZETA, params=EdgeParams(is_durable=is_durable))
+    desk.handle(ClientUp("acme!q", "acme!q", tenant=Tenant("acme", stored_bytes_max=1000)))
+    for client in ("acme!p", "acme!q", "zeta!p"):
+        desk.say(client, Advertise(1, "TRUE"))
+    head, payload = encode_head({"x": 1}), b"p" * 250
+    for number in range(1, 5):
+        desk.now += 1.0
+        for client in ("acme!p", "acme!q", "zeta!p"):
+            desk.say(client, PublishMessage(1, number, False, (head,), (payload,)))
+    stored = {name: len(each.history.batches) for name, each in desk.edge.publishers.all.items()}
+    assert stored == {"acme!p": 1, "acme!q": 2, "zeta!p": 4}
+    assert uses(desk)["acme", "stored_bytes"] <= 1000
+    assert desk.edge.publishers.all["acme!p"].history.forgotten_through == 3
+    desk.edge.check()
+
+
+def test_where_there_are_no_tenants_nothing_is_shown_of_them() -> None:
+    desk = EdgeDesk()
+    desk.up("c")
+    assert uses(desk) == {}
+
+
+def uses(desk: EdgeDesk) -> dict[tuple[str, str], float]:
+    return {(it.labels["tenant"], it.labels["quota"]): it.value for it in desk.edge.gauges() if it.name == "tenant_use"}
+
+
+def refusals(desk: EdgeDesk) -> dict[tuple[str, str], float]:
+    return {
+        (it.labels["tenant"], it.labels["quota"]): it.value for it in desk.edge.gauges() if it.name == "tenant_refusals"
+    }

@@ -13,6 +13,7 @@ import typer.core
 
 from tidings.cli.output import Json, print_json, read_span, table_lines
 from tidings.model.errors import UsageError
+from tidings.model.identity import in_tenant
 from tidings.net.certificates import CertifiedRole, new_authority, new_certificate
 from tidings.net.keys import (
     new_key,
@@ -219,7 +220,7 @@ def time_text(at: float) -> str:
 
 @tokens.command(NEW)
 def token(
-    principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Whose token it is.")],
+    name: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="Whose token it is.")],
     authority: Annotated[Path, typer.Option(metavar="FILE.key", help="The private key of the authority.")],
     role: Annotated[
         list[str] | None, typer.Option(help="client, broker or admin; may be repeated. By default client.")
@@ -232,7 +233,10 @@ def token(
     holder: Annotated[
         Path | None, typer.Option(metavar="FILE.pub", help="Bind it to this key, so that it is of no use to a thief.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="By default PRINCIPAL.token.")] = None,
+    tenant: Annotated[str, typer.Option(metavar="NAME", help="Of which tenant it is; by default of none.")] = "",
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="By default PRINCIPAL.token, or TENANT-PRINCIPAL.token.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Sign a token that says who somebody is and what it may do.
@@ -243,8 +247,10 @@ def token(
     \b
     Example:
       tidings token new ann --authority office.key --subscribe "type = 'quake'" --expires 12h
+      tidings token new ann --authority office.key --tenant acme
     """
-    path = out or Path(f"{principal}.token")
+    path = out or Path(f"{tenant}-{name}.token" if tenant else f"{name}.token")
+    principal = in_tenant(tenant, name)
     roles = dict.fromkeys(role or ("client",))
     if "admin" in roles:
         # Who looks at tables does so as a client.

@@ -1,4 +1,4 @@
-"""The audit: one line for whoever comes in, is refused, or has other rights than before.
+"""The audit: one line for whoever comes in, is refused something, or has other rights than before.
 
 A line says what happened, which node it was, from which address, which principal answers for it, in which role, and
 why. It never holds credentials, and whatever a stranger chose (its name, above all) is escaped, so that no name can
@@ -23,7 +23,7 @@ from tidings.machine.effects import Note
 from tidings.model.identity import NodeId
 from tidings.net.errors import HostError
 from tidings.net.logs import make_logger
-from tidings.pubsub.notes import EntryRejected, RightsChanged, VisitorAdmitted, VisitorTurnedAway
+from tidings.pubsub.notes import EntryRejected, RequestRefused, RightsChanged, VisitorAdmitted, VisitorTurnedAway
 
 REFUSALS_MAX = 100
 """Lines on refusals in a second."""
@@ -31,12 +31,13 @@ REFUSALS_MAX = 100
 TITLES: Mapping[type[Note], tuple[str, str]] = {
     VisitorAdmitted: ("info", "let in"),
     VisitorTurnedAway: ("warning", "turned away"),
+    RequestRefused: ("warning", "refused"),
     RightsChanged: ("info", "rights changed"),
     EntryRejected: ("warning", "we are rejected"),
 }
 """What is written, how important it is, and as what."""
 
-REFUSALS = (VisitorTurnedAway, EntryRejected)
+REFUSALS = (VisitorTurnedAway, RequestRefused, EntryRejected)
 
 
 class Audit:

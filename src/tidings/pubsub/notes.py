@@ -48,6 +48,16 @@ class RightsChanged(Note, frozen=True):
     subscribe: str
 
 
+class RequestRefused(Note, frozen=True):
+    """A client that is let in asks for what it may not have; `kind` is what it asked for, as in a receipt, or
+    "inspect"."""
+
+    node: str
+    principal: str
+    kind: str
+    reason: str
+
+
 class EntryRejected(Note, frozen=True):
     """The broker `node` does not let us in, for this reason; `visitor` as above."""
 

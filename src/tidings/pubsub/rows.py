@@ -43,6 +43,10 @@ def tenant_bound(tenant: str, quota: str, value: float) -> Gauge:
     return Gauge("tenant_bound", "how much of that it may have", value, tenant_labels(tenant, quota))
 
 
+def tenant_refusals(tenant: str, quota: str, value: float) -> Gauge:
+    return Gauge("tenant_refusals", "how much of that it was refused", value, tenant_labels(tenant, quota))
+
+
 def tenant_labels(tenant: str, quota: str) -> dict[str, str]:
     return {"tenant": tenant or NO_TENANT, "quota": quota}
 

@@ -39,7 +39,7 @@ SHORT_NAMES_MAX, MAP_16 = 15, b"\xde"
 TENANTS_MAX = 1000
 """Tenants of one network: each is a row in the metrics."""
 
-RESERVED = f"the attribute {TENANT_ATTRIBUTE} is set by brokers; leave it out"
+SET_BY_BROKERS = f"the attribute {TENANT_ATTRIBUTE} is set by brokers; leave it out"
 ASKS_RESERVED = f"the attribute {TENANT_ATTRIBUTE} is not for filters: you see what is yours anyway; leave it out"
 TOO_MANY_ATTRIBUTES = f"in a tenant an event has at most {ATTRIBUTES_MAX - 1} attributes; put some into the payload"
 NO_MAP = "the head is no encoded event: its attributes are no map"
@@ -172,5 +172,5 @@ def forges(head: bytes) -> bool:
 
 # Bytes that begin no map, and are longer than nothing.
 FORGED, CROWDED, MALFORMED = b"\xc1 forged", b"\xc1 crowded", b"\xc1 malformed"
-REFUSED_HEADS = {FORGED: RESERVED, CROWDED: TOO_MANY_ATTRIBUTES, MALFORMED: NO_MAP}
+REFUSED_HEADS = {FORGED: SET_BY_BROKERS, CROWDED: TOO_MANY_ATTRIBUTES, MALFORMED: NO_MAP}
 """What stands for a head that must not travel, and why it must not."""

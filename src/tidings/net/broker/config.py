@@ -38,6 +38,7 @@ from tidings.model import bounds
 from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATION_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.net.addresses import PORT_DEFAULT, address_text, parse_address
+from tidings.net.broker.tenants import ConfiguredTenants
 from tidings.net.errors import HostError
 from tidings.net.params import HostParams, check_windows
 from tidings.net.tls import Address, Tls, is_loopback
@@ -121,6 +122,8 @@ class Settings(BaseSettings):
     """The file that lists the tokens that are called back; read again as well."""
     audit: Path | None = None
     """The file for a line on each who comes in, is refused, or has other rights; stderr where there is none."""
+    tenants: dict[str, dict[str, Any]] = {}
+    """Those who share the network, each with a table [tenants.NAME] of bounds (`tenants.py`); read again as well."""
     token: Path | None = None
     """What we show to other brokers."""
     token_key: Path | None = None
@@ -164,11 +167,13 @@ def leaves(settings: Settings) -> Iterator[tuple[str, Any]]:
         if name in SECTIONS:
             yield from ((f"{name}.{inner}", getattr(value, inner)) for inner in type(value).model_fields)
         else:
-            yield name, value
+            yield name, list(value) if name == "tenants" else value
 
 
 DEFAULT, FIXED = "default", "fixed"
 """Where a value comes from that nobody has given."""
+
+FILE = "file"
 
 FIXED_BOUNDS = {
     "frame_bytes_max": FRAME_BYTES_MAX,
@@ -196,8 +201,8 @@ class ConfigSetting(msgspec.Struct, frozen=True):
 class Config:
     """Settings that were checked. `settings.links` and the like are as given; `params("host")` is a part's."""
 
-    def __init__(self, settings: Settings, origins: Mapping[str, str]) -> None:
-        self.settings, self.origins = settings, dict(origins)
+    def __init__(self, settings: Settings, origins: Mapping[str, str], file: Path | None = None) -> None:
+        self.settings, self.origins, self.file = settings, dict(origins), file
         self.listen = parse_address(settings.listen, "listen")
         self.http = parse_address(settings.http, "http") if settings.http else None
         self.links = tuple(parse_address(each, "links") for each in settings.links)
@@ -205,6 +210,11 @@ class Config:
         self.built = {name: self.build(name) for name in SECTIONS}
         broker = BrokerParams(routing=self.built["routing"], delivery=self.built["delivery"])
         check_windows(self.built["host"], broker.windows)
+        self.tenants = ConfiguredTenants(settings.tenants)
+        if self.tenants.by_name and self.is_open:
+            raise UsageError(
+                "tenants: without principals or authorities anybody may take any name; give principals or authorities"
+            )
 
     def build(self, section: str, **more: Any) -> Any:
         """The parameters of a part, with what follows from elsewhere where its kind has such a parameter."""
@@ -219,6 +229,21 @@ class Config:
     def section(self, name: str) -> BaseModel:
         section: BaseModel = getattr(self.settings, name)
         return section
+
+    @property
+    def tenants_file(self) -> Path | None:
+        """Where tenants are read from, if it is a file."""
+        is_file = self.origins.get("tenants", FILE).startswith(FILE)
+        return self.file if is_file else None
+
+    def read_tenants(self) -> ConfiguredTenants:
+        """As the file of settings names them now."""
+        if self.tenants_file is None:
+            return self.tenants
+        tables = read_file(self.tenants_file).get("tenants", {})
+        if not isinstance(tables, dict):
+            raise UsageError(f"{self.tenants_file}: tenants are tables; write [tenants.NAME]")
+        return ConfiguredTenants(tables)
 
     def public_for(self, listening: Address) -> str:
         """The address that we tell to others, when we listen on this one."""
@@ -262,6 +287,8 @@ class Config:
         chosen = [
             ConfigSetting(name, plain(value), self.origins.get(name, DEFAULT)) for name, value in leaves(self.settings)
         ]
+        tenants = self.origins.get("tenants", DEFAULT)
+        chosen += [ConfigSetting(name, plain(value), tenants) for name, value in self.tenants.rows()]
         return [*chosen, *(ConfigSetting(f"fixed.{name}", value, FIXED) for name, value in FIXED_BOUNDS.items())]
 
 
@@ -269,7 +296,7 @@ def load_config(file: Path | None = None, flags: Mapping[str, Any] | None = None
     """From a file, the environment, and flags (those that are None were not given)."""
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     sources = [
-        (f"file {file}", read_file(file) if file is not None else {}),
+        (f"{FILE} {file}", read_file(file) if file is not None else {}),
         ("environment", EnvSettingsSource(settings_of({}))()),
         ("flag", given),
     ]
@@ -287,7 +314,7 @@ def load_config(file: Path | None = None, flags: Mapping[str, Any] | None = None
         settings = model(**merged)
     except ValidationError as problem:
         raise UsageError("; ".join(explain(error, origins) for error in problem.errors())) from None
-    return Config(settings, origins)
+    return Config(settings, origins, file)
 
 
 def read_file(path: Path) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Who may come in, read from files that change while a broker runs.
 
-Authorities, principals and revocations stand in files. `Rights` reads them, is the judge of the broker for as long as
-it runs, and reads them again when it is told to (`SIGHUP`) or when one of them has changed, which it sees by time, size
-and inode every `LOOK_PERIOD` seconds. Everybody who is in is then judged again (`access.Rejudge`).
+Authorities, principals, tenants and revocations stand in files. `Rights` reads them, is the judge of the broker for as
+long as it runs, and reads them again when it is told to (`SIGHUP`) or when one of them has changed, which it sees by
+time, size and inode every `LOOK_PERIOD` seconds. Everybody who is in is then judged again (`access.Rejudge`).
 
 Files that cannot be read, or that have a mistake, change nothing: the rights that were read last hold, and the problem
 is told in the log, in the metrics and in the audit until the files are whole again. A file that is written in place may
@@ -17,6 +17,7 @@ from tidings.model.identity import NodeId
 from tidings.net.broker.config import Config
 from tidings.net.keys import read_authorities, read_principals_file, read_revocations_file, signature_check
 from tidings.protocols.access.judge import Judge, NameJudge, Role, Verdict, closed_judge
+from tidings.protocols.access.tenancy import TenantJudge
 from tidings.protocols.access.tokens import Revocation, TokenJudge
 from tidings.pubsub.rows import Gauge
 
@@ -33,13 +34,16 @@ class RightsReading:
     def __init__(self, config: Config, is_tls: bool) -> None:
         settings = config.settings
         self.principals = read_principals_file(settings.principals) if settings.principals else None
+        self.tenants = config.read_tenants()
         self.revoked: dict[str, Revocation] = read_revocations_file(settings.revoked) if settings.revoked else {}
         by_name: Judge = NameJudge(self.principals) if is_tls and self.principals is not None else closed_judge
         self.judge: Judge
-        if settings.authorities:
+        authorities = read_authorities(list(settings.authorities))
+        self.tenants.check(authorities, self.principals or {})
+        if authorities:
             # A certificate proves a name too, so that brokers with one need no token.
-            authorities = read_authorities(list(settings.authorities))
-            self.judge = TokenJudge(signature_check, authorities, self.principals, by_name, self.revoked)
+            signs_for = self.tenants.signs_for
+            self.judge = TokenJudge(signature_check, authorities, self.principals, by_name, self.revoked, signs_for)
         elif self.principals is not None and not is_tls:
             raise UsageError(
                 "principals: without TLS or tokens anybody may take any name; give tls_certificate, tls_key and "
@@ -47,6 +51,8 @@ class RightsReading:
             )
         else:
             self.judge = by_name
+        if self.tenants.by_name:
+            self.judge = TenantJudge(self.judge, self.tenants.by_name)
 
 
 class Rights:
@@ -55,7 +61,8 @@ class Rights:
     def __init__(self, config: Config, is_tls: bool) -> None:
         self.config, self.is_tls = config, is_tls
         settings = config.settings
-        self.files = [*settings.authorities, *(each for each in (settings.principals, settings.revoked) if each)]
+        listing = (settings.principals, settings.revoked, config.tenants_file)
+        self.files = [*settings.authorities, *(each for each in listing if each)]
         self.stamp = self.look()
         self.reading = RightsReading(config, is_tls)
         self.problem = ""
@@ -96,6 +103,7 @@ class Rights:
         yield Gauge("rights_reads", meaning, self.times_read, {"result": "read"})
         yield Gauge("rights_reads", meaning, self.times_failed, {"result": "failed"})
         yield Gauge("rights_stale", "1 if these files are not whole now, and earlier rights hold", bool(self.problem))
+        yield from self.reading.tenants.gauges()
         yield Gauge("tokens_revoked", "tokens that are called back", len(self.reading.revoked))
 
 

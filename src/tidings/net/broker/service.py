@@ -229,7 +229,8 @@ class BrokerService:
             self.audit.write("error", "rights not read", reason=self.rights.problem)
             return
         listed = None if reading.principals is None else len(reading.principals)
-        self.audit.write("info", "rights read", principals=listed, revoked=len(reading.revoked))
+        tenants = len(reading.tenants.by_name)
+        self.audit.write("info", "rights read", principals=listed, tenants=tenants, revoked=len(reading.revoked))
         for each in revoked:
             self.audit.write("info", "token revoked", principal=each.principal, token=each.id)
         if self.host.is_running:

@@ -23,7 +23,7 @@ import msgspec
 
 from tidings.model.bounds import INTEGER_MAX
 from tidings.model.errors import UsageError
-from tidings.model.identity import NodeId, at
+from tidings.model.identity import TENANT_MARK, NodeId, at, in_tenant, tenant_of
 from tidings.net.addresses import address_text, parse_address
 from tidings.net.client.client import Client
 from tidings.net.client.items import Items
@@ -82,7 +82,8 @@ def connect(
 ) -> "Connecting":
     """`async with connect(url) as client`, or `client = await connect(url)` and later `await client.close()`.
 
-    `name` is what others see as the publisher of our events; without one it is drawn at random. `token` is the text of
+    `name` is what others see as the publisher of our events; without one it is drawn at random. With a token of a
+    principal in a tenant, that tenant stands before it. `token` is the text of
     a token, its bytes, or the file it is in, and `key` the file of the private key that it names. Plain text beyond
     this machine needs `insecure=True`. `timeout` bounds the time until a broker has let us in. `trace` is
     a writer for what happens here, which the caller closes.
@@ -151,6 +152,9 @@ class Connecting:
             raise UsageError("connect: over TLS a client is called as its certificate says; give name=")
         self.url, self.options, self.credentials, self.sign = url, options, credentials, sign
         self.name = options.name or f"{principal or 'client'}+{secrets.token_hex(6)}"
+        if TENANT_MARK not in self.name:
+            # Who says only ann is that ann of whom the token speaks.
+            self.name = in_tenant(tenant_of(principal), self.name)
         self.brokers = {} if url.startswith(MEMORY) else parse_brokers(url, options.tls)
         self.client: Client | None = None
 

@@ -31,6 +31,7 @@ from tidings.protocols.transport.carrier import RoomMade
 from tidings.protocols.transport.marks import RESERVED
 from tidings.pubsub.client import Accepted, CloseAdvertisement, Declined, OpenAdvertisement, Receipt, Window
 from tidings.pubsub.publications import encode_head
+from tidings.pubsub.tenants import SET_BY_BROKERS, TENANT_ATTRIBUTE
 
 BATCH_PUBLICATIONS = 256
 """So many events leave without waiting for the end of the turn."""
@@ -70,6 +71,8 @@ class HeadCache:
         if found is not None:
             return found
         event = Event(attributes)
+        if TENANT_ATTRIBUTE in attributes:
+            raise UsageError(SET_BY_BROKERS)
         if len(attributes) > self.attributes_max or any(map(str.startswith, attributes, repeat(RESERVED))):
             self.refuse(attributes)
         made = encode_head(attributes), self.advertisement_of(event)

@@ -65,7 +65,7 @@ from tidings.protocols.access.params import AccessParams
 from tidings.protocols.access.tenancy import FULL_TENANT, WRONG_TENANT, is_full, is_named_after
 from tidings.protocols.access.wanted import WantedLinks
 from tidings.pubsub.notes import EntryRejected, RightsChanged, VisitorAdmitted, VisitorTurnedAway
-from tidings.pubsub.rows import Gauge, tenant_use
+from tidings.pubsub.rows import Gauge, tenant_refusals, tenant_use
 from tidings.pubsub.signals import ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
 
 NO_LINK = "comes from a node without a link"
@@ -126,6 +126,8 @@ class Access:
         """How many entrants were accepted as what."""
         self.of_tenant: Counter[str] = Counter()
         """Clients of each tenant."""
+        self.kept_out: Counter[str] = Counter()
+        """How often a tenant had its connections already."""
         self.peers = 0
         self.wanted = WantedLinks(params.links, params.retry_first, params.retry_max, rng)
         self.unjudged: list[NodeId] = []
@@ -373,6 +375,7 @@ class Access:
             return self.turn_away(node, too_many)
         tenant = verdict.tenant
         if tenant is not None and is_full(self.of_tenant[tenant.name], tenant):
+            self.kept_out[tenant.name] += 1
             return self.turn_away(node, FULL_TENANT.format(tenant=tenant.name, count=tenant.connections_max))
         entrant.role = role
         self.accepted[role] += 1
@@ -425,6 +428,8 @@ class Access:
         yield Gauge("links", "brokers that are linked", self.peers)
         for tenant, count in self.of_tenant.items():
             yield tenant_use(tenant, "connections", count)
+        for tenant, count in self.kept_out.items():
+            yield tenant_refusals(tenant, "connections", count)
 
     def check(self) -> None:
         params, entrants = self.params, self.entrants.values()

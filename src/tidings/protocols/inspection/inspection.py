@@ -35,6 +35,7 @@ from tidings.model.bounds import REPORT_ROWS_BYTES_MAX, TEXT_CHARS_MAX, TRANSPOR
 from tidings.model.errors import UsageError
 from tidings.model.identity import ADDRESS_MARK, NodeId
 from tidings.protocols.inspection.messages import Inspect, Report, TransportReport
+from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.rows import BrokerRow, ClientRow, LinkRow, Look, Row, TransportRow, View
 from tidings.pubsub.signals import (
     ClientDown,
@@ -238,7 +239,9 @@ class Inspection:
             return self.hear_transport(sender, message)
         assert isinstance(message, Inspect)
         if not self.is_open and ADMIN not in self.clients[sender].roles:
-            return [refusal(sender, message, f"{NOT_PERMITTED}: this needs a token with the role {ADMIN}")]
+            reason = f"{NOT_PERMITTED}: this needs a token with the role {ADMIN}"
+            note = RequestRefused(sender, self.clients[sender].principal, "inspect", reason)
+            return [note, refusal(sender, message, reason)]
         if message.row == 0 and message.table not in self.views:
             tables = ", ".join(self.views)
             return [refusal(sender, message, f"there is no table {message.table!r} here; there are {tables}")]

@@ -41,6 +41,7 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
 from tidings.protocols.delivery.messages import Advertise, PublishMessage, Refusal, Unadvertise
 from tidings.pubsub.client import Accepted, Declined
+from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.publications import BadPublication, Publications, cut, pick, pieces, read_head
 from tidings.pubsub.signals import Forward, Offer
 from tidings.pubsub.tenants import REFUSED_HEADS, stamped, widened
@@ -115,7 +116,11 @@ class Acceptance:
             if publisher.through == 0 or asked.first > publisher.through + 1:
                 effects += self.note_elsewhere(publisher, asked.first, accepted_at)
             publisher.through = numbers[-1]
-            if advertised is None:
+            asked, numbers, held_back = self.hold_back(now, client, asked, numbers)
+            effects += held_back
+            if not numbers:
+                pass
+            elif advertised is None:
                 effects += self.decline(client, asked, numbers, NO_ADVERTISEMENT)
             else:
                 publisher.accepted_at = accepted_at
@@ -124,6 +129,21 @@ class Acceptance:
         if saved_through >= first:
             effects.append(Send(client.name, Accepted(saved_through)))
         return effects
+
+    def hold_back(
+        self, now: float, client: ServedClient, asked: PublishMessage, numbers: tuple[int, ...]
+    ) -> tuple[PublishMessage, tuple[int, ...], list[Effect]]:
+        """What of it the client's tenant may publish now; the rest is declined."""
+        if client.tenant is None:
+            return asked, numbers, []
+        sizes = [len(head) + len(payload) for head, payload in zip(asked.heads, asked.payloads, strict=True)]
+        count, reason = client.use.admit(now, sizes)
+        if count == len(numbers):
+            return asked, numbers, []
+        note = RequestRefused(client.name, client.principal, "publish", reason)
+        declined = self.decline(client, asked, numbers[count:], reason)
+        asked = replace(asked, receipt=False, heads=asked.heads[:count], payloads=asked.payloads[:count])
+        return asked, numbers[:count], [note, *declined]
 
     def note_elsewhere(self, publisher: Publisher, first: int, accepted_at: float) -> list[Effect]:
         """What the publisher has published since it was last here, if anything, must be looked for elsewhere."""
@@ -216,7 +236,9 @@ class Acceptance:
                 refused.setdefault(verdict, []).append(numbers[place])
         if not refused:
             return None
-        effects += [Send(client.name, Declined(tuple(places), reason)) for reason, places in refused.items()]
+        for reason, places in refused.items():
+            note = RequestRefused(client.name, client.principal, "publish", reason)
+            effects += [note, Send(client.name, Declined(tuple(places), reason))]
         kept = [place for place, verdict in enumerate(verdicts) if not verdict]
         if not kept:
             effects += self.refuse_receipt(client, asked, numbers, verdicts[0])

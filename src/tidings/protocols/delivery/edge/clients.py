@@ -18,8 +18,10 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId, tenant_of
 from tidings.model.language.parser import parse
+from tidings.protocols.delivery.messages import Refusal
 from tidings.protocols.delivery.sizes import size_of
 from tidings.pubsub.client import Kind
+from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.signals import ClientUp, Ticket
 from tidings.pubsub.tenants import (
     ASKS_RESERVED,
@@ -32,17 +34,20 @@ from tidings.pubsub.tenants import (
 
 if TYPE_CHECKING:
     from tidings.protocols.delivery.edge.admission import ServedSubscription
+    from tidings.protocols.delivery.edge.tenants import TenantUse
 
 
 class ServedClient:
     """One connection of a client. A client that comes back is a new one, with the same name."""
 
-    def __init__(self, up: ClientUp, life: int, window_bytes: int) -> None:
+    def __init__(self, up: ClientUp, life: int, window_bytes: int, use: "TenantUse") -> None:
         self.name: NodeId = up.client
         self.principal = up.principal
         self.publish_bound, self.subscribe_bound = up.publish_bound, up.subscribe_bound
         self.tenant = up.tenant
         """None where the broker knows of no tenants."""
+        self.use = use
+        """What its tenant has, and may have."""
         self.tenant_name = "" if up.tenant is None else up.tenant.name
         self.life = life
         self.pending_bytes = 0
@@ -110,6 +115,18 @@ class BadRequest(Exception):
         self.reason = reason[:TEXT_CHARS_MAX]
 
 
+class Forbidden(BadRequest):
+    """It cannot be carried out because this client may not have it; that is written down."""
+
+
+def refused(client: ServedClient, kind: Kind, number: int, problem: BadRequest) -> list[Effect]:
+    """The client is told, and whoever keeps the audit where it was a matter of rights."""
+    refusal = Send(client.name, Refusal(kind, number, problem.reason, may_retry=False))
+    if not isinstance(problem, Forbidden):
+        return [refusal]
+    return [RequestRefused(client.name, client.principal, kind, problem.reason), refusal]
+
+
 def read_filter(text: str, client: ServedClient, bound: Filter | None, purpose: str) -> Filter:
     """What is asked for, narrowed to what the client may have and to its tenant; BadRequest if nothing is left."""
     filter = read_within(text, bound, purpose)
@@ -130,14 +147,14 @@ def read_within(text: str, bound: Filter | None, purpose: str) -> Filter:
     except UsageError as problem:
         raise BadRequest(f"the filter is wrong: {problem}") from None
     if TENANT_ATTRIBUTE in text and is_reserved(asked):
-        raise BadRequest(ASKS_RESERVED)
+        raise Forbidden(ASKS_RESERVED)
     if bound is None or bound.covers(asked):
         return asked
     if not asked.overlaps(bound):
-        raise BadRequest(f"not permitted: you may {purpose} only {bound.text()}; ask for something within that")
+        raise Forbidden(f"not permitted: you may {purpose} only {bound.text()}; ask for something within that")
     narrowed = asked & bound
     if not narrowed.conjunctions:
-        raise BadRequest(f"not permitted: you may {purpose} only {bound.text()}; ask for something within that")
+        raise Forbidden(f"not permitted: you may {purpose} only {bound.text()}; ask for something within that")
     if len(narrowed.text().encode()) > FILTER_TEXT_BYTES_MAX:
         raise BadRequest(f"the filter and the bound on what you may {purpose} are too long together; use a shorter one")
     return narrowed

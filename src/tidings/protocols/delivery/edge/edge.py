@@ -44,7 +44,7 @@ from tidings.model.bounds import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription
-from tidings.protocols.delivery.edge.clients import BadRequest, Requests, ServedClient
+from tidings.protocols.delivery.edge.clients import BadRequest, Requests, ServedClient, refused
 from tidings.protocols.delivery.edge.exchange import HistoryExchange
 from tidings.protocols.delivery.edge.flows import HistoryFlows
 from tidings.protocols.delivery.edge.history import Engine
@@ -55,6 +55,7 @@ from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.edge.readings import ServedReadings
 from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References, Routes
 from tidings.protocols.delivery.edge.subscriptions import ServedSubscriptions
+from tidings.protocols.delivery.edge.tenants import TenantUses
 from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (
     Advertise,
@@ -135,7 +136,8 @@ class Edge:
         self.node_id, self.params, self.is_best_effort = node_id, params, is_best_effort
         self.clients: dict[NodeId, ServedClient] = {}
         self.requests = Requests()
-        self.publishers = Publishers(node_id, params, engine)
+        self.uses = TenantUses()
+        self.publishers = Publishers(node_id, params, self.uses, engine)
         self.acceptance = Acceptance(params, self.requests, self.publishers)
         self.flows = HistoryFlows(params)
         self.references = References(node_id, params, routes, self.publishers, self.flows)
@@ -234,7 +236,8 @@ class Edge:
         if self.is_closing:
             return [*effects, Disconnect(up.client, CLOSING)]
         self.lives += 1
-        client = self.clients[up.client] = ServedClient(up, self.lives, self.params.client_window_bytes)
+        use, window = self.uses.arrive(up.tenant), self.params.client_window_bytes
+        client = self.clients[up.client] = ServedClient(up, self.lives, window, use)
         self.publishers.arrive(client)
         return effects
 
@@ -298,7 +301,7 @@ class Edge:
         try:
             return carry_out()
         except BadRequest as problem:
-            return [Send(client.name, Refusal(kind, number, problem.reason, may_retry=False))]
+            return refused(client, kind, number, problem)
 
     def read(self, client: ServedClient, asked: Look | Fetch, carry_out: Callable[[], list[Effect]]) -> list[Effect]:
         # Also while we are closing: nobody waits for readings, and whoever hears no answer asks the next broker.
@@ -307,7 +310,7 @@ class Edge:
                 raise BadRequest(NO_HISTORY)
             return carry_out()
         except BadRequest as problem:
-            return [Send(client.name, Refusal("read", asked.number, problem.reason, may_retry=False))]
+            return refused(client, "read", asked.number, problem)
 
     def unsubscribe(self, now: float, client: ServedClient, asked: Unsubscribe) -> list[Effect]:
         effects = self.subscriptions.unsubscribe(client, asked)

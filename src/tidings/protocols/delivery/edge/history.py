@@ -29,7 +29,7 @@ Source: StoredPubs of PSDG (spec 3.6.3, 3.6.7); the flag is repair G-47.
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
 
@@ -59,10 +59,10 @@ class HistoryStore:
 
 
 class PublisherHistory:
-    """Of one publisher."""
+    """Of one publisher. `forgotten` is told the size of each batch that goes."""
 
-    def __init__(self, store: HistoryStore) -> None:
-        self.store, self.params = store, store.params
+    def __init__(self, store: HistoryStore, forgotten: Callable[[int], None] = lambda size: None) -> None:
+        self.store, self.params, self.forgotten = store, store.params, forgotten
         self.batches: deque[Publications] = deque()
         self.sizes_bytes: deque[int] = deque()
         self.count = self.size_bytes = 0
@@ -106,6 +106,7 @@ class PublisherHistory:
         self.count -= len(batch.numbers)
         self.size_bytes -= size
         self.store.size_bytes -= size
+        self.forgotten(size)
         self.forget(batch.numbers[-1], batch.accepted_at)
         return batch
 

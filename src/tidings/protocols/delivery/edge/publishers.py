@@ -44,6 +44,7 @@ from tidings.protocols.delivery.edge.history import (
     size_bytes,
 )
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.edge.tenants import TenantUse, TenantUses
 from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
@@ -111,9 +112,9 @@ def is_any_of_tenant(conjunction: Conjunction) -> bool:
 
 
 class Publisher:
-    def __init__(self, name: NodeId, store: HistoryStore, engine: Engine) -> None:
-        self.name, self.engine = name, engine
-        self.history = PublisherHistory(store)
+    def __init__(self, name: NodeId, store: HistoryStore, engine: Engine, use: TenantUse) -> None:
+        self.name, self.engine, self.use = name, engine, use
+        self.history = PublisherHistory(store, use.forgotten)
         self.advertisements: dict[int, Advertised] = {}
         self.retired: dict[AdvertisementId, Advertised] = {}
         self.client: ServedClient | None = None
@@ -148,8 +149,8 @@ class Publisher:
 
 
 class Publishers:
-    def __init__(self, node_id: NodeId, params: EdgeParams, engine: Engine | None = "plain") -> None:
-        self.node_id, self.params, self.engine = node_id, params, engine or best_engine()
+    def __init__(self, node_id: NodeId, params: EdgeParams, uses: TenantUses, engine: Engine | None = "plain") -> None:
+        self.node_id, self.params, self.uses, self.engine = node_id, params, uses, engine or best_engine()
         self.store = HistoryStore(params)
         self.all: dict[NodeId, Publisher] = {}
         self.offered: dict[AdvertisementId, Advertised] = {}
@@ -176,13 +177,16 @@ class Publishers:
         if publisher is None:
             if len(self.all) >= self.params.publishers_max:
                 raise BadRequest("this broker has as many publishers as it may have; publish at another one")
-            publisher = self.all[client.name] = Publisher(client.name, self.store, self.engine)
+            publisher = self.all[client.name] = self.make_publisher(client.name)
             marks = self.numbers.take(client.name)
             if marks is not None:
                 # On disk it stays as it is: until something is published it is all that is known.
                 self.recall(publisher, marks)
         publisher.client = client
         return publisher
+
+    def make_publisher(self, name: NodeId) -> Publisher:
+        return Publisher(name, self.store, self.engine, self.uses.of_publisher(name))
 
     # Advertisements.
 
@@ -250,12 +254,18 @@ class Publishers:
             publisher.history.forget(batch.numbers[-1], batch.accepted_at)
             return []
         self.offered[batch.advertisement].stored += 1
+        publisher.use.stored(publisher, batch.numbers[0], size)
         forgotten = publisher.history.append(batch, size)
-        if not self.params.is_durable:
-            return self.save_forgotten(publisher, forgotten) if forgotten else []
-        name = batch_name(batch)
-        publisher.saving[name] = batch
-        return [Save(name, encoder.encode(batch)), *self.save_forgotten(publisher, forgotten)]
+        effects: list[Effect] = []
+        if self.params.is_durable:
+            name = batch_name(batch)
+            publisher.saving[name] = batch
+            effects.append(Save(name, encoder.encode(batch)))
+        if forgotten:
+            effects += self.save_forgotten(publisher, forgotten)
+        for other in publisher.use.surplus():
+            effects += self.save_forgotten(other, [other.history.forget_first()])
+        return effects
 
     def save_forgotten(self, publisher: Publisher, forgotten: Sequence[Publications]) -> list[Effect]:
         for batch in forgotten:
@@ -301,6 +311,7 @@ class Publishers:
         self.offered.clear()
         self.numbers.clear()
         self.store.size_bytes = 0
+        self.uses.forget_stored()
 
     def load(self, now: float, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
         """What was there before a restart. The advertisements are offered again."""
@@ -337,7 +348,9 @@ class Publishers:
                 if batch.advertisement in self.offered:
                     self.offered[batch.advertisement].stored += 1
                 publisher.through, publisher.accepted_at = batch.numbers[-1], batch.accepted_at
-                return publisher.history.append(batch, size_bytes(batch))
+                size = size_bytes(batch)
+                publisher.use.stored(publisher, batch.numbers[0], size)
+                return publisher.history.append(batch, size)
             case "publisher":
                 marks = SavedPublisher.decode(data)
                 known = self.all.get(marks.publisher)
@@ -364,7 +377,7 @@ class Publishers:
 
     def restored(self, name: NodeId) -> Publisher:
         if name not in self.all:
-            self.all[name] = Publisher(name, self.store, self.engine)
+            self.all[name] = self.make_publisher(name)
         return self.all[name]
 
     def sweep(self, now: float) -> list[Effect]:
@@ -409,6 +422,9 @@ class Publishers:
             assert all(each.stored == under[each.id] for each in mine), "what is stored is miscounted"
         self.numbers.check()
         assert not any(name in self.numbers.marks for name in self.all), "remembered though it is here"
+        for use in self.uses.all.values():
+            sizes = [publisher.history.size_bytes for publisher in self.all.values() if publisher.use is use]
+            assert sum(sizes) == use.stored_bytes, "what a tenant stores is miscounted"
         held = sum(publisher.history.size_bytes for publisher in self.all.values())
         assert held == self.store.size_bytes <= self.params.history_bytes_total_max, "the store is miscounted"
 

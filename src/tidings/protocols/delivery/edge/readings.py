@@ -29,7 +29,7 @@ from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import MARKS_MAX, OFFERS_MAX, TEXT_CHARS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient, read_filter
+from tidings.protocols.delivery.edge.clients import BadRequest, Forbidden, ServedClient, read_filter
 from tidings.protocols.delivery.edge.history import without
 from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark, fetched, marks_found
 from tidings.protocols.delivery.edge.params import EdgeParams
@@ -151,12 +151,12 @@ class ServedReadings:
 
     def fetch(self, now: float, client: ServedClient, asked: Fetch) -> list[Effect]:
         if not client.is_of(asked.publisher):
-            raise BadRequest(OTHER_TENANT.format(publisher=asked.publisher))
+            raise Forbidden(OTHER_TENANT.format(publisher=asked.publisher))
         reading = Fetches(client, asked, self.admit(client, asked), now + self.params.reading_timeout)
         mine = [self.fetching.known[each][0] for each in self.fetching.of_publisher.get(asked.publisher, {})]
         is_bound = client.subscribe_bound is not None
         if is_bound and mine and not any(known.filter.overlaps(reading.filter) for known in mine):
-            raise BadRequest(NO_OVERLAP.format(publisher=asked.publisher))
+            raise Forbidden(NO_OVERLAP.format(publisher=asked.publisher))
         id = self.begin(reading)
         effects: list[Effect] = []
         for advertisement in self.one_at_each_broker(mine):

@@ -78,8 +78,11 @@ class ServedSubscriptions:
             raise BadRequest(f"subscription {asked.number} has another filter; unsubscribe it, or take the next number")
         if asked.window < 1:
             raise BadRequest("window: 0 lets nothing through; ask for at least 1")
-        if earlier is not None:
+        if earlier is None:
+            client.use.add_subscription()
+        else:
             self.forget(earlier)
+            client.use.subscriptions += 1
         subscription = ServedSubscription(client, asked, filter, self.params)
         mine[asked.number] = self.all[subscription.key] = subscription
         subscription.known_before = self.fetching.news
@@ -113,6 +116,7 @@ class ServedSubscriptions:
 
     def forget(self, subscription: ServedSubscription) -> None:
         del self.all[subscription.key]
+        subscription.client.use.subscriptions -= 1
         self.of_client.get(subscription.client.name, {}).pop(subscription.number, None)
         self.fetching.forget(subscription)
         subscription.outlet.close()
@@ -242,6 +246,9 @@ class ServedSubscriptions:
         return effects
 
     def check(self) -> None:
+        for use in {id(each.client.use): each.client.use for each in self.all.values()}.values():
+            count = sum(each.client.use is use for each in self.all.values())
+            assert count == use.subscriptions, "the subscriptions of a tenant are miscounted"
         for key, subscription in self.all.items():
             subscription.check()
             assert self.of_client[key[0]][key[1]] is subscription

@@ -47,6 +47,7 @@ def gauges_of(edge: "Edge") -> Iterator[Gauge]:
     for subscription in subscriptions:
         for reason, number in subscription.dropped.items():
             dropped[reason] = dropped.get(reason, 0) + number
+    yield from edge.uses.gauges()
     # No counter: what was given up for a client that left is counted in tidings_drops_total only.
     meaning = "given up for clients that are present, by reason"
     for reason, number in sorted(dropped.items()):

@@ -1,0 +1,157 @@
+"""What the tenants have of this broker, and whether they may have more.
+
+All clients of a tenant share its bounds (`pubsub/tenants.py`): subscriptions, publications and bytes a second, bytes in
+history. The latest bounds that a client came with count. Whoever asks for more is refused with the figure; only of what
+is stored the oldest of the tenant is forgotten instead, as history does when it is full, and never that of another.
+
+A rate is a bucket: a second's worth fits in, and it fills as time goes by. So a tenant that paused may publish a
+second's worth at once, and none may publish more than twice that in any second.
+
+State. A `TenantUse` for each tenant whose clients came, or of whose publishers something is stored; `order` has its
+stored batches, oldest first, those included that were forgotten for another reason until they come to the front.
+"""
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tidings.model.identity import tenant_of
+from tidings.protocols.delivery.edge.clients import Forbidden
+from tidings.pubsub.rows import Gauge, tenant_refusals, tenant_use
+from tidings.pubsub.tenants import TENANTS_MAX, Tenant
+
+if TYPE_CHECKING:
+    from tidings.protocols.delivery.edge.publishers import Publisher
+
+TOO_MANY_SUBSCRIPTIONS = "the tenant {tenant} has its {most} subscriptions already; unsubscribe one"
+TOO_FAST = "the tenant {tenant} may publish {most:g} {what} a second and would publish more; publish more slowly"
+STALE_MAX = 64
+"""Forgotten batches that `order` may hold besides as many as are stored."""
+
+
+class RateBucket:
+    """How much of something may be had now."""
+
+    def __init__(self) -> None:
+        self.level, self.at = math.inf, -math.inf
+
+    def room(self, now: float, rate: float | None) -> float:
+        """As much as a second brings at most, but one thing at least."""
+        if rate is None:
+            self.level = math.inf
+        else:
+            since = now - self.at
+            self.level = min(max(rate, 1.0), self.level + since * rate if math.isfinite(since) else math.inf)
+        self.at = now
+        return self.level
+
+
+class TenantUse:
+    def __init__(self, name: str) -> None:
+        self.tenant = Tenant(name)
+        self.subscriptions = self.stored_bytes = self.stored_batches = self.events = self.bytes = 0
+        self.events_bucket, self.bytes_bucket = RateBucket(), RateBucket()
+        self.order: deque[tuple[Publisher, int]] = deque()
+        """Publishers with the first number of a batch."""
+        self.refused: Counter[str] = Counter()
+
+    def add_subscription(self) -> None:
+        most = self.tenant.subscriptions_max
+        if most is not None and self.subscriptions >= most:
+            self.refused["subscriptions"] += 1
+            raise Forbidden(TOO_MANY_SUBSCRIPTIONS.format(tenant=self.tenant.name, most=most))
+        self.subscriptions += 1
+
+    def admit(self, now: float, sizes: list[int]) -> tuple[int, str]:
+        """How many of the first publications of these sizes may be accepted now, and why no more."""
+        tenant = self.tenant
+        events = self.events_bucket.room(now, tenant.events_per_second_max)
+        room = self.bytes_bucket.room(now, tenant.bytes_per_second_max)
+        count, taken_bytes, reason = 0, 0, ""
+        for size in sizes:
+            if events - count < 1:
+                reason = TOO_FAST.format(tenant=tenant.name, most=tenant.events_per_second_max, what="events")
+                self.refused["events_per_second"] += len(sizes) - count
+                break
+            # What is larger than a second's worth goes when nothing else did for a second.
+            if taken_bytes + size > room and (taken_bytes or room < (tenant.bytes_per_second_max or 0)):
+                reason = TOO_FAST.format(tenant=tenant.name, most=tenant.bytes_per_second_max, what="bytes")
+                self.refused["bytes_per_second"] += len(sizes) - count
+                break
+            count, taken_bytes = count + 1, taken_bytes + size
+        self.events_bucket.level -= count
+        self.bytes_bucket.level -= taken_bytes
+        self.events += count
+        self.bytes += taken_bytes
+        return count, reason
+
+    # What is stored.
+
+    def stored(self, publisher: "Publisher", number: int, size: int) -> None:
+        self.stored_bytes += size
+        self.stored_batches += 1
+        self.order.append((publisher, number))
+        if len(self.order) > 2 * self.stored_batches + STALE_MAX:
+            self.order = deque(each for each in self.order if is_stored(*each))
+
+    def forgotten(self, size: int) -> None:
+        self.stored_bytes -= size
+        self.stored_batches -= 1
+
+    def surplus(self) -> Iterator["Publisher"]:
+        """Publishers whose oldest batch is to be forgotten, one after the other, until the bound holds."""
+        most = self.tenant.stored_bytes_max
+        while most is not None and self.stored_bytes > most and self.order:
+            publisher, number = self.order.popleft()
+            if is_stored(publisher, number):
+                yield publisher
+
+    def gauges(self) -> Iterator[Gauge]:
+        name = self.tenant.name
+        yield tenant_use(name, "subscriptions", self.subscriptions)
+        yield tenant_use(name, "stored_bytes", self.stored_bytes)
+        # Whoever looks twice has the rate.
+        yield tenant_use(name, "events", self.events)
+        yield tenant_use(name, "bytes", self.bytes)
+        for quota, count in sorted(self.refused.items()):
+            yield tenant_refusals(name, quota, count)
+
+
+def is_stored(publisher: "Publisher", number: int) -> bool:
+    batches = publisher.history.batches
+    return bool(batches) and batches[0].numbers[0] <= number
+
+
+class TenantUses:
+    """By tenant; the empty name is that of everybody who is in none."""
+
+    def __init__(self) -> None:
+        self.all: dict[str, TenantUse] = {}
+
+    def of(self, name: str) -> TenantUse:
+        use = self.all.get(name)
+        if use is None:
+            use = self.all[name] = TenantUse(name)
+        return use
+
+    def of_publisher(self, publisher: str) -> TenantUse:
+        return self.of(tenant_of(publisher))
+
+    def arrive(self, tenant: Tenant | None) -> TenantUse:
+        """A client comes with these bounds of its tenant."""
+        use = self.of("" if tenant is None else tenant.name)
+        if tenant is not None:
+            use.tenant = tenant
+        return use
+
+    def forget_stored(self) -> None:
+        for use in self.all.values():
+            use.stored_bytes = use.stored_batches = 0
+            use.order.clear()
+
+    def gauges(self) -> Iterator[Gauge]:
+        if self.all.keys() == {""}:
+            return
+        for use in list(self.all.values())[:TENANTS_MAX]:
+            yield from use.gauges()

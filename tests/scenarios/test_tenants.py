@@ -1,0 +1,180 @@
+"""Two tenants on real sockets, with the same names of clients, the same groups and the same filters, at the same
+brokers: each finds the network as its own, and is held to its bounds."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pydantic_settings", reason="a broker service needs the extra 'net'")
+
+from tests.scenarios.services import make_service
+from tests.worlds.loopback import connect
+from tests.worlds.sockets import QUIET, play, until
+from tidings import NotPermitted, Refused
+from tidings.model.errors import UsageError
+from tidings.model.identity import in_tenant
+from tidings.model.values import Value
+from tidings.net.addresses import address_text
+from tidings.net.broker.config import load_config
+from tidings.net.broker.service import BrokerService
+from tidings.net.client.client import Client
+from tidings.net.keys import new_key, signer, token_of_text, write_token
+from tidings.protocols.access.tokens import Claims, make_token
+
+LATER = 4e9
+TENANTS = ("acme", "zeta")
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Path:
+    """An authority for everybody and one of acme alone, and tokens of ann and ben in either tenant."""
+    office, _ = new_key(tmp_path / "office")
+    new_key(tmp_path / "acme-office")
+    for tenant in TENANTS:
+        for name in ("ann", "ben"):
+            write_token(tmp_path / f"{tenant}-{name}.token", token(office, in_tenant(tenant, name)))
+    write_token(tmp_path / "b1.token", token(office, "b1", ("broker",)))
+    write_token(tmp_path / "b2.token", token(office, "b2", ("broker",)))
+    return tmp_path
+
+
+def token(key: Path, principal: str, roles: tuple[Any, ...] = ("client",)) -> bytes:
+    return make_token(Claims(principal, roles, "", "", LATER, key.stem), signer(key))
+
+
+def settings(office: Path, name: str, **tenants: dict[str, Any]) -> dict[str, Any]:
+    authorities = [str(office / "office.pub"), str(office / "acme-office.pub")]
+    tables = {"acme": {}, "zeta": {}, **tenants}
+    return {"authorities": authorities, "token": office / f"{name}.token", "tenants": tables}
+
+
+@asynccontextmanager
+async def two_brokers(office: Path, **tenants: dict[str, Any]) -> AsyncIterator[list[BrokerService]]:
+    async with (
+        make_service("b1", **settings(office, "b1", **tenants)) as first,
+        make_service("b2", first, **settings(office, "b2", **tenants)) as second,
+    ):
+        yield [first, second]
+
+
+def called(office: Path, service: BrokerService, tenant: str, name: str) -> Any:
+    """A client of this name, as its application connects it."""
+    token = str(office / f"{tenant}-{name}.token")
+    return connect(f"tidings://{address_text(service.address)}", token=token, name=name)
+
+
+def content(event: Any) -> dict[str, Value]:
+    return {name: event.attributes[name] for name in ("x", "of")}
+
+
+async def taken(subscription: Any, count: int) -> list[dict[str, Value]]:
+    found: list[dict[str, Value]] = []
+    while len(found) < count:
+        found += map(content, await subscription.take())
+    return found
+
+
+def test_two_tenants_with_the_same_names_groups_and_filters_see_nothing_of_each_other(office: Path) -> None:
+    async def of_tenant(tenant: str, ann: Client, ben: Client) -> None:
+        publisher = in_tenant(tenant, "ann")
+        everything: list[dict[str, Value]] = [{"x": x, "of": tenant} for x in range(3)]
+        subscription = await ben.subscribe("x >= 0", since=0.0, group="crew")
+        assert subscription.filter == "x >= 0"
+        await ann.advertise("TRUE")
+        for event in everything:
+            await ann.publish(event, receipt=True)
+        assert await taken(subscription, 3) == everything
+        (mark,) = (await ben.marks("TRUE")).marks
+        assert mark.publisher == publisher
+        pages = ben.history("TRUE", publisher, after=mark.forgotten, through=mark.through)
+        assert [content(event) async for page in pages for event in page.events()] == everything
+
+    async def scenario() -> None:
+        async with two_brokers(office) as (first, second):
+            anns = [called(office, first, tenant, "ann") for tenant in TENANTS]
+            bens = [called(office, second, tenant, "ben") for tenant in TENANTS]
+            async with anns[0] as acme_ann, anns[1] as zeta_ann, bens[0] as acme_ben, bens[1] as zeta_ben:
+                await of_tenant("acme", acme_ann, acme_ben)
+                await of_tenant("zeta", zeta_ann, zeta_ben)
+                with pytest.raises(NotPermitted, match="no publisher of your tenant"):
+                    async for _ in acme_ben.history("TRUE", "zeta!ann", after=0, through=1):
+                        pass
+
+    play(scenario())
+
+
+def test_nobody_writes_the_tenant_or_asks_for_it(office: Path) -> None:
+    async def scenario() -> None:
+        async with (
+            make_service("b1", **settings(office, "b1")) as service,
+            called(office, service, "acme", "ann") as ann,
+        ):
+            with pytest.raises(Refused, match="leave it out"):
+                await ann.subscribe("tidings.tenant = 'zeta'")
+            await ann.advertise("TRUE")
+            with pytest.raises(UsageError, match="leave it out"):
+                await ann.publish({"tidings.tenant": "zeta"})
+
+    play(scenario())
+
+
+def test_an_authority_of_a_tenant_signs_for_that_tenant_alone(office: Path) -> None:
+    key = office / "acme-office.key"
+    for name, principal in (("own", "acme!ann"), ("other", "zeta!ann"), ("nobody", "ann"), ("broker", "b9")):
+        write_token(office / f"{name}.token", token(key, principal, ("broker",) if name == "broker" else ("client",)))
+
+    async def scenario() -> None:
+        tables = settings(office, "b1", acme={"authorities": ["acme-office"]})
+        async with make_service("b1", **tables) as service:
+            url = f"tidings://{address_text(service.address)}"
+            async with connect(url, token=str(office / "own.token")) as ann:
+                await ann.subscribe("TRUE")
+            for name in ("other", "nobody"):
+                with pytest.raises(NotPermitted, match="does not sign for that tenant"):
+                    await connect(url, token=str(office / f"{name}.token"))
+            broker = (office / "broker.token").read_bytes()
+            judged = service.node.access.judge("b9", "broker", token_of_text(broker.decode()), 0.0)
+            assert "does not sign for that tenant" in str(judged)
+
+    play(scenario())
+
+
+def test_tenants_are_read_again_with_the_principals(office: Path) -> None:
+    file = office / "broker.toml"
+    file.write_text("[tenants.acme]\n[tenants.zeta]\n")
+    flags = {key: value for key, value in settings(office, "b1").items() if key != "tenants"}
+    more = {"name": "b1", "listen": "127.0.0.1:0", "routing": {"engine": "plain"}}
+
+    async def scenario() -> None:
+        config = load_config(file, {**flags, **more})
+        async with BrokerService(config, log=QUIET) as service:
+            async with called(office, service, "acme", "ann"), called(office, service, "zeta", "ann"):
+                assert sorted(service.node.access.entrants) == ["acme!ann", "zeta!ann"]
+                file.write_text("[tenants.acme]\n")
+                await service.reload_rights()
+                await until(lambda: list(service.node.access.entrants) == ["acme!ann"])
+            with pytest.raises(NotPermitted, match="no such tenant"):
+                await called(office, service, "zeta", "ann")
+
+    play(scenario())
+
+
+def test_tenants_need_somebody_who_asks_for_names(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="anybody may take any name"):
+        load_config(None, {"tenants": {"acme": {}}})
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({"acme": {"connections": 1}}, "connections"),
+        ({"acme": {"connections_max": 0}}, "more than 0"),
+        ({"a b": {}}, "use ASCII"),
+    ],
+)
+def test_a_tenant_that_cannot_be_is_refused(office: Path, table: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        load_config(None, {**settings(office, "b1"), "tenants": table})
