@@ -42,6 +42,7 @@ class HostCounts:
         self.delivered = 0
         self.timers_fired = 0
         self.inputs = 0
+        self.inputs_waited = 0
         self.handle_seconds = 0.0
         self.dial_failures = 0
         self.streams_opened = 0

@@ -6,9 +6,10 @@
             ...
 
 The machine is the same object that runs in the simulator. Whatever happens (a message, a timer, a link, a saved entry)
-becomes an input; inputs are handled one at a time, on one thread, each to its end (`stepper.py`). Time is the clock of
-the loop. A turn of the loop hands out the messages that have arrived and then fires what is due (`timers.py`): a single
-loop that never blocks, messages first, expired timers when no message waits.
+becomes an input; inputs are handled one at a time, on one thread, each to its end (`stepper.py`), and peers that ask
+for much wait for the others (`turns.py`). Time is the clock of the loop. A round of the loop hands out the messages
+that have arrived and then fires what is due (`timers.py`): a single loop that never blocks, messages first, expired
+timers when no message waits.
 
 A message to a peer goes over a stream (`links.py`) or as a datagram (`directory.py`), as its `Send` says. What cannot
 be sent is dropped with a reason, counted, and written to the trace; the machine is not asked. `Save` and `Load` go to
@@ -67,6 +68,7 @@ from tidings.net.stepper import Stepper
 from tidings.net.storage import NO_STORAGE, TOO_MANY_COMPUTATIONS, TOO_MANY_WAITING, Answer, Computing, Storage
 from tidings.net.timers import Timers
 from tidings.net.tls import Address, Tls, check_address, check_permitted, is_loopback
+from tidings.net.turns import Turns
 from tidings.trace.writer import Writer
 from tidings.wire.handshake import Unreadable, digest_of, hello
 from tidings.wire.registry import decode, encode
@@ -147,7 +149,19 @@ class Host:
             **(observers or {}),
         }
         self.stepper = Stepper(node_id, machine, self.clock, self.counts, self.log, trace, performers, self.fail)
-        self.step, self.step_soon, self.lost = self.stepper.take, self.stepper.take_soon, self.stepper.lost
+        self.turns = Turns(
+            self.params.turn,
+            self.clock,
+            self.counts,
+            step=self.stepper.take,
+            give_up=self.stepper.give_up,
+            soon=lambda serve: self.loop.call_soon(serve),
+            reading=lambda peer: self.links.up.get(peer),
+            is_paused=lambda: self.links.is_paused or not self.is_running,
+        )
+        # Who calls others and is not called has nobody to be fair to.
+        self.step: Callable[[Input], None] = self.stepper.take if listen is None else self.turns.take
+        self.step_soon, self.lost = self.stepper.take_soon, self.stepper.lost
 
     # Beginning and end.
 
@@ -341,6 +355,7 @@ class Host:
         # The inbox may have filled again before its relief was heard of.
         if self.is_running and not self.items.is_pausing:
             self.links.resume_reading()
+            self.turns.serve_soon()
 
     def compute(self, effect: Compute) -> None:
         if not self.computing.ask(effect):

@@ -21,6 +21,7 @@ COUNTERS = {
     "datagrams_sent": "messages sent as datagrams",
     "delivered": "items delivered to the application",
     "timers_fired": "timers that came due",
+    "inputs_waited": "messages that waited for their turn, because their sender had asked for much",
     "dial_failures": "attempts to connect that led to no link",
     "streams_opened": "streams that came up",
     "save_errors": "saves and loads that failed",

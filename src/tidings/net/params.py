@@ -74,6 +74,10 @@ class HostParams(msgspec.Struct, frozen=True, kw_only=True):
     drain_timeout: float = 5.0
     """Seconds that a stream which is closed on purpose has to hand over what waits in its queue."""
 
+    turn: float = 0.005
+    """Seconds for which peers that ask for much are served before others are looked at, see `turns.py`. Well below what
+    somebody who asks for little is willing to wait."""
+
     datagram_bytes_max: int = 1200
     """Longest message sent or taken as one datagram. This much passes nearly every path in one piece."""
 
@@ -137,6 +141,7 @@ SPANS = (
     "heartbeat_period",
     "silence_max",
     "drain_timeout",
+    "turn",
 )
 COUNTS = (
     "inbox_max",
