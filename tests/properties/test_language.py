@@ -1,17 +1,19 @@
 """Random filters and events: the normal form agrees with the evaluator, text and filters turn into each other, and no
 text whatever makes the parser fail otherwise than it promises."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tidings.model.errors import FilterSyntaxError
+from tidings.matching.merging import merge
+from tidings.model.errors import FilterSyntaxError, UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
+from tidings.model.language.builder import attr
 from tidings.model.language.evaluation import is_true
 from tidings.model.language.expression import expression_text
 from tidings.model.language.normal_form import conjunction_of, disjunction_of, negation_of, normalise
@@ -120,11 +122,97 @@ def test_the_normal_form_accepts_every_event_that_the_expression_accepts(seed: i
                 assert any(accepts(conjunction, event) for conjunction in filter.conjunctions), (text, event)
 
 
+def is_fixed_point(filter: Filter) -> bool:
+    return parse(filter.text()) == filter
+
+
 @given(seeds)
 def test_a_filter_printed_and_parsed_is_the_same_filter(seed: int) -> None:
     for text, _ in random_texts(seed):
-        filter = parse(text)
-        assert parse(filter.text()) == filter, text
+        assert is_fixed_point(parse(text)), text
+
+
+@given(seeds)
+def test_a_filter_made_of_filters_printed_and_parsed_is_the_same_filter(seed: int) -> None:
+    cases = list(random_texts(seed, plain=seed % 2 == 0))
+    for (left, rng), (right, _) in pairwise(cases):
+        one, other = parse(left), parse(right)
+        sample = [random_event(rng) for _ in range(5)]
+        made = [one & other, one | other, ~one, one.simplify(), (one | other).simplify()]
+        made += [*merge([one, other]).filters, *merge([one, other], sample, 0.9).filters]
+        assert all(map(is_fixed_point, made)), (left, right)
+
+
+def random_product(rng: Random) -> str:
+    """An AND of ORs, of lists and of long names: multiplied out it is much longer."""
+    long = "".join(rng.choices("abc", k=rng.choice((1, 20, 100))))
+    lists = [", ".join(f"'{rng.randrange(10**6)}'" for _ in range(rng.choice((1, 20, 60, 120))))]
+    sums = [
+        " OR ".join(f"{long}{rng.randrange(30)} {rng.choice(OPERATORS)} {rng.choice(LITERALS)}" for _ in range(terms))
+        for terms in rng.choices((2, 3, 5), k=rng.randint(1, 5))
+    ]
+    return f"{rng.choice(NAMES)} {rng.choice(('IN', 'NOT IN'))} ({lists[0]}) AND ({') AND ('.join(sums)})"
+
+
+@given(seeds)
+@example(0)
+def test_a_filter_that_is_long_when_multiplied_out_has_a_text_that_parses(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(CASES_PER_EXAMPLE):
+        text = random_product(rng)
+        try:
+            filter = parse(text)
+        except FilterSyntaxError:
+            continue
+        assert is_fixed_point(filter), text
+        expression = parse_expression(text)
+        for _ in range(3):
+            event = random_event(rng)
+            assert filter.matches(event) == is_true(expression, event.attributes), (text, event)
+
+
+NAME_100 = "a" * 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " AND ".join(f"({NAME_100}{number} = 1 OR {NAME_100[1:]}{number} = 2)" for number in range(4)),
+        "x IN (" + ", ".join(f"'{number}'" for number in range(100)) + ") AND (a = 1 OR b = 2 OR c = 3 OR d = 4)",
+        "x NOT IN (" + ", ".join(f"'{number}'" for number in range(120)) + ") AND (a = 1 OR b = 2 OR c = 3 OR d)",
+        "x IN (" + ",".join(f"{number}e99" for number in range(250)) + ")",
+    ],
+    ids=["bytes", "words", "words left out", "numbers"],
+)
+def test_a_filter_whose_normal_form_is_longer_than_a_text_may_be_keeps_its_expression(text: str) -> None:
+    assert is_fixed_point(parse(text))
+
+
+@pytest.mark.parametrize(
+    ("texts", "merged"),
+    [
+        (("t != 'a'", "t IN ('a', 'b')"), "EXISTS t"),
+        (("t != 'a'", "t != 'b'"), "EXISTS t"),
+        (("a.b != '' OR a.b = ''", "a.b >= '05'"), "EXISTS a.b"),
+    ],
+)
+def test_every_text_is_said_in_one_way(texts: tuple[str, ...], merged: str) -> None:
+    assert merge(map(parse, texts)).filters == (parse(merged),)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: parse("x IN (" + ",".join(f"1e{number}" for number in range(100, 250)) + f",'{'b' * 3150}')"),
+        lambda: attr.x == "a" * 5000,
+        lambda: attr.x.is_in(*map(str, range(1000))),
+        lambda: (attr.x == "a" * 3000) | (attr.y == "b" * 3000),
+        lambda: parse("UPPER(" * 63 + "x" + ")" * 63),
+    ],
+)
+def test_a_filter_that_has_no_text_is_refused(make: Callable[[], Filter]) -> None:
+    with pytest.raises(UsageError, match="when it is written out"):
+        make()
 
 
 @given(seeds)

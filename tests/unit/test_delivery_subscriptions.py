@@ -48,6 +48,15 @@ def test_the_example_of_seven_publications_begins_where_the_subscription_is_in_p
     assert received(timed.arrive("p", [6, 7], C1, at=6.0), "c") == [6, 7]
 
 
+def test_a_filter_too_deep_or_too_long_beside_the_bound_of_its_client_is_refused() -> None:
+    desk = served()
+    desk.up("c", subscribe_bound=parse("(x = 1 OR LENGTH(y) > 3) AND z > 1"))
+    deep, long = "NOT " * 61 + "x = z + 1", "x = z + 1 AND t = '" + "a" * 4060 + "'"
+    for number, filter in enumerate((deep, long), 1):
+        (refusal,) = sent(desk.subscribe("c", number, filter), Refusal)
+        assert "too long together" in refusal.reason and not refusal.may_retry
+
+
 def test_a_subscription_that_was_not_installed_stays_inactive_and_may_be_made_again() -> None:
     desk = served()
     desk.subscribe("c")

@@ -25,6 +25,7 @@ import msgspec
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter, canonical_filter
+from tidings.model.language.normal_form import is_sayable
 from tidings.model.sets.conjunction import Conjunction, covers_conjunction, hull, unite
 
 IMPERFECT_PARTS_MAX = 128
@@ -58,6 +59,9 @@ def merge(filters: Iterable[Filter], sample: Sequence[Event] = (), share_max: fl
         joined, false_positives, perfect = joiner.join()
         parts = drop_covered(joined + parts[IMPERFECT_PARTS_MAX:])
     plain = [canonical_filter([part], None) for part in parts]
+    if not all(map(is_sayable, plain)):
+        # Longer than a filter may be: as they are, they can be told to others.
+        return Merged(tuple(sorted(dict.fromkeys(given), key=Filter.text)), 0, len(sample), True)
     residual = [each for each in given if each.residual is not None]
     kept = [each for i, each in enumerate(residual) if not is_covered(each, plain + residual[:i])]
     return Merged(tuple(sorted(plain + kept, key=Filter.text)), false_positives, len(sample), perfect)

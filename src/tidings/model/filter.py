@@ -79,8 +79,14 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
         )
 
     def simplify(self) -> "Filter":
-        """The same filter in fewer parts: what another part covers is dropped, what merges perfectly is merged."""
-        return canonical_filter(unite(self.conjunctions), self.residual)
+        """The same filter in fewer parts: what another part covers is dropped, what merges perfectly is merged. A
+        residual says what the parts are, so one with a residual stays as it is."""
+        from tidings.model.language.normal_form import is_sayable
+
+        if self.residual is not None:
+            return self
+        simple = canonical_filter(unite(self.conjunctions), None)
+        return simple if is_sayable(simple) else self
 
     def text(self) -> str:
         """The filter as text; `parse` gives it back."""
@@ -132,9 +138,9 @@ def conditions_of(expression: Expression) -> tuple[Expression, ...]:
 
 def is_given(condition: Expression, narrow: Filter) -> bool:
     """True only if `condition` holds for every event that `narrow` matches."""
-    from tidings.model.language.normal_form import normalise
+    from tidings.model.language.normal_form import normal_form
 
     if narrow.residual is not None and condition in conditions_of(narrow.residual):
         return True
-    wide = normalise(condition)
+    wide = normal_form(condition)
     return wide.residual is None and wide.covers(narrow)

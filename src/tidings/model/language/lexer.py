@@ -89,6 +89,10 @@ def tokens_of(text: str) -> Iterator[LexerToken]:
         yield LexerToken(kind, value, position)
 
 
+def count_tokens(text: str) -> int:
+    return sum(1 for _ in TOKEN_SYNTAX.finditer(text))
+
+
 def unknown_token(text: str, position: int) -> FilterSyntaxError:
     character = text[position]
     if character in "'\"":

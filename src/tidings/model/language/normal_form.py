@@ -11,7 +11,10 @@ keeps that and is marked inexact. If an inexact term remains in the end, or ther
 filter carries the whole expression as its residual, and the terms are its approximation from above.
 
 The form is canonical: equal texts up to order, spelling of numbers, double negation and the like give equal filters. It
-is not the shortest: `Filter.simplify` looks for that.
+is not the shortest: `Filter.simplify` looks for that. Nor is it always shorter than what it was made from: multiplied
+out, a filter may have more words, or more bytes, than a text may have. Then the expression is kept as the residual here
+too, because a filter that cannot be said cannot be told to another broker; where even that is too long to be written as
+we write it, the filter is refused.
 
 Before that, the parts of an expression that no event can change are worked out. `price > 20 * 5` becomes `price > 100`,
 and `5 < x` becomes `x > 5`, so that the normal form sees an attribute on the left and a literal on the right wherever
@@ -33,7 +36,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tidings.model.bounds import EXPRESSION_DEPTH_MAX
+from tidings.model.bounds import EXPRESSION_DEPTH_MAX, FILTER_TEXT_BYTES_MAX, FILTER_TOKENS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter, canonical_filter
 from tidings.model.language.evaluation import SPECVERSION, evaluate, prepare
@@ -63,6 +66,7 @@ from tidings.model.language.expression import (
     walk,
 )
 from tidings.model.language.functions import EvaluationOutcome
+from tidings.model.language.lexer import count_tokens
 from tidings.model.language.terms import (
     ANYTHING,
     TEXT_STEPS,
@@ -160,12 +164,36 @@ FOLDS: dict[type, Callable[[Any], Expression]] = {
 
 
 def normalise(expression: Expression) -> Filter:
-    """The filter that matches exactly when the expression is TRUE without error."""
+    """The filter that matches exactly when the expression is TRUE without error; UsageError if it has no text."""
+    filter = normal_form(expression)
+    if not is_sayable(filter):
+        raise UsageError(
+            f"filter of {len(filter.text().encode())} bytes when it is written out, at most {FILTER_TEXT_BYTES_MAX} "
+            f"(with {FILTER_TOKENS_MAX} words and signs, {EXPRESSION_DEPTH_MAX} levels deep) are allowed; split it "
+            "into several"
+        )
+    return filter
+
+
+def normal_form(expression: Expression) -> Filter:
+    """The same, whether or not its text can be parsed."""
     with uncounted():
         folded, work = fold(expression), Work()
         terms = fitted(NormalConditions(work).when(folded, True), work)
-        residual = None if all(exact for _, exact in terms) else as_truth(folded)
-        return canonical_filter([ordered(constraints) for constraints, _ in terms], residual)
+    residual = None if all(exact for _, exact in terms) else as_truth(folded)
+    filter = canonical_filter([ordered(constraints) for constraints, _ in terms], residual)
+    return filter if residual is not None or is_sayable(filter) else Filter(filter.conjunctions, as_truth(folded))
+
+
+def is_sayable(filter: Filter) -> bool:
+    """Whether its text is within the bounds of texts."""
+    text = filter.text()
+    if filter.residual is not None and depth_of(filter.residual) > EXPRESSION_DEPTH_MAX:
+        return False
+    # A word has at least one character, and a character at most four bytes.
+    if len(text) <= min(FILTER_TOKENS_MAX, FILTER_TEXT_BYTES_MAX // 4):
+        return True
+    return len(text.encode()) <= FILTER_TEXT_BYTES_MAX and count_tokens(text) <= FILTER_TOKENS_MAX
 
 
 def conjunction_of(left: Filter, right: Filter) -> Filter:

@@ -39,7 +39,10 @@ def parse(text: str) -> Filter:
 def parse_anew(text: str) -> Filter:
     expression = parse_expression(text)
     check_calls(text, expression)
-    return normalise(expression)
+    try:
+        return normalise(expression)
+    except UsageError as problem:
+        raise FilterSyntaxError(str(problem), text, 0) from None
 
 
 parse_once = lru_cache(FILTERS_KEPT)(parse_anew)

@@ -291,7 +291,7 @@ class Constraint(msgspec.Struct, frozen=True):
         if self.number == other.number and self.text is not None and other.text is not None:
             text = self.text.union(other.text)
             if text is not None and len(text.include or ()) <= SET_PARTS_MAX:
-                return msgspec.structs.replace(self, text=text)
+                return msgspec.structs.replace(self, text=narrowing(text))
         return None
 
     def hull(self, other: "Constraint") -> "Constraint | None":
@@ -302,7 +302,7 @@ class Constraint(msgspec.Struct, frozen=True):
             self.name,
             self.present,
             number=None if self.number is None or other.number is None else number_hull(self.number, other.number),
-            text=None if self.text is None or other.text is None else self.text.hull(other.text),
+            text=None if self.text is None or other.text is None else narrowing(self.text.hull(other.text)),
             truth=self.truth if self.truth is other.truth else None,
         )
 
@@ -314,6 +314,11 @@ def meet(left: AnySet | None, right: AnySet | None) -> AnySet | None:
     if left is None or right is None:
         return right if left is None else left
     return left & right
+
+
+def narrowing(text: TextSet) -> TextSet | None:
+    """None for the set of all texts: every value has a text, and there is one way to say so."""
+    return None if text.is_everything() else text
 
 
 def number_hull(left: NumberSet, right: NumberSet) -> NumberSet:

@@ -13,7 +13,7 @@ import msgspec
 
 from tidings.machine.effects import Effect, Send
 from tidings.machine.window import SendWindow
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, TEXT_CHARS_MAX
+from tidings.model.bounds import TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId, tenant_of
@@ -26,7 +26,6 @@ from tidings.pubsub.signals import ClientUp, Ticket
 from tidings.pubsub.tenants import (
     ASKS_RESERVED,
     TENANT_ATTRIBUTE,
-    TOO_WIDE,
     is_reserved,
     narrowed,
     widened,
@@ -133,12 +132,9 @@ def read_filter(text: str, client: ServedClient, bound: Filter | None, purpose: 
     if client.tenant is None:
         return filter
     try:
-        filter = narrowed(filter, client.tenant_name)
+        return narrowed(filter, client.tenant_name)
     except UsageError as problem:
         raise BadRequest(str(problem)) from None
-    if len(filter.text().encode()) > FILTER_TEXT_BYTES_MAX:
-        raise BadRequest(TOO_WIDE)
-    return filter
 
 
 def read_within(text: str, bound: Filter | None, purpose: str) -> Filter:
@@ -152,9 +148,12 @@ def read_within(text: str, bound: Filter | None, purpose: str) -> Filter:
         return asked
     if not asked.overlaps(bound):
         raise Forbidden(f"not permitted: you may {purpose} only {bound.text()}; ask for something within that")
-    narrowed = asked & bound
+    try:
+        narrowed = asked & bound
+    except UsageError:
+        raise BadRequest(
+            f"the filter and the bound on what you may {purpose} are too long together; use a shorter one"
+        ) from None
     if not narrowed.conjunctions:
         raise Forbidden(f"not permitted: you may {purpose} only {bound.text()}; ask for something within that")
-    if len(narrowed.text().encode()) > FILTER_TEXT_BYTES_MAX:
-        raise BadRequest(f"the filter and the bound on what you may {purpose} are too long together; use a shorter one")
     return narrowed
