@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+from pyspark.errors import StreamingQueryException
 
 from tests.scenarios.services import make_service
 from tests.worlds.loopback import connect
@@ -15,6 +17,22 @@ from tidings.net.broker.service import BrokerService
 from tidings.pubsub.publications import decode_head, encode_head
 
 STORED = {"history_age": 3600.0, "history_count_max": 1_000_000, "history_bytes_max": 2**30}
+
+
+Result = TypeVar("Result")
+
+WORKER_IS_LATE = "Python worker failed to connect back"
+
+
+def patiently(attempt: Callable[[], Result]) -> Result:
+    """Spark gives the Python process of a source ten seconds to start, however busy the machine is, and this cannot be
+    set. A query that failed by that alone is started again, as whoever runs one would."""
+    while True:
+        try:
+            return attempt()
+        except StreamingQueryException as problem:
+            if WORKER_IS_LATE not in str(problem):
+                raise
 
 
 class ThreadBroker:

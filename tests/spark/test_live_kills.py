@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from tests.scenarios.processes import SOURCE, Program, python, tidings
 from tests.spark.live_query import start_queries
-from tests.spark.live_world import ThreadBroker
+from tests.spark.live_world import WORKER_IS_LATE, ThreadBroker, patiently
 from tests.worlds.loopback import connect
 from tidings.net.client.client import Client
 from tidings.pubsub.publications import encode_head
@@ -84,6 +84,9 @@ async def live_and_die(source: str, target: str, folder: Path, meter: Meter, rng
         left = rng.randint(1, LINES_MAX)
         while left:
             line = await lines.readline()
+            if WORKER_IS_LATE.encode() in line:
+                # Spark killed it before we did.
+                break
             assert line and not line.startswith(b"ended"), line
             if line.startswith(b"done"):
                 await meter.burst()
@@ -117,8 +120,16 @@ def client_url(address: str) -> str:
 
 
 def finish(spark: SparkSession, source: str, target: str, folder: Path) -> None:
-    for query in start_queries(spark, source, target, folder, availableNow=True):
-        query.awaitTermination()
+    def attempt() -> None:
+        queries = start_queries(spark, source, target, folder, availableNow=True)
+        try:
+            for query in queries:
+                query.awaitTermination()
+        finally:
+            for query in queries:
+                query.stop()
+
+    patiently(attempt)
 
 
 @pytest.mark.spark

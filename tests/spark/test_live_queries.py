@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.live_world import ThreadBroker
+from tests.spark.live_world import ThreadBroker, patiently
 from tidings.blocking import connect
 from tidings.net.keys import new_key, signer
 from tidings.protocols.access.tokens import Claims, make_token
@@ -36,15 +36,22 @@ def read_stream(spark: SparkSession, broker: ThreadBroker, **options: str) -> An
 
 def run_available(rows: DataFrame, folder: Path) -> Any:
     """One run of a query into Parquet, up to what there is now; the query, which has ended."""
-    query = (
+    writer = (
         rows.writeStream.format("parquet")
         .option("path", str(folder / "rows"))
         .option("checkpointLocation", str(folder / "checkpoint"))
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
-    return query
+    return run(writer)
+
+
+def run(writer: Any) -> Any:
+    def attempt() -> Any:
+        query = writer.start()
+        query.awaitTermination()
+        return query
+
+    return patiently(attempt)
 
 
 def explained(rows: DataFrame) -> str:
@@ -139,10 +146,10 @@ def test_a_batch_of_a_stream_that_is_written_again_is_not_published_again(spark:
         rows = read_stream(spark, source, startingOffsets="earliest").schema("symbol string, price double").load()
         writer = rows.writeStream.format("tidings").option("url", target.url).trigger(availableNow=True)
         writer = writer.option("checkpointLocation", str(tmp_path))
-        writer.start().awaitTermination()
+        run(writer)
         # As if the query had died right before it noted that the batch was done.
         (tmp_path / "commits" / "0").unlink()
-        writer.start().awaitTermination()
+        run(writer)
         got = read(spark, target).schema("publisher string, number long, symbol string, price double").load().collect()
     assert len(got) == len(QUOTES)
     assert sorted(it.price for it in got) == sorted(it["price"] for it in QUOTES)
