@@ -1,6 +1,7 @@
 """Two tenants on real sockets, with the same names of clients, the same groups and the same filters, at the same
 brokers: each finds the network as its own, and is held to its bounds."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 pytest.importorskip("pydantic_settings", reason="a broker service needs the extra 'net'")
 
-from tests.scenarios.services import make_service
+from tests.scenarios.services import command, make_service
 from tests.worlds.loopback import connect
 from tests.worlds.sockets import QUIET, play, until
 from tidings import NotPermitted, Refused
+from tidings.cli.output import NO, OK
 from tidings.model.errors import UsageError
 from tidings.model.identity import in_tenant
 from tidings.model.values import Value
@@ -21,6 +23,7 @@ from tidings.net.addresses import address_text
 from tidings.net.broker.config import load_config
 from tidings.net.broker.service import BrokerService
 from tidings.net.client.client import Client
+from tidings.net.inspector import Inspector, InspectorAccess
 from tidings.net.keys import new_key, signer, token_of_text, write_token
 from tidings.protocols.access.tokens import Claims, make_token
 
@@ -36,6 +39,8 @@ def office(tmp_path: Path) -> Path:
     for tenant in TENANTS:
         for name in ("ann", "ben"):
             write_token(tmp_path / f"{tenant}-{name}.token", token(office, in_tenant(tenant, name)))
+    write_token(tmp_path / "acme-root.token", token(office, "acme!root", ("client", "admin")))
+    write_token(tmp_path / "root.token", token(office, "root", ("client", "admin")))
     write_token(tmp_path / "b1.token", token(office, "b1", ("broker",)))
     write_token(tmp_path / "b2.token", token(office, "b2", ("broker",)))
     return tmp_path
@@ -140,6 +145,100 @@ def test_an_authority_of_a_tenant_signs_for_that_tenant_alone(office: Path) -> N
             assert "does not sign for that tenant" in str(judged)
 
     play(scenario())
+
+
+def test_an_admin_of_a_tenant_sees_that_tenant_alone(office: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def asked(service: BrokerService, admin: str, *words: str) -> tuple[int, Any]:
+        access = ["--broker", address_text(service.address), "--token", str(office / f"{admin}.token"), "--json"]
+        capsys.readouterr()
+        return await command(*words, *access), json.loads(capsys.readouterr().out)
+
+    async def scenario() -> None:
+        bound = {"subscriptions_max": 7}
+        async with two_brokers(office, acme=bound) as (first, second):
+            anns = [called(office, first, tenant, "ann") for tenant in TENANTS]
+            bens = [called(office, second, tenant, "ben") for tenant in TENANTS]
+            async with anns[0] as acme_ann, anns[1] as zeta_ann, bens[0] as acme_ben, bens[1] as zeta_ben:
+                for ann, ben in ((acme_ann, acme_ben), (zeta_ann, zeta_ben)):
+                    await ben.subscribe("x >= 0")
+                    await ann.advertise("x >= -1")
+                    await ann.publish({"x": 1}, receipt=True)
+                for admin in ("root", "acme-root"):
+                    for event in ('{"x": 1}', await last_of(acme_ann)):
+                        code, ways = await asked(first, admin, "why", event, "acme!ben")
+                        assert (code, [way["arrives"] for way in ways]) == (OK, [True]), (admin, event, ways)
+                    code, _ = await asked(first, admin, "why", '{"x": -1}', "acme!ben")
+                    assert code == NO
+                    code, found = await asked(first, admin, "doctor", "--settle", "0")
+                    assert (code, found["findings"]) == (OK, []), admin
+                code, _ = await asked(first, "acme-root", "why", '{"x": 1}', "zeta!ben")
+                assert code == NO, "nobody of that name is to be seen"
+                _, seen = await asked(first, "acme-root", "top", "--once")
+                assert {each["tenant"] for each in seen["tenants"]} == {"acme"}
+                assert "zeta" not in json.dumps(seen)
+                here = {each["broker"]: each for each in seen["tenants"]}
+                assert (here["b2"]["subscriptions"], here["b2"]["bounds"]) == (1, {"subscriptions": 7})
+                _, seen = await asked(first, "root", "top", "--once")
+                assert {"acme", "zeta"} <= {each["tenant"] for each in seen["tenants"]}
+                access = InspectorAccess(token=token_of_text((office / "acme-root.token").read_text()))
+                async with Inspector(address_text(first.address), access) as inspector:
+                    for table in first.node.inspection.views:
+                        rows = await inspector.table(table, dict)  # type: ignore[type-var]
+                        assert "zeta" not in str(rows), table
+                        assert "tidings.tenant" not in str(rows), table
+
+    play(scenario())
+
+
+async def last_of(publisher: Client) -> str:
+    """The last event of a publisher, as `why` is asked for it."""
+    (mark,) = (await publisher.marks("TRUE")).marks
+    return f"{mark.publisher}/{mark.through}"
+
+
+def test_a_tenant_is_held_to_its_bounds_and_that_is_audited_and_counted(office: Path) -> None:
+    bounds = {"connections_max": 2, "subscriptions_max": 1, "events_per_second_max": 0.001, "stored_bytes_max": 2000}
+    audit = office / "audit.log"
+
+    async def scenario() -> None:
+        async with make_service("b1", **settings(office, "b1", acme=bounds), audit=audit) as service:
+            anns = [called(office, service, tenant, "ann") for tenant in TENANTS]
+            async with anns[0] as acme_ann, anns[1] as zeta_ann, called(office, service, "acme", "ben"):
+                with pytest.raises(NotPermitted, match="acme has its 2 connections"):
+                    await called(office, service, "acme", "root")
+                await acme_ann.subscribe("TRUE")
+                with pytest.raises(Refused, match="acme has its 1 subscriptions"):
+                    await acme_ann.subscribe("x = 1")
+                for ann in (acme_ann, zeta_ann):
+                    await ann.advertise("TRUE")
+                await acme_ann.publish({"x": 1}, receipt=True)
+                with pytest.raises(Refused, match="events a second and would publish more"):
+                    await acme_ann.publish({"x": 2}, receipt=True)
+                for x in range(20):
+                    await zeta_ann.publish({"x": x}, b"p" * 1000, receipt=True)
+                assert gauge(service, "tenant_use", "zeta", "events") == 20
+                assert gauge(service, "tenant_use", "zeta", "stored_bytes") > 20_000
+                assert gauge(service, "tenant_use", "acme", "connections") == 2
+                assert gauge(service, "tenant_use", "acme", "subscriptions") == 1
+                assert gauge(service, "tenant_use", "acme", "stored_bytes") <= 2000
+                for quota in ("connections", "subscriptions", "events_per_second"):
+                    assert gauge(service, "tenant_bound", "acme", quota) == bounds[f"{quota}_max"]
+                    assert gauge(service, "tenant_refusals", "acme", quota) == 1
+
+    play(scenario())
+    refused = [line for line in audit.read_text().splitlines() if "event=refused" in line]
+    assert [kind for kind in ("subscribe", "publish") if any(f"kind={kind}" in line for line in refused)] == [
+        "subscribe",
+        "publish",
+    ]
+    assert all("principal=acme!ann" in line for line in refused)
+
+
+def gauge(service: BrokerService, name: str, tenant: str, quota: str) -> float:
+    labels = {"node": service.config.name, "tenant": tenant, "quota": quota}
+    found = service.registry.get_sample_value(f"tidings_{name}", labels)
+    assert found is not None, (name, labels)
+    return float(found)
 
 
 def test_tenants_are_read_again_with_the_principals(office: Path) -> None:

@@ -23,11 +23,14 @@ from rich.table import Table
 from tidings import Event, UsageError
 from tidings.cli.filters import read_event
 from tidings.cli.output import NO, Json, JsonLines, Reach, json_line, print_json, reaching, table_lines
+from tidings.cli.tenants import TENANT_HEADER, TenantLoad, draw_tenants, tenant_cells, tenant_loads
 from tidings.diagnosis.findings import Finding, diagnose, lasting
 from tidings.diagnosis.network import Network, crawl
 from tidings.diagnosis.way import Way, trace_event
+from tidings.model.identity import tenant_of
 from tidings.net.inspector import Inspector, InspectorAccess, NotInspected
 from tidings.pubsub.rows import CounterRow, EventRow, TransportRow
+from tidings.pubsub.tenants import TENANT_ATTRIBUTE
 
 Others = Annotated[
     list[str] | None, typer.Option("--also", metavar="HOST:PORT", help="Begin there as well; may be repeated.")
@@ -117,12 +120,19 @@ async def follow(
 ) -> tuple[list[Way], Network]:
     network = await crawl_or_raise(addresses, access)
     if text.lstrip().startswith("{"):
-        return trace_event(network, read_event(text), subscriber, publisher), network
+        event = in_tenant_of(subscriber, read_event(text))
+        return trace_event(network, event, subscriber, publisher), network
     name, _, number = text.rpartition("/")
     if not name or not number.isdigit():
         raise UsageError(f"EVENT {text!r}: give attributes as JSON, such as '{{\"a\": 1}}', or PUBLISHER/NUMBER")
     stored = await stored_event(network, access, name, text)
     return trace_event(network, Event(stored.attributes), subscriber, name), network
+
+
+def in_tenant_of(subscriber: str, event: Event) -> Event:
+    """The event as it would be published in the tenant of the subscriber."""
+    tenant = tenant_of(subscriber)
+    return Event({**event.attributes, TENANT_ATTRIBUTE: tenant}, event.payload) if tenant else event
 
 
 async def stored_event(network: Network, access: InspectorAccess, publisher: str, text: str) -> EventRow:
@@ -205,7 +215,8 @@ def top(
     """Show rates, queues and drops of all brokers that can be reached, until Ctrl-C.
 
     Messages in and out, the share of the time in which a broker works, publications that wait for slow clients, and
-    what was dropped, by reason (with --json). Below, for clients with a transport, a line for the client and one for
+    what was dropped, by reason (with --json). Below, where there are tenants, what each has of each broker and what it
+    may have, and for clients with a transport, a line for the client and one for
     each publisher and flow: how long events are held back, losses, round trips, caches, quotas. Exit code: 3 if no
     broker answers.
 
@@ -231,13 +242,16 @@ async def watch(addresses: Sequence[str], access: InspectorAccess, period: float
             await asyncio.sleep(period)
             after, after_at = await sample(addresses, access), time.monotonic()
             loads = measure(before, after, after_at - before_at)
+            tenants = tenant_loads(before[1], after[1], after_at - before_at)
             carried = [row for reported in after[0].brokers.values() for row in reported.transport]
             if as_json:
-                print(json_line({"at": time.time(), "brokers": loads, "transport": carried}), flush=True)
+                shown = {"at": time.time(), "brokers": loads, "tenants": tenants, "transport": carried}
+                print(json_line(shown), flush=True)
             elif live is None:
-                print("\n".join(text_lines(loads, carried)), flush=True)
+                print("\n".join(text_lines(loads, tenants, carried)), flush=True)
             else:
-                live.update(Group(draw(loads), *([draw_transport(carried)] if carried else [])), refresh=True)
+                more = [*([draw_tenants(tenants)] if tenants else []), *([draw_transport(carried)] if carried else [])]
+                live.update(Group(draw(loads), *more), refresh=True)
             if once:
                 return
             before, before_at = after, after_at
@@ -354,8 +368,12 @@ def transport_cells(row: TransportRow) -> list[str]:
     ]
 
 
-def text_lines(loads: Sequence[BrokerLoad], carried: Sequence[TransportRow]) -> list[str]:
+def text_lines(
+    loads: Sequence[BrokerLoad], tenants: Sequence[TenantLoad], carried: Sequence[TransportRow]
+) -> list[str]:
     lines = table_lines(HEADER, [cells(load) for load in loads])
+    if tenants:
+        lines += ["", *table_lines(TENANT_HEADER, list(map(tenant_cells, tenants)))]
     if carried:
         lines += ["", *table_lines(TRANSPORT_HEADER, list(map(transport_cells, carried)))]
     return lines

@@ -19,7 +19,8 @@ is remembered, with its address and why it left; and a link that is configured a
 address that was tried and the reason.
 
 Messages. `Inspect` is answered by `Report`. Clients with the role "admin" may ask, or all clients where the broker is
-open to everybody anyway. `TransportReport` comes from clients that have a transport, now and then.
+open to everybody anyway; an admin of a tenant sees that tenant alone (`tenants.py`). `TransportReport` comes from
+clients that have a transport, now and then.
 
 Not guaranteed: that the tables of two brokers are of the same moment. Who compares them looks twice.
 """
@@ -35,6 +36,7 @@ from tidings.model.bounds import REPORT_ROWS_BYTES_MAX, TEXT_CHARS_MAX, TRANSPOR
 from tidings.model.errors import UsageError
 from tidings.model.identity import ADDRESS_MARK, NodeId
 from tidings.protocols.inspection.messages import Inspect, Report, TransportReport
+from tidings.protocols.inspection.tenants import rows_of
 from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.rows import BrokerRow, ClientRow, LinkRow, Look, Row, TransportRow, View
 from tidings.pubsub.signals import (
@@ -265,7 +267,10 @@ class Inspection:
     def page(self, sender: NodeId, question: Inspect) -> Send:
         if question.row == 0:
             self.looks.pop(sender, None)
-            rows = list(islice(self.views[question.table](question.argument), self.params.rows_max + 1))
+            table, tenant = self.views[question.table](question.argument), self.clients[sender].tenant
+            if tenant is not None and tenant.name:
+                table = rows_of(tenant.name, table)
+            rows = list(islice(table, self.params.rows_max + 1))
             if len(rows) > self.params.rows_max:
                 problem = f"the table has more than {self.params.rows_max} rows; raise inspection.rows_max"
                 return refusal(sender, question, problem)
