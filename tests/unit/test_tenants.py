@@ -362,6 +362,34 @@ def test_a_tenant_stores_so_many_bytes_and_forgets_its_own_oldest_for_more(is_du
     desk.edge.check()
 
 
+def test_a_tenant_has_so_many_publishers_those_that_left_included() -> None:
+    desk = desk_of(Tenant("acme", publishers_max=1), ZETA)
+    assert of(Offer, desk.say("acme!p", Advertise(1, "TRUE")))
+    desk.say("acme!p", PublishMessage(1, 1, False, (encode_head({}),), (b"",)))
+    desk.down("acme!p")
+    assert "acme has its 1 publishers" in sent(desk.say("acme!c", Advertise(1, "TRUE")), Refusal)[0].reason
+    assert of(Offer, desk.say("zeta!c", Advertise(1, "TRUE")))
+    desk.fire("sweep", desk.now + 1000.0)
+    assert of(Offer, desk.say("acme!c", Advertise(1, "TRUE")))
+    desk.edge.check()
+
+
+def test_a_tenant_that_fills_the_store_pushes_out_nothing_but_its_own() -> None:
+    params = EdgeParams(history_bytes_max=2000, history_bytes_total_max=2000)
+    desk = desk_of(ACME, ZETA, params=params)
+    for client in ("acme!p", "acme!c", "zeta!p"):
+        desk.say(client, Advertise(1, "TRUE"))
+    head = encode_head({})
+    desk.say("zeta!p", PublishMessage(1, 1, False, (head,), (b"p" * 500,)))
+    for number in range(1, 20):
+        for client in ("acme!p", "acme!c"):
+            desk.say(client, PublishMessage(1, number, False, (head,), (b"p" * 200,)))
+        desk.edge.check()
+    desk.say("zeta!p", PublishMessage(1, 2, False, (head,), (b"p" * 300,)))
+    assert len(desk.edge.publishers.all["zeta!p"].history.batches) == 2
+    assert all(desk.edge.publishers.all[name].history.batches for name in ("acme!p", "acme!c"))
+
+
 def test_where_there_are_no_tenants_nothing_is_shown_of_them() -> None:
     desk = EdgeDesk()
     desk.up("c")

@@ -53,6 +53,8 @@ class Tenant(msgspec.Struct, frozen=True):
     name: str = ""
     connections_max: int | None = None
     subscriptions_max: int | None = None
+    publishers_max: int | None = None
+    """Clients that publish, those included that left and of which something is stored."""
     events_per_second_max: float | None = None
     """Publications that are accepted; after a pause as many as a second allows come at once."""
     bytes_per_second_max: float | None = None

@@ -3,6 +3,7 @@
     [tenants.acme]
     connections_max = 100
     subscriptions_max = 5000
+    publishers_max = 200
     events_per_second_max = 1000
     bytes_per_second_max = 1_000_000
     stored_bytes_max = 100_000_000
@@ -33,6 +34,7 @@ class TenantTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     connections_max: int | None = None
     subscriptions_max: int | None = None
+    publishers_max: int | None = None
     events_per_second_max: float | None = None
     bytes_per_second_max: float | None = None
     stored_bytes_max: int | None = None

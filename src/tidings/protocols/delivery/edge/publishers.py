@@ -177,6 +177,7 @@ class Publishers:
         if publisher is None:
             if len(self.all) >= self.params.publishers_max:
                 raise BadRequest("this broker has as many publishers as it may have; publish at another one")
+            client.use.add_publisher()
             publisher = self.all[client.name] = self.make_publisher(client.name)
             marks = self.numbers.take(client.name)
             if marks is not None:
@@ -186,7 +187,9 @@ class Publishers:
         return publisher
 
     def make_publisher(self, name: NodeId) -> Publisher:
-        return Publisher(name, self.store, self.engine, self.uses.of_publisher(name))
+        use = self.uses.of_publisher(name)
+        use.publishers += 1
+        return Publisher(name, self.store, self.engine, use)
 
     # Advertisements.
 
@@ -254,9 +257,11 @@ class Publishers:
             publisher.history.forget(batch.numbers[-1], batch.accepted_at)
             return []
         self.offered[batch.advertisement].stored += 1
+        effects: list[Effect] = []
+        for other in self.uses.surplus(self.store, size):
+            effects += self.save_forgotten(other, [other.history.forget_first()])
         publisher.use.stored(publisher, batch.numbers[0], size)
         forgotten = publisher.history.append(batch, size)
-        effects: list[Effect] = []
         if self.params.is_durable:
             name = batch_name(batch)
             publisher.saving[name] = batch
@@ -400,6 +405,7 @@ class Publishers:
         for known in (*publisher.advertisements.values(), *publisher.retired.values()):
             effects += self.withdraw(known)
         del self.all[publisher.name]
+        publisher.use.publishers -= 1
         if publisher.accepted_at == NEVER:
             return effects
         publisher.history.forget(publisher.through, publisher.accepted_at)
@@ -423,6 +429,7 @@ class Publishers:
         self.numbers.check()
         assert not any(name in self.numbers.marks for name in self.all), "remembered though it is here"
         for use in self.uses.all.values():
+            assert use.publishers == sum(publisher.use is use for publisher in self.all.values()), "publishers"
             sizes = [publisher.history.size_bytes for publisher in self.all.values() if publisher.use is use]
             assert sum(sizes) == use.stored_bytes, "what a tenant stores is miscounted"
         held = sum(publisher.history.size_bytes for publisher in self.all.values())

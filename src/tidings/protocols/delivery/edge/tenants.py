@@ -1,8 +1,9 @@
 """What the tenants have of this broker, and whether they may have more.
 
-All clients of a tenant share its bounds (`pubsub/tenants.py`): subscriptions, publications and bytes a second, bytes in
-history. The latest bounds that a client came with count. Whoever asks for more is refused with the figure; only of what
-is stored the oldest of the tenant is forgotten instead, as history does when it is full, and never that of another.
+All clients of a tenant share its bounds (`pubsub/tenants.py`): subscriptions, publishers, publications and bytes a
+second, bytes in history. The latest bounds that a client came with count. Whoever asks for more is refused with the
+figure; only of what is stored the oldest of the tenant is forgotten instead, as history does when it is full, and never
+that of another: when the broker stores all it may, it is the tenant that has most which makes room.
 
 A rate is a bucket: a second's worth fits in, and it fills as time goes by. So a tenant that paused may publish a
 second's worth at once, and none may publish more than twice that in any second.
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from tidings.model.identity import tenant_of
 from tidings.protocols.delivery.edge.clients import Forbidden
+from tidings.protocols.delivery.edge.history import HistoryStore
 from tidings.pubsub.rows import Gauge, tenant_refusals, tenant_use
 from tidings.pubsub.tenants import TENANTS_MAX, Tenant
 
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from tidings.protocols.delivery.edge.publishers import Publisher
 
 TOO_MANY_SUBSCRIPTIONS = "the tenant {tenant} has its {most} subscriptions already; unsubscribe one"
+TOO_MANY_PUBLISHERS = (
+    "the tenant {tenant} has its {most} publishers already, those included that left and of which something is stored; "
+    "publish as one of them, or wait until history has forgotten one"
+)
 TOO_FAST = "the tenant {tenant} may publish {most:g} {what} a second and would publish more; publish more slowly"
 STALE_MAX = 64
 """Forgotten batches that `order` may hold besides as many as are stored."""
@@ -50,7 +56,7 @@ class RateBucket:
 class TenantUse:
     def __init__(self, name: str) -> None:
         self.tenant = Tenant(name)
-        self.subscriptions = self.stored_bytes = self.stored_batches = self.events = self.bytes = 0
+        self.subscriptions = self.publishers = self.stored_bytes = self.stored_batches = self.events = self.bytes = 0
         self.events_bucket, self.bytes_bucket = RateBucket(), RateBucket()
         self.order: deque[tuple[Publisher, int]] = deque()
         """Publishers with the first number of a batch."""
@@ -62,6 +68,12 @@ class TenantUse:
             self.refused["subscriptions"] += 1
             raise Forbidden(TOO_MANY_SUBSCRIPTIONS.format(tenant=self.tenant.name, most=most))
         self.subscriptions += 1
+
+    def add_publisher(self) -> None:
+        most = self.tenant.publishers_max
+        if most is not None and self.publishers >= most:
+            self.refused["publishers"] += 1
+            raise Forbidden(TOO_MANY_PUBLISHERS.format(tenant=self.tenant.name, most=most))
 
     def admit(self, now: float, sizes: list[int]) -> tuple[int, str]:
         """How many of the first publications of these sizes may be accepted now, and why no more."""
@@ -102,14 +114,21 @@ class TenantUse:
     def surplus(self) -> Iterator["Publisher"]:
         """Publishers whose oldest batch is to be forgotten, one after the other, until the bound holds."""
         most = self.tenant.stored_bytes_max
-        while most is not None and self.stored_bytes > most and self.order:
+        while most is not None and self.stored_bytes > most and (publisher := self.oldest()) is not None:
+            yield publisher
+
+    def oldest(self) -> "Publisher | None":
+        """Whose oldest batch is the oldest of the tenant; it is going to be forgotten."""
+        while self.order:
             publisher, number = self.order.popleft()
             if is_stored(publisher, number):
-                yield publisher
+                return publisher
+        return None
 
     def gauges(self) -> Iterator[Gauge]:
         name = self.tenant.name
         yield tenant_use(name, "subscriptions", self.subscriptions)
+        yield tenant_use(name, "publishers", self.publishers)
         yield tenant_use(name, "stored_bytes", self.stored_bytes)
         # Whoever looks twice has the rate.
         yield tenant_use(name, "events", self.events)
@@ -145,9 +164,19 @@ class TenantUses:
             use.tenant = tenant
         return use
 
+    def surplus(self, store: HistoryStore, size: int) -> Iterator["Publisher"]:
+        """Where several tenants share a store that has no room for so much more: publishers of the tenant that has
+        most, whose oldest batch is to be forgotten. So none can push the history of another out."""
+        while store.size_bytes + size > store.params.history_bytes_total_max:
+            largest = max(self.all.values(), key=lambda use: use.stored_bytes)
+            publisher = largest.oldest() if largest.stored_bytes < store.size_bytes else None
+            if publisher is None:
+                return
+            yield publisher
+
     def forget_stored(self) -> None:
         for use in self.all.values():
-            use.stored_bytes = use.stored_batches = 0
+            use.publishers = use.stored_bytes = use.stored_batches = 0
             use.order.clear()
 
     def gauges(self) -> Iterator[Gauge]:
