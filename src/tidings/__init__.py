@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tidings.net.errors import (
         ClientError,
         Closed,
+        NamesakeWarning,
         NotConfirmed,
         NotPermitted,
         NotReachable,
@@ -44,6 +45,7 @@ __all__ = [
     "FilterSyntaxError",
     "Mark",
     "Marks",
+    "NamesakeWarning",
     "NotConfirmed",
     "NotPermitted",
     "NotReachable",
@@ -78,6 +80,7 @@ HOMES = {
     "FilterSyntaxError": "tidings.model.errors",
     "Mark": "tidings.net.client.history",
     "Marks": "tidings.net.client.history",
+    "NamesakeWarning": "tidings.net.errors",
     "NotConfirmed": "tidings.net.errors",
     "NotPermitted": "tidings.net.errors",
     "NotReachable": "tidings.net.errors",

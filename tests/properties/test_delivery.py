@@ -21,10 +21,12 @@ from tidings.machine.node import Machine, Node
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.edge import Edge
+from tidings.protocols.delivery.edge.namesakes import TOLD_MAX
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import (
     Advertise,
     Delivery,
+    PublisherLife,
     PublishMessage,
     Refusal,
     Subscribe,
@@ -34,7 +36,7 @@ from tidings.protocols.delivery.messages import (
 )
 from tidings.protocols.routing.params import ReductionName, RoutingParams
 from tidings.protocols.routing.router import Router
-from tidings.pubsub.client import Receipt
+from tidings.pubsub.client import Namesake, Receipt
 from tidings.pubsub.publications import event_of
 from tidings.pubsub.signals import ClientUp, Forward, Known, Matched, NeighbourUp
 from tidings.wire import decode, encode
@@ -293,6 +295,60 @@ def test_every_guarantee_holds_in_any_order_of_events(seed: int, reduction: Redu
         play.unsubscribe,
     )
     play.judge()
+
+
+class Lives(Guarantees):
+    """Processes of one name at every broker, at once and one after the other; each begins with whatever number its
+    clock gives it."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, checks=True)
+        self.lives = 0
+        self.running: dict[str, str] = {}
+        for broker in self.edges:
+            self.begin(broker)
+
+    def begin(self, broker: str) -> None:
+        """A process takes the place of the one that is there, if any."""
+        self.lives += 1
+        self.running[broker] = f"p~{self.lives}"
+        self.numbers[self.running[broker]] = self.rng.choice([0, 5, 1000])
+        self.say(broker, ClientUp("p", "somebody"))
+        self.say(broker, Received("p", PublisherLife(str(self.lives))))
+        first = self.numbers[self.running[broker]] + 1
+        self.say(broker, Received("p", Advertise(1, "x >= 0", first)))
+
+    def begin_again(self) -> None:
+        self.begin(self.rng.choice(list(self.edges)))
+
+    def publish(self, receipt: bool = False) -> None:
+        broker = self.rng.choice(list(self.edges))
+        life = self.running[broker]
+        self.numbers[life] += 1
+        number, value, moment = self.numbers[life], self.rng.randrange(10), self.moment + 1
+        self.say(broker, Received("p", PublishMessage(1, number, receipt, (head(value),), (b"",))))
+        accepted_at = self.edges[broker].publishers.all[life].accepted_at
+        self.published.append(Publication(life, number, value, accepted_at, moment))
+
+
+@given(seeds)
+def test_processes_of_one_name_at_several_brokers_lose_nothing_and_hear_of_each_other(seed: int) -> None:
+    play = Lives(seed)
+    warned: set[tuple[str, str]] = set()
+
+    def watch(broker: str, to: str, message: Any) -> None:
+        if isinstance(message, Namesake):
+            warned.add((broker, message.publisher))
+        play.watch(broker, to, message)
+
+    play.world.watch = watch
+    play.play(12, *[play.publish] * 2, play.subscribe, play.refer, play.begin_again)
+    play.play(20, *[play.publish] * 5, play.begin_again, play.flap)
+    play.judge()
+    for broker in play.running:
+        others = {life for other, life in play.running.items() if other != broker}
+        told = {life for name, life in warned if name == broker}
+        assert others <= told or len(told) >= TOLD_MAX
 
 
 @pytest.mark.spec("S-107")

@@ -4,6 +4,7 @@ import asyncio
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
@@ -25,6 +26,7 @@ from tidings import (
     parse,
 )
 from tidings.matching.index.index import prepare
+from tidings.net.client import connection
 from tidings.protocols.access.judge import Verdict
 from tidings.protocols.delivery.session.params import SessionParams
 
@@ -515,17 +517,66 @@ def test_a_filter_that_is_wrong_is_refused_before_anybody_is_asked() -> None:
     play(scenario())
 
 
-def test_a_client_of_the_same_name_continues_the_numbers_of_an_earlier_one() -> None:
+def test_a_client_of_the_same_name_is_another_life_of_it() -> None:
     async def scenario() -> None:
         async with Broker() as broker, connect(broker.url) as reader:
             subscription = await reader.subscribe("number >= 0")
             for number in range(3):
                 async with connect(broker.url, name="sensor") as client:
                     await client.publish({"number": number}, receipt=True)
-            assert await take(subscription, 3) == [0, 1, 2]
-            assert subscription.positions.keys() == {"sensor"}
+            events = [await anext(subscription) for _ in range(3)]
+            assert numbers(events) == [0, 1, 2]
+            assert [event.publisher for event in events] == ["sensor"] * 3
+            assert list(subscription.positions) == [event.life for event in events]
+            again = await reader.subscribe("number >= 0", after={"sensor": events[0].number})
+            assert await take(again, 2) == [1, 2], "a name without a life means all lives of it"
 
     play(scenario())
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["at the same broker", "at another broker"])
+def test_a_client_whose_clock_went_back_is_heard_and_does_not_hang(
+    elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day = 1_800_000_000_000_000_000
+    clock = iter([day, day - 60_000_000_000])
+    monkeypatch.setattr(connection, "time", SimpleNamespace(time_ns=lambda: next(clock)))
+
+    async def scenario() -> None:
+        async with Broker("a") as a, Broker("b", [a.address]) as b, connect(a.url) as reader:
+            subscription = await reader.subscribe("number >= 0")
+            async with connect(a.url, name="sensor") as client:
+                await client.publish({"number": 1}, receipt=True)
+            async with connect((b if elsewhere else a).url, name="sensor") as client:
+                await client.publish({"number": 2}, receipt=True)
+                await client.flush()
+            first, second = [await anext(subscription) for _ in range(2)]
+            assert numbers([first, second]) == [1, 2] and second.number < first.number
+            assert first.publisher == second.publisher == "sensor"
+
+    play(scenario())
+
+
+@pytest.mark.filterwarnings("ignore::tidings.NamesakeWarning")
+def test_two_processes_of_one_name_at_two_brokers_are_both_heard_and_both_told() -> None:
+    async def scenario() -> None:
+        async with Broker("a") as a, Broker("b", [a.address]) as b, connect(a.url) as reader:
+            subscription = await reader.subscribe("number >= 0")
+            async with connect(a.url, name="sensor") as one, connect(b.url, name="sensor") as two:
+                for number in range(50):
+                    await one.publish({"number": number}, receipt=True)
+                    await two.publish({"number": 100 + number}, receipt=True)
+                await until(lambda: one.namesakes and two.namesakes)
+                assert list(one.namesakes.values()) == ["b"] and list(two.namesakes.values()) == ["a"]
+            got = await take(subscription, 100)
+            assert sorted(got) == [*range(50), *range(100, 150)]
+
+    play(scenario())
+
+
+def test_a_name_with_the_mark_of_a_life_is_refused() -> None:
+    with pytest.raises(UsageError, match="life"):
+        connect("tidings://localhost", name="sensor~1")
 
 
 # Inside the process.

@@ -12,7 +12,7 @@ import tidings
 from tests.worlds.loopback import Broker, Cut, Relay, connect, url_of
 from tests.worlds.sockets import play, until
 from tidings import Client, Mark, NotPermitted, NotReachable, Refused, Stored, UsageError, blocking, parse
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, name_of
 from tidings.protocols.access.judge import Verdict
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.client import Fetched, MarksReply
@@ -205,7 +205,7 @@ def test_publishers_elsewhere_are_read_through_our_own_broker() -> None:
                     await client.advertise("x >= 0")
                     await publish(client, 1, 2, 3)
                 found = await near.marks("x >= 0")
-                assert [mark.publisher for mark in found.marks] == ["far", "near"]
+                assert [name_of(mark.publisher) for mark in found.marks] == ["far", "near"]
                 assert found.unreachable == ()
                 for mark in found.marks:
                     assert payloads(await read(near, "x >= 2", mark.publisher, through=mark.through)) == [2, 3]

@@ -26,6 +26,7 @@ from tidings.lab.dependable.cloud import CloudSetting
 from tidings.machine.effects import Send
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
+from tidings.model.identity import name_of
 from tidings.nodes.broker import BrokerParams
 from tidings.protocols.delivery.edge.edge import Close, EdgeClosed
 from tidings.protocols.delivery.edge.params import EdgeParams
@@ -34,6 +35,7 @@ from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.client import Arrived, Begun, Confirmed, OpenAdvertisement, OpenSubscription, PublishBatch
 from tidings.pubsub.signals import NeighbourUp
+from tidings.sim.cast import ClientRole, cast_all
 from tidings.sim.library.brokers import brokers, cast_brokers, client_of, with_clients
 from tidings.sim.network.latency import Constant
 from tidings.sim.scenario import Scenario, run_scenario
@@ -104,6 +106,35 @@ def pair(params: BrokerParams) -> Simulator:
         simulator.add(name, make)
     simulator.run(3.0)
     return simulator
+
+
+@pytest.mark.parametrize("broker", ["n0", "n1"], ids=["at the same broker", "at another broker"])
+def test_a_publisher_that_lost_its_memory_publishes_under_lower_numbers_and_all_of_it_arrives(broker: str) -> None:
+    topology = with_clients(make_topology("chain", 2, 0))
+    simulator = Simulator(1, Constant(0.01), checking=True)
+    roles: dict[str, tuple[str, Any]] = {name: ("broker", BrokerParams()) for name in ("n0", "n1")}
+    here, there = client_of("n0"), client_of("n1")
+    roles[here] = "client", ClientRole(brokers=("n0", "n1"), is_named=True)
+    roles[there] = "client", ClientRole(brokers=("n1",))
+    for name, make in cast_all(roles, topology).items():
+        simulator.add(name, make)
+    simulator.inject(3.0, there, OpenSubscription("all", "x >= 0"))
+    simulator.inject(4.0, here, OpenAdvertisement("advertise", "x >= 0"))
+    simulator.inject(5.0, here, PublishBatch(1, (head(1), head(2), head(3)), (b"",) * 3, "first"))
+    simulator.run(6.0)
+    simulator.crash(here)
+    if broker == "n1":
+        simulator.crash("n0")
+    simulator.restart(here, keep_state=False)
+    simulator.inject(60.0, here, OpenAdvertisement("advertise", "x >= 0"))
+    simulator.inject(70.0, here, PublishBatch(1, (head(4),), (b"",), "second"))
+    simulator.run(120.0)
+    items = [item for _, item in simulator.delivered(here)]
+    assert [item.ticket for item in items if isinstance(item, Confirmed)].count("second") == 1
+    arrived = [item for _, item in simulator.delivered(there) if isinstance(item, Arrived)]
+    assert [number for batch in arrived for number in batch.numbers] == [1, 2, 3, 1]
+    assert len({batch.publisher for batch in arrived}) == 2
+    assert {name_of(batch.publisher) for batch in arrived} == {here}
 
 
 @pytest.mark.spec("S-121")

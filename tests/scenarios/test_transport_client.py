@@ -10,6 +10,7 @@ from tests.worlds.loopback import Broker, Relay, connect, url_of
 from tests.worlds.sockets import play, until
 from tidings import Delivered, Subscription, UsageError, parse
 from tidings.blocking import connect as connect_blocking
+from tidings.model.identity import name_of
 from tidings.net.client.client import Client
 from tidings.net.client.metrics import make_client_registry
 from tidings.net.inspector import Inspector
@@ -81,7 +82,7 @@ def test_stored_events_are_read_bare_and_transport_messages_are_not_among_them()
             # An echo came and was answered under the publisher's name.
             await until(lambda: receiver.transport_state().streams[0].round_trip > 0)
             await publisher.flush()
-            (mark,) = [mark for mark in (await plain.marks("TRUE")).marks if mark.publisher == "pub"]
+            (mark,) = [mark for mark in (await plain.marks("TRUE")).marks if name_of(mark.publisher) == "pub"]
             for client in (plain, receiver):
                 stored = await client.fetch("TRUE", "pub", through=mark.through)
                 assert stored.payloads == tuple(b"%d" % number for number in range(20))
@@ -136,7 +137,7 @@ def test_a_loss_that_no_cache_repairs_comes_from_the_history_of_a_broker() -> No
             assert all(event.publisher == "pub" and event.number for event in events)
             assert subscription.counts.lost == subscription.counts.from_history == len(brought)
             assert [quality.what for quality in told].count("lost") == len(brought)
-            assert subscription.positions == {"pub": max(event.number for event in events)}
+            assert subscription.positions == {events[0].life: max(event.number for event in events)}
             receiver.machine.check()
 
     play(scenario())

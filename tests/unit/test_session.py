@@ -15,6 +15,7 @@ from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import (
     Advertise,
     Delivery,
+    PublisherLife,
     PublishMessage,
     Refusal,
     Subscribe,
@@ -25,6 +26,7 @@ from tidings.protocols.delivery.messages import (
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.session import (
     NOT_OUR_BROKER,
+    NUMBERS_USED,
     RECEIPT_LOST,
     REPEATED,
     UNKNOWN_SUBSCRIPTION,
@@ -59,8 +61,9 @@ from tidings.wire import encode
 class Client(Desk[Session]):
     """A session that is talked to, and checked after each step."""
 
-    def __init__(self, first_publication: int = 1, **params: Any) -> None:
-        super().__init__(Session(SessionParams(**params), random_stream(1, "session"), first_publication))
+    def __init__(self, first_publication: int = 1, life: str = "", **params: Any) -> None:
+        rng = random_stream(1, "session")
+        super().__init__(Session(SessionParams(**params), rng, first_publication, life=life))
         assert self.effects == []
 
     def hear(self, message: Any, sender: str = "b") -> list[Effect]:
@@ -424,11 +427,29 @@ def test_publications_begin_with_the_number_that_was_given() -> None:
     assert client.hear(Accepted(1000)) == [Deliver(Accepted(1000))]
 
 
-@pytest.mark.parametrize("through", [0, 5])
-def test_accepting_what_was_not_sent_or_was_accepted_is_dropped(through: int) -> None:
+def test_accepting_what_was_accepted_is_dropped() -> None:
     client = advertised()
     client.handle(publish(b"1"))
-    assert drops(client.hear(Accepted(through))) == [NOT_ASKED]
+    assert drops(client.hear(Accepted(0))) == [NOT_ASKED]
+
+
+def test_numbers_that_somebody_else_has_used_are_refused_and_nobody_waits_for_them() -> None:
+    client = advertised()
+    client.handle(publish(b"1"))
+    client.handle(publish(b"2", ticket="t"))
+    effects = client.hear(Accepted(5))
+    assert drops(effects) == [NUMBERS_USED]
+    assert items(effects) == [Declined((1, 2), NUMBERS_USED), Failed("t", NUMBERS_USED), Accepted(2)]
+    assert client.machine.publishing.count == 0
+
+
+def test_a_broker_hears_first_which_life_of_the_client_publishes() -> None:
+    client = Client(life="k3v9")
+    client.handle(OpenAdvertisement("a", "TRUE"))
+    client.handle(publish(b"1"))
+    first, second, third = client.up()
+    assert first == PublisherLife("k3v9")
+    assert second == Advertise(1, "TRUE") and isinstance(third, PublishMessage)
 
 
 def test_advertisements_come_first_then_publications_then_subscriptions() -> None:

@@ -137,15 +137,6 @@ def test_what_an_earlier_process_published_counts_as_accepted() -> None:
     assert client.hear(Accepted(101)) == [Deliver(Accepted(7))]
 
 
-def test_without_numbers_of_its_own_nothing_is_accepted_that_was_not_sent() -> None:
-    client = Client(5)
-    client.handle(UP)
-    client.handle(OpenAdvertisement("a", "x > 1"))
-    client.handle(PublishBatch(1, (b"h", b"h"), (b"", b"")))
-    assert client.hear(Accepted(7)) == [Drop(Accepted(7), NOT_ASKED)]
-    assert client.hear(Accepted(6)) == [Deliver(Accepted(6))]
-
-
 @given(st.booleans(), st.lists(st.one_of([of_message(kind) for kind in Session.messages]), max_size=20))
 def test_no_message_of_a_broker_raises(is_repeating: bool, heard: list[Any]) -> None:
     client = Client(1, is_repeating)

@@ -9,9 +9,9 @@ from tidings.machine.inputs import Fired, Received
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
+from tidings.protocols.delivery.edge.advertisements import publisher_of
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import publisher_of
 from tidings.protocols.delivery.messages import (
     Advertise,
     Delivery,

@@ -189,7 +189,7 @@ class SubscriptionWatcher:
         for column in ("accepted", "event", "attributes"):
             table.add_column(column, no_wrap=column != "attributes")
         for event in self.latest:
-            table.add_row(time_text(event.accepted_at), f"{event.publisher}/{event.number}", attributes_text(event))
+            table.add_row(time_text(event.accepted_at), f"{event.life}/{event.number}", attributes_text(event))
         return table
 
     def conclude(self) -> None:
@@ -236,7 +236,7 @@ def attributes_text(event: Delivered) -> str:
 def event_line(event: Delivered) -> str:
     payload = f"  ({len(event.payload)} bytes)" if event.payload else ""
     way = f"  [{event.way}]" if event.way != "direct" else ""
-    return f"{time_text(event.accepted_at)}  {event.publisher}/{event.number}  {attributes_text(event)}{payload}{way}"
+    return f"{time_text(event.accepted_at)}  {event.life}/{event.number}  {attributes_text(event)}{payload}{way}"
 
 
 def event_json(event: Delivered) -> dict[str, Any]:
@@ -246,6 +246,8 @@ def event_json(event: Delivered) -> dict[str, Any]:
         "accepted_at": event.accepted_at,
         "attributes": event.attributes,
     }
+    if event.life != event.publisher:
+        shown["life"] = event.life
     if event.way != "direct":
         shown["way"] = event.way
     if event.payload:

@@ -27,7 +27,7 @@ from tidings.cli.tenants import TENANT_HEADER, TenantLoad, draw_tenants, tenant_
 from tidings.diagnosis.findings import Finding, diagnose, lasting
 from tidings.diagnosis.network import Network, crawl
 from tidings.diagnosis.way import Way, trace_event
-from tidings.model.identity import tenant_of
+from tidings.model.identity import name_of, tenant_of
 from tidings.net.inspector import Inspector, InspectorAccess, NotInspected
 from tidings.pubsub.rows import CounterRow, EventRow, TransportRow
 from tidings.pubsub.tenants import TENANT_ATTRIBUTE
@@ -137,7 +137,7 @@ def in_tenant_of(subscriber: str, event: Event) -> Event:
 
 async def stored_event(network: Network, access: InspectorAccess, publisher: str, text: str) -> EventRow:
     for reported in network.brokers.values():
-        if any(row.publisher == publisher for row in reported.publishers):
+        if any(publisher in (row.publisher, name_of(row.publisher)) for row in reported.publishers):
             async with Inspector(reported.broker.listen, access) as inspector:
                 if rows := await inspector.table("event", EventRow, text):
                     return rows[0]

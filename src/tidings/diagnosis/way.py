@@ -19,6 +19,7 @@ from tidings.diagnosis.findings import FLOODING, HIERARCHICAL
 from tidings.diagnosis.network import DESTINATIONS, Network
 from tidings.matching.explanation import ConjunctionVerdict, judge
 from tidings.model.event import Event
+from tidings.model.identity import name_of
 from tidings.model.values import Value
 from tidings.pubsub.rows import AdvertisementRow, QueueRow, SubscriptionRow
 
@@ -73,7 +74,8 @@ def origins(network: Network, event: Event, publisher: str) -> list[tuple[str, A
     found: dict[str, AdvertisementRow] = {}
     for name, reported in network.brokers.items():
         for row in reported.advertisements:
-            if not row.hop and publisher in ("", row.publisher) and network.filter(row.filter).matches(event):
+            is_of_it = publisher in ("", row.publisher, name_of(row.publisher))
+            if not row.hop and is_of_it and network.filter(row.filter).matches(event):
                 found.setdefault(name, row)
     return list(found.items())
 
@@ -83,7 +85,7 @@ def nearest_offer(network: Network, event: Event, publisher: str) -> str:
     best: tuple[int, str] | None = None
     for reported in network.brokers.values():
         for row in reported.advertisements:
-            if row.hop or publisher not in ("", row.publisher):
+            if row.hop or publisher not in ("", row.publisher, name_of(row.publisher)):
                 continue
             refusals = refusal_texts(judge(network.filter(row.filter), event))
             if refusals and (best is None or len(refusals) < best[0]):

@@ -44,6 +44,9 @@ FILTER_TOKENS_MAX = 512
 NAME_CHARS_MAX = 255
 """Length of a name that a message carries: a node, a capability, a timer."""
 
+LIFE_CHARS_MAX = 16
+"""Length of the word that tells one life of a client from another."""
+
 TEXT_CHARS_MAX = 1024
 """Length of a sentence that a message carries, such as the reason of a refusal."""
 

@@ -1,10 +1,13 @@
 """Who is who.
 
-A node is known by a name that is unique in its network and orders totally (ties between nodes are broken by it). A
-process that comes back after losing its state is a new node: it takes a new incarnation.
+A node is known by a name that is unique in its network and orders totally (ties between nodes are broken by it).
 
 Where several tenants share a network, the name of a client says whose it is: `acme!ann` is the client ann of the tenant
 acme. A name without the mark belongs to no tenant.
+
+A client may come back under its name as another process, which knows nothing of the numbers that the earlier one gave
+its publications; or two processes may use one name at once. So each such *life* of a publisher is a publisher of its
+own in the network: its name, a mark, and a word that is drawn at random. Nobody is called so by himself.
 """
 
 import re
@@ -12,6 +15,8 @@ import re
 NodeId = str
 
 ADDRESS_MARK = "@"
+
+LIFE_MARK = "~"
 
 TENANT_MARK = "!"
 """Stands between the name of a tenant and that of its client or principal."""
@@ -41,11 +46,6 @@ def is_visitor(name: NodeId) -> bool:
     return name.startswith(VISITOR_MARK)
 
 
-def incarnation(name: str, number: int) -> NodeId:
-    """The name of a node's n-th life: the first is the name itself."""
-    return name if number == 0 else f"{name}~{number}"
-
-
 def tenant_of(name: str) -> str:
     """The tenant whose client, publisher or principal has this name; empty where it is of none."""
     tenant, mark, _ = name.partition(TENANT_MARK)
@@ -55,3 +55,13 @@ def tenant_of(name: str) -> str:
 def in_tenant(tenant: str, name: str) -> str:
     """What the client or principal is called in the whole network."""
     return f"{tenant}{TENANT_MARK}{name}" if tenant else name
+
+
+def life_of(name: NodeId, life: str) -> NodeId:
+    """This life of the publisher `name`; without one it is the name itself."""
+    return f"{name}{LIFE_MARK}{life}" if life else name
+
+
+def name_of(publisher: NodeId) -> NodeId:
+    """The client whose life it is."""
+    return publisher.partition(LIFE_MARK)[0]

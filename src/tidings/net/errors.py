@@ -33,3 +33,7 @@ class TooSlow(ClientError):
 
 class Closed(ClientError):
     """The client, or the subscription, is closed already."""
+
+
+class NamesakeWarning(UserWarning):
+    """Another process publishes under our name at the same time."""

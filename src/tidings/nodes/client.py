@@ -28,10 +28,11 @@ class ClientNode(Node):
         sign: Callable[[bytes], bytes] | None = None,
         first_publication: int = 1,
         is_repeating: bool = False,
+        life: str = "",
         others: Mapping[str, Part] | None = None,
     ) -> None:
         self.guest = Guest(node_id, access, rng, sign)
-        self.session = Session(delivery, rng, first_publication, is_repeating)
+        self.session = Session(delivery, rng, first_publication, is_repeating, life)
         super().__init__({"access": self.guest, "delivery": self.session, **(others or {})})
 
     repeats = False

@@ -32,8 +32,11 @@ class TransportClient(Adapter):
         transport_rng: Random,
         sign: Callable[[bytes], bytes] | None = None,
         first_publication: int = 1,
+        life: str = "",
     ) -> None:
         reporter = Reporter(lambda: report_rows(self.state()))
-        client = ClientNode(node_id, access, delivery, rng, sign, first_publication, others={"report": reporter})
+        client = ClientNode(
+            node_id, access, delivery, rng, sign, first_publication, life=life, others={"report": reporter}
+        )
         self.guest, self.session, self.messages = client.guest, client.session, client.messages
         super().__init__(client, TransportNode(transport_rng.getrandbits(32), params, transport_rng))

@@ -201,6 +201,15 @@ class Missed(Message, frozen=True):
     reason: Text
 
 
+class Namesake(Message, frozen=True):
+    """Another process publishes under our name at the same time."""
+
+    publisher: Name
+    """That process: the name, with its life."""
+    broker: Name
+    """Where it is attached."""
+
+
 class MarksReply(Message, frozen=True):
     """What a `Look` found, in as many messages as it takes."""
 

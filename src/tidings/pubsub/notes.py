@@ -75,6 +75,14 @@ class HistoryUnreadable(Note, frozen=True):
     error: str
 
 
+class NamesakeFound(Note, frozen=True):
+    """A broker tells a `publisher` that it serves of `other`, which publishes under the same name at this `broker`."""
+
+    publisher: str
+    other: str
+    broker: str
+
+
 class ReceiptAsked(Note, frozen=True):
     """A client publishes its numbers `first` to `last` with one request and wants to hear when all have them. Until
     then, or until it is released, the publisher keeps them."""

@@ -79,6 +79,12 @@ class ClientRole(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     brokers: tuple[NodeId, ...] = ()
     """Where to be served, in this order; without them by the brokers that it is linked with."""
     delivery: SessionParams = SessionParams()
+    is_named: bool = False
+    """Whether the application chose its name, so that a process which lost its memory comes back under the same one: as
+    another life of it."""
+
+    def life(self, draws: Draws) -> str:
+        return f"{draws('life').getrandbits(40):x}" if self.is_named else ""
 
     def access(self, around: Surroundings) -> GuestParams:
         if not self.brokers and not around.brokers:
@@ -108,12 +114,12 @@ def make_dispatcher(around: Surroundings, params: DispatcherParams, draws: Draws
 
 
 def make_client(around: Surroundings, params: ClientRole, draws: Draws) -> Machine:
-    return ClientNode(around.node, params.access(around), params.delivery, draws("access"))
+    return ClientNode(around.node, params.access(around), params.delivery, draws("access"), life=params.life(draws))
 
 
 def make_transport_client(around: Surroundings, params: TransportClientRole, draws: Draws) -> Machine:
-    access, rng = params.access(around), draws("access")
-    return TransportClient(around.node, access, params.delivery, rng, params.transport, draws("transport"))
+    access, rng, life = params.access(around), draws("access"), params.life(draws)
+    return TransportClient(around.node, access, params.delivery, rng, params.transport, draws("transport"), life=life)
 
 
 KINDS: dict[str, NodeKind] = {

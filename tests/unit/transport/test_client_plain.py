@@ -83,7 +83,7 @@ def test_a_header_is_stepped_over_as_if_it_had_been_read(payload: bytes) -> None
 
 
 def machine_of(connection: Connecting) -> object:
-    return connection.make_machine(SystemRandom(), GuestParams(brokers=("b",)), 1)
+    return connection.make_machine(SystemRandom(), GuestParams(brokers=("b",)), 1, "")
 
 
 @pytest.mark.spec("T-17")

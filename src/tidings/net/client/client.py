@@ -79,6 +79,8 @@ class Client(HistoryReader):
         """The broker that serves us now."""
         self.tickets = Tickets(host.inject)
         self.subscriptions: dict[int, Subscription] = {}
+        self.namesakes: dict[str, str] = {}
+        """Other processes that publish under our name, with the brokers they are at, as we were told."""
         self.error: Exception | None = None
         self.reason = ""
         """Why there is no connection, where there is none."""

@@ -23,7 +23,7 @@ import msgspec
 
 from tidings.model.bounds import INTEGER_MAX
 from tidings.model.errors import UsageError
-from tidings.model.identity import TENANT_MARK, NodeId, at, in_tenant, tenant_of
+from tidings.model.identity import LIFE_MARK, TENANT_MARK, NodeId, at, in_tenant, tenant_of
 from tidings.net.addresses import address_text, parse_address
 from tidings.net.client.client import Client
 from tidings.net.client.items import Items
@@ -57,6 +57,10 @@ QUEUE_BYTES_MAX = 64 * 1024 * 1024
 """Bytes that wait to be sent. After a break all is said again at once: publications that were not accepted,
 subscriptions with their positions."""
 
+LIFE_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
+LIFE_CHARS = 8
+"""A word of so many letters tells lives apart: two in a thousand billion are alike."""
+
 NAME_SYNTAX = re.compile(r"[^@,/\s]+")
 
 Brokers = dict[NodeId, Address]
@@ -83,7 +87,8 @@ def connect(
     """`async with connect(url) as client`, or `client = await connect(url)` and later `await client.close()`.
 
     `name` is what others see as the publisher of our events; without one it is drawn at random. With a token of a
-    principal in a tenant, that tenant stands before it. `token` is the text of
+    principal in a tenant, that tenant stands before it. Each process that uses a name is another life of it, with
+    numbers of its own; two at once get a `NamesakeWarning`. `token` is the text of
     a token, its bytes, or the file it is in, and `key` the file of the private key that it names. Plain text beyond
     this machine needs `insecure=True`. `timeout` bounds the time until a broker has let us in. `trace` is
     a writer for what happens here, which the caller closes.
@@ -130,6 +135,8 @@ class ConnectOptions(msgspec.Struct, frozen=True, kw_only=True):
     transport: TransportParams | None
 
     def __post_init__(self) -> None:
+        if self.name is not None and LIFE_MARK in self.name:
+            raise UsageError(f"connect: name={self.name!r}: {LIFE_MARK} stands before the life of a name; leave it out")
         if self.numbers_from is not None:
             if self.name is None:
                 raise UsageError("connect: numbers_from= continues what a client of the same name began; give name=")
@@ -181,11 +188,7 @@ class Connecting:
     def make(self, left: Callable[[], None] | None) -> Client:
         rng, options = SystemRandom(), self.options
         access = GuestParams(brokers=tuple(self.brokers), credentials=self.credentials)
-        # A later process of the same name has to continue above the numbers that were used before.
-        first = time.time_ns() // 1000 if options.name is not None else 1
-        if options.numbers_from is not None:
-            first = options.numbers_from
-        machine = self.make_machine(rng, access, first)
+        machine = self.make_machine(rng, access, *self.numbering())
         items = Items()
         host = Host(
             self.name,
@@ -210,7 +213,19 @@ class Connecting:
             items.handlers |= client.carrying.handlers
         return client
 
-    def make_machine(self, rng: SystemRandom, access: GuestParams, first: int) -> "ClientNode | TransportClient":
+    def numbering(self) -> tuple[int, str]:
+        """The number of what is published first, and the life of this client."""
+        if self.options.numbers_from is not None:
+            return self.options.numbers_from, ""
+        if self.options.name is None:
+            # Nobody else was ever called so.
+            return 1, ""
+        # That numbers ascend from life to life, if clocks allow, is for those who name a publisher without its life.
+        return time.time_ns() // 1000, "".join(secrets.choice(LIFE_LETTERS) for _ in range(LIFE_CHARS))
+
+    def make_machine(
+        self, rng: SystemRandom, access: GuestParams, first: int, life: str
+    ) -> "ClientNode | TransportClient":
         options = self.options
         if options.transport is None:
             return ClientNode(
@@ -221,6 +236,7 @@ class Connecting:
                 sign=self.sign,
                 first_publication=first,
                 is_repeating=options.numbers_from is not None,
+                life=life,
             )
         from tidings.nodes.transport_client import TransportClient
 
@@ -233,6 +249,7 @@ class Connecting:
             transport_rng=rng,
             sign=self.sign,
             first_publication=first,
+            life=life,
         )
 
     async def __aenter__(self) -> Client:

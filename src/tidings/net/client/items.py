@@ -7,13 +7,23 @@ itself. A request that the client has made of its session carries a ticket, and 
 """
 
 import asyncio
+import warnings
 from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidings.net.errors import ClientError, Closed, NotConfirmed, NotPermitted, NotReachable, Refused, TooSlow
+from tidings.net.errors import (
+    ClientError,
+    Closed,
+    NamesakeWarning,
+    NotConfirmed,
+    NotPermitted,
+    NotReachable,
+    Refused,
+    TooSlow,
+)
 from tidings.net.inbox import Inbox
 from tidings.net.params import InboxPolicy
 from tidings.protocols.delivery.session.session import RECEIPT_LOST, TOO_SLOW
@@ -29,6 +39,7 @@ from tidings.pubsub.client import (
     HistoryRead,
     MarksRead,
     Missed,
+    Namesake,
     Took,
 )
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
@@ -38,6 +49,14 @@ if TYPE_CHECKING:
 
 NOT_PERMITTED = "not permitted"
 """How the reason of a refusal begins that concerns who we are."""
+
+NAMESAKES_MAX = 64
+"""Namesakes of this client that are remembered."""
+
+NAMESAKE = (
+    "another process publishes as {name} at the same time ({publisher}, at the broker {broker}); nothing is lost by "
+    "that, but if it is not meant, stop one of them or give it another name="
+)
 
 NOT_REACHABLE = "not reachable"
 """Likewise, where other brokers did not answer ours."""
@@ -130,6 +149,7 @@ class Items(Inbox):
             Accepted: client.outgoing.accepted,
             Declined: client.outgoing.refused,
             Missed: self.missed,
+            Namesake: self.found_namesake,
             Ended: self.given_up,
             PeerUp: self.served,
             PeerDown: self.left_alone,
@@ -158,6 +178,16 @@ class Items(Inbox):
         subscription = self.client.subscriptions.get(item.subscription)
         if subscription is not None:
             subscription.missed(item)
+
+    def found_namesake(self, item: Namesake) -> None:
+        client = self.client
+        client.namesakes[item.publisher] = item.broker
+        if len(client.namesakes) > NAMESAKES_MAX:
+            del client.namesakes[next(iter(client.namesakes))]
+        text = NAMESAKE.format(name=client.name, publisher=item.publisher, broker=item.broker)
+        client.host.log.warning("namesake", publisher=item.publisher, broker=item.broker)
+        # Not here: where warnings are errors, it would end the host.
+        client.host.loop.call_soon(warnings.warn, text, NamesakeWarning)
 
     def given_up(self, item: Ended) -> None:
         if item.kind == "advertise":

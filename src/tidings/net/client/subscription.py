@@ -25,6 +25,7 @@ import msgspec
 
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
+from tidings.model.identity import name_of
 from tidings.model.values import Value
 from tidings.protocols.transport.carrier import Carried, Modes, OpenCarried
 from tidings.protocols.transport.signals import Quality, Way
@@ -33,11 +34,13 @@ from tidings.pubsub.publications import event_of
 
 
 class Delivered(msgspec.Struct, gc=False):
-    """An event as it came. `publisher` and `number` tell it from all others; `accepted_at` is the time of day at which
-    the network took it from its publisher."""
+    """An event as it came. `life` and `number` tell it from all others; `accepted_at` is the time of day at which the
+    network took it from its publisher."""
 
     subscription: int
-    publisher: str
+    life: str
+    """Its publisher, as `positions` and `after=` name it: where a client has a name of the application's choice, each
+    process that uses it is another life of it, such as "desk~k3v9q0ta"."""
     number: int
     accepted_at: float
     head: bytes
@@ -46,6 +49,11 @@ class Delivered(msgspec.Struct, gc=False):
     way: Way = "direct"
     """With a transport: "late" after a later one of its publisher, "repaired" by another receiver or its publisher,
     "history" from the history of a broker. A repaired event has no number, 0."""
+
+    @property
+    def publisher(self) -> str:
+        """The name of the client that published it."""
+        return name_of(self.life)
 
     @property
     def event(self) -> Event:

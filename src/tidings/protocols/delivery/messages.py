@@ -22,6 +22,7 @@ from msgspec import Meta
 from tidings.machine.message import Count, FilterText, Message, Name, Real, Text
 from tidings.model.bounds import (
     EXTENTS_MAX,
+    LIFE_CHARS_MAX,
     MARKS_MAX,
     PUBLICATIONS_MAX,
     PUBLISHERS_MAX,
@@ -73,6 +74,12 @@ class Advertise(Message, frozen=True):
 
 class Unadvertise(Message, frozen=True):
     number: Count
+
+
+class PublisherLife(Message, frozen=True):
+    """What follows over this connection is published by this life of the client, which no other process shares."""
+
+    life: Annotated[str, Meta(pattern="^[0-9a-z]+$", min_length=1, max_length=LIFE_CHARS_MAX)]
 
 
 class PublishMessage(Message, frozen=True):
@@ -173,6 +180,17 @@ class Delivery(Message, frozen=True):
 
 
 # Between brokers.
+
+
+class NamesakeFar(Message, frozen=True):
+    """To the broker of this advertisement: a client with the name of its publisher is attached to another broker."""
+
+    advertisement: Name
+    publisher: Name
+    """That client, with its life."""
+    broker: Name
+    path: Path
+    """The brokers that it passed, that one first."""
 
 
 class Reference(Message, frozen=True):

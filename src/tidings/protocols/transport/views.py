@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from tidings.machine.effects import Deliver, Effect
+from tidings.model.identity import name_of
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.signals import (
     EventLost,
@@ -212,7 +213,7 @@ def stream_rows(transport: "TransportNode") -> Iterator[StreamRow]:
         counts, order = transport.tally.counts(stream), transport.ordering.streams.get(stream)
         cache, pace = transport.recovery.streams.get(stream), transport.receiver.sessions.get(stream)
         yield StreamRow(
-            publisher=stream[0],
+            publisher=name_of(stream[0]),
             id=stream[1],
             hold=order.longest_latch if order else 0.0,
             waiting=len(order.shelf.pending) if order else 0,

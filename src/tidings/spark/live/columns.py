@@ -1,6 +1,7 @@
 """Which columns an event has, and conditions on them as filters.
 
-    publisher string, number long          who published it, under which of its numbers: no two events share both
+    publisher string, number long          who published it (with its life), under which of its numbers: no two events
+                                           share both
     accepted_at timestamp                  when the network took it from its publisher
     id, source, type, subject, datacontenttype, dataschema string, time timestamp            CloudEvents
     one column for each attribute          string, long, double or boolean

@@ -41,6 +41,7 @@ from pyspark.sql.types import StructType
 
 from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
 from tidings.model.errors import UsageError
+from tidings.model.identity import name_of
 from tidings.model.values import Value, number_of, text_of, truth_of
 from tidings.net.client.history import Stored
 from tidings.pubsub.publications import BadPublication, decode_head
@@ -217,7 +218,7 @@ class Decoder:
             return pyarrow.array(page.payloads, pyarrow.binary())
         values = attributes[name]
         if name in FILLED_IN and None in values:
-            instead: Iterable[object] = page.numbers if name == "id" else [page.publisher] * len(values)
+            instead: Iterable[object] = page.numbers if name == "id" else [name_of(page.publisher)] * len(values)
             values = [str(other) if it is None else it for it, other in zip(values, instead, strict=True)]
         if is_constant(values):
             # Types and sources hardly vary, and an array of one text is made at once.

@@ -17,6 +17,11 @@ declined with the reason, and has used up its number.
 
 What a client of a tenant publishes is stamped with that when it arrives (`pubsub/tenants.py`), before anything else.
 
+The numbers are those of one process. One that comes back under the name of another, or runs beside it, says which life
+of the client it is (`PublisherLife`), and is a publisher of its own for the whole network, whatever its clock says and
+whichever broker it comes to. So a number that is known is a repetition, and nothing that is accepted is taken for one.
+Two lives at once are told of each other (`namesakes.py`).
+
 State. What is known of each publisher, in memory and on disk, is in `publishers.py`.
 
 Guaranteed. What `Accepted` names is stored, up to the bounds of the history, and was handed to routing. No publication
@@ -35,11 +40,14 @@ from tidings.model.bounds import (
     PUBLICATION_BYTES_MAX,
     TEXT_CHARS_MAX,
 )
+from tidings.model.identity import life_of
+from tidings.protocols.delivery.edge.advertisements import Advertised
 from tidings.protocols.delivery.edge.clients import NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.history import FEW_HEADS, size_bytes
+from tidings.protocols.delivery.edge.namesakes import Namesakes
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import Advertised, Publisher, Publishers
-from tidings.protocols.delivery.messages import Advertise, PublishMessage, Refusal, Unadvertise
+from tidings.protocols.delivery.edge.publishers import Publisher, Publishers
+from tidings.protocols.delivery.messages import Advertise, PublisherLife, PublishMessage, Refusal, Unadvertise
 from tidings.pubsub.client import Accepted, Declined
 from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.publications import BadPublication, Publications, cut, pick, pieces, read_head
@@ -58,30 +66,42 @@ NO_ADVERTISEMENT = (
 OUTSIDE = "not within the advertisement {filter}; advertise what you publish, within what you may publish"
 TOO_LARGE = f"a publication takes at most {PUBLICATION_BYTES_MAX} bytes, head and payload; publish it in pieces"
 MALFORMED = "the head is no encoded event: {problem}"
+ONE_LIFE = "one connection is one life of a client"
 NO_NUMBERS = "publishes nothing, or under numbers that there are not"
 
 
 class Acceptance:
-    def __init__(self, params: EdgeParams, requests: Requests, publishers: Publishers) -> None:
-        self.params, self.requests, self.publishers = params, requests, publishers
+    def __init__(self, params: EdgeParams, requests: Requests, publishers: Publishers, namesakes: Namesakes) -> None:
+        self.params, self.requests, self.publishers, self.namesakes = params, requests, publishers, namesakes
         self.remembered = 0
         """Heads of which it is known that they lie within their advertisement."""
 
     # Advertisements.
 
+    def live(self, now: float, client: ServedClient, told: PublisherLife) -> list[Effect]:
+        """As whom the client publishes from now on."""
+        if client.publisher != client.name:
+            return [Drop(told, ONE_LIFE)]
+        effects = self.publishers.leave(now, client)
+        client.publisher = life_of(client.name, told.life)
+        self.publishers.arrive(client)
+        return effects
+
     def advertise(self, client: ServedClient, asked: Advertise) -> list[Effect]:
         filter = read_filter(asked.filter, client, client.publish_bound, "publish")
+        was_known = client.publisher in self.publishers.all
         publisher = self.publishers.of(client)
         publisher.first = asked.first
         known, effects = self.publishers.advertise(publisher, asked.number, filter, publisher.next)
         known.client = client
         ticket = self.requests.add(NetworkRequest("advertise", client, asked.number, client.shown(filter)))
+        effects += self.namesakes.begin(client, was_known)
         return [*effects, Offer(known.id, publisher.name, filter, ticket)]
 
     def unadvertise(self, client: ServedClient, asked: Unadvertise) -> tuple[list[Effect], bool]:
         """And whether the client is answered later, when the network has withdrawn it; now if that has to wait until
         what was published under it is forgotten, or there is nothing to withdraw."""
-        publisher = self.publishers.all.get(client.name)
+        publisher = self.publishers.all.get(client.publisher)
         known = None if publisher is None else publisher.advertisements.pop(asked.number, None)
         if known is None:
             return [], False
@@ -98,7 +118,7 @@ class Acceptance:
         heads = stamped(asked.heads, client.tenant_name)
         if heads is not asked.heads:
             asked = replace(asked, heads=heads)
-        publisher = self.publishers.all.get(client.name)
+        publisher = self.publishers.all.get(client.publisher)
         numbers = tuple(range(asked.first, asked.first + len(asked.heads)))
         advertised = None if publisher is None else publisher.advertisements.get(asked.advertisement)
         if advertised is not None and advertised.client is not client:

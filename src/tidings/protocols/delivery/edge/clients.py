@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 class ServedClient:
     """One connection of a client. A client that comes back is a new one, with the same name."""
 
-    def __init__(self, up: ClientUp, life: int, window_bytes: int, use: "TenantUse") -> None:
+    def __init__(self, up: ClientUp, window_bytes: int, use: "TenantUse") -> None:
         self.name: NodeId = up.client
+        self.publisher: NodeId = up.client
+        """As whom it publishes: its name, or the life of it that it told."""
         self.principal = up.principal
         self.publish_bound, self.subscribe_bound = up.publish_bound, up.subscribe_bound
         self.tenant = up.tenant
@@ -48,7 +50,6 @@ class ServedClient:
         self.use = use
         """What its tenant has, and may have."""
         self.tenant_name = "" if up.tenant is None else up.tenant.name
-        self.life = life
         self.pending_bytes = 0
         """Publications in its queues and on the way to it."""
         self.lagging: dict[int, ServedSubscription] = {}
@@ -57,6 +58,8 @@ class ServedClient:
         self.window = SendWindow(window_bytes)
         self.answers: deque[Any] = deque()
         """To what it reads, that wait for room."""
+        self.namesakes: dict[tuple[NodeId, NodeId], None] = {}
+        """Others who publish under its name, each with its broker, of whom it was told."""
 
     def send(self, message: Any) -> Send:
         """Of what the window counts."""

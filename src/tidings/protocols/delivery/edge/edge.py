@@ -14,6 +14,7 @@ says when a change is in place everywhere; the edge turns that into receipts and
     subscriptions.py   what subscribers here say, and what arrives for them
     questions.py       history for us: whom to ask, what to do with the answers
     readings.py        history for clients that do not subscribe; `inquiries.py` answers their brokers
+    namesakes.py       who else publishes under the name of a client here
     admission.py       what gets through to a subscription, and what happens when its client is slow
 
 This module receives, hands on to the parts, and answers clients. A request waits for routing under a ticket; when it is
@@ -49,6 +50,7 @@ from tidings.protocols.delivery.edge.exchange import HistoryExchange
 from tidings.protocols.delivery.edge.flows import HistoryFlows
 from tidings.protocols.delivery.edge.history import Engine
 from tidings.protocols.delivery.edge.inquiries import Inquiries
+from tidings.protocols.delivery.edge.namesakes import Namesakes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
 from tidings.protocols.delivery.edge.questions import Fetching
@@ -62,6 +64,8 @@ from tidings.protocols.delivery.messages import (
     DeliveriesTaken,
     Fetch,
     Look,
+    NamesakeFar,
+    PublisherLife,
     PublishMessage,
     Refusal,
     Subscribe,
@@ -114,8 +118,8 @@ class Edge:
     routing `is_best_effort` nothing can be promised, and whoever asks for a promise is refused."""
 
     messages: tuple[type, ...] = (
-        *(Subscribe, Unsubscribe, Advertise, Unadvertise, PublishMessage, Taken, DeliveriesTaken),
-        *(Look, Fetch),
+        *(Subscribe, Unsubscribe, Advertise, Unadvertise, PublisherLife, PublishMessage, Taken, DeliveriesTaken),
+        *(Look, Fetch, NamesakeFar),
         *HistoryExchange.messages,
     )
     hears: tuple[type, ...] = (
@@ -138,16 +142,16 @@ class Edge:
         self.requests = Requests()
         self.uses = TenantUses()
         self.publishers = Publishers(node_id, params, self.uses, engine)
-        self.acceptance = Acceptance(params, self.requests, self.publishers)
         self.flows = HistoryFlows(params)
         self.references = References(node_id, params, routes, self.publishers, self.flows)
+        self.namesakes = Namesakes(node_id, self.publishers, self.references)
+        self.acceptance = Acceptance(params, self.requests, self.publishers, self.namesakes)
         admission = Admission(params, is_best_effort)
         self.fetching = Fetching(node_id, params, self.references, admission)
         self.subscriptions = ServedSubscriptions(params, self.requests, admission, self.fetching)
         self.inquiries = Inquiries(node_id, params, self.references)
         self.readings = ServedReadings(node_id, params, self.fetching, self.inquiries)
         self.exchange = HistoryExchange(self.references, self.inquiries, self.subscriptions, self.readings)
-        self.lives = 0
         self.is_loading = self.is_closing = self.is_closed = False
         self.sweep_at: float | None = None
         self.deferred: list[Input] = []
@@ -174,6 +178,7 @@ class Edge:
             Unsubscribe: self.unsubscribe,
             Advertise: self.advertise,
             Unadvertise: self.unadvertise,
+            PublisherLife: self.acceptance.live,
             Look: lambda now, client, asked: self.read(client, asked, lambda: self.readings.look(now, client, asked)),
             Fetch: lambda now, client, asked: self.read(client, asked, lambda: self.readings.fetch(now, client, asked)),
         }
@@ -235,9 +240,8 @@ class Edge:
             effects += self.part_with(now, self.clients[up.client])
         if self.is_closing:
             return [*effects, Disconnect(up.client, CLOSING)]
-        self.lives += 1
         use, window = self.uses.arrive(up.tenant), self.params.client_window_bytes
-        client = self.clients[up.client] = ServedClient(up, self.lives, window, use)
+        client = self.clients[up.client] = ServedClient(up, window, use)
         self.publishers.arrive(client)
         return effects
 
@@ -248,6 +252,7 @@ class Edge:
     def part_with(self, now: float, client: ServedClient) -> list[Effect]:
         del self.clients[client.name]
         self.readings.leave(client)
+        self.namesakes.leave(client)
         return [*self.subscriptions.leave(client), *self.publishers.leave(now, client)]
 
     def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
@@ -257,9 +262,11 @@ class Edge:
         return self.flows.close(down.neighbour)
 
     def known(self, now: float, known: Known) -> list[Effect]:
-        return [*self.subscriptions.learn(now, known), *self.readings.learn(known)]
+        effects = [*self.subscriptions.learn(now, known), *self.readings.learn(known)]
+        return [*effects, *self.namesakes.learn(known)]
 
     def forgotten(self, now: float, forgotten: Forgotten) -> list[Effect]:
+        self.namesakes.unlearn(forgotten.advertisement)
         effects = self.fetching.unlearn(now, forgotten.advertisement)
         return [*effects, *self.readings.unlearn(forgotten.advertisement)]
 
@@ -270,6 +277,8 @@ class Edge:
         hear = self.hearers.get(type(message))
         if hear is None and received.sender in self.clients:
             return [Drop(message, NOT_A_NEIGHBOUR)]
+        if type(message) is NamesakeFar:
+            return self.namesakes.hear(received.sender, message)
         if hear is None:
             return self.exchange.receive(now, received.sender, message)
         client = self.clients.get(received.sender)
@@ -415,6 +424,7 @@ class Edge:
         self.subscriptions.check()
         self.fetching.check()
         self.readings.check()
+        self.namesakes.check()
         assert len(self.deferred) <= self.params.deferred_max, "more waits than deferred_max allows"
         assert self.is_loading or not self.deferred, "something waits for nothing"
         for client in self.clients.values():

@@ -20,7 +20,7 @@ SPANS = ("clock_error", "history_age", "numbers_age")
 PERIODS = ("ask_again_after", "save_again_after", "sweep_period", "reading_timeout")
 BOUNDS = (
     *("history_count_max", "history_bytes_max", "history_bytes_total_max"),
-    *("subscriptions_max", "advertisements_max", "publishers_max", "window_max", "queue_max", "heads_max"),
+    *("subscriptions_max", "advertisements_max", "publishers_max", "lives_max", "window_max", "queue_max", "heads_max"),
     *("streams_max", "groups_max", "scanned_max", "deferred_max", "numbers_max", "readings_max"),
     *("page_bytes", "unanswered_max"),
 )
@@ -71,6 +71,9 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
 
     publishers_max: int = 10_000
     """Publishers at this broker, those included that left and whose history is kept."""
+
+    lives_max: int = 1000
+    """Lives of one client among them: processes that came one after the other under its name."""
 
     pending_bytes_max: int = 16 * MEBIBYTE
     """Publications of one client that are in its queues or on the way to it and not yet taken; at least one batch."""

@@ -28,9 +28,9 @@ from tidings.matching.index.index import best_engine
 from tidings.model.bounds import NAME_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
-from tidings.model.identity import NodeId
+from tidings.model.identity import LIFE_MARK, NodeId, name_of
 from tidings.model.language.parser import parse
-from tidings.model.sets.conjunction import Conjunction
+from tidings.protocols.delivery.edge.advertisements import Advertised, SavedAdvertisement, advertisement_decoder
 from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient
 from tidings.protocols.delivery.edge.history import (
     NEVER,
@@ -39,7 +39,6 @@ from tidings.protocols.delivery.edge.history import (
     PublisherHistory,
     PublisherNumbers,
     SavedPublisher,
-    Sieve,
     marks_of,
     size_bytes,
 )
@@ -48,67 +47,23 @@ from tidings.protocols.delivery.edge.tenants import TenantUse, TenantUses
 from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
-from tidings.pubsub.tenants import TENANT_ATTRIBUTE
 
 NOT_SAVED = "could not be saved; is saved again later"
 TOO_MANY = (
     "a client has at most {count} advertisements, those included that were withdrawn and whose publications are still "
     "stored; withdraw one, or wait until history has forgotten them"
 )
+RESERVED_MARK = f"the name of a publisher holds no {LIFE_MARK}, which stands before its life; connect by another name"
+TOO_MANY_LIVES = (
+    "this name was used by {count} processes, one after the other, whose publications are still remembered; wait, or "
+    "let one process publish more"
+)
 UNREADABLE = "was saved and cannot be read any more"
 
 encoder = msgspec.msgpack.Encoder()
 
 
-class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
-    publisher: str
-    number: int
-    filter: str
-    began: int = 1
-    generation: int = 0
-    is_retired: bool = False
-
-
 batch_decoder = msgspec.msgpack.Decoder(Publications)
-advertisement_decoder = msgspec.msgpack.Decoder(SavedAdvertisement)
-
-
-def advertisement_id(publisher: NodeId, number: int, broker: NodeId, generation: int = 0) -> AdvertisementId:
-    """Those under one number that have had different filters, and are all still offered, are told apart."""
-    return f"{publisher}/{number}.{generation}@{broker}" if generation else f"{publisher}/{number}@{broker}"
-
-
-def origin_of(advertisement: AdvertisementId) -> NodeId:
-    """The broker that offers it."""
-    return advertisement.rpartition("@")[2]
-
-
-def publisher_of(advertisement: AdvertisementId) -> NodeId:
-    return advertisement.rpartition("@")[0].rpartition("/")[0] or advertisement
-
-
-class Advertised:
-    def __init__(
-        self, publisher: "Publisher", number: int, filter: Filter, began: int, broker: NodeId, generation: int
-    ) -> None:
-        self.publisher, self.number, self.filter, self.generation = publisher, number, filter, generation
-        self.id = advertisement_id(publisher.name, number, broker, generation)
-        self.began = began
-        """What is published under it has this number of its publisher, or a higher one."""
-        self.client: ServedClient | None = None
-        """The connection over which it was made; only there something is published under it."""
-        self.stored = 0
-        """Batches in the history that were published under it."""
-        self.sieve = Sieve(filter, publisher.engine)
-        self.is_everything = filter.residual is None and any(map(is_any_of_tenant, filter.conjunctions))
-        """Then only routing needs to decode a head, and it refuses what is malformed."""
-        self.within: set[bytes] = set()
-        """Heads that are known to match."""
-
-
-def is_any_of_tenant(conjunction: Conjunction) -> bool:
-    """Whether it asks for nothing but the tenant, which what is published has in any case."""
-    return all(constraint.name == TENANT_ATTRIBUTE for constraint in conjunction)
 
 
 class Publisher:
@@ -153,6 +108,8 @@ class Publishers:
         self.node_id, self.params, self.uses, self.engine = node_id, params, uses, engine or best_engine()
         self.store = HistoryStore(params)
         self.all: dict[NodeId, Publisher] = {}
+        self.lives: Counter[NodeId] = Counter()
+        """How many of them have the same name, each another life of it."""
         self.offered: dict[AdvertisementId, Advertised] = {}
         self.numbers = PublisherNumbers(params)
         """Of those that are not here any more."""
@@ -160,12 +117,12 @@ class Publishers:
     # Who is there.
 
     def arrive(self, client: ServedClient) -> None:
-        publisher = self.all.get(client.name)
+        publisher = self.all.get(client.publisher)
         if publisher is not None:
             publisher.client = client
 
     def leave(self, now: float, client: ServedClient) -> list[Effect]:
-        publisher = self.all.get(client.name)
+        publisher = self.all.get(client.publisher)
         if publisher is None or publisher.client is not client:
             return []
         publisher.client, publisher.left_at = None, now
@@ -173,13 +130,17 @@ class Publishers:
 
     def of(self, client: ServedClient) -> Publisher:
         """The client as a publisher, from now on if not before."""
-        publisher = self.all.get(client.name)
+        publisher = self.all.get(client.publisher)
         if publisher is None:
+            if LIFE_MARK in client.name:
+                raise BadRequest(RESERVED_MARK)
+            if self.lives[client.name] >= self.params.lives_max:
+                raise BadRequest(TOO_MANY_LIVES.format(count=self.params.lives_max))
             if len(self.all) >= self.params.publishers_max:
                 raise BadRequest("this broker has as many publishers as it may have; publish at another one")
             client.use.add_publisher()
-            publisher = self.all[client.name] = self.make_publisher(client.name)
-            marks = self.numbers.take(client.name)
+            publisher = self.restored(client.publisher)
+            marks = self.numbers.take(client.publisher)
             if marks is not None:
                 # On disk it stays as it is: until something is published it is all that is known.
                 self.recall(publisher, marks)
@@ -313,6 +274,7 @@ class Publishers:
     def forget_all(self) -> None:
         """What is in memory is going to be read from disk."""
         self.all.clear()
+        self.lives.clear()
         self.offered.clear()
         self.numbers.clear()
         self.store.size_bytes = 0
@@ -383,6 +345,7 @@ class Publishers:
     def restored(self, name: NodeId) -> Publisher:
         if name not in self.all:
             self.all[name] = self.make_publisher(name)
+            self.lives[name_of(name)] += 1
         return self.all[name]
 
     def sweep(self, now: float) -> list[Effect]:
@@ -406,6 +369,9 @@ class Publishers:
             effects += self.withdraw(known)
         del self.all[publisher.name]
         publisher.use.publishers -= 1
+        self.lives[name_of(publisher.name)] -= 1
+        if not self.lives[name_of(publisher.name)]:
+            del self.lives[name_of(publisher.name)]
         if publisher.accepted_at == NEVER:
             return effects
         publisher.history.forget(publisher.through, publisher.accepted_at)
@@ -426,6 +392,7 @@ class Publishers:
             assert not any(each.client for each in publisher.retired.values()), "published under what is withdrawn"
             under = Counter(batch.advertisement for batch in stored)
             assert all(each.stored == under[each.id] for each in mine), "what is stored is miscounted"
+        assert self.lives == Counter(map(name_of, self.all)), "lives are miscounted"
         self.numbers.check()
         assert not any(name in self.numbers.marks for name in self.all), "remembered though it is here"
         for use in self.uses.all.values():

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import PUBLISHERS_MAX
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, name_of
 from tidings.protocols.delivery.edge.admission import Admission, PublisherStream, ServedSubscription, deliver, fall_back
+from tidings.protocols.delivery.edge.advertisements import origin_of
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.references import References
 from tidings.protocols.delivery.messages import History, Reference
 from tidings.pubsub.client import Missed
@@ -86,7 +86,8 @@ class Fetching:
         if stream is None:
             self.make_room(subscription)
             is_active = subscription.guarantee != "installed" or subscription.is_settled
-            position = subscription.after.get(publisher)
+            # A name without a life means all lives of it.
+            position = subscription.after.get(publisher, subscription.after.get(name_of(publisher)))
             effective_at = subscription.effective_at(position)
             stream = PublisherStream(publisher, "active" if is_active else "silent", position, effective_at)
             subscription.streams[publisher] = stream

@@ -28,12 +28,12 @@ from msgspec.structs import replace
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import MARKS_MAX, OFFERS_MAX, TEXT_CHARS_MAX
 from tidings.model.filter import Filter
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, name_of
+from tidings.protocols.delivery.edge.advertisements import origin_of
 from tidings.protocols.delivery.edge.clients import BadRequest, Forbidden, ServedClient, read_filter
 from tidings.protocols.delivery.edge.history import without
 from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark, fetched, marks_found
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import origin_of
 from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, Look, LookFar, MarksFar, Refusal
 from tidings.pubsub.signals import AdvertisementId, Known
@@ -43,6 +43,11 @@ OLD_ANSWER = "answers a reading that nobody waits for any more"
 OTHER_TENANT = "not permitted: {publisher} is no publisher of your tenant; look for what is there"
 NO_OVERLAP = "not permitted: nothing that {publisher} advertises is within what you may read; ask for another publisher"
 UNREACHED = "not reachable: no broker of {publisher} answered ({brokers}); try again"
+SEVERAL_LIVES = (
+    "{publisher} has published in {count} lives, each with numbers of its own: name one of them, such as {lives}; the "
+    "marks name all"
+)
+LIVES_NAMED = 3
 UNKNOWN = "not reachable: no publisher {publisher} is known here; try again, or look again for what is there"
 NOT_THERE = "not reachable: {publisher} has come to {reach} where it is known here, not to {through}; try again"
 
@@ -152,6 +157,7 @@ class ServedReadings:
     def fetch(self, now: float, client: ServedClient, asked: Fetch) -> list[Effect]:
         if not client.is_of(asked.publisher):
             raise Forbidden(OTHER_TENANT.format(publisher=asked.publisher))
+        asked = replace(asked, publisher=self.life_of(asked.publisher))
         reading = Fetches(client, asked, self.admit(client, asked), now + self.params.reading_timeout)
         mine = [self.fetching.known[each][0] for each in self.fetching.of_publisher.get(asked.publisher, {})]
         is_bound = client.subscribe_bound is not None
@@ -162,6 +168,16 @@ class ServedReadings:
         for advertisement in self.one_at_each_broker(mine):
             effects += self.ask(id, reading, advertisement)
         return [*effects, *self.finish_fetch(id, reading), *self.arm()]
+
+    def life_of(self, name: NodeId) -> NodeId:
+        """Whom this means: a publisher, or the only life of one."""
+        known = self.fetching.of_publisher
+        lives = [] if name in known else [each for each in known if name_of(each) == name]
+        if len(lives) > 1:
+            raise BadRequest(
+                SEVERAL_LIVES.format(publisher=name, count=len(lives), lives=", ".join(lives[:LIVES_NAMED]))
+            )
+        return lives[0] if lives else name
 
     def admit(self, client: ServedClient, asked: Look | Fetch) -> Filter:
         """The filter, narrowed to what the client may have; BadRequest if it may not ask."""

@@ -33,10 +33,11 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
+from tidings.protocols.delivery.edge.advertisements import publisher_of
 from tidings.protocols.delivery.edge.flows import HistoryFlows
 from tidings.protocols.delivery.edge.history import is_match
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import Publisher, Publishers, publisher_of
+from tidings.protocols.delivery.edge.publishers import Publisher, Publishers
 from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId

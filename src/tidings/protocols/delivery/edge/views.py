@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
+from tidings.model.identity import name_of
 from tidings.protocols.delivery.edge.admission import ServedSubscription
 from tidings.pubsub.publications import BadPublication, decode_head
 from tidings.pubsub.rows import (
@@ -104,11 +106,11 @@ def publisher_rows(edge: "Edge") -> Iterator[Row]:
 def event_rows(edge: "Edge", name: str) -> Iterable[Row]:
     """The stored publication of this name: its publisher, a slash, its number."""
     publisher, _, number = name.rpartition("/")
-    known = edge.publishers.all.get(publisher)
-    if known is None or not number.isdecimal() or len(number) > len(str(2**63)):
+    if not number.isdecimal() or len(number) > len(str(2**63)):
         return
     wanted = int(number)
-    for batch in known.history.behind(wanted - 1):
+    lives = [each for each in edge.publishers.all.values() if publisher in (each.name, name_of(each.name))]
+    for batch in chain.from_iterable(each.history.behind(wanted - 1) for each in lives):
         if wanted in batch.numbers:
             place = batch.numbers.index(wanted)
             try:
@@ -116,7 +118,7 @@ def event_rows(edge: "Edge", name: str) -> Iterable[Row]:
             except BadPublication:
                 return
             yield EventRow(
-                publisher=publisher,
+                publisher=batch.publisher,
                 number=wanted,
                 advertisement=batch.advertisement,
                 accepted_at=batch.accepted_at,

@@ -21,15 +21,26 @@ still held the subscription is not made again. So there are never more than two 
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Sequence
 from operator import add, lt
+from typing import Any
 
 import msgspec
 
+from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.machine.message import Message
 from tidings.machine.window import TakenBytes
-from tidings.model.bounds import PUBLISHERS_MAX
+from tidings.model.bounds import PUBLICATIONS_MAX, PUBLISHERS_MAX
 from tidings.protocols.delivery.messages import DeliveriesTaken, Delivery, PublishMessage, Subscribe
 from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
-from tidings.pubsub.client import Fetched, MarksReply, OpenSubscription, Receipt, Ticket
+from tidings.pubsub.client import (
+    Accepted,
+    Declined,
+    Failed,
+    Fetched,
+    MarksReply,
+    OpenSubscription,
+    Receipt,
+    Ticket,
+)
 from tidings.pubsub.notes import Acknowledged, Promised, ReceiptAsked, Released, Twin
 from tidings.pubsub.publications import encode_head, pieces
 from tidings.pubsub.seen import Seen
@@ -48,6 +59,8 @@ NO_ADVERTISEMENT = 0
 """Advertisements are numbered from 1 on."""
 
 NO_ATTRIBUTES = encode_head({})
+
+UNREAD = "the broker cannot read it"
 
 POSITION_BYTES = 2 + 3 + 9
 """What a position takes besides its name: marks, lengths, the number."""
@@ -199,6 +212,30 @@ class LinkReceiving:
         return [] if total_bytes is None else [DeliveriesTaken(total_bytes)]
 
 
+def refuse_all(publishing: Outbound, receipts: Receipts, reason: str) -> list[Effect]:
+    """Nothing of what is kept will be accepted."""
+    numbers = tuple(range(publishing.through + 1, publishing.next))
+    parts = [numbers[at : at + PUBLICATIONS_MAX] for at in range(0, len(numbers), PUBLICATIONS_MAX)]
+    lost = receipts.behind(numbers[-1])
+    effects: list[Effect] = [Deliver(Declined(part, reason)) for part in parts]
+    effects += [*receipts.give_up(lost), *(Deliver(Failed(ticket, reason)) for ticket in lost)]
+    publishing.accept(numbers[-1])
+    return [*effects, Deliver(Accepted(numbers[-1]))]
+
+
+def refuse_unread(publishing: Outbound, receipts: Receipts, message: PublishMessage, reason: str) -> list[Effect]:
+    """The broker cannot read this message."""
+    sent = publishing.void(message.first)
+    if sent is None:
+        return []
+    numbers = tuple(range(sent.message.first, sent.last + 1))
+    effects: list[Effect] = [Drop(message, UNREAD), Deliver(Declined(numbers, reason))]
+    if sent.ticket is not None and sent.last in receipts.awaited:
+        effects += receipts.give_up((sent.ticket,))
+        effects.append(Deliver(Failed(sent.ticket, reason)))
+    return effects
+
+
 class SubscriptionReceiving:
     def __init__(self, number: int, request: OpenSubscription) -> None:
         self.number, self.request = number, request
@@ -327,3 +364,9 @@ def promises(subscription: int, request: OpenSubscription) -> Iterator[Promised 
             yield Promised(subscription, request.guarantee, publisher=publisher, number=number + 1)
     if request.group:
         yield Twin(subscription, request.group)
+
+
+def picked(message: Delivery, chosen: list[int]) -> tuple[Any, Any, Any]:
+    columns = message.numbers, message.heads, message.payloads
+    numbers, heads, payloads = (tuple([column[place] for place in chosen]) for column in columns)
+    return numbers, heads, payloads

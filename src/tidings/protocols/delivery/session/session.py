@@ -15,9 +15,12 @@ subscription its positions and what the application has not taken; `publishing`,
 accepted, and `receipts`, those of publications that are still to come (`progress.py`); `readings`, what the application
 wants to read of history (`standings.py`).
 
-Numbers. Publications are numbered from `first_publication` on. Usually those are numbers that no earlier process of
-this name has used. An application that can repeat what it published gives the same number to the same publication in
-each of its lives (`is_repeating`): then the broker may have accepted more than this process has sent, and that is fine.
+Numbers. Publications are numbered from `first_publication` on. They are those of this process alone: where its name is
+not (the application chose it, and may have used it before, or uses it twice), it is told from others by its `life`, a
+word drawn at random, which each broker hears first. No clock decides then what is new and what is a repetition. An
+application that can repeat what it published gives the same number to the same publication in each of its lives
+(`is_repeating`, and no `life`): then the broker may have accepted more than this process has sent, and that is fine.
+Where it is not, somebody else has used our numbers, and the application hears that these publications are refused.
 
 Messages. Those of `delivery/messages.py` between client and broker. What the application took is told with `Taken` in
 steps of half a window, or when much was taken and nothing is left, not for each event; what has arrived with
@@ -49,8 +52,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import (
     Advertise,
     Delivery,
-    Fetch,
-    Look,
+    PublisherLife,
     PublishMessage,
     Refusal,
     Subscribe,
@@ -65,9 +67,19 @@ from tidings.protocols.delivery.session.progress import (
     Outbound,
     Receipts,
     SubscriptionReceiving,
+    picked,
     promises,
+    refuse_all,
+    refuse_unread,
 )
-from tidings.protocols.delivery.session.standings import NO_SUCH, NOT_ASKED, SessionReadings, Standing, Standings
+from tidings.protocols.delivery.session.standings import (
+    ASKED_WITH,
+    NO_SUCH,
+    NOT_ASKED,
+    SessionReadings,
+    Standing,
+    Standings,
+)
 from tidings.pubsub.client import (
     Accepted,
     Arrived,
@@ -78,9 +90,9 @@ from tidings.pubsub.client import (
     Declined,
     Failed,
     Fetched,
-    Kind,
     MarksReply,
     Missed,
+    Namesake,
     OpenAdvertisement,
     OpenSubscription,
     PublishBatch,
@@ -97,27 +109,20 @@ UNKNOWN_SUBSCRIPTION = "for a subscription that is not there any more"
 REPEATED = "received already"
 WINDOW_FULL = "as much as is allowed waits to be accepted by the broker; wait until some is"
 RECEIPT_LOST = "the link broke before the receipt came; the broker has accepted the publications and passes them on"
+NUMBERS_USED = (
+    "another process has published under the same name and numbers; publish under another name, or give numbers_from= "
+    "if these are the same publications"
+)
 TOO_SLOW = "too slow"
 """How the reason begins for which a subscription with the policy "disconnect" ends."""
-UNREAD = "the broker cannot read it"
 WINDOW_IGNORED = "the broker sent more than the window of the subscription allows"
-
-ASKED_WITH: dict[type, Kind] = {
-    Advertise: "advertise",
-    Unadvertise: "unadvertise",
-    Subscribe: "subscribe",
-    Unsubscribe: "unsubscribe",
-    Look: "read",
-    Fetch: "read",
-}
-"""Requests, and what they are called in answers."""
 
 
 class Session:
-    """`Session(SessionParams(), rng)`. A process that comes back under the name of an earlier one gives a
-    `first_publication` above all numbers that the earlier one used, or is `is_repeating`."""
+    """`Session(SessionParams(), rng)`. A process that comes back under the name of an earlier one has another `life`,
+    or is `is_repeating`."""
 
-    messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed, MarksReply, Fetched)
+    messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed, MarksReply, Fetched, Namesake)
     hears: tuple[type, ...] = (
         *(PeerUp, PeerDown, TurnedAway, Unread),
         *(OpenSubscription, CloseSubscription, OpenAdvertisement, CloseAdvertisement, PublishBatch, Took),
@@ -126,9 +131,15 @@ class Session:
     tells: tuple[type[Signal], ...] = ()
 
     def __init__(
-        self, params: SessionParams, rng: Random, first_publication: int = 1, is_repeating: bool = False
+        self,
+        params: SessionParams,
+        rng: Random,
+        first_publication: int = 1,
+        is_repeating: bool = False,
+        life: str = "",
     ) -> None:
-        self.params, self.is_repeating = params, is_repeating
+        assert not (life and is_repeating), "what is repeated is no life of its own"
+        self.params, self.is_repeating, self.life = params, is_repeating, life
         self.broker: NodeId | None = None
         self.link = LinkReceiving()
         self.advertisements = Standings("advertise", "unadvertise", params.advertisements_max, params, rng, self.send)
@@ -157,6 +168,7 @@ class Session:
             Declined: self.declined,
             Delivery: self.delivered,
             Missed: self.missed,
+            Namesake: lambda now, message: [Deliver(message)],
             ReadMarks: self.readings.read_marks,
             ReadHistory: self.readings.read_history,
             StopReading: lambda now, request: self.readings.close(request.number),
@@ -208,7 +220,8 @@ class Session:
         unaccepted: list[Message] = [sent.message for sent in self.publishing.kept]
         needed = {sent.message.advertisement for sent in self.publishing.kept}
         advertisements = list(self.advertisements.all.values())
-        again = [it.opening() for it in advertisements if it.number in needed or not it.is_leaving]
+        again: list[Message] = [PublisherLife(self.life)] if self.life else []
+        again += [it.opening() for it in advertisements if it.number in needed or not it.is_leaving]
         again += unaccepted
         again += [it.closing for it in advertisements if it.is_leaving]
         again += [it.subscribe() for it in self.receiving.values() if it.may_ask]
@@ -217,24 +230,13 @@ class Session:
     def unread(self, now: float, input: Unread) -> list[Effect]:
         message: Any = input.message
         if type(message) is PublishMessage:
-            return self.unread_publications(message, input.reason[:TEXT_CHARS_MAX])
+            return refuse_unread(self.publishing, self.receipts, message, input.reason[:TEXT_CHARS_MAX])
         kind = ASKED_WITH.get(type(message))
         if kind is None:
             return []
         if kind == "advertise" and self.advertisements.is_leaving(message.number):
             return self.advertisements.finish(message.number, None)
         return self.refused(now, Refusal(kind, message.number, input.reason[:TEXT_CHARS_MAX], may_retry=False))
-
-    def unread_publications(self, message: PublishMessage, reason: str) -> list[Effect]:
-        sent = self.publishing.void(message.first)
-        if sent is None:
-            return []
-        numbers = tuple(range(sent.message.first, sent.last + 1))
-        effects: list[Effect] = [Drop(message, UNREAD), Deliver(Declined(numbers, reason))]
-        if sent.ticket is not None and sent.last in self.receipts.awaited:
-            effects += self.receipts.give_up((sent.ticket,))
-            effects.append(Deliver(Failed(sent.ticket, reason)))
-        return effects
 
     def ask(self, receiving: SubscriptionReceiving) -> Subscribe:
         receiving.is_asked = self.broker is not None
@@ -323,12 +325,14 @@ class Session:
     # What the broker answers.
 
     def accepted(self, now: float, message: Accepted) -> list[Effect]:
-        through, sent = message.through, self.publishing.next - 1
-        if self.is_repeating:
-            # An earlier process has published these, and perhaps more.
-            through = min(through, sent)
-        if not self.publishing.through < through <= sent:
+        sent = self.publishing.next - 1
+        # An earlier process has published these, and perhaps more.
+        through = min(message.through, sent)
+        if self.publishing.through >= through:
             return [Drop(message, NOT_ASKED)]
+        if message.through > sent and not self.is_repeating:
+            # The broker takes what we publish for what somebody else published: none of it arrives.
+            return [Drop(message, NUMBERS_USED), *refuse_all(self.publishing, self.receipts, NUMBERS_USED)]
         self.publishing.accept(through)
         return [Deliver(Accepted(through))]
 
@@ -441,9 +445,3 @@ class Session:
         for receiving in self.receiving.values():
             receiving.check()
             assert self.broker is not None or not receiving.is_asked, "asked nobody"
-
-
-def picked(message: Delivery, chosen: list[int]) -> tuple[Any, Any, Any]:
-    columns = message.numbers, message.heads, message.payloads
-    numbers, heads, payloads = (tuple([column[place] for place in chosen]) for column in columns)
-    return numbers, heads, payloads

@@ -15,7 +15,7 @@ from random import Random
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.message import Message
-from tidings.protocols.delivery.messages import Fetch, Look, Refusal
+from tidings.protocols.delivery.messages import Advertise, Fetch, Look, Refusal, Subscribe, Unadvertise, Unsubscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.client import (
     Begun,
@@ -37,6 +37,16 @@ NOT_ASKED = "answers what was not asked"
 TOO_MANY = "as many as are allowed are open already; close some"
 CLOSED = "closed by the application before it was confirmed"
 NO_SUCH = "there is none of this number"
+
+ASKED_WITH: dict[type, Kind] = {
+    Advertise: "advertise",
+    Unadvertise: "unadvertise",
+    Subscribe: "subscribe",
+    Unsubscribe: "unsubscribe",
+    Look: "read",
+    Fetch: "read",
+}
+"""Requests, and what they are called in answers."""
 
 Send = Callable[..., list[Effect]]
 """Messages to the broker as effects; none while there is no broker."""

@@ -32,6 +32,7 @@ from typing import cast
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.bounds import FLOWS_MAX
+from tidings.model.identity import name_of
 from tidings.protocols.transport.congestion.paced import SEEN_BITS, FlowInterests, PacedFlow, PacedStream, interests_of
 from tidings.protocols.transport.headers import WRAP
 from tidings.protocols.transport.marks import TO, Kind, head_of
@@ -322,7 +323,7 @@ class Receiver(TransportPart):
             for flow, row in session.rows.items():
                 yield FlowRow(
                     side="receiver",
-                    publisher=publisher_text(session.stream),
+                    publisher=name_of(publisher_text(session.stream)),
                     flow=flow,
                     filter=row.interest.text,
                     rate=row.meter.rate,

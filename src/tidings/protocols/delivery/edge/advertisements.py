@@ -1,0 +1,71 @@
+"""What a publisher here says it is going to publish: an advertisement, how it is named in the network, how it is saved.
+
+Its name holds the publisher, the number that the client gave it, and the broker that offers it: a publisher that moved
+is offered by both brokers for a while, each for the part that it stores. One that was withdrawn, and whose publications
+are still stored, stays offered beside another under the same number: then a generation tells them apart.
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tidings.model.filter import Filter
+from tidings.model.identity import NodeId
+from tidings.model.sets.conjunction import Conjunction
+from tidings.protocols.delivery.edge.clients import ServedClient
+from tidings.protocols.delivery.edge.history import Sieve
+from tidings.pubsub.signals import AdvertisementId
+from tidings.pubsub.tenants import TENANT_ATTRIBUTE
+
+if TYPE_CHECKING:
+    from tidings.protocols.delivery.edge.publishers import Publisher
+
+
+class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
+    publisher: str
+    number: int
+    filter: str
+    began: int = 1
+    generation: int = 0
+    is_retired: bool = False
+
+
+advertisement_decoder = msgspec.msgpack.Decoder(SavedAdvertisement)
+
+
+def advertisement_id(publisher: NodeId, number: int, broker: NodeId, generation: int = 0) -> AdvertisementId:
+    """Those under one number that have had different filters, and are all still offered, are told apart."""
+    return f"{publisher}/{number}.{generation}@{broker}" if generation else f"{publisher}/{number}@{broker}"
+
+
+def origin_of(advertisement: AdvertisementId) -> NodeId:
+    """The broker that offers it."""
+    return advertisement.rpartition("@")[2]
+
+
+def publisher_of(advertisement: AdvertisementId) -> NodeId:
+    return advertisement.rpartition("@")[0].rpartition("/")[0] or advertisement
+
+
+class Advertised:
+    def __init__(
+        self, publisher: "Publisher", number: int, filter: Filter, began: int, broker: NodeId, generation: int
+    ) -> None:
+        self.publisher, self.number, self.filter, self.generation = publisher, number, filter, generation
+        self.id = advertisement_id(publisher.name, number, broker, generation)
+        self.began = began
+        """What is published under it has this number of its publisher, or a higher one."""
+        self.client: ServedClient | None = None
+        """The connection over which it was made; only there something is published under it."""
+        self.stored = 0
+        """Batches in the history that were published under it."""
+        self.sieve = Sieve(filter, publisher.engine)
+        self.is_everything = filter.residual is None and any(map(is_any_of_tenant, filter.conjunctions))
+        """Then only routing needs to decode a head, and it refuses what is malformed."""
+        self.within: set[bytes] = set()
+        """Heads that are known to match."""
+
+
+def is_any_of_tenant(conjunction: Conjunction) -> bool:
+    """Whether it asks for nothing but the tenant, which what is published has in any case."""
+    return all(constraint.name == TENANT_ATTRIBUTE for constraint in conjunction)
