@@ -191,7 +191,7 @@ class Tidings:
 
     def subscriber(self, port: int, name: str, topic: str, filter: str) -> socket.socket:
         connection = self.open(port, name)
-        wanted = Subscribe(1, filter, "installed", None, (), "", "wait", self.QUEUE_MAX, self.WINDOW)
+        wanted = Subscribe(1, filter, "installed", None, (), False, "", "wait", self.QUEUE_MAX, self.WINDOW)
         connection.sendall(frame(encode(wanted)))
         self.wait_for(connection, FrameReader(), Receipt)
         return connection

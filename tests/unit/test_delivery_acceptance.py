@@ -118,7 +118,7 @@ def test_a_publication_after_unadvertising_is_declined_at_once() -> None:
 def answered(desk: EdgeDesk, *advertisements: str) -> list[int]:
     """What another broker gets that asks for what is stored under these."""
     wanted = tuple((each, None) for each in advertisements)
-    question = Reference("c", 1, 1, "x >= 0", wanted, 0.0, "", 100, 10_000, ("z",))
+    question = Reference("c", 1, 1, "x >= 0", wanted, 0.0, False, "", 100, 10_000, ("z",))
     histories = sent(desk.say("z", question), History)
     assert not any(each.problem for each in histories), histories
     return [number for each in histories for number in each.numbers]
@@ -459,7 +459,7 @@ def test_a_closing_edge_waits_for_what_was_begun_and_refuses_what_is_new() -> No
     assert desk.handle(Close()) == []
     assert [effect.reason for effect in of(Disconnect, desk.up("q"))] == [CLOSING]
     assert drops(desk.publish("p", 2, 20)) == [CLOSING]
-    request = Subscribe(1, "x >= 0", "installed", None, (), "", "wait", 10, 10)
+    request = Subscribe(1, "x >= 0", "installed", None, (), False, "", "wait", 10, 10)
     assert sent(desk.say("p", request), Refusal)[0].may_retry
     effects = desk.settle()
     assert sent(effects, Receipt)[0].kind == "publish"

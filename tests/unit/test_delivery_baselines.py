@@ -57,7 +57,7 @@ def test_a_subscription_counts_as_installed_when_its_time_is_over() -> None:
     session = connected(timeout=2.0)
     effects = session.handle(1.0, OpenSubscription("t", "x >= 0"))
     assert effects[0] == Deliver(Begun("t", 1))
-    assert effects[1].message == Subscribe(1, "x >= 0", "none", None, (), "", "wait", 10_000, 1024)
+    assert effects[1].message == Subscribe(1, "x >= 0", "none", None, (), False, "", "wait", 10_000, 1024)
     assert effects[2] == SetTimer(("settled", "subscribe", 1), 3.0)
     receipt = Receipt("subscribe", 1, ("b",), 1, 1.1, "x >= 0")
     assert session.handle(1.2, Received("b", receipt)) == [Promised(1, "installed"), Deliver(receipt)]

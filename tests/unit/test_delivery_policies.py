@@ -80,7 +80,7 @@ def test_a_publisher_of_whom_nothing_was_passed_on_is_fetched_from_the_beginning
     answer(desk, "q")
     desk.arrive("p", [1], C1)
     desk.arrive("q", [1], C1)
-    assert asked(desk.take("c", 1)) == [("b", (("q/1", None),), 0.0)]
+    assert asked(desk.take("c", 1)) == [("b", (("q/1", None),), None)]
 
 
 @pytest.mark.spec("S-114")

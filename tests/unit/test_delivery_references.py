@@ -36,6 +36,7 @@ def question(*wanted: tuple[str, int | None], **fields: Any) -> Reference:
         "filter": "x >= 0",
         "wanted": tuple((named(id, "a"), after) for id, after in wanted or (("p/1", None),)),
         "since": 0.0,
+        "is_from_now": False,
         "group": "",
         "limit": 1000,
         "limit_bytes": 10_000_000,
@@ -82,7 +83,24 @@ def test_since_a_time_is_everything_accepted_then_or_later() -> None:
     assert answered(desk, question(since=3.0)) == (3, 4, 5)
     assert answered(desk, question(since=3.5)) == (4, 5)
     assert answered(desk, question(since=99.0)) == ()
-    assert answered(desk, question(since=None)) == ()
+    assert answered(desk, question(since=99.0, is_from_now=True)) == ()
+    assert answered(desk, question(since=None, is_from_now=True)) == ()
+
+
+def test_without_number_and_time_it_is_everything_since_the_advertisement() -> None:
+    desk = storing()
+    desk.advertise("p", 2)
+    desk.publish("p", 6, 6, advertisement=2)
+    assert answered(desk, question(("p/1", None), since=None)) == (1, 2, 3, 4, 5)
+    (history,) = sent(desk.say("b", question(("p/2", None), since=None)), History)
+    assert (history.numbers, history.begin) == ((6,), 5)
+
+
+def test_an_answer_says_behind_which_number_it_begins() -> None:
+    desk = storing()
+    for asked, begin in [(question(("p/1", 3)), 3), (question(since=3.5), 3), (question(since=None), 0)]:
+        (history,) = sent(desk.say("b", asked), History)
+        assert history.begin == begin
 
 
 @pytest.mark.spec("S-108")

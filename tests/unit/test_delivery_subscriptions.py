@@ -11,7 +11,16 @@ from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import FORGOTTEN, OLD_ANSWER
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION
-from tidings.protocols.delivery.messages import Delivery, Reference, Refusal, Subscribe, Unsubscribe
+from tidings.protocols.delivery.messages import (
+    Beginning,
+    Delivery,
+    LookFar,
+    MarksFar,
+    Reference,
+    Refusal,
+    Subscribe,
+    Unsubscribe,
+)
 from tidings.pubsub.client import Missed, Receipt
 from tidings.pubsub.signals import Matched, Settled, Skipped, Unwant, Want
 
@@ -79,15 +88,88 @@ def test_the_answer_to_an_earlier_request_under_the_same_number_settles_nothing(
 
 
 @pytest.mark.spec("S-8")
-def test_a_publisher_that_is_known_after_the_receipt_is_asked_for_everything_since_the_receipt() -> None:
-    desk = served(EdgeParams(clock_error=0.25))
+def test_a_publisher_that_is_known_after_the_receipt_is_asked_for_everything_since_it_advertised() -> None:
+    desk = served()
     desk.now = 3.0
     desk.installed("c")
     desk.now = 9.0
-    assert asked(desk.know("q/1")) == [("b", (("q/1", None),), 2.5)]
+    assert asked(desk.know("q/1")) == [("b", (("q/1", None),), None)]
     assert received(desk.arrive("q", [2], C1), "c") == []
     assert received(answer(desk, "q", 1, 2, at=8.0), "c") == [1, 2]
     assert received(desk.arrive("q", [3], C1), "c") == [3]
+
+
+def test_the_receipt_waits_until_it_is_known_where_the_subscription_begins_and_the_client_is_told() -> None:
+    desk = served()
+    desk.know("q/1")
+    effects = desk.subscribe("c")
+    (question,) = sent(effects, LookFar, "b")
+    assert question.wanted == ("p/1@z", "q/1@z")
+    ticket = next(iter(desk.edge.requests.waiting))
+    assert sent(desk.handle(Settled(ticket, ("a",), 1))) == []
+    assert sent(desk.say("b", MarksFar(question.reading, (("p/1@z", 7, (), ()),), (), ()))) == []
+    effects = desk.say("b", MarksFar(question.reading, (("q/1@z", 0, (), ()),), (), ()))
+    beginning, receipt = sent(effects, to="c")
+    assert beginning == Beginning(1, (("p", 7), ("q", 0)))
+    assert isinstance(receipt, Receipt)
+    assert received(desk.arrive("p", [7, 8], C1), "c") == [8]
+    desk.forget("q/1")
+    assert asked(desk.know("q/1"))[0][1] == (("q/1", 0),)
+
+
+def test_subscriptions_that_come_while_a_question_is_under_way_share_the_next_one() -> None:
+    desk = served()
+    first = [sent(desk.subscribe("c", number), LookFar) for number in range(1, 101)]
+    assert [len(each) for each in first] == [1] + [0] * 99
+    (second,) = sent(desk.say("b", MarksFar(first[0][0].reading, (("p/1@z", 7, (), ()),), (), ())), LookFar)
+    desk.say("b", MarksFar(second.reading, (("p/1@z", 9, (), ()),), (), ()))
+    assert {subscription.after["p"] for subscription in desk.edge.subscriptions.all.values()} == {7, 9}
+    assert desk.edge.beginnings.asked == {}
+
+
+def test_a_publisher_of_two_brokers_has_come_as_far_as_it_has_at_either() -> None:
+    desk = served()
+    desk.know("p/1@y", hop="b")
+    (question,) = sent(desk.subscribe("c"), LookFar)
+    desk.say("b", MarksFar(question.reading, (("p/1@z", 7, (), ()),), (), ()))
+    desk.say("b", MarksFar(question.reading, (("p/1@y", 12, (), ()),), (), ()))
+    assert desk.edge.subscriptions.all["c", 1].after == {"p": 12}
+
+
+def test_a_publisher_that_is_lost_while_it_is_asked_for_is_one_that_was_not_known() -> None:
+    desk = served()
+    desk.subscribe("c")
+    ticket = next(iter(desk.edge.requests.waiting))
+    desk.handle(Settled(ticket, ("a",), 1))
+    assert len(sent(desk.forget("p/1"), Receipt)) == 1
+    assert asked(desk.know("p/1")) == [("b", (("p/1", None),), None)]
+
+
+def test_a_broker_that_does_not_say_how_far_a_publisher_has_come_is_asked_again_once() -> None:
+    desk = served(EdgeParams(ask_again_after=10.0))
+    desk.subscribe("c")
+    desk.handle(Settled(next(iter(desk.edge.requests.waiting)), ("a",), 1))
+    assert len(sent(desk.fire("begin", 10.0), LookFar)) == 1
+    assert len(sent(desk.fire("begin", 20.0), Receipt)) == 1
+
+
+def test_a_reference_from_its_arrival_on_tells_behind_which_numbers_it_began() -> None:
+    desk = served()
+    desk.know("q/1")
+    desk.now = 5.0
+    desk.subscribe("c", guarantee="reference", after=(("q", 3),))
+    desk.handle(Settled(next(iter(desk.edge.requests.waiting)), ("a",), 1))
+    effects = answer(desk, "p", 8, begin=7)
+    assert sent(effects, Beginning) == [Beginning(1, (("p", 7),))]
+    assert len(sent(effects, Receipt)) == 1
+
+
+def test_a_subscription_that_continues_gets_everything_of_publishers_that_it_does_not_name() -> None:
+    desk = served()
+    desk.know("q/1")
+    effects = desk.subscribe("c", guarantee="reference", after=(("q", 3),), is_continued=True)
+    assert asked(effects) == [("b", (("p/1", None), ("q/1", 3)), None)]
+    assert len(sent(desk.settle(), Receipt)) == 1
 
 
 def test_a_publisher_that_is_known_while_the_subscription_spreads_is_asked_when_it_is_in_place() -> None:
@@ -95,7 +177,7 @@ def test_a_publisher_that_is_known_while_the_subscription_spreads_is_asked_when_
     desk.subscribe("c")
     assert asked(desk.know("q/1")) == []
     desk.now = 4.0
-    assert asked(desk.settle()) == [("b", (("q/1", None),), 4.0)]
+    assert asked(desk.settle()) == [("b", (("q/1", None),), None)]
     assert received(desk.arrive("p", [1], C1), "c") == [1]
 
 
@@ -249,7 +331,7 @@ def test_a_broker_that_is_gone_is_not_waited_for() -> None:
     desk.installed("c")
     desk.know("p/1@y", hop="b")
     answer(desk, "p", 1, 2)
-    assert asked(desk.forget("p/1@y"))[0][1] == (("p/1", None),)
+    assert asked(desk.forget("p/1@y"))[0][1] == (("p/1", 0),)
     assert received(answer(desk, "p", 1, 2), "c") == [1, 2]
 
 

@@ -14,6 +14,7 @@ from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATIONS_MAX, PUBLISHERS_M
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import (
     Advertise,
+    Beginning,
     Delivery,
     PublisherLife,
     PublishMessage,
@@ -91,6 +92,7 @@ def subscribe(number: int = 1, **changes: Any) -> Subscribe:
         "guarantee": "installed",
         "since": None,
         "after": (),
+        "is_continued": False,
         "group": "",
         "policy": "wait",
         "queue_max": 10_000,
@@ -188,7 +190,7 @@ def test_after_a_break_a_subscription_continues_behind_what_it_has() -> None:
     client.hear(delivery(3, 4))
     client.hear(delivery(7, publisher="q"))
     assert client.down() == []
-    assert client.up("c", 1) == [subscribe(guarantee="reference", since=50.0, after=(("p", 4), ("q", 7)))]
+    assert client.up("c", 1) == [subscribe(guarantee="reference", is_continued=True, after=(("p", 4), ("q", 7)))]
 
 
 def test_positions_that_do_not_fit_a_message_are_left_out_the_oldest_first() -> None:
@@ -217,21 +219,32 @@ def test_the_first_receipt_is_the_mark_across_all_breaks() -> None:
     client = subscribed()
     for epoch in (2, 3):
         client.down()
-        assert client.up("b", epoch) == [subscribe(guarantee="reference", since=50.0)]
+        assert client.up("b", epoch) == [subscribe(guarantee="reference", is_continued=True)]
         assert client.hear(receipt("subscribe", 1, at=50.0 + epoch)) == []
+
+
+def test_a_subscription_continues_behind_where_it_began() -> None:
+    client = attached()
+    client.handle(OpenSubscription("t", "x > 1"))
+    assert client.hear(Beginning(1, (("p", 7), ("q", 0)))) == []
+    client.hear(receipt("subscribe", 1))
+    client.hear(delivery(8))
+    assert drops(client.hear(Beginning(1, (("r", 7),)))) == [UNKNOWN_SUBSCRIPTION], "after the receipt it has begun"
+    client.down()
+    assert client.up() == [subscribe(guarantee="reference", is_continued=True, after=(("p", 8), ("q", 0)))]
 
 
 def test_a_reference_keeps_its_own_beginning() -> None:
     client = subscribed(guarantee="reference", since=20.0, after=(("p", 3), ("r", 9)))
     client.hear(delivery(5))
     client.down()
-    assert client.up() == [subscribe(guarantee="reference", since=20.0, after=(("p", 5), ("r", 9)))]
+    assert client.up() == [subscribe(guarantee="reference", since=20.0, is_continued=True, after=(("p", 5), ("r", 9)))]
 
 
 def test_a_reference_behind_positions_only_continues_since_its_receipt_for_others() -> None:
     client = subscribed(guarantee="reference", after=(("p", 3),))
     client.down()
-    assert client.up() == [subscribe(guarantee="reference", since=50.0, after=(("p", 3),))]
+    assert client.up() == [subscribe(guarantee="reference", is_continued=True, after=(("p", 3),))]
 
 
 def test_a_subscription_without_guarantee_starts_again_with_what_comes() -> None:
@@ -303,7 +316,7 @@ def test_while_a_window_is_held_the_subscription_is_not_made_again() -> None:
     client.down()
     assert client.up() == []
     (again,) = sent(client.handle(Took(1, 1)))
-    assert again == subscribe(window=2, guarantee="reference", since=50.0, after=(("p", 2),))
+    assert again == subscribe(window=2, guarantee="reference", is_continued=True, after=(("p", 2),))
     assert items(client.hear(delivery(3, 4))) == [arrived(3, 4)]
 
 
@@ -610,7 +623,7 @@ def test_a_session_that_starts_again_waits_for_a_broker() -> None:
     client.hear(delivery(1))
     client.machine.start(9.0)
     client.machine.check()
-    assert client.up() == [subscribe(guarantee="reference", since=50.0, after=(("p", 1),))]
+    assert client.up() == [subscribe(guarantee="reference", is_continued=True, after=(("p", 1),))]
 
 
 @pytest.mark.parametrize(

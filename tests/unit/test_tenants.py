@@ -165,7 +165,7 @@ def desk_of(*tenants: Tenant, params: EdgeParams | None = None) -> EdgeDesk:
 
 
 def subscribe(filter: str, number: int = 1) -> Subscribe:
-    return Subscribe(number, filter, "none", None, (), "", "wait", 100, 100)
+    return Subscribe(number, filter, "none", None, (), False, "", "wait", 100, 100)
 
 
 def test_what_a_client_asks_for_and_offers_is_narrowed_to_its_tenant_and_it_does_not_see_that() -> None:

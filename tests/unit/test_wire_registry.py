@@ -59,7 +59,6 @@ CODES = {
     0x0311: "Predicates",
     0x0312: "Directed",
     0x0313: "ChangesNotInstalled",
-    0x0400: "Subscribe",
     0x0401: "Unsubscribe",
     0x0402: "Advertise",
     0x0403: "Unadvertise",
@@ -69,6 +68,7 @@ CODES = {
     0x0407: "Fetch",
     0x0408: "DeliveriesTaken",
     0x0409: "PublisherLife",
+    0x040A: "Subscribe",
     0x0410: "Receipt",
     0x0411: "Refusal",
     0x0412: "Accepted",
@@ -78,6 +78,7 @@ CODES = {
     0x0416: "MarksReply",
     0x0417: "Fetched",
     0x0418: "Namesake",
+    0x0419: "Beginning",
     0x0422: "LookFar",
     0x0423: "MarksFar",
     0x0424: "FetchFar",
@@ -108,7 +109,7 @@ CODES = {
     0x0F12: "GossipRepair",
 }
 
-REFERENCE = delivery.Reference("c", 1, 2, "a = 1", (("p/1", 7), ("q/1", None)), None, "", 9, 4096, ("a",))
+REFERENCE = delivery.Reference("c", 1, 2, "a = 1", (("p/1", 7), ("q/1", None)), None, False, "", 9, 4096, ("a",))
 
 EXAMPLES: list[tuple[Message, str]] = [
     (Hello("a", 1, 1, 2, ("batch",), 3, 4096), "000197a16101010291a5626174636803cd1000"),
@@ -152,14 +153,15 @@ EXAMPLES: list[tuple[Message, str]] = [
         "03129391a1610997a170a3702f31cb3fe000000000000000910791c4018091c4036f6e65",
     ),
     (
-        delivery.Subscribe(1, "a = 1", "reference", 2.5, (("p", 7),), "g", "wait", 100, 10),
-        "04009901a561203d2031a97265666572656e6365cb40040000000000009192a17007a167a477616974640a",
+        delivery.Subscribe(1, "a = 1", "reference", 2.5, (("p", 7),), False, "g", "wait", 100, 10),
+        "040a9a01a561203d2031a97265666572656e6365cb40040000000000009192a17007c2a167a477616974640a",
     ),
     (delivery.Unsubscribe(1), "04019101"),
     (delivery.Advertise(1, "a = 1", 7), "04029301a561203d203107"),
     (delivery.Unadvertise(1), "04039101"),
     (delivery.PublishMessage(1, 7, True, (b"\x80",), (b"x",)), "0404950107c391c4018091c40178"),
     (delivery.Taken(1, 3), "0405920103"),
+    (delivery.Beginning(1, (("p", 7),)), "041992019192a17007"),
     (delivery.DeliveriesTaken(300), "040891cd012c"),
     (
         client.Receipt("subscribe", 1, ("a",), 1, 2.5, "a = 1"),
@@ -173,14 +175,14 @@ EXAMPLES: list[tuple[Message, str]] = [
         "041496a170cb4004000000000000910791c4018091c4017891920102",
     ),
     (client.Missed(1, "p", 0, "gone"), "04159401a17000a4676f6e65"),
-    (REFERENCE, "04269aa1630102a561203d20319292a3702f310792a3712f31c0c0a009cd100091a161"),
+    (REFERENCE, "04269ba1630102a561203d20319292a3702f310792a3712f31c0c0c2a009cd100091a161"),
     (
         delivery.PackedReferences((REFERENCE, REFERENCE)),
-        "042791929aa1630102a561203d20319292a3702f310792a3712f31c0c0a009cd100091a1619aa1630102a561203d20319292a3702f310792a3712f31c0c0a009cd100091a161",
+        "042791929ba1630102a561203d20319292a3702f310792a3712f31c0c0c2a009cd100091a1619ba1630102a561203d20319292a3702f310792a3712f31c0c0c2a009cd100091a161",
     ),
     (
-        delivery.History("c", 1, 2, "p/1", "p", None, False, True, 7, "", ("a",), (2.5,), (7,), (b"\x80",), (b"x",)),
-        "04289fa1630102a3702f31a170c0c2c307a091a16191cb4004000000000000910791c4018091c40178",
+        delivery.History("c", 1, 2, "p/1", "p", None, 3, False, True, 7, "", ("a",), (2.5,), (7,), (b"\x80",), (b"x",)),
+        "0428dc0010a1630102a3702f31a170c003c2c307a091a16191cb4004000000000000910791c4018091c40178",
     ),
     (delivery.HistoryBegun(3, 1024), "04299203cd0400"),
     (delivery.HistoryTaken(3, 256), "042a9203cd0100"),

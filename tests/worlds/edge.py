@@ -16,6 +16,7 @@ from tidings.protocols.delivery.messages import (
     Advertise,
     Delivery,
     History,
+    MarksFar,
     PublishMessage,
     Reference,
     Subscribe,
@@ -67,9 +68,21 @@ class EdgeDesk(Desk[Edge]):
             self.handle(NeighbourUp(name, 1))
 
     def settle(self, problem: str = "") -> list[Effect]:
-        """The oldest request that is outstanding is carried out, or is not."""
+        """The oldest request that is outstanding is carried out, or is not; publishers elsewhere have published nothing
+        before."""
+        self.begin()
         ticket = next(iter(self.edge.requests.waiting))
         return self.handle(Settled(ticket, () if problem else ("a", "b"), 0 if problem else 2, problem))
+
+    def begin(self, **positions: int) -> list[Effect]:
+        """The brokers of publishers elsewhere say how far these have come."""
+        effects: list[Effect] = []
+        while self.edge.beginnings.asked:
+            question = next(iter(self.edge.beginnings.asked.values()))
+            known = self.edge.fetching.of_publisher[question.publisher]
+            marks = tuple((each, positions.get(question.publisher, 0), (), ()) for each in known)
+            effects += self.say("b", MarksFar(question.reading, marks, (), ()))
+        return effects
 
     def know(self, advertisement: str, filter: str = "x >= 0", hop: str | None = "b") -> list[Effect]:
         """Routing knows the advertisement, from now on or again."""
@@ -147,6 +160,7 @@ def subscription(number: int = 1, filter: str = "x >= 0", **options: Any) -> Sub
         "guarantee": "installed",
         "since": None,
         "after": (),
+        "is_continued": False,
         "group": "",
         "policy": "wait",
         "queue_max": 1000,
@@ -187,6 +201,7 @@ def answer(desk: EdgeDesk, publisher: str, *numbers: int, at: float = 0.0, **fie
         "advertisement": named(f"{publisher}/1"),
         "publisher": publisher,
         "group_at": None,
+        "begin": 0,
         "is_truncated": False,
         "has_more": False,
         "through": max(numbers, default=0),

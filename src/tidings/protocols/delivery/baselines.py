@@ -163,6 +163,7 @@ class PlainSession:
             "none",
             None,
             (),
+            False,
             "",
             request.policy,
             request.queue_max,

@@ -45,14 +45,18 @@ Extents = Annotated[tuple[tuple[Count, Count], ...], Meta(max_length=EXTENTS_MAX
 
 
 class Subscribe(Message, frozen=True):
-    """The same number again, with the same filter, is a repetition; it continues where `since` and `after` say."""
+    """The same number again, with the same filter, is a repetition."""
 
     number: Count
     filter: FilterText
     guarantee: Guarantee
     since: Real | None
-    """Time of day; None is the arrival of this message. Holds for publishers that `after` does not name."""
+    """A time of day that the application named, for publishers that `after` does not name. None is the arrival of this
+    message."""
     after: Positions
+    is_continued: bool
+    """Whether it had its receipt before, perhaps from another broker. Then publishers that `after` does not name were
+    not known at the time, and everything of them is wanted."""
     group: OptionalName
     """Members of a group, anywhere in the network, get the same events. Empty for none."""
     policy: Policy
@@ -153,6 +157,13 @@ class Fetch(Message, frozen=True):
 # From broker to client.
 
 
+class Beginning(Message, frozen=True):
+    """The subscription gets what is behind these numbers; in as many messages as it takes, ahead of the receipt."""
+
+    subscription: Count
+    positions: Positions
+
+
 class Refusal(Message, frozen=True):
     kind: Kind
     number: Count
@@ -202,9 +213,11 @@ class Reference(Message, frozen=True):
     """Tells the answers to this request from those to earlier ones."""
     filter: FilterText
     wanted: Annotated[tuple[tuple[Name, Count | None], ...], Meta(min_length=1, max_length=PUBLISHERS_MAX)]
-    """Advertisements, each with the number behind which publications are wanted; None for those since a time."""
+    """Advertisements, each with the number behind which publications are wanted, if there is one."""
     since: Real | None
-    """None: nothing that is stored, only what comes from now on."""
+    """Of the others what was accepted at this time or later; None is everything since they were advertised."""
+    is_from_now: bool
+    """Of the others only what comes from now on."""
     group: OptionalName
     limit: Count
     """How many publications of each publisher there is room for."""
@@ -232,6 +245,8 @@ class History(Message, frozen=True):
     publisher: Name
     group_at: Real | None
     """The time since which the members of the group get events of this publisher."""
+    begin: Count
+    """The number behind which publications were wanted, as far as the broker knows it."""
     is_truncated: bool
     """Whether older publications were wanted that are no longer stored."""
     has_more: bool

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tidings.protocols.delivery.messages import (
+    Beginning,
     Delivery,
     FetchedFar,
     FetchFar,
@@ -17,7 +18,7 @@ from tidings.protocols.delivery.messages import (
     PackedReferences,
     Reference,
 )
-from tidings.pubsub.client import Fetched, MarksReply
+from tidings.pubsub.client import Fetched, MarksReply, Receipt
 
 MESSAGE_BYTES = 512
 """What the smallest message counts."""
@@ -51,6 +52,10 @@ def size_of(message: Any) -> int:
             return MESSAGE_BYTES + len(message.filter) + names_bytes(message.path)
         case Delivery():
             return MESSAGE_BYTES + columns_bytes(message) + NUMBER_BYTES * sum(map(len, message.matched))
+        case Beginning():
+            return MESSAGE_BYTES + names_bytes(each for each, _ in message.positions)
+        case Receipt():
+            return MESSAGE_BYTES + len(message.filter) + names_bytes(message.brokers)
         case Fetched():
             return MESSAGE_BYTES + columns_bytes(message)
         case MarksReply():

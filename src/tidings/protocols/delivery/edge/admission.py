@@ -20,12 +20,12 @@ import msgspec
 
 from tidings.machine.effects import Disconnect, Drop, Effect, Send
 from tidings.model.filter import Filter
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, name_of
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.history import NEVER, behind, fitting, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Delivery, History, Subscribe
-from tidings.pubsub.client import Guarantee, Missed, Policy
+from tidings.pubsub.client import Guarantee, Missed, Policy, Receipt
 from tidings.pubsub.publications import Publications, cut
 from tidings.pubsub.signals import Known, SubscriptionKey
 from tidings.pubsub.tenants import unstamped
@@ -118,7 +118,7 @@ class Outlet:
 
     def leave(self) -> Publications | None:
         """What there is room for by now, out of the queue: one batch, or a part of it."""
-        batch = self.take_out(self.window - self.under_way) if self.client.window.has_room else None
+        batch = self.take_out(self.window - self.under_way) if self.client.has_room else None
         if batch is not None:
             self.send(batch, size_bytes(batch))
         return batch
@@ -153,20 +153,23 @@ class Outlet:
         assert self.under_way == sum(count for count, _, _ in self.ledger) <= self.window, "the window does not hold"
         assert self.waiting == sum(len(batch.numbers) for batch in self.queue), "the queue is miscounted"
         assert self.waiting <= self.waiting_max, "the queue is longer than it may be"
-        has_room = self.under_way < self.window and self.client.window.has_room
+        has_room = self.under_way < self.window and self.client.has_room
         assert not (self.waiting and has_room), "something waits though the windows have room"
 
 
 class ServedSubscription:
     __slots__ = (
         "after",
+        "begun",
         "client",
         "delivered",
         "dropped",
+        "effective_at",
         "filter",
         "filter_text",
         "group",
         "guarantee",
+        "is_from_now",
         "is_settled",
         "key",
         "known_before",
@@ -176,9 +179,11 @@ class ServedSubscription:
         "number",
         "outlet",
         "policy",
+        "receipt",
         "round",
         "since",
         "streams",
+        "unplaced",
     )
 
     def __init__(self, client: ServedClient, asked: Subscribe, filter: Filter, params: EdgeParams) -> None:
@@ -187,8 +192,17 @@ class ServedSubscription:
         self.matched = ((asked.number,),)
         self.guarantee: Guarantee = asked.guarantee
         self.after, self.group = dict(asked.after), asked.group
-        self.since: float | None = None
-        """Since when publications are wanted of a publisher that has no position; None is from now on."""
+        self.since = asked.since
+        """Since when publications are wanted of a publisher without a position; None is all that it advertised."""
+        self.effective_at = NEVER if asked.since is None or asked.group else asked.since
+        """What was accepted earlier of such a publisher is not wanted, also if it comes by itself."""
+        self.is_from_now = bool(asked.after) and asked.since is None and params.unlisted == "installation"
+        self.unplaced: dict[NodeId, None] = {}
+        """Publishers of which it is not known yet where it begins; the receipt waits for that."""
+        self.begun: dict[NodeId, int] = {}
+        """Where it begins, of which the client is told with the receipt."""
+        self.receipt: Receipt | None = None
+        """What the network has answered, while that is not known."""
         self.policy: Policy = asked.policy
         self.outlet = Outlet(client, min(asked.window, params.window_max), min(asked.queue_max, params.queue_max))
         self.streams: dict[NodeId, PublisherStream] = {}
@@ -211,9 +225,9 @@ class ServedSubscription:
         """Whether nothing may be missing any more."""
         return self.guarantee == "reference" or (self.guarantee == "installed" and self.is_settled)
 
-    def effective_at(self, position: int | None) -> float:
-        is_by_time = self.guarantee == "reference" and position is None and not self.group
-        return self.since if is_by_time and self.since is not None else NEVER
+    def position_after(self, publisher: NodeId) -> int | None:
+        """Behind which number it begins, where that is known. A name without a life means all lives of it."""
+        return self.after.get(publisher, self.after.get(name_of(publisher)))
 
     def give_up(self, batch: Publications, reason: str) -> None:
         count = len(batch.numbers)
@@ -261,7 +275,7 @@ class Admission:
         if (
             outlet.under_way + len(numbers) <= outlet.window
             and not outlet.waiting
-            and client.window.has_room
+            and client.has_room
             and client.pending_bytes + size <= self.params.pending_bytes_max
         ):
             stream.position = numbers[-1]

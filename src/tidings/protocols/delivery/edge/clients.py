@@ -1,9 +1,9 @@
 """The clients of a broker as its delivery knows them, and what is outstanding for them.
 
-What is on the way to a client is kept within a window of bytes (`machine/window.py`): events, and what it reads of
-history. Events that have no room wait in the queues of their subscriptions (`admission.py`), answers to readings here,
-of which a client has no more than `readings_max` at a time. The client says what has arrived, whether its application
-has taken it or not; and what that has taken has arrived, with everything before it.
+What is on the way to a client is kept within a window of bytes (`machine/window.py`): events, what it reads of history,
+and receipts. Events that have no room wait in the queues of their subscriptions (`admission.py`), the rest here: a
+client has no more than `readings_max` readings at a time, and a receipt for each request. The client says what has
+arrived, whether its application has taken it or not; and what that has taken has arrived, with everything before it.
 """
 
 from collections import deque
@@ -57,9 +57,14 @@ class ServedClient:
         self.is_turned_out = False
         self.window = SendWindow(window_bytes)
         self.answers: deque[Any] = deque()
-        """To what it reads, that wait for room."""
+        """To what it reads and asked for, that wait for room; events wait behind them."""
         self.namesakes: dict[tuple[NodeId, NodeId], None] = {}
         """Others who publish under its name, each with its broker, of whom it was told."""
+
+    @property
+    def has_room(self) -> bool:
+        """For events."""
+        return self.window.has_room and not self.answers
 
     def send(self, message: Any) -> Send:
         """Of what the window counts."""

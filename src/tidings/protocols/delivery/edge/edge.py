@@ -13,6 +13,7 @@ says when a change is in place everywhere; the edge turns that into receipts and
     flows.py           how much of that is on the way to each neighbour; `exchange.py` hears what they say
     subscriptions.py   what subscribers here say, and what arrives for them
     questions.py       history for us: whom to ask, what to do with the answers
+    beginnings.py      behind which numbers subscriptions begin
     readings.py        history for clients that do not subscribe; `inquiries.py` answers their brokers
     namesakes.py       who else publishes under the name of a client here
     admission.py       what gets through to a subscription, and what happens when its client is slow
@@ -24,8 +25,8 @@ under a withdrawn advertisement is forgotten.
 
 Signals. Hears of clients from access, of neighbours from the overlay, and `Settled`, `Known`, `Forgotten`, `Matched`
 from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
-Timers. "sweep": history may be too old. "ask": a question for history was not answered. "read": a reading was not.
-("save", name): once more.
+Timers. "sweep": history may be too old. "ask": a question for history was not answered. "begin": one for where a
+subscription begins. "read": a reading. ("save", name): once more.
 Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `EdgeClosed` is delivered.
 
 A durable edge reads its store when it starts. Until then everything that happens to it waits, in order, up to
@@ -45,6 +46,7 @@ from tidings.model.bounds import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription
+from tidings.protocols.delivery.edge.beginnings import Beginnings
 from tidings.protocols.delivery.edge.clients import BadRequest, Requests, ServedClient, refused
 from tidings.protocols.delivery.edge.exchange import HistoryExchange
 from tidings.protocols.delivery.edge.flows import HistoryFlows
@@ -148,10 +150,13 @@ class Edge:
         self.acceptance = Acceptance(params, self.requests, self.publishers, self.namesakes)
         admission = Admission(params, is_best_effort)
         self.fetching = Fetching(node_id, params, self.references, admission)
-        self.subscriptions = ServedSubscriptions(params, self.requests, admission, self.fetching)
         self.inquiries = Inquiries(node_id, params, self.references)
         self.readings = ServedReadings(node_id, params, self.fetching, self.inquiries)
-        self.exchange = HistoryExchange(self.references, self.inquiries, self.subscriptions, self.readings)
+        self.beginnings = Beginnings(node_id, params, self.fetching, self.inquiries, self.readings.number)
+        self.subscriptions = ServedSubscriptions(params, self.requests, admission, self.fetching, self.beginnings)
+        self.exchange = HistoryExchange(
+            self.references, self.inquiries, self.subscriptions, self.readings, self.beginnings
+        )
         self.is_loading = self.is_closing = self.is_closed = False
         self.sweep_at: float | None = None
         self.deferred: list[Input] = []
@@ -191,6 +196,7 @@ class Edge:
         self.requests.waiting.clear()
         self.flows.clear()
         self.readings.start(now)
+        self.beginnings.start()
         self.is_closing = self.is_closed = False
         self.sweep_at = None
         if self.params.is_durable:
@@ -208,6 +214,11 @@ class Edge:
         if handler is None:
             return []
         effects = handler(now, input)
+        if self.beginnings.waiting:
+            effects = effects + self.beginnings.flush(now)
+        while self.fetching.placed:
+            placed, self.fetching.placed = self.fetching.placed, []
+            effects = effects + self.subscriptions.give_receipts(now, placed)
         if self.flows.ready:
             effects = effects + self.flows.flush()
         if self.is_closing and not self.is_closed:
@@ -262,12 +273,13 @@ class Edge:
         return self.flows.close(down.neighbour)
 
     def known(self, now: float, known: Known) -> list[Effect]:
-        effects = [*self.subscriptions.learn(now, known), *self.readings.learn(known)]
-        return [*effects, *self.namesakes.learn(known)]
+        effects = [*self.subscriptions.learn(now, known), *self.beginnings.learn(now, known.publisher)]
+        return [*effects, *self.readings.learn(known), *self.namesakes.learn(known)]
 
     def forgotten(self, now: float, forgotten: Forgotten) -> list[Effect]:
         self.namesakes.unlearn(forgotten.advertisement)
         effects = self.fetching.unlearn(now, forgotten.advertisement)
+        self.beginnings.unlearn(forgotten.advertisement)
         return [*effects, *self.readings.unlearn(forgotten.advertisement)]
 
     # What others say.
@@ -333,7 +345,7 @@ class Edge:
         """Nobody has to be waited for: what is not there is ended already, and a client that repeats its request gets
         its receipt; or the rest happens later by itself."""
         receipt = Receipt(kind, number, (self.node_id,), 1, now + self.params.clock_offset, "", self.promise)
-        return [Send(client.name, receipt)]
+        return client.put(receipt)
 
     def settle(self, now: float, settled: Settled) -> list[Effect]:
         request = self.requests.take(settled.ticket)
@@ -355,8 +367,7 @@ class Edge:
         count = max(settled.brokers_count, len(settled.brokers))
         promise = self.promise if subscription is None else subscription.guarantee
         receipt = Receipt(request.kind, request.number, brokers, count, at, request.filter_text, promise)
-        effects: list[Effect] = [Send(client.name, receipt)]
-        return effects if subscription is None else effects + self.subscriptions.settled(now, subscription, at)
+        return client.put(receipt) if subscription is None else self.subscriptions.settled(now, subscription, receipt)
 
     @property
     def promise(self) -> Guarantee:
@@ -376,6 +387,8 @@ class Edge:
                 return [*self.publishers.sweep(now), *self.arm_sweep(now)]
             case "ask":
                 return self.fetching.ask_again(now)
+            case "begin":
+                return self.beginnings.ask_again(now)
             case "read":
                 return self.readings.expire(now)
             case ("save", str(name)):
@@ -399,7 +412,7 @@ class Edge:
 
     def finish_closing(self) -> list[Effect]:
         is_saving = any(publisher.saving for publisher in self.publishers.all.values())
-        if self.requests.waiting or is_saving:
+        if self.requests.waiting or self.beginnings.asked or is_saving:
             return []
         self.is_closed = True
         return [Deliver(EdgeClosed())]
@@ -425,6 +438,7 @@ class Edge:
         self.fetching.check()
         self.readings.check()
         self.namesakes.check()
+        self.beginnings.check()
         assert len(self.deferred) <= self.params.deferred_max, "more waits than deferred_max allows"
         assert self.is_loading or not self.deferred, "something waits for nothing"
         for client in self.clients.values():

@@ -9,6 +9,7 @@ from typing import Any
 
 from tidings.machine.effects import Drop, Effect
 from tidings.model.identity import NodeId
+from tidings.protocols.delivery.edge.beginnings import Beginnings
 from tidings.protocols.delivery.edge.inquiries import Inquiries
 from tidings.protocols.delivery.edge.readings import ServedReadings
 from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References
@@ -38,9 +39,10 @@ class HistoryExchange:
         inquiries: Inquiries,
         subscriptions: ServedSubscriptions,
         readings: ServedReadings,
+        beginnings: Beginnings,
     ) -> None:
         self.references, self.flows, self.inquiries = references, references.flows, inquiries
-        self.subscriptions, self.readings = subscriptions, readings
+        self.subscriptions, self.readings, self.beginnings = subscriptions, readings, beginnings
 
     def receive(self, now: float, sender: NodeId, message: Any) -> list[Effect]:
         match message:
@@ -71,6 +73,6 @@ class HistoryExchange:
             case History():
                 return self.subscriptions.hear(now, answer)
             case MarksFar():
-                return self.readings.hear_marks(answer)
+                return [] if self.beginnings.hear(answer) else self.readings.hear_marks(answer)
             case FetchedFar():
                 return self.readings.hear_page(answer)

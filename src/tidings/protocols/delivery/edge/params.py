@@ -16,7 +16,7 @@ DAY = 24 * 3600.0
 TAKEN_STEPS = 8
 """How often the taker of a window full of bytes says that it has taken them."""
 
-SPANS = ("clock_error", "history_age", "numbers_age")
+SPANS = ("history_age", "numbers_age")
 PERIODS = ("ask_again_after", "save_again_after", "sweep_period", "reading_timeout")
 BOUNDS = (
     *("history_count_max", "history_bytes_max", "history_bytes_total_max"),
@@ -31,10 +31,6 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
 
     clock_offset: float = 0.0
     """Time of day less machine time."""
-
-    clock_error: float = 0.0
-    """By how much the clock of a broker may be wrong. Where nothing must be lost, "since" is taken twice as much
-    earlier, because two clocks are compared."""
 
     history_age: float = 120.0
     """How long a publication is stored by the broker that accepted it; 0 stores nothing. It must be longer than a
@@ -60,8 +56,8 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a publication is accepted only when it is on disk, and is there again after a restart."""
 
     unlisted: Literal["arrival", "installation"] = "arrival"
-    """What a subscription behind given publications gets from publishers that it does not name: everything since it
-    arrived here, or what is published once it is installed at the publisher's broker."""
+    """What a subscription behind given publications gets from publishers that it does not name and that are known
+    when it comes: everything since it arrived here, or what is published once it is installed at their brokers."""
 
     subscriptions_max: int = 1000
     """Subscriptions of one client."""

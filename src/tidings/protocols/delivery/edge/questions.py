@@ -20,10 +20,11 @@ from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import PUBLISHERS_MAX
-from tidings.model.identity import NodeId, name_of
+from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.admission import Admission, PublisherStream, ServedSubscription, deliver, fall_back
 from tidings.protocols.delivery.edge.advertisements import origin_of
 from tidings.protocols.delivery.edge.clients import ServedClient
+from tidings.protocols.delivery.edge.history import NEVER, behind
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import References
 from tidings.protocols.delivery.messages import History, Reference
@@ -33,6 +34,11 @@ from tidings.pubsub.signals import AdvertisementId, Known, SubscriptionKey
 
 OLD_ANSWER = "answers a question that nobody waits for any more"
 FORGOTTEN = "older publications were asked for than are stored"
+
+LATE_FORGOTTEN = (
+    "the publisher became known after the subscription, and its oldest publications are no longer stored; some of them "
+    "may have come after the receipt"
+)
 
 WANTED_MAX = 1000
 """Advertisements that one question names, so that it fits a frame."""
@@ -50,6 +56,8 @@ class Fetching:
         self.news = 0
         self.asked: dict[tuple[SubscriptionKey, NodeId], ServedSubscription] = {}
         """Streams that wait for an answer, the one that has waited longest first."""
+        self.placed: list[ServedSubscription] = []
+        """Subscriptions of which it has become known where they begin, in this step."""
 
     # Advertisements.
 
@@ -69,6 +77,9 @@ class Fetching:
         del others[advertisement]
         if not others:
             del self.of_publisher[publisher]
+            for (_, name), subscription in self.asked.items():
+                if name == publisher:
+                    self.place(subscription, publisher, None)
             return []
         waiting = [subscription for (_, name), subscription in self.asked.items() if name == publisher]
         return [effect for subscription in waiting for effect in self.ask(now, subscription, [publisher])]
@@ -80,15 +91,30 @@ class Fetching:
 
     # Streams.
 
+    def place(self, subscription: ServedSubscription, publisher: NodeId, position: int | None) -> None:
+        """The subscription begins behind this number of the publisher; None if that is not to be known."""
+        if publisher not in subscription.unplaced:
+            return
+        del subscription.unplaced[publisher]
+        if position is not None:
+            subscription.begun[publisher] = position
+            if subscription.guarantee == "installed":
+                subscription.after.setdefault(publisher, position)
+                stream = subscription.streams.get(publisher)
+                if stream is not None:
+                    stream.position = max(stream.position or 0, position)
+        if not subscription.unplaced:
+            self.placed.append(subscription)
+
     def stream(self, subscription: ServedSubscription, publisher: NodeId) -> PublisherStream:
         """What is known of this publisher, from now on if not before."""
         stream = subscription.streams.get(publisher)
         if stream is None:
             self.make_room(subscription)
             is_active = subscription.guarantee != "installed" or subscription.is_settled
-            # A name without a life means all lives of it.
-            position = subscription.after.get(publisher, subscription.after.get(name_of(publisher)))
-            effective_at = subscription.effective_at(position)
+            position = subscription.position_after(publisher)
+            is_by_time = subscription.guarantee == "reference" and position is None
+            effective_at = subscription.effective_at if is_by_time else NEVER
             stream = PublisherStream(publisher, "active" if is_active else "silent", position, effective_at)
             subscription.streams[publisher] = stream
         return stream
@@ -148,6 +174,7 @@ class Fetching:
             subscription.filter_text,
             tuple(wanted),
             subscription.since,
+            subscription.is_from_now,
             subscription.group,
             *limits,
             (self.node_id,),
@@ -192,7 +219,9 @@ class Fetching:
     def conclude(self, now: float, subscription: ServedSubscription, stream: PublisherStream) -> list[Effect]:
         """Every broker that stores something of the publisher has answered."""
         del self.asked[subscription.key, stream.publisher]
-        answers, early = stream.answers, [batch for batch, _ in stream.early]
+        answers, begin = stream.answers, max(each.begin for each in stream.answers)
+        # Of what came by itself, that which lies before the beginning was on its way already.
+        early = [part for batch, _ in stream.early if (part := behind(batch, begin)) is not None]
         stream.answers = []
         self.admission.forget_early(stream)
         effects: list[Effect] = []
@@ -201,8 +230,10 @@ class Fetching:
             stream.effective_at = min(group_times)
         # What one broker lacks, another may have.
         if all(each.is_truncated for each in answers):
-            message = Missed(subscription.number, stream.publisher, 0, FORGOTTEN)
-            effects.append(Send(subscription.client.name, message))
+            is_late = stream.position is None and subscription.since is None
+            reason = LATE_FORGOTTEN if is_late else FORGOTTEN
+            effects.append(Send(subscription.client.name, Missed(subscription.number, stream.publisher, 0, reason)))
+        self.place(subscription, stream.publisher, begin)
         stopped = [each.through for each in answers if each.has_more]
         complete = max(each.through for each in answers)
         if stream.gap > complete:

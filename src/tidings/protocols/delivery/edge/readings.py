@@ -187,8 +187,12 @@ class ServedReadings:
         return read_filter(asked.filter, client, client.subscribe_bound, "read")
 
     def begin(self, reading: Looking | Fetches) -> int:
+        self.open[self.number()] = reading
+        return self.made
+
+    def number(self) -> int:
+        """Of the next question to other brokers."""
         self.made += 1
-        self.open[self.made] = reading
         return self.made
 
     def one_at_each_broker(self, known: Sequence[Known]) -> list[AdvertisementId]:

@@ -143,9 +143,10 @@ class References:
     def answer_back(
         self, now: float, asked: Reference, filter: Filter, name: NodeId, wanted: dict[AdvertisementId, int | None]
     ) -> History | None:
-        """The answer for a broker elsewhere; `now` is when it asked. None if the publisher is not here any more."""
+        """The answer for a broker elsewhere; `now` is when it asked. None if nothing of that is offered any more."""
         publisher = self.publishers.all.get(name)
-        if publisher is None:
+        wanted = {each: after for each, after in wanted.items() if each in self.publishers.offered}
+        if publisher is None or not wanted:
             return None
         return replace(self.page(now, asked, filter, publisher, wanted), path=asked.path[:-1])
 
@@ -162,12 +163,15 @@ class References:
         group_at = self.group_time(now, asked, publisher)
         since = asked.since if group_at is None else group_at
         stored = publisher.history
+        if after is None and since is None and not asked.is_from_now:
+            after = min(self.publishers.offered[each].began for each in wanted) - 1
         if after is not None:
-            batches, is_truncated = stored.behind(after), stored.lacks_behind(after)
+            batches, is_truncated, begin = stored.behind(after), stored.lacks_behind(after), after
         elif since is not None:
             batches, is_truncated = stored.since(since), stored.lacks_since(since)
+            begin = stored.number_before(since)
         else:
-            batches, is_truncated = iter(()), False
+            batches, is_truncated, begin = iter(()), False, publisher.through
         found, has_more, through = self.search(batches, filter, wanted, after or 0, asked)
         if not has_more:
             through = publisher.through
@@ -179,6 +183,7 @@ class References:
             advertisement=next(iter(wanted)),
             publisher=publisher.name,
             group_at=group_at,
+            begin=begin,
             is_truncated=is_truncated,
             has_more=has_more,
             through=through,
@@ -251,4 +256,4 @@ def lack(asked: Reference, advertisement: AdvertisementId, problem: str) -> Hist
     """There is no answer."""
     publisher = publisher_of(advertisement)
     key = (asked.client, asked.subscription, asked.round, advertisement, publisher)
-    return History(*key, None, False, False, 0, problem, (), (), (), (), ())
+    return History(*key, None, 0, False, False, 0, problem, (), (), (), (), ())

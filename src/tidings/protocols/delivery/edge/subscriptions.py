@@ -14,8 +14,9 @@ come in another way:
                 goes out. Nothing comes before it.
     reference   history is asked for at once, behind the position or since a time; its answer makes the stream active.
 
-An advertisement that becomes known later, or again after a break, makes its publisher's stream ask for history: behind
-its position, or if it has none since the beginning of the subscription. Since the subscription goes ahead of the
+Where a subscription begins is known by the number of each publisher before its receipt goes out (`beginnings.py`). An
+advertisement that becomes known later, or again after a break, makes its publisher's stream ask for history: behind its
+position, or if it has none, everything since the publisher advertised. Since the subscription goes ahead of the
 question and new publications come behind the answer, there is no gap, and since numbers ascend, no repetition. All
 advertisements of a publisher share one stream, so that its order is kept among them.
 
@@ -36,16 +37,27 @@ order between publishers (G-57).
 Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract), G-46, G-48, G-49, G-51, G-55.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.model.identity import NodeId, tenant_of
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription, deliver, tell_missed
+from tidings.protocols.delivery.edge.beginnings import Beginnings
 from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import Fetching
-from tidings.protocols.delivery.messages import DeliveriesTaken, Delivery, History, Subscribe, Taken, Unsubscribe
-from tidings.pubsub.client import Missed
+from tidings.protocols.delivery.messages import (
+    Beginning,
+    DeliveriesTaken,
+    Delivery,
+    History,
+    Subscribe,
+    Taken,
+    Unsubscribe,
+)
+from tidings.pubsub.client import Missed, Receipt
 from tidings.pubsub.publications import Publications, pick
 from tidings.pubsub.signals import Known, Matched, Skipped, SubscriptionKey, Unwant, Want, Wants
 from tidings.pubsub.tenants import unstamped
@@ -55,14 +67,25 @@ NOT_UNDER_WAY = "takes what was not on the way"
 OTHER_TENANT = "of another tenant than the subscription"
 LEFT_OUT = "left out between brokers, where more came than a link takes"
 
+POSITIONS_TOLD_MAX = 1000
+"""Where a subscription begins is told of so many publishers in one message."""
+
 MIXED_PUBLICATIONS_MAX, MIXED_ENTRIES_MAX = 1000, 4000
 """Publications of a delivery that says for each which subscriptions match, and all entries of that, so that they fit
 the frame beside a whole batch."""
 
 
 class ServedSubscriptions:
-    def __init__(self, params: EdgeParams, requests: Requests, admission: Admission, fetching: Fetching) -> None:
-        self.params, self.requests, self.admission, self.fetching = params, requests, admission, fetching
+    def __init__(
+        self,
+        params: EdgeParams,
+        requests: Requests,
+        admission: Admission,
+        fetching: Fetching,
+        beginnings: Beginnings,
+    ) -> None:
+        self.params, self.requests, self.admission = params, requests, admission
+        self.fetching, self.beginnings = fetching, beginnings
         self.all: dict[SubscriptionKey, ServedSubscription] = {}
         self.of_client: dict[NodeId, dict[int, ServedSubscription]] = {}
 
@@ -90,14 +113,17 @@ class ServedSubscriptions:
         ticket = self.requests.add(request)
         # The subscription leaves ahead of the question for history, on every link.
         effects: list[Effect] = [Want(subscription.key, filter, ticket)]
-        if asked.guarantee != "installed":
-            arrived_at = now + self.params.clock_offset
-            is_from_installation = asked.after and asked.since is None and self.params.unlisted == "installation"
-            since = arrived_at if asked.since is None else asked.since
-            subscription.since = None if is_from_installation else since
-        if asked.guarantee == "reference":
-            effects += self.fetching.ask(now, subscription, self.fetching.publishers_for(subscription))
-        return effects
+        if asked.guarantee == "none":
+            return effects
+        known = self.fetching.publishers_for(subscription)
+        unlisted = [publisher for publisher in known if subscription.position_after(publisher) is None]
+        if asked.guarantee == "installed":
+            self.beginnings.want(subscription, unlisted)
+            return effects
+        if asked.since is None and not asked.is_continued:
+            subscription.unplaced = dict.fromkeys(unlisted)
+            subscription.since = None if subscription.is_from_now else now + self.params.clock_offset
+        return effects + self.fetching.ask(now, subscription, known)
 
     def unsubscribe(self, client: ServedClient, asked: Unsubscribe) -> list[Effect] | None:
         """None if there is nothing to end."""
@@ -125,15 +151,27 @@ class ServedSubscriptions:
         """Whether it was not ended, or made again, meanwhile."""
         return subscription is not None and self.all.get(subscription.key) is subscription
 
-    def settled(self, now: float, subscription: ServedSubscription, at: float) -> list[Effect]:
-        """The subscription is in place everywhere: the receipt has just gone out."""
-        subscription.is_settled = True
-        if subscription.guarantee != "installed":
-            return []
-        subscription.since = at - 2 * self.params.clock_error
-        # What was advertised meanwhile may not have been waited for.
-        late = self.fetching.publishers_for(subscription, subscription.known_before)
-        return self.fetching.ask(now, subscription, late)
+    def settled(self, now: float, subscription: ServedSubscription, receipt: Receipt) -> list[Effect]:
+        """The subscription is in place everywhere. The receipt goes out, if it is known where it begins."""
+        subscription.receipt = receipt
+        return self.give_receipts(now, [subscription])
+
+    def give_receipts(self, now: float, subscriptions: Iterable[ServedSubscription]) -> list[Effect]:
+        effects: list[Effect] = []
+        for subscription in subscriptions:
+            receipt = subscription.receipt
+            if receipt is None or subscription.unplaced or not self.is_current(subscription):
+                continue
+            subscription.receipt, subscription.is_settled = None, True
+            for positions in parts_of(subscription.begun):
+                effects += subscription.client.put(Beginning(subscription.number, positions))
+            subscription.begun = {}
+            effects += subscription.client.put(replace(receipt, at=now + self.params.clock_offset))
+            if subscription.guarantee == "installed":
+                # What was advertised meanwhile may not have been waited for.
+                late = self.fetching.publishers_for(subscription, subscription.known_before)
+                effects += self.fetching.ask(now, subscription, late)
+        return effects
 
     # Advertisements.
 
@@ -234,8 +272,10 @@ class ServedSubscriptions:
         effects: list[Effect] = []
         waiting = [each for each in self.of_client.get(client.name, {}).values() if each.outlet.waiting]
         while client.window.has_room and (waiting or client.answers):
+            # Ahead of events: among them is the receipt before which nothing may come.
             if client.answers:
                 effects.append(client.send(client.answers.popleft()))
+                continue
             for subscription in list(waiting):
                 batch = subscription.outlet.leave()
                 if batch is None:
@@ -252,6 +292,13 @@ class ServedSubscriptions:
         for key, subscription in self.all.items():
             subscription.check()
             assert self.of_client[key[0]][key[1]] is subscription
+
+
+def parts_of(positions: Mapping[NodeId, int]) -> Iterator[tuple[tuple[NodeId, int], ...]]:
+    """As many as fit a message at a time."""
+    rows = list(positions.items())
+    for place in range(0, len(rows), POSITIONS_TOLD_MAX):
+        yield tuple(rows[place : place + POSITIONS_TOLD_MAX])
 
 
 def places_by_key(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[SubscriptionKey, list[int] | None]:

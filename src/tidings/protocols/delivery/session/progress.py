@@ -7,9 +7,10 @@ more than `publications_max` of them, and no more than `bytes_max` bytes, are ke
 when nothing else is kept, however large it is. Those that the broker cannot read are voided: what is sent in their
 place has their numbers, no contents, and no advertisement, so that it is declined.
 
-*Subscriptions*. `positions` holds for each publisher the number up to which everything arrived. After a break the
-subscription is made again behind these positions (and, for publishers of whom nothing came yet, since the time of the
-receipt), so it continues where it was. Brokers that promise something deliver the publications of one publisher in
+*Subscriptions*. `positions` holds for each publisher the number up to which everything arrived; it begins with those
+that the broker tells ahead of the receipt (`Beginning`). After a break the subscription is made again behind these
+positions, so it continues where it was; publishers that it does not name were not known before, and everything of them
+is wanted. Brokers that promise something deliver the publications of one publisher in
 ascending order; so a number that is not above the position is a repetition. Where nothing is promised, events may
 overtake each other: what comes late is passed on as well, once (`seen`).
 
@@ -29,7 +30,7 @@ from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.machine.message import Message
 from tidings.machine.window import TakenBytes
 from tidings.model.bounds import PUBLICATIONS_MAX, PUBLISHERS_MAX
-from tidings.protocols.delivery.messages import DeliveriesTaken, Delivery, PublishMessage, Subscribe
+from tidings.protocols.delivery.messages import Beginning, DeliveriesTaken, Delivery, PublishMessage, Subscribe
 from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
 from tidings.pubsub.client import (
     Accepted,
@@ -196,7 +197,7 @@ class Receipts:
         assert self.firsts.keys() == self.parts.keys(), "requests are remembered wrongly"
 
 
-COUNTED = (Delivery, MarksReply, Fetched)
+COUNTED = (Delivery, MarksReply, Fetched, Receipt, Beginning)
 """What the window of a connection counts."""
 
 
@@ -281,19 +282,18 @@ class SubscriptionReceiving:
 
     def subscribe(self) -> Subscribe:
         """The message that begins it, or continues it after a break."""
-        asked, since, after = self.request, self.request.since, dict(self.request.after)
-        guarantee = asked.guarantee
-        if self.receipt is not None and guarantee != "none":
-            # A time that the application named stays; without one the promise began with the receipt.
-            since = self.receipt.at if since is None else since
+        asked, after, guarantee = self.request, dict(self.request.after), self.request.guarantee
+        is_continued = self.receipt is not None and guarantee != "none"
+        if is_continued:
             after |= self.positions
             guarantee = "reference"
         return Subscribe(
             self.number,
             asked.filter,
             guarantee,
-            since,
+            asked.since,
             fitting(after),
+            is_continued,
             asked.group,
             asked.policy,
             asked.queue_max,
@@ -343,6 +343,27 @@ class SubscriptionReceiving:
         assert self.seen is None or self.seen.keys() == self.positions.keys(), "seen of whom nothing came"
 
 
+def shares_of(message: Delivery) -> dict[int, list[int] | None]:
+    """For each subscription the places of what it matches; None is all of them."""
+    if not message.numbers:
+        return {}
+    if len(message.matched) == 1:
+        return dict.fromkeys(message.matched[0])
+    places: dict[int, list[int] | None] = {}
+    for place, numbers in enumerate(message.matched):
+        for number in numbers:
+            mine = places.setdefault(number, [])
+            assert mine is not None
+            mine.append(place)
+    return places
+
+
+def picked(message: Delivery, chosen: list[int]) -> tuple[Any, Any, Any]:
+    columns = message.numbers, message.heads, message.payloads
+    numbers, heads, payloads = (tuple([column[place] for place in chosen]) for column in columns)
+    return numbers, heads, payloads
+
+
 def fitting(positions: dict[str, int]) -> tuple[tuple[str, int], ...]:
     """As many of them, from the last backwards, as a message holds. From the other publishers everything since a time
     comes again, and what we have of it is recognised."""
@@ -364,9 +385,3 @@ def promises(subscription: int, request: OpenSubscription) -> Iterator[Promised 
             yield Promised(subscription, request.guarantee, publisher=publisher, number=number + 1)
     if request.group:
         yield Twin(subscription, request.group)
-
-
-def picked(message: Delivery, chosen: list[int]) -> tuple[Any, Any, Any]:
-    columns = message.numbers, message.heads, message.payloads
-    numbers, heads, payloads = (tuple([column[place] for place in chosen]) for column in columns)
-    return numbers, heads, payloads

@@ -51,6 +51,7 @@ from tidings.model.bounds import TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import (
     Advertise,
+    Beginning,
     Delivery,
     PublisherLife,
     PublishMessage,
@@ -71,6 +72,7 @@ from tidings.protocols.delivery.session.progress import (
     promises,
     refuse_all,
     refuse_unread,
+    shares_of,
 )
 from tidings.protocols.delivery.session.standings import (
     ASKED_WITH,
@@ -122,7 +124,7 @@ class Session:
     """`Session(SessionParams(), rng)`. A process that comes back under the name of an earlier one has another `life`,
     or is `is_repeating`."""
 
-    messages: tuple[type, ...] = (Receipt, Refusal, Accepted, Declined, Delivery, Missed, MarksReply, Fetched, Namesake)
+    messages: tuple[type, ...] = (*COUNTED, Refusal, Accepted, Declined, Missed, Namesake)
     hears: tuple[type, ...] = (
         *(PeerUp, PeerDown, TurnedAway, Unread),
         *(OpenSubscription, CloseSubscription, OpenAdvertisement, CloseAdvertisement, PublishBatch, Took),
@@ -169,6 +171,7 @@ class Session:
             Delivery: self.delivered,
             Missed: self.missed,
             Namesake: lambda now, message: [Deliver(message)],
+            Beginning: self.begins,
             ReadMarks: self.readings.read_marks,
             ReadHistory: self.readings.read_history,
             StopReading: lambda now, request: self.readings.close(request.number),
@@ -353,6 +356,14 @@ class Session:
         receiving.receipt = receipt
         return [*promises(receiving.number, receiving.request), *self.subscriptions.confirmed(receipt)]
 
+    def begins(self, now: float, message: Beginning) -> list[Effect]:
+        receiving = self.receiving.get(message.subscription)
+        if receiving is None or receiving.receipt is not None:
+            return [Drop(message, UNKNOWN_SUBSCRIPTION)]
+        for publisher, number in message.positions:
+            receiving.positions[publisher] = max(number, receiving.positions.get(publisher, 0))
+        return []
+
     def reached(self, receipt: Receipt) -> list[Effect]:
         ticket = self.receipts.awaited.get(receipt.number)
         if ticket is None:
@@ -381,20 +392,8 @@ class Session:
     # Events.
 
     def delivered(self, now: float, message: Delivery) -> list[Effect]:
-        effects: list[Effect] = []
-        if not message.numbers:
-            return effects
-        if len(message.matched) == 1:
-            for number in message.matched[0]:
-                effects += self.arrived(number, message, None)
-            return effects
-        places: dict[int, list[int]] = {}
-        for place, numbers in enumerate(message.matched):
-            for number in numbers:
-                places.setdefault(number, []).append(place)
-        for number, chosen in places.items():
-            effects += self.arrived(number, message, chosen)
-        return effects
+        shares = shares_of(message)
+        return [effect for number, chosen in shares.items() for effect in self.arrived(number, message, chosen)]
 
     def arrived(self, number: int, message: Delivery, chosen: list[int] | None) -> list[Effect]:
         """Those publications of a message that match one subscription; None is all of them."""
