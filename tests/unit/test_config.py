@@ -153,6 +153,16 @@ def test_the_data_folder_is_made(tmp_path: Path) -> None:
         _ = load_config(None, {"data": tmp_path / "file" / "below"}).storage
 
 
+@pytest.mark.parametrize("is_there", [False, True], ids=["made", "found"])
+def test_the_data_folder_is_nobody_elses(tmp_path: Path, is_there: bool) -> None:
+    folder = tmp_path / "data"
+    if is_there:
+        folder.mkdir()
+        folder.chmod(0o755)
+    assert load_config(None, {"data": folder}).storage is not None
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
 def test_what_others_are_told_is_an_address_they_can_use() -> None:
     assert load_config().public_for(("10.0.0.1", 5)) == "10.0.0.1:5"
     assert not load_config().public_for(("0.0.0.0", 5)).startswith("0.0.0.0")

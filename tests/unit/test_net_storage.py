@@ -56,6 +56,17 @@ def test_what_was_saved_is_there_after_reopening_and_what_was_removed_is_not(tmp
         assert answers.next() == Loaded("", (("a/1", b"one"), ("b/1", b"three")))
 
 
+def test_nobody_else_reads_what_is_stored(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.touch(0o644)
+    with opened(path) as (storage, answers):
+        storage.ask(Save("a/1", b"one"))
+        answers.next()
+        files = list(tmp_path.iterdir())
+        assert len(files) > 1, "there is a write-ahead log"
+        assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
 def test_saves_that_wait_together_are_committed_together_and_a_load_sees_those_before_it(tmp_path: Path) -> None:
     with opened(tmp_path / "state.db") as (storage, answers):
         answers.gate.clear()
@@ -106,7 +117,7 @@ def test_closing_finishes_what_waits(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_does_not_exist_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(HostError, match="unable to open database file; name a file in a folder that exists"):
+    with pytest.raises(HostError, match="No such file or directory; name a file of yours in a folder that exists"):
         Storage(tmp_path / "nowhere" / "state.db", 10, lambda answers, seconds: None)
 
 

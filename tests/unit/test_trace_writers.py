@@ -53,6 +53,16 @@ def test_the_run_of_the_writer_is_in_every_row(tmp_path: Path, ending: str) -> N
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
+def test_nobody_else_reads_a_trace(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"t.{ending}"
+    partial = tmp_path / f"t.partial.{ending}"
+    partial.write_bytes(b"")
+    partial.chmod(0o644)
+    write(path, notes(3))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_a_trace_without_records_is_a_trace(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"t.{ending}"
     write(path, [])

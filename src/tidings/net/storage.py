@@ -12,6 +12,7 @@ interpreter with the loop: work in C that lets go of it (numpy, scipy, hashing) 
 down. A job cannot be stopped; a host that stops does not wait for those that run, and forgets their results.
 """
 
+import os
 import sqlite3
 import time
 from collections import deque
@@ -28,6 +29,9 @@ from tidings.net.errors import HostError
 
 APPLICATION_ID = 0x7464
 """Marks a file as ours ("td"), so that a database of another program is not mistaken for one."""
+
+OWNER_FILE, OWNER_FOLDER = 0o600, 0o700
+"""Who may read what is stored."""
 
 BATCH_MAX = 256
 """Saves committed together."""
@@ -125,6 +129,12 @@ class Storage:
 
 def open_database(path: Path) -> sqlite3.Connection:
     try:
+        keep_private(path)
+    except OSError as problem:
+        raise HostError(
+            f"cannot open the storage {path}: {problem.strerror}; name a file of yours in a folder that exists"
+        ) from None
+    try:
         database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as problem:
         raise HostError(f"cannot open the storage {path}: {problem}; name a file in a folder that exists") from None
@@ -137,6 +147,14 @@ def open_database(path: Path) -> sqlite3.Connection:
         database.close()
         raise
     return database
+
+
+def keep_private(path: Path) -> None:
+    """Nobody else reads the file, nor those that SQLite keeps beside it: it gives them the rights of this one."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, OWNER_FILE))
+    for beside in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        if beside.exists():
+            beside.chmod(OWNER_FILE)
 
 
 def prepare(database: sqlite3.Connection, path: Path) -> None:

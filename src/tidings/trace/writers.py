@@ -43,6 +43,7 @@ STATISTICS_COLUMNS = ["time"]
 
 COMPRESSION, COMPRESSION_LEVEL = "zstd", 1
 
+OWNER_ONLY = 0o600
 PARTIAL = ".partial"
 
 METADATA_KEY = "tidings.trace"
@@ -76,6 +77,13 @@ class RingBuffer(Writer):
         return [record_of(self.run, self.seed, row) for row in self.latest]
 
 
+def open_private(path: str, flags: int) -> int:
+    """Events are in a trace, and nobody else is to read it."""
+    descriptor = os.open(path, flags, OWNER_ONLY)
+    os.fchmod(descriptor, OWNER_ONLY)
+    return descriptor
+
+
 class FileWriter(Writer):
     """A file that appears under its name when it is complete."""
 
@@ -85,7 +93,7 @@ class FileWriter(Writer):
         if path.is_dir():
             raise TraceError(f"cannot write the trace {path}: it is a folder; name a file in it")
         try:
-            self.file = open(self.partial, "wb")  # noqa: SIM115 - closed by `close` or `abandon`
+            self.file = open(self.partial, "wb", opener=open_private)  # noqa: SIM115 - closed by `close` or `abandon`
         except OSError as problem:
             raise TraceError(
                 f"cannot write the trace {path}: {problem.strerror}; name a file in a folder that exists and is yours"

@@ -41,6 +41,7 @@ from tidings.net.addresses import PORT_DEFAULT, address_text, parse_address
 from tidings.net.broker.tenants import ConfiguredTenants
 from tidings.net.errors import HostError
 from tidings.net.params import HostParams, check_windows
+from tidings.net.storage import OWNER_FOLDER
 from tidings.net.tls import Address, Tls, is_loopback
 from tidings.nodes.broker import BrokerParams
 from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of
@@ -263,11 +264,13 @@ class Config:
 
     @property
     def storage(self) -> Path | None:
-        """The file in the data folder, which is made if it is not there."""
+        """The file in the data folder, which is made if it is not there. What clients published is in it, so the folder
+        is nobody else's, whoever made it."""
         if self.settings.data is None:
             return None
         try:
-            self.settings.data.mkdir(parents=True, exist_ok=True)
+            self.settings.data.mkdir(parents=True, exist_ok=True, mode=OWNER_FOLDER)
+            self.settings.data.chmod(OWNER_FOLDER)
         except OSError as problem:
             why = f"cannot make {self.settings.data}: {problem.strerror}"
             raise HostError(f"data: {why}; name another folder") from None
