@@ -17,14 +17,16 @@ from tests.worlds.sockets import QUIET, play, until
 from tidings import NotPermitted, Refused
 from tidings.cli.output import NO, OK
 from tidings.model.errors import UsageError
-from tidings.model.identity import in_tenant
+from tidings.model.identity import in_tenant, name_of
 from tidings.model.values import Value
 from tidings.net.addresses import address_text
 from tidings.net.broker.config import load_config
 from tidings.net.broker.service import BrokerService
+from tidings.net.certificates import new_authority, new_certificate
 from tidings.net.client.client import Client
 from tidings.net.inspector import Inspector, InspectorAccess
 from tidings.net.keys import new_key, signer, token_of_text, write_token
+from tidings.net.tls import Tls
 from tidings.protocols.access.tokens import Claims, make_token
 
 LATER = 4e9
@@ -93,8 +95,8 @@ def test_two_tenants_with_the_same_names_groups_and_filters_see_nothing_of_each_
             await ann.publish(event, receipt=True)
         assert await taken(subscription, 3) == everything
         (mark,) = (await ben.marks("TRUE")).marks
-        assert mark.publisher == publisher
-        pages = ben.history("TRUE", publisher, after=mark.forgotten, through=mark.through)
+        assert name_of(mark.publisher) == publisher
+        pages = ben.history("TRUE", mark.publisher, after=mark.forgotten, through=mark.through)
         assert [content(event) async for page in pages for event in page.events()] == everything
 
     async def scenario() -> None:
@@ -107,6 +109,54 @@ def test_two_tenants_with_the_same_names_groups_and_filters_see_nothing_of_each_
                 with pytest.raises(NotPermitted, match="no publisher of your tenant"):
                     async for _ in acme_ben.history("TRUE", "zeta!ann", after=0, through=1):
                         pass
+
+    play(scenario())
+
+
+def test_a_transport_works_in_a_tenant_as_anywhere(office: Path) -> None:
+    async def scenario() -> None:
+        async with two_brokers(office) as (first, second):
+            tokens = {name: str(office / f"acme-{name}.token") for name in ("ann", "ben")}
+            carried: dict[str, Any] = {"ordered": True, "reliable": True}
+            anns = connect(f"tidings://{address_text(first.address)}", token=tokens["ann"], name="ann", **carried)
+            bens = connect(f"tidings://{address_text(second.address)}", token=tokens["ben"], name="ben", **carried)
+            async with anns as ann, bens as ben, called(office, second, "zeta", "ben") as other:
+                subscription, foreign = await ben.subscribe("x >= 0"), await other.subscribe("TRUE")
+                await ann.advertise("TRUE")
+                everything: list[dict[str, Value]] = [{"x": x, "of": "acme"} for x in range(5)]
+                for event in everything:
+                    await ann.publish(event, receipt=True)
+                assert await taken(subscription, 5) == everything
+                assert foreign.take_now() == []
+
+    play(scenario())
+
+
+def test_a_certificate_names_the_tenant_too(tmp_path: Path) -> None:
+    new_authority(tmp_path, "tidings", 3600.0)
+    new_certificate(tmp_path, "b1", "broker", ["localhost", "127.0.0.1"], 3600.0)
+    for name in ("acme!ann", "zeta!ann", "ann"):
+        new_certificate(tmp_path, name, "client", [], 3600.0)
+    entries = [f"[[principal]]\nname = 'ann'\ntenant = '{tenant}'\n" for tenant in TENANTS]
+    (tmp_path / "principals.toml").write_text("".join(entries))
+    files = {f"tls_{what}": tmp_path / file for what, file in (("certificate", "b1.pem"), ("key", "b1.key"))}
+    files |= {"tls_authority": tmp_path / "authority.pem", "principals": tmp_path / "principals.toml"}
+
+    def tls(name: str) -> Tls:
+        return Tls.from_files(tmp_path / f"{name}.pem", tmp_path / f"{name}.key", tmp_path / "authority.pem")
+
+    async def scenario() -> None:
+        async with make_service("b1", **files, tenants={"acme": {}, "zeta": {}}) as service:
+            url = f"tidingss://localhost:{service.address[1]}"
+            acme, zeta = [connect(url, name=name, tls=tls(name)) for name in ("acme!ann", "zeta!ann")]
+            async with acme as ann, zeta as other:
+                subscription, foreign = await ann.subscribe("TRUE"), await other.subscribe("TRUE")
+                await ann.advertise("TRUE")
+                await ann.publish({"x": 1, "of": "acme"}, receipt=True)
+                assert await taken(subscription, 1) == [{"x": 1, "of": "acme"}]
+                assert foreign.take_now() == []
+            with pytest.raises(NotPermitted, match="does not know that name"):
+                await connect(url, name="ann", tls=tls("ann"))
 
     play(scenario())
 

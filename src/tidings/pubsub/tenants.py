@@ -20,6 +20,7 @@ and no encoding. What was malformed before is malformed with it.
 """
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -118,12 +119,44 @@ def stamped(heads: tuple[bytes, ...], tenant: str) -> tuple[bytes, ...]:
     no tenant they stay as they are."""
     if RESERVED_BYTES in b"".join(heads):
         heads = tuple([FORGED if forges(head) else head for head in heads])
-    return tuple([with_pair(head, pair_of(tenant)) for head in heads]) if tenant else heads
+    if not tenant:
+        return heads
+    longer, pair = openings(tenant).longer, pair_of(tenant)
+    found = [longer.get(head[:1]) for head in heads]
+    return tuple(
+        [with_pair(head, pair) if begin is None else begin + head[1:] for begin, head in zip(found, heads, strict=True)]
+    )
 
 
 def unstamped(heads: tuple[bytes, ...], tenant: str) -> tuple[bytes, ...]:
     """The heads as they were written."""
-    return tuple([without_pair(head, pair_of(tenant)) for head in heads]) if tenant else heads
+    if not tenant:
+        return heads
+    shorter, pair = openings(tenant).shorter, pair_of(tenant)
+    length = 1 + len(pair)
+    found = [shorter.get(head[:length]) for head in heads]
+    return tuple(
+        [
+            without_pair(head, pair) if begin is None else begin + head[length:]
+            for begin, head in zip(found, heads, strict=True)
+        ]
+    )
+
+
+class Openings(NamedTuple):
+    """The usual case, a map of few attributes, looked up instead of worked out."""
+
+    longer: dict[bytes, bytes]
+    """The mark of a map: that of one with the stamp, and the stamp."""
+    shorter: dict[bytes, bytes]
+    """The other way round."""
+
+
+@lru_cache(TENANTS_MAX)
+def openings(tenant: str) -> Openings:
+    pair, counts = pair_of(tenant), range(SHORT_NAMES_MAX)
+    longer = {map_mark(count): map_mark(count + 1) + pair for count in counts}
+    return Openings(longer, {begin: mark for mark, begin in longer.items()})
 
 
 @lru_cache(TENANTS_MAX)
