@@ -478,3 +478,38 @@ def test_a_closing_edge_waits_for_its_disk() -> None:
 
 def test_an_edge_with_nothing_to_wait_for_closes_at_once() -> None:
     assert EdgeDesk().handle(Close()) == [Deliver(EdgeClosed())]
+
+
+def test_what_was_declined_is_declined_again_when_it_is_repeated() -> None:
+    """The word may have been lost with the link; what was accepted stays accepted."""
+    desk = publishing()
+    desk.publish("p", 1, 10, -1, 20)
+    desk.down("p")
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    effects = desk.publish("p", 1, 10, -1, 20, -2)
+    assert [each.numbers for each in sent(effects, Declined)] == [(2,), (4,)]
+    assert sent(effects, Accepted) == [Accepted(4)]
+
+
+def test_an_advertisement_that_could_not_be_saved_is_saved_again_and_its_publications_wait_for_it() -> None:
+    desk, name = durable(), "advertisement/p/1@a"
+    desk.advertise("p")
+    assert of(SetTimer, desk.handle(Saved(name, "disk full")))[0].key == ("save", name)
+    (batch,) = of(Save, desk.publish("p", 1, 10))
+    waiting = desk.handle(Saved(batch.name))
+    assert sent(waiting, Accepted) == []
+    (save,) = of(Save, desk.fire(("save", name), 1.0))
+    assert save.name == name and save.data is not None
+    desk.handle(Saved(name))
+    assert of(SetTimer, waiting)[0].key == ("save", batch.name)
+    assert of(Save, desk.fire(("save", batch.name), 1.0)) == [batch]
+    assert sent(desk.handle(Saved(batch.name)), Accepted) == [Accepted(1)]
+
+
+def test_what_is_no_more_is_removed_again_where_that_failed() -> None:
+    desk, name = durable(), "advertisement/p/1@a"
+    desk.advertise("p")
+    desk.say("p", Unadvertise(1))
+    desk.handle(Saved(name, "disk full"))
+    assert of(Save, desk.fire(("save", name), 1.0)) == [Save(name, None)]

@@ -65,6 +65,7 @@ NO_ADVERTISEMENT = (
 )
 OUTSIDE = "not within the advertisement {filter}; advertise what you publish, within what you may publish"
 TOO_LARGE = f"a publication takes at most {PUBLICATION_BYTES_MAX} bytes, head and payload; publish it in pieces"
+DECLINED_BEFORE = "it was declined when it came first, over a connection that broke before you heard why"
 MALFORMED = "the head is no encoded event: {problem}"
 ONE_LIFE = "one connection is one life of a client"
 NO_NUMBERS = "publishes nothing, or under numbers that there are not"
@@ -195,17 +196,22 @@ class Acceptance:
         count = min(publisher.through - asked.first + 1, len(numbers))
         first, heads, payloads = asked.first + count, asked.heads[count:], asked.payloads[count:]
         new = PublishMessage(asked.advertisement, first, asked.receipt, heads, payloads)
+        effects: list[Effect] = []
+        declined = publisher.history.declined(numbers[0], numbers[count - 1], publisher.through)
+        if declined:
+            # The word was on its way when the link broke, perhaps.
+            effects.append(Send(client.name, Declined(tuple(declined), DECLINED_BEFORE)))
         if count < len(numbers) or not asked.receipt or advertised is None:
-            return new, numbers[count:], []
+            return new, numbers[count:], effects
         verdicts = self.judge(advertised, asked)
-        places = [place for place, verdict in enumerate(verdicts) if not verdict]
+        places = [place for place, verdict in enumerate(verdicts) if not verdict and numbers[place] not in declined]
         if not places:
-            return new, (), self.refuse_receipt(client, asked, numbers, verdicts[0])
+            return new, (), effects + self.refuse_receipt(client, asked, numbers, verdicts[0] or DECLINED_BEFORE)
         ticket = self.requests.add(NetworkRequest("publish", client, numbers[-1]))
         batch = Publications(
             publisher.name, advertised.id, publisher.accepted_at, 0, numbers, asked.heads, asked.payloads
         )
-        return new, (), [Forward(pick(batch, places, receipt=0), ticket)]
+        return new, (), [*effects, Forward(pick(batch, places, receipt=0), ticket)]
 
     def take(
         self,

@@ -113,6 +113,8 @@ class Publishers:
         self.offered: dict[AdvertisementId, Advertised] = {}
         self.numbers = PublisherNumbers(params)
         """Of those that are not here any more."""
+        self.unsaved: set[AdvertisementId] = set()
+        """Those that could not be saved; for membership only."""
 
     # Who is there.
 
@@ -185,6 +187,8 @@ class Publishers:
         made = Advertised(publisher, number, filter, began, self.node_id, max(taken, default=-1) + 1)
         if len(made.id) > NAME_CHARS_MAX:
             raise BadRequest("the names of client and broker are too long together; connect by a shorter name")
+        # Something is, if the advertisement was not saved and a crash came between.
+        made.stored = sum(batch.advertisement == made.id for batch in publisher.history.batches)
         return made
 
     def retire(self, known: Advertised, ticket: Ticket | None = None) -> list[Effect]:
@@ -205,6 +209,7 @@ class Publishers:
 
     def withdraw(self, known: Advertised, ticket: Ticket | None = None) -> list[Effect]:
         del self.offered[known.id]
+        self.unsaved.discard(known.id)
         effects: list[Effect] = [Unoffer(known.id, ticket)]
         if self.params.is_durable:
             effects.append(Save(f"advertisement/{known.id}", None))
@@ -253,12 +258,19 @@ class Publishers:
         return None if publisher is None or batch is None else (publisher, batch)
 
     def saved(self, now: float, name: str, error: str | None) -> list[Effect]:
+        kind, _, id = name.partition("/")
+        if kind == "advertisement":
+            (self.unsaved.discard if error is None else self.unsaved.add)(id)
+        again = SetTimer(("save", name), now + self.params.save_again_after)
+        if error is not None:
+            return [Drop(name, NOT_SAVED), again]
         found = self.being_saved(name)
         if found is None:
-            return [] if error is None else [Drop(name, NOT_SAVED)]
-        if error is not None:
-            return [Drop(name, NOT_SAVED), SetTimer(("save", name), now + self.params.save_again_after)]
-        publisher = found[0]
+            return []
+        publisher, batch = found
+        if batch.advertisement in self.unsaved:
+            # Without it nobody finds the way to the batch after a restart.
+            return [again]
         before = publisher.saved_through
         del publisher.saving[name]
         if publisher.client is None or publisher.saved_through == before:
@@ -266,8 +278,18 @@ class Publishers:
         return [Send(publisher.client.name, Accepted(publisher.saved_through))]
 
     def save_again(self, name: str) -> list[Effect]:
+        """As it is now."""
         found = self.being_saved(name)
-        return [] if found is None else [Save(name, encoder.encode(found[1]))]
+        if found is not None:
+            return [Save(name, encoder.encode(found[1]))]
+        kind, _, id = name.partition("/")
+        if kind == "advertisement" and id in self.offered:
+            return self.save_advertisement(self.offered[id])
+        if kind == "publisher" and id in self.all:
+            return self.save_marks(self.all[id])
+        if kind == "publisher" and id in self.numbers.marks:
+            return [Save(name, encoder.encode(self.numbers.marks[id]))]
+        return [Save(name, None)]
 
     # A restart, and age.
 
@@ -277,6 +299,7 @@ class Publishers:
         self.lives.clear()
         self.offered.clear()
         self.numbers.clear()
+        self.unsaved.clear()
         self.store.size_bytes = 0
         self.uses.forget_stored()
 
