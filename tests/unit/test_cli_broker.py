@@ -239,14 +239,14 @@ FILE = Path("network.toml")
 def test_a_network_has_ports_and_links_from_its_file() -> None:
     tables = {
         "links": [["a", "b"], ["c", "b"]],
-        "settings": {"log": "warning", "host": {"streams_max": 9}},
+        "settings": {"log": "warning", "host": {"learned_max": 9}},
         "brokers": {"a": {}, "b": {"listen": "127.0.0.1:5", "http": "127.0.0.1:6"}, "c": {}},
     }
     a, b, c = read_network(tables, FILE)
     assert (a.name, a.listen, c.listen) == ("a", "127.0.0.1:7411", "127.0.0.1:7413")
     assert b.settings == {
         "log": "warning",
-        "host": {"streams_max": 9},
+        "host": {"learned_max": 9},
         "listen": "127.0.0.1:5",
         "http": "127.0.0.1:6",
         "links": ["127.0.0.1:7411", "127.0.0.1:7413"],
@@ -254,7 +254,7 @@ def test_a_network_has_ports_and_links_from_its_file() -> None:
     assert environment_of(b) == {
         "TIDINGS_BROKER_NAME": "b",
         "TIDINGS_BROKER_LOG": "warning",
-        "TIDINGS_BROKER_HOST__STREAMS_MAX": "9",
+        "TIDINGS_BROKER_HOST__LEARNED_MAX": "9",
         "TIDINGS_BROKER_LISTEN": "127.0.0.1:5",
         "TIDINGS_BROKER_HTTP": "127.0.0.1:6",
         "TIDINGS_BROKER_LINKS": "127.0.0.1:7411,127.0.0.1:7413",

@@ -35,18 +35,18 @@ def test_without_anything_there_are_defaults() -> None:
 
 
 def test_a_flag_beats_the_environment_which_beats_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = written(tmp_path, 'name = "f"\nlisten = "f:1"\nhttp = "f:2"\n[host]\nstreams_max = 5\nsaves_max = 6\n')
+    file = written(tmp_path, 'name = "f"\nlisten = "f:1"\nhttp = "f:2"\n[host]\nlearned_max = 5\nsaves_max = 6\n')
     monkeypatch.setenv("TIDINGS_BROKER_LISTEN", "e:1")
     monkeypatch.setenv("TIDINGS_BROKER_HTTP", "e:2")
     monkeypatch.setenv("TIDINGS_BROKER_HOST__SAVES_MAX", "7")
     config = load_config(file, {"http": "127.0.0.1:3", "name": None})
     assert (config.name, config.listen, config.http) == ("f", ("e", 1), ("127.0.0.1", 3))
-    assert (config.built["host"].streams_max, config.built["host"].saves_max) == (5, 7)
+    assert (config.built["host"].learned_max, config.built["host"].saves_max) == (5, 7)
     shown = origins(config)
     assert shown["name"] == ("f", f"file {file}")
     assert shown["listen"] == ("e:1", "environment TIDINGS_BROKER_LISTEN")
     assert shown["http"] == ("127.0.0.1:3", "flag --http")
-    assert shown["host.streams_max"] == (5, f"file {file}")
+    assert shown["host.learned_max"] == (5, f"file {file}")
     assert shown["host.saves_max"] == (7, "environment TIDINGS_BROKER_HOST__SAVES_MAX")
     assert shown["host.inbox_max"] == (10_000, "default")
 
@@ -184,3 +184,12 @@ def test_what_others_are_told_is_an_address_they_can_use() -> None:
 def test_addresses_as_people_write_them(text: str, address: tuple[str, int]) -> None:
     assert parse_address(text, "listen") == address
     assert parse_address(address_text(address), "listen") == address
+
+
+def test_places_for_streams_agree_with_who_is_served(tmp_path: Path) -> None:
+    few = "[host]\nstreams_max = 8\n[access]\nclients_max = 6\npeers_max = 2\n"
+    assert load_config(written(tmp_path, few)).built["host"].streams_max == 8
+    with pytest.raises(UsageError, match=r"streams_max: 7 is less than clients_max and peers_max .* together, 8"):
+        load_config(written(tmp_path, few.replace("streams_max = 8", "streams_max = 7")))
+    with pytest.raises(UsageError, match=r"\[access\] strangers_max: 9 is less than strangers_max of \[host\]"):
+        load_config(written(tmp_path, "[access]\nstrangers_max = 9\n"))

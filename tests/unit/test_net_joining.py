@@ -40,7 +40,7 @@ def taken(messages: list[Any], joins: bool = True, pause_after: int | None = Non
     async def scenario() -> Taker:
         taker = Taker(joins, pause_after)
         loop = asyncio.get_running_loop()
-        connection = Connection(loop, loop.time, HostParams(), cast(Owner, taker), None)
+        connection = Connection(loop, loop.time, HostParams(), cast(Owner, taker), None, memoryview(bytearray(1)))
         taker.connection, connection.stage, connection.peer = connection, ConnectionStage.UP, "client"
         connection.take([encode(message) for message in messages])
         if connection.is_reading_paused:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.worlds.sockets import play
 from tidings.model.bounds import FRAME_BYTES_MAX
-from tidings.net.connection import Outbox
+from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
 
 

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.worlds.sockets import PATIENT, BarePeer, heard, order, patient, play, puppet_host, until
+from tests.worlds.sockets import PATIENT, WAIT_MAX, BarePeer, heard, order, patient, play, puppet_host, until
 from tidings.machine.effects import Connect, Send, Transport
 from tidings.machine.inputs import LinkDown, LinkUp, Received
 from tidings.net import Address, HostError, Tls
 from tidings.net.tls import is_loopback
+from tidings.net.tls_stream import is_whole
+from tidings.protocols.delivery.messages import PublishMessage
 from tidings.protocols.teaching.ping import Probe
 
 pytest.importorskip("cryptography", reason="certificates are made with cryptography, of the extra 'net'")
@@ -95,6 +97,44 @@ def test_nodes_with_certificates_of_one_authority_talk(authority: Authority) -> 
         assert (await heard(b, LinkDown)).reason == "node a stops"
 
     play(scenario())
+
+
+@pytest.mark.parametrize("inbox_max", [1, 10_000])
+def test_long_messages_pass_whole_and_in_order_also_where_reading_pauses(authority: Authority, inbox_max: int) -> None:
+    """Frames of many records, both ways at once."""
+    count, size_bytes = 30, 200_000
+
+    async def scenario() -> None:
+        slow = patient(inbox_max=inbox_max)
+        async with (
+            puppet_host("b", tls=authority.tls("b"), params=slow) as b,
+            puppet_host("a", Connect("b"), tls=authority.tls("a"), peers={"b": b.address}, params=slow) as a,
+        ):
+            await heard(a, LinkUp)
+            await heard(b, LinkUp)
+            for host, to in ((a, "b"), (b, "a")):
+                payloads = [bytes([number]) * size_bytes for number in range(count)]
+                order(host, *(Send(to, PublishMessage(1, 1, False, (b"\x80",), (each,))) for each in payloads))
+            for host in (a, b):
+                got = [(await heard(host, Received)).message.payloads[0] for _ in range(count)]
+                assert got == [bytes([number]) * size_bytes for number in range(count)]
+
+    play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("opening", "answer"),
+    [
+        (b"", False),
+        (b"\x16\x03\x01\x00", False),
+        (b"\x16\x03\x01\x00\x02a", False),
+        (b"\x16\x03\x01\x00\x02ab", True),
+        (b"\x16\x03\x01\xff\xff", True),
+        (b"GET / HTTP/1.1", True),
+    ],
+)
+def test_openssl_begins_when_the_first_record_is_whole_or_is_none(opening: bytes, answer: bool) -> None:
+    assert is_whole(opening) is answer
 
 
 def test_a_certificate_for_another_name_is_refused(authority: Authority) -> None:
@@ -208,17 +248,18 @@ def test_a_call_that_is_cut_off_leaves_nothing_open_however_far_it_came(
 
 def test_more_handshakes_than_the_bound_are_cut_off_at_once(authority: Authority) -> None:
     async def scenario() -> None:
-        few = patient(strangers_max=3)
+        few = patient(strangers_max=3, stranger_patience=WAIT_MAX)
         async with puppet_host("b", tls=authority.tls("b"), params=few) as b:
             calls = [await asyncio.open_connection(*b.address) for _ in range(3)]
-            await until(lambda: len(b.links.door.upgrades) == 3)
+            await until(lambda: b.links.door.count == 3)
             reader, late = await asyncio.open_connection(*b.address)
             assert await reader.read() == b""
-            assert len(b.links.door.upgrades) == 3
+            assert b.links.door.count == 3
             for writer in [late, *[writer for _, writer in calls]]:
                 writer.close()
                 await writer.wait_closed()
-            await until(lambda: not b.links.door.upgrades)
+            await until(lambda: not b.links.open)
+            assert not b.links.door.callers and not b.links.door.count
 
     play(scenario())
 

@@ -42,6 +42,8 @@ class Knocked(msgspec.Struct, frozen=True):
     name: NodeId
     asked: NodeId = ""
     """Whom we had asked for with `Connect`; empty where we were called."""
+    waited: float = 0.0
+    """Seconds since it called."""
 
 
 class LinkUp(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ from enum import Enum
 
 from tidings.model.bounds import EPOCH_MAX
 from tidings.model.identity import NodeId
+from tidings.net.connection import HEARTBEAT, Cause, Connection
 
 EPOCHS_MAX = 100_000
 """Peers whose last epoch is remembered; the one that was heard of longest ago is forgotten."""
@@ -63,3 +64,34 @@ def judge(known: int, by_caller: int, by_called: int, has_stream: bool) -> Strea
     if not has_stream or by_caller > known:
         return StreamChoice.TAKE
     return StreamChoice.QUESTION if by_called > known else StreamChoice.REFUSE
+
+
+class Rivals:
+    """Connections that wait until it is known whether the stream to the same peer still lives, by its name."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[NodeId, Connection] = {}
+
+    def question(self, peer: NodeId, stream: Connection, connection: Connection) -> None:
+        rival = self.waiting.pop(peer, None)
+        if rival is not None:
+            rival.end(Cause.DUPLICATE, "a newer connection waits in its place")
+        self.waiting[peer] = connection
+        stream.is_questioned = True
+        stream.outbox.put(HEARTBEAT)
+
+    def heard(self, stream: Connection) -> None:
+        """A stream that was questioned lives."""
+        rival = self.waiting.pop(stream.peer, None)
+        if rival is not None:
+            rival.end(Cause.DUPLICATE, "there is a stream already, and it works")
+
+    def take(self, peer: NodeId) -> Connection | None:
+        """The stream to that peer is gone: who is next?"""
+        return self.waiting.pop(peer, None)
+
+    def ended(self, connection: Connection) -> None:
+        """Perhaps one of those that wait."""
+        claimed = connection.theirs.node if connection.theirs is not None else connection.peer
+        if self.waiting.get(claimed) is connection:
+            del self.waiting[claimed]

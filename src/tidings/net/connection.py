@@ -7,11 +7,6 @@ more than one), and says so with its first Heartbeat, or with a Goodbye. `up`: m
 known and nothing more is handed on, though the transport may still be sending what had waited. A further Hello while
 the stream is up asks to make a link of it.
 
-What waits to be sent is bounded, and written in one piece per turn of the loop: a machine that answers a hundred
-messages in one turn causes one write, not a hundred. When the peer does not read, its transport says so (`pause`); from
-then on frames wait in the `Outbox`, and when its bound is reached the newest is refused. Frames may be put in before
-there is a connection. They wait under the same bound until one is attached.
-
 Signs of life. Once in `heartbeat_period` we look: if nothing was sent since the last look, a Heartbeat is; if nothing
 was heard for `silence_max`, the peer is taken for dead. That finds what TCP does not: a machine that lost its power, a
 cable, a process that hangs. Time during which we ourselves stood still, or did not read, does not count as silence.
@@ -25,7 +20,6 @@ whatever came before them is handed on first. The peer is told which message it 
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol, cast
@@ -33,6 +27,7 @@ from typing import Any, Protocol, cast
 from tidings.model.bounds import CREDENTIALS_BYTES_MAX, FRAME_BYTES_MAX, OPENING_BYTES_MAX, PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.net.counts import QUEUE_FULL
+from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
 from tidings.protocols.delivery.messages import PublishMessage, joined
 from tidings.wire.codec import BadMessage
@@ -41,7 +36,8 @@ from tidings.wire.handshake import Agreement, Goodbye, Heartbeat, Hello, Unreada
 from tidings.wire.registry import decode, encode
 
 READ_BYTES = 256 * 1024
-"""Bytes read at once, into a buffer that each connection keeps: a new one for each read costs more than the read."""
+"""Bytes read at once, into a buffer that all connections of a host share: what is in it is copied before the call
+returns that filled it."""
 
 VISITOR_FRAME_BYTES_MAX = 2 * CREDENTIALS_BYTES_MAX
 """Body of a frame of whoever called us, until it is known who that is: credentials and a little more."""
@@ -84,7 +80,13 @@ class Owner(Protocol):
     joins: bool
     """Whether publications that have arrived together may be handed over as one message."""
 
-    def opened(self, connection: "Connection") -> None: ...
+    def connected(self, connection: "Connection") -> None:
+        """There is a connection, and nothing was said on it; with TLS its handshake has yet to come."""
+        ...
+
+    def opened(self, connection: "Connection") -> None:
+        """Messages can be said on it."""
+        ...
 
     def greeted(self, connection: "Connection", theirs: Hello) -> None: ...
 
@@ -103,69 +105,6 @@ class Owner(Protocol):
     def gone(self, connection: "Connection") -> None: ...
 
 
-class Outbox:
-    def __init__(self, loop: asyncio.AbstractEventLoop, params: HostParams) -> None:
-        self.loop = loop
-        self.messages_max, self.bytes_max = params.queue_messages_max, params.queue_bytes_max
-        self.piece_bytes = params.write_buffer_bytes
-        self.frames: deque[bytes] = deque()
-        self.size_bytes = 0
-        self.transport: asyncio.WriteTransport | None = None
-        self.is_paused = False
-        self.is_scheduled = False
-        self.has_written = False
-        """Whether anything went out since somebody last set this to False."""
-
-    def put(self, frame: bytes) -> bool:
-        """Whether there was room for it."""
-        if len(self.frames) >= self.messages_max or self.size_bytes + len(frame) > self.bytes_max:
-            return False
-        self.frames.append(frame)
-        self.size_bytes += len(frame)
-        if not self.is_scheduled and self.transport is not None and not self.is_paused:
-            self.is_scheduled = True
-            self.loop.call_soon(self.flush)
-        return True
-
-    def attach(self, transport: asyncio.WriteTransport) -> None:
-        self.transport = transport
-        self.flush()
-
-    def flush(self) -> None:
-        self.is_scheduled = False
-        while self.frames and not self.is_paused and self.transport is not None:
-            if self.size_bytes <= self.piece_bytes:
-                piece = b"".join(self.frames)
-                self.frames.clear()
-            else:
-                piece = self.first_piece()
-            self.size_bytes -= len(piece)
-            self.transport.write(piece)
-            self.has_written = True
-
-    def first_piece(self) -> bytes:
-        """As much as one write should have."""
-        taken: list[bytes] = []
-        room = self.piece_bytes
-        while self.frames and (not taken or len(self.frames[0]) <= room):
-            frame = self.frames.popleft()
-            room -= len(frame)
-            taken.append(frame)
-        return b"".join(taken)
-
-    def take_all(self) -> list[bytes]:
-        """Give up what waits: nobody will send it any more."""
-        frames = list(self.frames)
-        self.frames.clear()
-        self.size_bytes = 0
-        return frames
-
-    def finish(self, last: bytes) -> None:
-        """Hand everything that waits, and `last` behind it, to the transport at once: the connection ends."""
-        if self.transport is not None:
-            self.transport.write(b"".join([*self.take_all(), last]))
-
-
 class Connection(asyncio.BufferedProtocol):
     """`calling` is the name of the peer we called, None if we were called."""
 
@@ -176,6 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         params: HostParams,
         owner: Owner,
         calling: NodeId | None,
+        buffer: memoryview,
         is_guarded: bool = False,
     ) -> None:
         self.loop, self.clock, self.params, self.owner, self.calling = loop, clock, params, owner, calling
@@ -185,10 +125,10 @@ class Connection(asyncio.BufferedProtocol):
         """The address from which we were called; empty where we called."""
         self.mine: Hello | None = None
         self.theirs: Hello | None = None
-        self.transport: asyncio.Transport
+        self.transport: asyncio.Transport = None  # type: ignore[assignment]
+        """There from `connected` on, before which nobody else knows of us."""
         self.outbox = Outbox(loop, params)
-        # A view, since TLS fills it in slices: a slice of a bytearray would be a copy.
-        self.buffer = memoryview(bytearray(READ_BYTES))
+        self.buffer = buffer
         self.reader = FrameReader(
             VISITOR_FRAME_BYTES_MAX if is_guarded else FRAME_BYTES_MAX, opening_bytes_max=OPENING_BYTES_MAX
         )
@@ -208,6 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_questioned = False
         """Whether the owner wants to know when something is heard."""
         self.heard_at = clock()
+        self.made_at = self.heard_at
         self.up_at = self.look_at = 0.0
         self.tick: asyncio.TimerHandle | None = None
         self.verdict: asyncio.Future[str] = loop.create_future()
@@ -215,12 +156,23 @@ class Connection(asyncio.BufferedProtocol):
 
     # What the transport tells us.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=self.params.write_buffer_bytes)
-        self.outbox.attach(self.transport)
+    def connected(self, transport: asyncio.Transport) -> None:
+        """TCP is there."""
+        self.transport = transport
         self.tick = self.loop.call_later(self.params.handshake_timeout, self.give_up_greeting)
-        self.owner.opened(self)
+        self.owner.connected(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if self.transport is None:
+            self.connected(cast(asyncio.Transport, transport))
+        if self.stage is not ConnectionStage.ENDED:
+            self.transport.set_write_buffer_limits(high=self.params.write_buffer_bytes)
+            self.outbox.attach(self.transport)
+            self.owner.opened(self)
+
+    def not_secured(self, problem: Exception) -> None:
+        """There is no TLS with the other end."""
+        self.end(Cause.NO_HANDSHAKE, f"no TLS: {problem}", quietly=True)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self.buffer
@@ -377,6 +329,13 @@ class Connection(asyncio.BufferedProtocol):
             self.say_goodbye(reason, bad)
         self.decide(reason)
         self.owner.ended(self, cause, reason)
+
+    def dismiss(self, cause: Cause, reason: str) -> None:
+        """End it with a word, and without waiting until the other end has taken it: for strangers, of whom there may be
+        many."""
+        self.end(cause, reason, quietly=True)
+        self.transport.write(frame(encode(goodbye(reason))))
+        self.transport.close()
 
     def say_goodbye(self, reason: str, bad: bytes) -> None:
         self.resume_reading()

@@ -33,7 +33,8 @@ from tidings.machine.inputs import Unread
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net import counts as reasons
-from tidings.net.connection import CONTROL, Cause, Connection, ConnectionStage, Outbox
+from tidings.net.connection import CONTROL, Cause, Connection, ConnectionStage
+from tidings.net.outbox import Outbox
 from tidings.net.params import HostParams
 from tidings.net.stepper import HostWorld
 from tidings.net.tls import Address
@@ -163,16 +164,16 @@ class Dial:
 
 
 class Posting:
-    """`up` are the streams there are, `dials` the peers that can be called; both belong to `Links`. `overfull(dial)` is
-    called when too much waited for a call, and was dropped. With `calls` a message without a stream causes a call;
-    without, which is right where whoever answers has to prove who it is first, it is dropped."""
+    """`up` are the streams there are, `dials` the peers that can be called; both belong to `Links`. `overfull(dial,
+    reason)` is called when too much waited for a call, and was dropped. With `calls` a message without a stream causes
+    a call; without, which is right where whoever answers has to prove who it is first, it is dropped."""
 
     def __init__(
         self,
         world: HostWorld,
         up: Mapping[NodeId, Connection],
         dials: Mapping[NodeId, Dial],
-        overfull: Callable[[Dial], None],
+        overfull: Callable[[Dial, str], None],
         calls: bool,
     ) -> None:
         self.world, self.counts, self.up, self.dials, self.overfull = world, world.counts, up, dials, overfull
@@ -224,7 +225,7 @@ class Posting:
         elif not dial.waiting.put(framed):
             self.world.lost(to, message, reasons.QUEUE_FULL)
             self.drop_waiting(dial, reasons.QUEUE_FULL)
-            self.overfull(dial)
+            self.overfull(dial, reasons.QUEUE_FULL)
 
     def send_waiting(self, dial: Dial, stream: Connection) -> None:
         """The call succeeded."""

@@ -28,12 +28,13 @@ from tidings.machine.inputs import Knocked, LinkDown, LinkUp, Received
 from tidings.model.bounds import EPOCH_MAX
 from tidings.model.identity import NodeId, is_address, is_visitor, visitor
 from tidings.net import counts as reasons
-from tidings.net.choice import Epochs, StreamChoice, judge
-from tidings.net.connection import HEARTBEAT, Cause, Connection, ConnectionStage
+from tidings.net.choice import Epochs, Rivals, StreamChoice, judge
+from tidings.net.connection import HEARTBEAT, READ_BYTES, Cause, Connection, ConnectionStage
 from tidings.net.dialer import Dial, Posting
 from tidings.net.door import Door
 from tidings.net.stepper import HostWorld
-from tidings.net.tls import Address, Tls, TlsUpgrade, why_not_this_peer
+from tidings.net.tls import Address, Tls, why_not_this_peer
+from tidings.net.tls_stream import TlsStream
 from tidings.wire.frames import HEAD_BYTES
 from tidings.wire.handshake import Agreement, HandshakeRefusal, Hello, Unreadable, agree, hello
 
@@ -62,15 +63,17 @@ class HostLinks:
         self.up: dict[NodeId, Connection] = {}
         """Streams; those of visitors under the names that they have here."""
         self.dials: dict[NodeId, Dial] = {}
-        self.posting = Posting(world, self.up, self.dials, self.overfull, calls=not visitor_messages)
+        self.posting = Posting(world, self.up, self.dials, self.answer, calls=not visitor_messages)
         self.names: dict[NodeId, NodeId] = {}
         """Of peers known by their address: who answered there last."""
         self.epochs = Epochs()
-        self.rivals: dict[NodeId, Connection] = {}
-        """Connections that wait until it is known whether the stream to the same peer still lives, by its name."""
+        self.visitors = 0
+        """How many of these streams are theirs."""
+        self.rivals = Rivals()
         self.open: dict[Connection, None] = {}
         """All connections that have a transport, in whatever stage."""
-        self.door = Door(self)
+        self.buffer = memoryview(bytearray(READ_BYTES))
+        self.door = Door(self, world.clock)
         self.all_gone = asyncio.Event()
         self.is_paused = self.is_stopping = False
 
@@ -87,7 +90,7 @@ class HostLinks:
         await self.door.wait_until_closed()
         try:
             async with asyncio.timeout(self.params.drain_timeout):
-                while self.open or self.door.upgrades:
+                while self.open:
                     self.all_gone.clear()
                     await self.all_gone.wait()
         except TimeoutError:
@@ -185,14 +188,15 @@ class HostLinks:
         if self.tls is None:
             await self.loop.create_connection(lambda: connection, *address)
         else:
-            upgrade = TlsUpgrade(self.tls.client, self.params.connect_timeout, connection, self.door)
-            await self.loop.create_connection(lambda: upgrade, *address)
-            await upgrade.finish(self.loop)
+            stream = TlsStream(self.tls.client, connection, self.buffer, self.loop, server_name="")
+            await self.loop.create_connection(lambda: stream, *address)
+            await stream.secured
         return connection
 
     def make_connection(self, calling: NodeId | None) -> Connection:
         # Whom we called ourselves we have chosen: what it says may be long.
-        return Connection(self.loop, self.world.clock, self.params, self, calling, calling is None and self.is_asking)
+        is_guarded = calling is None and self.is_asking
+        return Connection(self.loop, self.world.clock, self.params, self, calling, self.buffer, is_guarded)
 
     def introduced(self, peer: NodeId) -> Connection | None:
         if self.is_asking:
@@ -212,10 +216,6 @@ class HostLinks:
         self.log.info("peer not reached", peer=dial.peer, address=f"{host}:{port}", reason=reason, wait=wait)
         self.answer(dial, reason)
 
-    def overfull(self, dial: Dial) -> None:
-        """Too much waited for this call, and was dropped."""
-        self.answer(dial, reasons.QUEUE_FULL)
-
     def answer(self, dial: Dial, reason: str) -> None:
         """Tell the machine, if it said `Connect`, that there is no link."""
         if dial.is_wanted:
@@ -224,18 +224,20 @@ class HostLinks:
 
     # What connections tell us.
 
-    def opened(self, connection: Connection) -> None:
+    def connected(self, connection: Connection) -> None:
         self.open[connection] = None
         if self.is_stopping:
             connection.end(Cause.STOPPED, f"node {self.world.node_id} stops")
-        elif connection.calling is not None and self.is_up(connection.calling):
+        elif connection.calling is None:
+            self.door.came(connection)
+
+    def opened(self, connection: Connection) -> None:
+        if connection.calling is not None and self.is_up(connection.calling):
             # The peer called too, and its call was quicker. Saying Hello now would look like giving up that stream.
             connection.end(Cause.DUPLICATE, "there is a stream already", quietly=True)
             connection.transport.abort()
         elif connection.calling is not None:
             connection.greet(self.greeting(connection.calling))
-        elif problem := self.door.why_not(connection):
-            connection.end(Cause.TOO_MANY, problem)
 
     def greeting(self, peer: NodeId) -> Hello:
         dial = self.dial_to(peer)
@@ -270,9 +272,13 @@ class HostLinks:
         called = connection.calling
         if called is not None and called != theirs.node and not is_address(called):
             return f"we called {connection.calling}, and {theirs.node} answered; check the address"
-        if theirs.node not in self.up and len(self.up) >= self.params.streams_max:
+        if not self.is_asking and self.is_full(theirs.node):
             return f"{self.world.node_id} has {self.params.streams_max} streams already; connect elsewhere"
         return why_not_this_peer(connection.transport.get_extra_info("ssl_object"), theirs.node)
+
+    def is_full(self, peer: NodeId) -> bool:
+        """Whether there is no place for a stream to this peer; visitors have none."""
+        return peer not in self.up and len(self.up) - self.visitors >= self.params.streams_max
 
     def judge(self, connection: Connection, peer: NodeId) -> None:
         """Whether this connection becomes the stream to that peer; we are the end that decides."""
@@ -286,12 +292,7 @@ class HostLinks:
                 connection.end(Cause.DUPLICATE, "both ends called at once; the other connection is kept")
             case StreamChoice.QUESTION:
                 assert stream is not None
-                rival = self.rivals.pop(peer, None)
-                if rival is not None:
-                    rival.end(Cause.DUPLICATE, "a newer connection waits in its place")
-                self.rivals[peer] = connection
-                stream.is_questioned = True
-                stream.outbox.put(HEARTBEAT)
+                self.rivals.question(peer, stream, connection)
 
     def take(self, connection: Connection, peer: NodeId) -> None:
         if connection.stage is ConnectionStage.UP:
@@ -300,10 +301,7 @@ class HostLinks:
             self.take_as_stream(connection)
 
     def heard(self, stream: Connection) -> None:
-        """A stream that was questioned lives."""
-        rival = self.rivals.pop(stream.peer, None)
-        if rival is not None:
-            rival.end(Cause.DUPLICATE, "there is a stream already, and it works")
+        self.rivals.heard(stream)
 
     def take_as_stream(self, connection: Connection) -> None:
         connection.outbox.put(HEARTBEAT)
@@ -326,18 +324,22 @@ class HostLinks:
         connection.peer, connection.is_link = visitor(next(self.visitor_numbers)), True
         connection.allowed = self.visitor_messages
         self.up[connection.peer] = connection
+        self.visitors += 1
         asked = connection.calling or ""
         dial = self.dials.get(asked)
         if dial is not None:
             dial.is_wanted = False
             dial.cancel_retry()
         self.log.debug("knocked", visitor=connection.peer, claimed=claimed, asked=asked)
-        self.world.step(Knocked(connection.peer, claimed, asked))
+        self.world.step(Knocked(connection.peer, claimed, asked, self.world.clock() - connection.made_at))
 
     def admit(self, effect: Admit) -> None:
         connection = self.up.get(effect.visitor)
         if connection is None or not is_visitor(effect.visitor):
             # It is gone, and the machine hears of that.
+            return
+        if self.is_full(effect.name):
+            connection.end(Cause.TOO_MANY, f"{self.world.node_id} has {self.params.streams_max} streams already")
             return
         self.recognise(connection, effect.name)
         if effect.replaces:
@@ -354,8 +356,10 @@ class HostLinks:
             old.end(Cause.REPLACED, "a newer connection between the same nodes took its place")
         if is_visitor(knocked_as):
             del self.up[knocked_as]
+            self.visitors -= 1
         self.up[peer], connection.peer = connection, peer
         connection.let_in()
+        self.door.let_in(connection)
         epoch = self.epochs.advance(peer, 0 if connection.calling is None else theirs.epoch)
         dial = self.dial_of(connection)
         if dial is not None:
@@ -409,19 +413,20 @@ class HostLinks:
     def ended(self, connection: Connection, cause: Cause, reason: str) -> None:
         self.counts.closings[cause.value] += 1
         peer = connection.peer
-        claimed = connection.theirs.node if connection.theirs is not None else peer
-        if self.rivals.get(claimed) is connection:
-            del self.rivals[claimed]
+        self.rivals.ended(connection)
         if self.up.get(peer) is not connection:
             if connection.calling is None:
-                self.log.info("connection refused", peer=peer, cause=cause.value, reason=reason)
+                # There may be as many as somebody likes to make.
+                self.log.debug("connection refused", peer=peer, cause=cause.value, reason=reason)
             return
         del self.up[peer]
+        self.visitors -= is_visitor(peer)
         unsent = connection.outbox.take_all()
         for framed in unsent:
             self.posting.lose(peer, framed, reasons.LINK_DOWN)
-        self.log.info("stream down", peer=peer, cause=cause.value, reason=reason, unsent=len(unsent))
-        dial, rival = self.dial_of(connection), self.rivals.pop(peer, None)
+        log = self.log.debug if is_visitor(peer) else self.log.info
+        log("stream down", peer=peer, cause=cause.value, reason=reason, unsent=len(unsent))
+        dial, rival = self.dial_of(connection), self.rivals.take(peer)
         is_wanted = False
         if dial is not None and cause is not Cause.REPLACED:
             is_wanted, dial.is_wanted = dial.is_wanted, False
@@ -439,8 +444,5 @@ class HostLinks:
         """Its transport is closed."""
         self.open.pop(connection, None)
         self.door.left(connection)
-        self.tell_if_all_gone()
-
-    def tell_if_all_gone(self) -> None:
-        if not self.open and not self.door.upgrades:
+        if not self.open:
             self.all_gone.set()

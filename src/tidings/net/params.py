@@ -12,6 +12,7 @@ import msgspec
 
 from tidings.model.bounds import FRAME_BYTES_MAX
 from tidings.model.errors import UsageError
+from tidings.protocols.access.params import AccessParams
 from tidings.wire.frames import HEAD_BYTES
 
 DATAGRAM_BYTES_LIMIT = 65_507
@@ -44,20 +45,26 @@ class HostParams(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes handed to the transport before we wait for the peer to read; they come on top of the queue."""
 
     streams_max: int = 1024
-    """Streams that are up at the same time, links or not."""
+    """Streams that are up at the same time, links or not; those of strangers do not count."""
 
     address_connections_max: int = 512
     """Connections at the same time that came from one address."""
 
     strangers_max: int = 64
-    """Connections at the same time that are not up yet."""
+    """Connections at the same time by which we were called, and which are not let in yet: no stream, or one of which
+    the machine does not know yet whose it is."""
+
+    stranger_patience: float = 0.5
+    """Seconds for which a stranger keeps its place although others of its address want to come in. When there are too
+    many, one of the address that has most of them gives way: to callers of another address at once, to those of its own
+    only after this, since somebody who is just saying who he is needs a moment."""
 
     connect_timeout: float = 5.0
     """Seconds from the first packet to a stream that is up, when we call; above `heartbeat_period`, since the other end
     may look for that long whether an earlier connection still lives."""
 
     handshake_timeout: float = 5.0
-    """Seconds that a caller has until its stream is up."""
+    """Seconds that a caller has until its stream is up, that of TLS included."""
 
     backoff_first: float = 0.1
     """Seconds before the second attempt to connect; each further one waits twice as long, less a random part."""
@@ -133,7 +140,23 @@ def check_windows(host: HostParams, windows: Mapping[str, Mapping[str, int]]) ->
             )
 
 
+def check_places(host: HostParams, access: AccessParams) -> None:
+    """What the host holds has to agree with what access serves."""
+    served, strangers = access.clients_max + access.peers_max, host.strangers_max + access.links_wanted_max
+    if host.streams_max < served:
+        raise UsageError(
+            f"[host] streams_max: {host.streams_max} is less than clients_max and peers_max of [access] together, "
+            f"{served}; raise it, or lower those"
+        )
+    if access.strangers_max < strangers:
+        raise UsageError(
+            f"[access] strangers_max: {access.strangers_max} is less than strangers_max of [host] and links_wanted_max "
+            f"together, {strangers}; raise it, or lower those"
+        )
+
+
 SPANS = (
+    "stranger_patience",
     "connect_timeout",
     "handshake_timeout",
     "backoff_first",

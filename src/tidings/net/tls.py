@@ -6,20 +6,12 @@ in a Hello must be one of them; otherwise any node of the network could pass for
 
 Without TLS anyone on the path can read and write. A host therefore speaks plain TCP on the loopback interface only,
 unless it is told `insecure=True`. Datagrams are never encrypted: outside loopback they too need `insecure=True`.
-
-asyncio can do the handshake by itself, but hands a connection over only when that is finished. Until then nobody counts
-it, and a host that stops cannot close it. So TCP comes first here, with a connection that is ours from its first packet
-on, and the handshake is a step of its own, which `abort` ends at any time. What the peer says right behind its
-handshake may arrive before we hear that the handshake is over; it is kept, and handed on.
 """
 
-import asyncio
-import errno
 import ipaddress
-import os
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any
 
 import msgspec
 
@@ -27,9 +19,6 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.net.errors import HostError
 from tidings.protocols.access.judge import principal_of
-
-if TYPE_CHECKING:
-    from tidings.net.connection import Connection
 
 Address = tuple[str, int]
 """Host name or IP address, and port."""
@@ -53,6 +42,9 @@ class Tls(msgspec.Struct, frozen=True):
             # Names are those of nodes, and are compared with the Hello.
             context.check_hostname = False
             context.verify_mode = ssl.CERT_REQUIRED
+            # Nobody resumes a session, and tickets for it cost memory.
+            if protocol is ssl.PROTOCOL_TLS_SERVER:
+                context.num_tickets = 0
             load(context, certificate, key, authority)
             contexts.append(context)
         return cls(*contexts)
@@ -117,62 +109,3 @@ def check_permitted(host: str, port: int, tls: Tls | None, insecure: bool) -> No
             f"{host or '*'}:{port} without TLS: anybody on the way could read and write; give tls=Tls.from_files(...), "
             "or say insecure=True"
         )
-
-
-class Upgrader(Protocol):
-    """Who keeps the connections that are on their way to TLS."""
-
-    def upgrade_begun(self, upgrade: "TlsUpgrade") -> None: ...
-
-    def upgrade_over(self, upgrade: "TlsUpgrade") -> None: ...
-
-
-class TlsUpgrade(asyncio.Protocol):
-    def __init__(self, context: ssl.SSLContext, timeout: float, connection: "Connection", owner: Upgrader) -> None:
-        self.context, self.timeout, self.connection, self.owner = context, timeout, connection, owner
-        self.transport: asyncio.Transport
-        self.early: list[bytes] = []
-        self.is_lost = False
-        self.task: asyncio.Task[None] | None = None
-        """Where we were called: what does the handshake."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        # All that comes is for TLS.
-        self.transport.pause_reading()
-        self.owner.upgrade_begun(self)
-
-    def data_received(self, data: bytes) -> None:
-        self.early.append(data)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.is_lost = True
-        self.owner.upgrade_over(self)
-
-    def abort(self) -> None:
-        self.transport.abort()
-
-    async def finish(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Do the handshake, and hand the connection over; raises OSError where it fails."""
-        secured: asyncio.Transport | None = None
-        try:
-            if not self.transport.is_closing():
-                secured = await loop.start_tls(
-                    self.transport,
-                    self,
-                    self.context,
-                    server_side=self.connection.calling is None,
-                    server_hostname=None if self.connection.calling is None else "",
-                    ssl_handshake_timeout=self.timeout,
-                )
-            if secured is None or self.is_lost:
-                raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-        except BaseException:
-            self.transport.abort()
-            raise
-        finally:
-            self.owner.upgrade_over(self)
-        secured.set_protocol(self.connection)
-        self.connection.connection_made(secured)
-        for data in self.early:
-            self.connection.arrived(data)

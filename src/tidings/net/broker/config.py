@@ -40,7 +40,7 @@ from tidings.model.errors import UsageError
 from tidings.net.addresses import PORT_DEFAULT, address_text, parse_address
 from tidings.net.broker.tenants import ConfiguredTenants
 from tidings.net.errors import HostError
-from tidings.net.params import HostParams, check_windows
+from tidings.net.params import HostParams, check_places, check_windows
 from tidings.net.storage import OWNER_FOLDER
 from tidings.net.tls import Address, Tls, is_loopback
 from tidings.nodes.broker import BrokerParams
@@ -74,9 +74,9 @@ LEFT_OUT = ("links", "credentials", "clock_offset", "is_durable", "profile")
 KIND = "kind"
 """The setting that chooses."""
 
-DEFAULTS = {"host": {"backoff_first": 0.05, "backoff_max": 1.0}}
+DEFAULTS = {"host": {"backoff_first": 0.05, "backoff_max": 1.0, "streams_max": 10_256, "strangers_max": 512}}
 """Where a broker wants another default than its part has. Access waits between two attempts for a link, and would wait
-in vain while the host does so too."""
+in vain while the host does so too. There is a stream for each client and each peer that access serves."""
 
 
 def kinds_of(section: str) -> dict[str, type[msgspec.Struct]]:
@@ -211,6 +211,7 @@ class Config:
         self.built = {name: self.build(name) for name in SECTIONS}
         broker = BrokerParams(routing=self.built["routing"], delivery=self.built["delivery"])
         check_windows(self.built["host"], broker.windows)
+        check_places(self.built["host"], self.built["access"])
         self.tenants = ConfiguredTenants(settings.tenants)
         if self.tenants.by_name and self.is_open:
             raise UsageError(

@@ -14,6 +14,7 @@ are read again when they change (`rights.py`), and whoever comes in or is refuse
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Iterator
 from random import SystemRandom
@@ -156,6 +157,9 @@ class BrokerService:
     async def start(self) -> None:
         self.host.log.info("preparing the index; the first time on a machine it is compiled, which takes a while")
         await asyncio.to_thread(prepare, self.config.build("routing").engine)
+        places = self.host.params.streams_max + self.host.params.strangers_max
+        if problem := allow_descriptors(places + DESCRIPTORS_KEPT):
+            self.host.log.warning("fewer connections than streams_max can be open", problem=problem)
         try:
             await self.host.start()
             if self.health is not None:
@@ -262,6 +266,27 @@ class BrokerService:
             http=address_text(self.http_address) if self.http_address else "",
             not_ready=self.why_not_ready(),
         )
+
+
+DESCRIPTORS_KEPT = 64
+"""Open files besides connections: storage, health, logs, what Python opens."""
+
+
+def allow_descriptors(count: int) -> str:
+    """Ask the operating system for so many open files; why that many are not possible, if they are not."""
+    if sys.platform == "win32":
+        return ""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    if most < count:
+        return (
+            f"{hard} open files are allowed and {count} are wanted; raise the limit (ulimit -n), or lower streams_max"
+        )
+    return ""
 
 
 def everybody(peer: str, role: Role, credentials: bytes, now: float) -> Verdict | str:

@@ -144,8 +144,8 @@ class Access:
             case Received(sender, message) if isinstance(message, self.messages):
                 entrant = self.entrants.get(sender)
                 return [Drop(message, NO_LINK)] if entrant is None else self.hear(now, sender, entrant, message)
-            case Knocked(visitor, name, asked):
-                return self.knocked(now, visitor, name, asked)
+            case Knocked():
+                return self.knocked(now, input)
             case LinkUp(node, epoch, asked, visitor):
                 if asked in self.wanted.users:
                     self.wanted.recognise(node, asked)
@@ -213,14 +213,15 @@ class Access:
         entrant = Entrant(node, epoch, is_bound=True, attach_by=now + self.params.attach_timeout)
         return effects + self.begin(node, entrant, is_wanted=node in self.wanted)
 
-    def knocked(self, now: float, visitor: NodeId, name: NodeId, asked: NodeId) -> list[Effect]:
-        if asked:
-            self.wanted.heard_of(asked)
-            if asked not in self.wanted:
-                return [Disconnect(visitor, NOT_WANTED)]
-        entrant = Entrant(name, asked=asked, attach_by=now + self.params.attach_timeout)
+    def knocked(self, now: float, knock: Knocked) -> list[Effect]:
+        if knock.asked:
+            self.wanted.heard_of(knock.asked)
+            if knock.asked not in self.wanted:
+                return [Disconnect(knock.visitor, NOT_WANTED)]
+        attach_by = now + max(0.0, self.params.attach_timeout - knock.waited)
+        entrant = Entrant(knock.name, asked=knock.asked, attach_by=attach_by)
         # Whoever calls us shows first who it is: what we show is not for everybody who knows a name.
-        return self.begin(visitor, entrant, is_wanted=bool(asked))
+        return self.begin(knock.visitor, entrant, is_wanted=bool(knock.asked))
 
     def begin(self, node: NodeId, entrant: Entrant, is_wanted: bool) -> list[Effect]:
         self.entrants[node] = entrant

@@ -22,8 +22,9 @@ class AccessParams(msgspec.Struct, frozen=True, kw_only=True):
     peers_max: int = 256
     """Brokers that are linked at the same time."""
 
-    strangers_max: int = 256
-    """Links at the same time whose other end has not been let in yet."""
+    strangers_max: int = 1024
+    """Links at the same time whose other end has not been let in yet: those that call us, of whom the host keeps fewer
+    (`HostParams.strangers_max`), and those that we call."""
 
     links_wanted_max: int = 256
     """Links that are kept at the same time, the configured ones and those that parts of the node ask for together; a
