@@ -19,6 +19,7 @@ import typer
 from tidings import UsageError, __version__
 from tidings.cli.bench import bench
 from tidings.cli.brokers import broker, config_commands, up
+from tidings.cli.chaos import chaos
 from tidings.cli.demo import show_demo
 from tidings.cli.filters import filters
 from tidings.cli.keys import keys, tokens
@@ -40,7 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (broker, up, pub, sub, top, doctor, why, bench):
+for command in (broker, up, pub, sub, top, doctor, why, bench, chaos):
     app.command()(command)
 app.add_typer(config_commands, name="config")
 app.add_typer(keys, name="keys")

@@ -132,6 +132,8 @@ class Settings(BaseSettings):
     log: Literal["debug", "info", "warning", "error"] = "info"
     trace: Path | None = None
     """The file for a record of everything that happens here, ending in .parquet or .jsonl; it grows without a bound."""
+    clock_shift: float = 0.0
+    """Seconds by which this broker takes its time of day to be wrong; `tidings chaos` tries clocks that differ."""
     uvloop: bool = False
 
     @classmethod

@@ -95,7 +95,7 @@ class BrokerService:
         self.config, self.tls = config, config.tls
         settings = config.settings
         peers = {at(*address): address for address in config.links}
-        offset = time.time() - time.monotonic()
+        offset = time.time() - time.monotonic() + settings.clock_shift
         params = BrokerParams(
             access=config.build(
                 "access",

@@ -21,7 +21,7 @@ from typing import Any
 from tidings.machine.inputs import Input
 from tidings.machine.node import Machine
 from tidings.machine.streams import RandomStream, random_stream
-from tidings.model.identity import NodeId
+from tidings.model.identity import NodeId, name_of
 from tidings.nodes.broker import BrokerParams
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import AccessParams
@@ -69,8 +69,9 @@ from tidings.workloads.nemesis.campaign import (
 )
 from tidings.workloads.nemesis.promise import BrokenPromise, PromiseJudge
 
-SETTLING = 100.0
-"""Links that vanished are noticed after 20 s, questions asked again after 30 s, receipts given up after 30 s."""
+SETTLING = 200.0
+"""Links that vanished are noticed after 20 s, questions asked again after 30 s, receipts given up after 30 s; and
+readers that take one event at a time need some round trips for each."""
 
 TRY_AGAIN = 0.25
 """Seconds after which a client that could not publish tries again."""
@@ -146,7 +147,7 @@ def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:
         access = AccessParams(clock_offset=broker.clock_offset)
         roles[broker.name] = "broker", BrokerParams(access=access, routing=routing, delivery=delivery)
     for client in campaign.clients:
-        roles[client.name] = "client", ClientRole(brokers=client.brokers)
+        roles[client.name] = "client", ClientRole(brokers=client.brokers, is_named=True)
     return cast_all(roles, stage)
 
 
@@ -381,7 +382,7 @@ class NemesisConductor(Checker):
                     if number in self.sent[node.id]:
                         self.judge.declined(self.sent[node.id][number])
             case Missed(number, publisher, count) if (node.id, number) in self.subscriptions:
-                self.judge.missed(self.subscriptions[node.id, number][0], publisher, count, count == 0)
+                self.judge.missed(self.subscriptions[node.id, number][0], name_of(publisher), count, count == 0)
             case Arrived():
                 self.arrived(now, node, item)
 
@@ -406,11 +407,11 @@ class NemesisConductor(Checker):
         if key is None or wanted is None:
             raise self.fail(now, node.id, f"{item!r:.200} arrives for no subscription")
         for head, payload in zip(item.heads, item.payloads, strict=True):
-            finding = self.judge.arrived(key, item.publisher, decode_head(head), payload)
+            finding = self.judge.arrived(key, name_of(item.publisher), decode_head(head), payload)
             if finding is not None:
                 raise self.fail(now, node.id, f"{finding.promise}: {finding.text}")
         took = Took(item.subscription, len(item.numbers))
-        taken_at = now + wanted.pause * len(item.numbers)
+        taken_at = now + (wanted.pause * len(item.numbers) if now < self.campaign.until else 0.0)
         self.at(node.world, taken_at, node.id, node.lives, lambda at, client, life: client.inject(at, took))
 
     def at_end(self, world: Simulator) -> list[Problem]:

@@ -79,8 +79,8 @@ class JudgedSubscription(msgspec.Struct):
     confirmed_at: float | None = None
     is_open: bool = True
     arrived: dict[str, None] = {}
-    last: dict[str, JudgedEvent] = {}
-    """Of each writer what arrived last."""
+    last: dict[tuple[str, int], JudgedEvent] = {}
+    """Of each life of a writer what arrived last: each has an order of its own."""
     told: dict[str, ToldMissed] = {}
     """By writer; under no name what concerns all."""
 
@@ -126,6 +126,11 @@ class PromiseJudge:
         )
         self.events[id] = event
         mine.append(event)
+
+    def retracted(self, id: str) -> None:
+        """It was not published after all: its client would not take it."""
+        event = self.events.pop(id)
+        self.of_writer[event.writer].remove(event)
 
     def accepted(self, id: str) -> None:
         self.events[id].is_accepted = True
@@ -181,7 +186,7 @@ class PromiseJudge:
             return BrokenPromise(broken[0], f"{dict(attributes)} of {writer} arrives, {broken[1]}", subscription.reader)
         assert event is not None
         subscription.arrived[event.id] = None
-        subscription.last[event.writer] = event
+        subscription.last[event.writer, event.life] = event
         return None
 
     def broken_by(
@@ -201,7 +206,7 @@ class PromiseJudge:
             return "nothing false", "which lies outside of what its publisher advertised"
         if event.id in subscription.arrived:
             return "nothing twice", "a second time"
-        last = subscription.last.get(event.writer)
+        last = subscription.last.get((event.writer, event.life))
         if last is not None and last.place > event.place and subscription.guarantee != "none":
             return "order", f"behind {last.id}, which was published later"
         if subscription.confirmed_at is None and subscription.guarantee == "installed":
