@@ -198,7 +198,8 @@ def test_questions_that_leave_together_are_packed() -> None:
     desk.up("c")
     for number in range(1, 1001):
         desk.subscribe("c", number, guarantee="reference")
-    effects = desk.know("p/1")
+    desk.know("p/1")
+    effects = desk.advance(1.0)
     packs = sent(effects, PackedReferences)
     assert sum(len(pack.questions) for pack in packs) + len(sent(effects, Reference)) == 1000
     assert len(of(Send, effects)) <= 10

@@ -29,6 +29,11 @@ class WorkCount:
         self.units = self.cut_short = 0
         self.limit = ENDLESS
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether what can wait has to wait for another step."""
+        return self.units >= self.limit
+
     def is_over(self) -> bool:
         """Whether a question has to be answered without being looked into; it is counted then."""
         if self.units < self.limit:

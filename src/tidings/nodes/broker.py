@@ -27,7 +27,7 @@ from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.rows import BrokerRow, Gauge, View
 
-QUESTION_UNITS_MAX = 10 * UNITS_PER_MS
+QUESTION_UNITS_MAX = 4 * UNITS_PER_MS
 """Work of one step beyond which questions about patterns are answered on the safe side (`model/work.py`)."""
 
 NO_ROWS: Mapping[str, View] = {"routes": lambda _: (), "destinations": lambda _: ()}

@@ -26,11 +26,10 @@ under a withdrawn advertisement is forgotten.
 Signals. Hears of clients from access, of neighbours from the overlay, and `Settled`, `Known`, `Forgotten`, `Matched`
 from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
 Timers. "sweep": history may be too old. "ask": a question for history was not answered. "begin": one for where a
-subscription begins. "read": a reading. ("save", name): once more.
+subscription begins. "held": there was no time to ask. "read": a reading. ("save", name): once more.
 Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `EdgeClosed` is delivered.
 
-A durable edge reads its store when it starts. Until then everything that happens to it waits, in order, up to
-`deferred_max`.
+A durable edge reads its store when it starts. Until then all that happens waits in order, up to `deferred_max`.
 
 Source: PSDG, spec 3.6; graceful shutdown from 3.6 section 7.2 (S-121).
 """
@@ -194,6 +193,7 @@ class Edge:
         for client in list(self.clients.values()):
             effects += self.part_with(now, client)
         self.requests.waiting.clear()
+        self.subscriptions.start()
         self.flows.clear()
         self.readings.start(now)
         self.beginnings.start()
@@ -389,6 +389,8 @@ class Edge:
                 return self.fetching.ask_again(now)
             case "begin":
                 return self.beginnings.ask_again(now)
+            case "held":
+                return self.subscriptions.go_on(now)
             case "read":
                 return self.readings.expire(now)
             case ("save", str(name)):

@@ -17,7 +17,7 @@ TAKEN_STEPS = 8
 """How often the taker of a window full of bytes says that it has taken them."""
 
 SPANS = ("history_age", "numbers_age")
-PERIODS = ("ask_again_after", "save_again_after", "sweep_period", "reading_timeout")
+PERIODS = ("ask_again_after", "held_for", "save_again_after", "sweep_period", "reading_timeout")
 BOUNDS = (
     *("history_count_max", "history_bytes_max", "history_bytes_total_max"),
     *("subscriptions_max", "advertisements_max", "publishers_max", "lives_max", "window_max", "queue_max", "heads_max"),
@@ -117,6 +117,9 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
 
     reading_timeout: float = 10.0
     """How long such a request waits for the brokers of publishers."""
+
+    held_for: float = 0.01
+    """Seconds after which questions for history are asked for which there was no time in one step."""
 
     ask_again_after: float = 30.0
     """After this a question for history that was not answered is asked again."""

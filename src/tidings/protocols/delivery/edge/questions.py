@@ -11,6 +11,9 @@ An answer is one page, and no longer than there is room. If there is more, or it
 stream lags, and asks again when the client has taken enough. A question that is not answered is asked again after a
 while: it may have been under way when a link broke, though then the publisher becomes known again, which asks anew by
 itself.
+
+An advertisement may concern thousands of subscriptions, and each asks. When a step has done as much as a step may
+(`model/work.py`), further streams lag as if there were no room, and go on a little later, at the timer "held".
 """
 
 from collections.abc import Sequence
@@ -21,6 +24,7 @@ from msgspec.structs import replace
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import PUBLISHERS_MAX
 from tidings.model.identity import NodeId
+from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.admission import Admission, PublisherStream, ServedSubscription, deliver, fall_back
 from tidings.protocols.delivery.edge.advertisements import origin_of
 from tidings.protocols.delivery.edge.clients import ServedClient
@@ -43,6 +47,9 @@ LATE_FORGOTTEN = (
 WANTED_MAX = 1000
 """Advertisements that one question names, so that it fits a frame."""
 
+QUESTION_UNITS, NAMED_UNITS = 1500, 25
+"""The work of a question, and of each advertisement that it names."""
+
 Wanted = tuple[AdvertisementId, int | None]
 """An advertisement, and the number behind which its publications are wanted, if there is one."""
 
@@ -58,6 +65,8 @@ class Fetching:
         """Streams that wait for an answer, the one that has waited longest first."""
         self.placed: list[ServedSubscription] = []
         """Subscriptions of which it has become known where they begin, in this step."""
+        self.held: dict[ServedClient, None] = {}
+        """Who has streams that go on at the timer "held"."""
 
     # Advertisements.
 
@@ -144,6 +153,8 @@ class Fetching:
         streams = [stream for stream in streams if stream.state != "lagging"]
         if not streams:
             return []
+        if WORK.is_spent:
+            return self.hold(now, subscription, streams)
         subscription.round += 1
         room_bytes = max(0, self.params.pending_bytes_max - subscription.client.pending_bytes)
         limits = (max(1, subscription.outlet.room // len(streams)), room_bytes // len(streams))
@@ -159,6 +170,7 @@ class Fetching:
             if len(questions[-1]) + len(advertisements) > WANTED_MAX:
                 questions.append([])
             questions[-1] += [(advertisement, stream.position) for advertisement in advertisements]
+            WORK.units += QUESTION_UNITS + NAMED_UNITS * len(advertisements)
         for wanted in questions:
             if wanted:
                 effects += self.put(now, subscription, limits, wanted[:PUBLISHERS_MAX])
@@ -187,6 +199,22 @@ class Fetching:
         for answer in self.references.answer(now, question, subscription.filter):
             effects += self.hear(now, subscription, answer)
         return effects
+
+    def hold(self, now: float, subscription: ServedSubscription, streams: Sequence[PublisherStream]) -> list[Effect]:
+        """Not in this step."""
+        for stream in streams:
+            if stream.state == "asked":
+                self.admission.forget_early(stream)
+                self.asked.pop((subscription.key, stream.publisher), None)
+            fall_back(subscription, stream)
+        effects: list[Effect] = [] if self.held else [SetTimer("held", now + self.params.held_for)]
+        self.held[subscription.client] = None
+        return effects
+
+    def let_go_on(self, now: float) -> list[Effect]:
+        """Those that were held."""
+        held, self.held = self.held, {}
+        return [effect for client in held for effect in self.catch_up(now, client)]
 
     def ask_again(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -261,6 +289,8 @@ class Fetching:
             outlet = subscription.outlet
             if 2 * outlet.room < outlet.capacity or 2 * client.pending_bytes > self.params.pending_bytes_max:
                 continue
+            if WORK.is_spent:
+                return effects + self.hold(now, subscription, ())
             publishers = list(subscription.lagging)
             del client.lagging[number]
             subscription.lagging.clear()

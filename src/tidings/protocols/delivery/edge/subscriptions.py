@@ -38,11 +38,13 @@ Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract), G-46,
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidings.machine.effects import Drop, Effect, Send
+from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.identity import NodeId, tenant_of
+from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription, deliver, tell_missed
 from tidings.protocols.delivery.edge.beginnings import Beginnings
 from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
@@ -75,6 +77,21 @@ MIXED_PUBLICATIONS_MAX, MIXED_ENTRIES_MAX = 1000, 4000
 the frame beside a whole batch."""
 
 
+LOOKED_AT_ONCE_MAX = 64
+"""Subscriptions up to which all are looked at in the step in which an advertisement becomes known."""
+
+LOOK_UNITS = 75
+"""The work of looking whether a subscription and an advertisement overlap, where no patterns meet."""
+
+
+class UnlookedNews(NamedTuple):
+    """Advertisements that became known of a publisher, and subscriptions that may have to ask because of them, the next
+    one last."""
+
+    news: list[Known]
+    left: list[ServedSubscription]
+
+
 class ServedSubscriptions:
     def __init__(
         self,
@@ -88,6 +105,15 @@ class ServedSubscriptions:
         self.fetching, self.beginnings = fetching, beginnings
         self.all: dict[SubscriptionKey, ServedSubscription] = {}
         self.of_client: dict[NodeId, dict[int, ServedSubscription]] = {}
+        self.unlooked: dict[NodeId, UnlookedNews] = {}
+        """By publisher."""
+        self.is_look_timed = False
+
+    def start(self) -> None:
+        """There is no timer any more, and nobody to ask for."""
+        self.unlooked.clear()
+        self.fetching.held.clear()
+        self.is_look_timed = False
 
     # Coming and going.
 
@@ -176,12 +202,47 @@ class ServedSubscriptions:
     # Advertisements.
 
     def learn(self, now: float, known: Known) -> list[Effect]:
-        """An advertisement became known, or is known again: whoever must not miss anything asks for history."""
+        """An advertisement became known, or is known again: whoever must not miss anything asks for history. Where
+        there are many to ask, that takes several steps, and is done once for all advertisements that came meanwhile."""
         self.fetching.learn(known)
+        unlooked = self.unlooked.get(known.publisher)
+        news = [known] if unlooked is None else [*unlooked.news, known]
+        self.unlooked[known.publisher] = UnlookedNews(news, list(reversed(self.all.values())))
+        if len(self.all) <= LOOKED_AT_ONCE_MAX:
+            return self.look(now, known.publisher)
+        return self.look_later(now)
+
+    def look_later(self, now: float) -> list[Effect]:
+        if not self.unlooked or self.is_look_timed:
+            return []
+        self.is_look_timed = True
+        return [SetTimer("held", now + self.params.held_for)]
+
+    def go_on(self, now: float) -> list[Effect]:
+        """At the timer "held": those ask who were held, and as many are looked at as one step may look at."""
+        self.is_look_timed = False
+        effects = self.fetching.let_go_on(now)
+        for publisher in list(self.unlooked):
+            effects += self.look(now, publisher)
+            if WORK.is_spent:
+                break
+        return effects + self.look_later(now)
+
+    def look(self, now: float, publisher: NodeId, is_due: bool = False) -> list[Effect]:
+        """Who asks because of what became known of this publisher. Where it is due everybody who may have to ask does,
+        for something of the publisher is about to be passed on."""
+        unlooked = self.unlooked[publisher]
         effects: list[Effect] = []
-        for subscription in list(self.all.values()):
-            if subscription.is_complete and subscription.concerns(known):
-                effects += self.fetching.ask(now, subscription, [known.publisher])
+        while unlooked.left and (is_due or not WORK.is_spent):
+            subscription = unlooked.left.pop()
+            # One that lags will ask for everything of the publisher anyway.
+            if publisher in subscription.lagging or not subscription.is_complete or not self.is_current(subscription):
+                continue
+            if WORK.is_spent or any(subscription.concerns(known) for known in unlooked.news):
+                effects += self.fetching.ask(now, subscription, [publisher])
+            WORK.units += LOOK_UNITS * len(unlooked.news)
+        if not unlooked.left:
+            del self.unlooked[publisher]
         return effects
 
     def skipped(self, now: float, skipped: Skipped) -> list[Effect]:
@@ -189,7 +250,7 @@ class ServedSubscriptions:
         known = self.fetching.known.get(skipped.advertisement)
         if known is None:
             return []
-        effects: list[Effect] = []
+        effects: list[Effect] = self.look(now, skipped.publisher, True) if skipped.publisher in self.unlooked else []
         for subscription in list(self.all.values()):
             if not subscription.concerns(known[0]):
                 continue
@@ -211,7 +272,7 @@ class ServedSubscriptions:
     def pass_on(self, now: float, matched: Matched) -> list[Effect]:
         """Publications arrived."""
         batch, wanted = matched.batch, matched.wanted
-        effects: list[Effect] = []
+        effects: list[Effect] = self.look(now, batch.publisher, True) if batch.publisher in self.unlooked else []
         places_of: Mapping[SubscriptionKey, list[int] | None]
         if type(wanted) is Wants:
             places_of = wanted.places

@@ -1,0 +1,81 @@
+"""Questions for history, where there are more than one step may ask."""
+
+from collections import Counter
+
+from tests.worlds.desk import of, sent
+from tests.worlds.edge import EdgeDesk, answer, received
+from tidings.machine.effects import Effect, SetTimer
+from tidings.model.work import limited
+from tidings.protocols.delivery.edge.subscriptions import LOOKED_AT_ONCE_MAX
+from tidings.protocols.delivery.messages import PackedReferences, Reference
+
+MANY = LOOKED_AT_ONCE_MAX + 10
+
+
+def asking(effects: list[Effect]) -> Counter[int]:
+    """How often each subscription asks."""
+    packed = [question for pack in sent(effects, PackedReferences) for question in pack.questions]
+    return Counter(question.subscription for question in (*packed, *sent(effects, Reference)))
+
+
+def crowded() -> EdgeDesk:
+    """A broker with many subscriptions that are installed."""
+    desk = EdgeDesk()
+    desk.neighbours("b")
+    desk.up("c")
+    for number in range(1, MANY + 1):
+        desk.installed("c", number)
+    return desk
+
+
+def test_few_subscriptions_ask_in_the_step_in_which_an_advertisement_becomes_known() -> None:
+    desk = EdgeDesk()
+    desk.neighbours("b")
+    desk.up("c")
+    for number in range(1, LOOKED_AT_ONCE_MAX + 1):
+        desk.installed("c", number)
+    assert asking(desk.know("p/1")) == dict.fromkeys(range(1, LOOKED_AT_ONCE_MAX + 1), 1)
+
+
+def test_many_subscriptions_ask_once_for_all_advertisements_that_came_meanwhile() -> None:
+    desk = crowded()
+    for number in range(1, 6):
+        assert not asking(desk.know(f"p/{number}"))
+    effects = desk.advance(1.0)
+    assert asking(effects) == dict.fromkeys(range(1, MANY + 1), 1)
+    packed = [question for pack in sent(effects, PackedReferences) for question in pack.questions]
+    assert all(len(question.wanted) == 5 for question in packed)
+    assert not desk.edge.subscriptions.unlooked
+
+
+def test_nothing_of_a_publisher_is_passed_on_before_its_news_were_looked_at() -> None:
+    desk = crowded()
+    desk.know("p/1")
+    effects = desk.arrive("p", [7], (("c", 1),))
+    assert received(effects, "c") == []
+    assert asking(effects) == dict.fromkeys(range(1, MANY + 1), 1)
+    assert received(answer(desk, "p", 5, 6, at=1.0), "c") == [5, 6, 7]
+
+
+def test_questions_for_which_there_is_no_time_are_held_and_asked_later() -> None:
+    desk = crowded()
+    desk.know("p/1")
+    with limited(0):
+        effects = desk.arrive("p", [7], (("c", 1),))
+    assert not asking(effects) and received(effects, "c") == []
+    assert of(SetTimer, effects)
+    assert asking(desk.advance(1.0)) == dict.fromkeys(range(1, MANY + 1), 1)
+    assert not desk.edge.fetching.held
+    assert received(answer(desk, "p", 5, 6, 7, at=1.0), "c") == [5, 6, 7]
+    assert received(desk.arrive("p", [8], (("c", 1),)), "c") == [8]
+
+
+def test_a_client_that_leaves_takes_with_it_what_was_held() -> None:
+    desk = crowded()
+    desk.know("p/1")
+    with limited(0):
+        desk.arrive("p", [7], (("c", 1),))
+    desk.know("q/1")
+    desk.down("c")
+    assert not asking(desk.advance(1.0))
+    assert not desk.edge.fetching.held and not desk.edge.subscriptions.unlooked
