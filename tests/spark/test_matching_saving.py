@@ -81,3 +81,18 @@ def test_a_saved_index_that_is_cut_short_is_refused() -> None:
     for length in (4, 200, len(file.getvalue()) - 1):
         with pytest.raises(UsageError, match="cut short"):
             load_index(BytesIO(file.getvalue()[:length]))
+
+
+def test_a_damaged_index_is_refused_before_anything_is_made_of_it() -> None:
+    index = Index("fast")
+    for key in range(50):
+        index.add(key, parse(f"x > {key} AND name = 'n{key % 7}' AND text LIKE 'a%{key}'"))
+    file = BytesIO()
+    save_index(index, file)
+    data = file.getvalue()
+    for place in range(0, len(data), max(1, len(data) // 400)):
+        damaged = bytearray(data)
+        damaged[place] ^= 0x55
+        with pytest.raises(UsageError):
+            load_index(BytesIO(bytes(damaged)))
+    assert load_index(BytesIO(data)).match(Event({"x": 60, "name": "n1", "text": "ab8"})) == [8]

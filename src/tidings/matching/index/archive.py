@@ -7,7 +7,12 @@ additions and removals.
 
     8 bytes     length of the header
     header      `Header` as MessagePack
+    16 bytes    digest of the header
     arrays      one after the other, as the header lists them
+
+Compiled code follows what it reads in the arrays without looking twice, so a damaged file would end the process. The
+header has the digest of the arrays, and nothing is made of either before its digest is found right. That is against
+accidents; whoever can write the file can write the digest too.
 
 The memory is laid out by the kernels, and only those that wrote it can read it: `layout_name` changes with any of their
 sources. Whoever must be able to read an index later keeps its filters too.
@@ -21,6 +26,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
+import xxhash
 
 from tidings.matching.index.answers import IndexParams
 from tidings.matching.index.fast import FastEngine
@@ -31,8 +37,10 @@ from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 
-FORMAT = 1
-LENGTH_BYTES = 8
+FORMAT = 2
+LENGTH_BYTES, DIGEST_BYTES = 8, 16
+HEADER_BYTES_MAX = 2**31
+DAMAGED = "the saved index is damaged; save it again, or build it again from its filters"
 
 
 class OtherLayout(UsageError):
@@ -65,6 +73,8 @@ class Header(Named, frozen=True):
     words: int
     """Length of the arena, of which only the used part is among the arrays."""
     arrays: list[tuple[str, tuple[int, ...]]]
+    digest: bytes
+    """Of the arrays."""
 
 
 def layout_name() -> str:
@@ -81,7 +91,7 @@ def save_index(index: Index, file: BinaryIO) -> None:
     memory, vocabulary = engine.memory, index.vocabulary
     if len(index.links) or memory.keys.dtype == object:
         raise UsageError("an index is saved when its keys are 64-bit integers and no filter was added for a link")
-    store, slots = memory.store, memory.slots
+    store, slots, digest = memory.store, memory.slots, xxhash.xxh3_128()
     taken = np.fromiter(chain.from_iterable(index.slots.items()), np.int64, 2 * len(index)).reshape(-1, 2)
     arrays = [
         store.words[: store.words[layout.TOP]],
@@ -93,6 +103,9 @@ def save_index(index: Index, file: BinaryIO) -> None:
         np.array(vocabulary.references, np.int64),
         taken,
     ]
+    arrays = [np.ascontiguousarray(array) for array in arrays]
+    for array in arrays:
+        digest.update(array.data)
     header = Header(
         layout=layout_name(),
         params=engine.params,
@@ -110,12 +123,14 @@ def save_index(index: Index, file: BinaryIO) -> None:
         ),
         words=len(store.words),
         arrays=[(array.dtype.str, array.shape) for array in arrays],
+        digest=digest.digest(),
     )
     encoded = msgspec.msgpack.encode(header)
     file.write(len(encoded).to_bytes(LENGTH_BYTES, "little"))
     file.write(encoded)
+    file.write(xxhash.xxh3_128_digest(encoded))
     for array in arrays:
-        file.write(np.ascontiguousarray(array).data)
+        file.write(array.data)
 
 
 def saved_atoms(vocabulary: Vocabulary) -> list[SavedAtom | None]:
@@ -128,13 +143,12 @@ def saved_atoms(vocabulary: Vocabulary) -> list[SavedAtom | None]:
 
 
 def load_index(file: BinaryIO) -> Index:
-    """The index that was saved; OtherLayout if this process has other kernels."""
-    length = int.from_bytes(read_bytes(file, LENGTH_BYTES), "little")
-    encoded = read_bytes(file, length)
-    if msgspec.msgpack.decode(encoded, type=Named).layout != layout_name():
-        raise OtherLayout("the index was saved by another version of its kernels; build it again from its filters")
-    header = msgspec.msgpack.decode(encoded, type=Header)
-    words, atoms, heads, first, marks, keys, references, taken = (read_array(file, *of) for of in header.arrays)
+    """The index that was saved; OtherLayout if this process has other kernels, another UsageError if it is damaged."""
+    header = read_header(file)
+    digest = xxhash.xxh3_128()
+    words, atoms, heads, first, marks, keys, references, taken = (read_array(file, digest, *of) for of in header.arrays)
+    if digest.digest() != header.digest:
+        raise UsageError(DAMAGED)
     index = Index("fast", header.params)
     restore_vocabulary(index.vocabulary, header, references.tolist())
     index.slots = dict(taken.tolist())
@@ -153,6 +167,22 @@ def load_index(file: BinaryIO) -> Index:
     memory.slots = Slots(first, marks, memory.slots.links)
     memory.keys = keys
     return index
+
+
+def read_header(file: BinaryIO) -> Header:
+    length = int.from_bytes(read_bytes(file, LENGTH_BYTES), "little")
+    if length > HEADER_BYTES_MAX:
+        raise UsageError(DAMAGED)
+    encoded = read_bytes(file, length)
+    try:
+        layout = msgspec.msgpack.decode(encoded, type=Named).layout
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise UsageError(DAMAGED) from None
+    if layout != layout_name():
+        raise OtherLayout("the index was saved by another version of its kernels; build it again from its filters")
+    if read_bytes(file, DIGEST_BYTES) != xxhash.xxh3_128_digest(encoded):
+        raise UsageError(DAMAGED)
+    return msgspec.msgpack.decode(encoded, type=Header)
 
 
 def restore_vocabulary(vocabulary: Vocabulary, header: Header, references: list[int]) -> None:
@@ -189,9 +219,10 @@ def read_bytes(file: BinaryIO, length: int) -> bytes:
     return data
 
 
-def read_array(file: BinaryIO, dtype: str, shape: tuple[int, ...]) -> Any:
+def read_array(file: BinaryIO, digest: "xxhash.xxh3_128", dtype: str, shape: tuple[int, ...]) -> Any:
     array: Any = np.empty(shape, dtype)
     flat: Any = array.reshape(-1).view(np.uint8)
     if file.readinto(flat) < array.nbytes:  # type: ignore[attr-defined]
         raise UsageError("the saved index is cut short; save it again")
+    digest.update(flat)
     return array
