@@ -108,22 +108,21 @@ def test_a_watcher_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert play(scenario()).startswith(b"HTTP/1.1 408")
 
 
-def test_one_watcher_too_many_is_told_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "WATCHERS_MAX", 1)
-
-    async def scenario() -> tuple[int, bytes]:
+def test_watchers_that_take_their_time_give_way_to_others() -> None:
+    async def scenario() -> list[tuple[int, bytes]]:
         server = make()
         await server.start()
-        _, silent = await asyncio.open_connection(*server.address)
-        while not server.watchers:
-            await asyncio.sleep(0)
-        answer = await exchange(server, get("/healthz"))
-        silent.close()
-        await silent.wait_closed()
+        slow = [await asyncio.open_connection(*server.address) for _ in range(health.WATCHERS_MAX + 8)]
+        answers = [await exchange(server, get(target)) for target in ("/healthz", "/metrics")]
+        assert len(server.watchers) <= health.WATCHERS_MAX
+        for _, writer in slow:
+            writer.close()
         await server.stop()
-        return answer
+        return answers
 
-    assert play(scenario()) == (503, b"too many connections; try again\n")
+    (healthy, _), (measured, content) = play(scenario())
+    assert (healthy, measured) == (200, 200)
+    assert b"tidings_things_total" in content
 
 
 def test_beyond_loopback_it_must_be_asked_for() -> None:

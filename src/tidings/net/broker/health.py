@@ -5,7 +5,9 @@
     /readyz    200 when it may be sent traffic; 503 with the reason when not
 
 It answers one request a connection and reads nothing but the first line and the headers, within bounds: this is for
-watchers, not a web server. It listens on the loopback interface unless plain text beyond that was asked for by name.
+watchers, not a web server. Who asks is answered at once, so whoever is there long is slow, or wants nothing: it gives
+way to the next where there are too many. It listens on the loopback interface unless plain text beyond that was asked
+for by name.
 """
 
 import asyncio
@@ -23,7 +25,7 @@ REQUEST_TIMEOUT = 5.0
 """Seconds from a connection to the end of its headers, and again for the answer to be taken."""
 
 WATCHERS_MAX = 32
-"""Connections at the same time."""
+"""Connections at the same time; for one more the one gives way that is there longest."""
 
 HEALTHY, READY, METRICS = "/healthz", "/readyz", "/metrics"
 REASONS = {
@@ -55,7 +57,8 @@ class HealthServer:
         self.address, self.registry, self.insecure = address, registry, insecure
         self.why_not_healthy, self.why_not_ready = why_not_healthy, why_not_ready
         self.server: asyncio.Server | None = None
-        self.watchers: set[asyncio.Task[None]] = set()
+        self.watchers: dict[asyncio.Task[None], None] = {}
+        """Who is there longest stands first."""
 
     async def start(self) -> None:
         if not self.insecure and not is_loopback(self.address[0]):
@@ -78,12 +81,13 @@ class HealthServer:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self.watchers.add(task)
+        self.watchers[task] = None
+        if len(self.watchers) > WATCHERS_MAX:
+            slowest = next(iter(self.watchers))
+            del self.watchers[slowest]
+            slowest.cancel()
         try:
-            if len(self.watchers) > WATCHERS_MAX:
-                answer: Answer = (503, PLAIN, b"too many connections; try again\n")
-            else:
-                answer = await self.answer_to(reader)
+            answer = await self.answer_to(reader)
             async with asyncio.timeout(REQUEST_TIMEOUT):
                 writer.write(encode_answer(*answer))
                 await writer.drain()
@@ -99,7 +103,7 @@ class HealthServer:
         except asyncio.CancelledError:
             writer.transport.abort()
         finally:
-            self.watchers.discard(task)
+            self.watchers.pop(task, None)
 
     async def answer_to(self, reader: asyncio.StreamReader) -> Answer:
         try:
