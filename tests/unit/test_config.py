@@ -193,3 +193,17 @@ def test_places_for_streams_agree_with_who_is_served(tmp_path: Path) -> None:
         load_config(written(tmp_path, few.replace("streams_max = 8", "streams_max = 7")))
     with pytest.raises(UsageError, match=r"\[access\] strangers_max: 9 is less than strangers_max of \[host\]"):
         load_config(written(tmp_path, "[access]\nstrangers_max = 9\n"))
+
+
+def test_tenants_are_tables_of_the_file_and_are_shown_one_by_one(tmp_path: Path) -> None:
+    file = written(tmp_path, 'principals = "p.toml"\n[tenants.acme]\nconnections_max = 3\n[tenants.zeta]\n')
+    config = load_config(file)
+    shown = origins(config)
+    assert shown["tenants"] == (["acme", "zeta"], f"file {file}")
+    assert shown["tenants.acme.connections_max"] == (3, f"file {file}")
+    assert list(config.tenants.by_name) == ["acme", "zeta"]
+    file.write_text('principals = "p.toml"\n[tenants.acme]\nconnections_max = 4\n')
+    assert config.read_tenants().by_name["acme"].connections_max == 4
+    file.write_text('tenants = "acme"\n')
+    with pytest.raises(UsageError, match=r"\[tenants.NAME\]"):
+        config.read_tenants()
