@@ -10,9 +10,10 @@ from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
 from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import FORGOTTEN, OLD_ANSWER
-from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION
+from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, TOO_MANY_POSITIONS
 from tidings.protocols.delivery.messages import (
     Beginning,
+    Behind,
     Delivery,
     LookFar,
     MarksFar,
@@ -170,6 +171,33 @@ def test_a_subscription_that_continues_gets_everything_of_publishers_that_it_doe
     effects = desk.subscribe("c", guarantee="reference", after=(("q", 3),), is_continued=True)
     assert asked(effects) == [("b", (("p/1", None), ("q/1", 3)), None)]
     assert len(sent(desk.settle(), Receipt)) == 1
+
+
+def test_positions_may_come_ahead_of_their_subscription() -> None:
+    desk = served(EdgeParams(positions_max=5))
+    for number in range(0, 4, 2):
+        desk.say("c", Behind(1, tuple((f"p{each}", each) for each in range(number, number + 2))))
+    desk.subscribe("c", guarantee="reference", after=(("p", 3),), is_continued=True)
+    assert desk.edge.subscriptions.all["c", 1].after == {"p0": 0, "p1": 1, "p2": 2, "p3": 3, "p": 3}
+    assert desk.edge.clients["c"].behind == {}
+
+
+def test_more_positions_than_a_client_may_name_are_refused() -> None:
+    desk = served(EdgeParams(positions_max=2))
+    assert drops(desk.say("c", Behind(1, (("p", 1), ("q", 1), ("r", 1))))) == [TOO_MANY_POSITIONS]
+    (refusal,) = sent(desk.subscribe("c", guarantee="reference", is_continued=True), Refusal)
+    assert "at most 2 positions" in refusal.reason
+
+
+def test_the_position_of_a_publisher_that_is_gone_is_kept_when_it_is_not_known_in_full_any_more() -> None:
+    desk = served(EdgeParams(streams_max=1))
+    desk.know("q/1")
+    desk.installed("c")
+    desk.arrive("p", [7], C1)
+    desk.forget("p/1")
+    desk.arrive("q", [1], C1)
+    assert list(desk.edge.subscriptions.all["c", 1].streams) == ["q"]
+    assert asked(desk.know("p/1"))[0][1] == (("p/1", 7),)
 
 
 def test_a_publisher_that_is_known_while_the_subscription_spreads_is_asked_when_it_is_in_place() -> None:

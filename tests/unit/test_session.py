@@ -193,18 +193,35 @@ def test_after_a_break_a_subscription_continues_behind_what_it_has() -> None:
     assert client.up("c", 1) == [subscribe(guarantee="reference", is_continued=True, after=(("p", 4), ("q", 7)))]
 
 
-def test_positions_that_do_not_fit_a_message_are_left_out_the_oldest_first() -> None:
+def test_positions_that_do_not_fit_a_message_go_ahead_of_it() -> None:
     client = subscribed(window=8192)
-    names = [f"{number:05d}" + "x" * 200 for number in range(PUBLISHERS_MAX + 10)]
+    names = [f"{number:05d}" + "x" * 200 for number in range(PUBLISHERS_MAX + 1000)]
     for name in names:
         client.hear(delivery(1, publisher=name))
     client.handle(Took(1, len(names)))
     client.down()
+    *behind, again = client.up()
+    assert isinstance(again, Subscribe)
+    assert {each.subscription for each in behind} == {1}
+    assert [name for part in (*(each.positions for each in behind), again.after) for name, _ in part] == names
+    assert all(len(encode(message)) < FRAME_BYTES_MAX for message in (*behind, again))
+    assert drops(client.hear(delivery(1, publisher=names[0]))) == [REPEATED]
+
+
+def test_beyond_a_bound_the_position_of_the_publisher_silent_longest_is_forgotten_and_that_is_told_once() -> None:
+    client = attached(positions_max=3)
+    client.handle(OpenSubscription("s", "x > 1"))
+    client.hear(receipt("subscribe", 1))
+    for name in ("p", "q", "r", "p"):
+        assert items(client.hear(delivery(1 if name != "p" else 7, publisher=name)), Missed) == []
+    (missed,) = items(client.hear(delivery(1, publisher="s")), Missed)
+    assert "more than 3 publishers" in missed.reason
+    assert items(client.hear(delivery(1, publisher="t")), Missed) == []
+    client.down()
     (again,) = client.up()
-    named = [name for name, _ in again.after]
-    assert len(encode(again)) < FRAME_BYTES_MAX
-    assert 1000 < len(named) < PUBLISHERS_MAX
-    assert named == names[-len(named) :]
+    assert [name for name, _ in again.after] == ["p", "s", "t"]
+    client.handle(CloseSubscription("u", 1))
+    assert client.machine.positions_kept.count == 0
 
 
 def test_an_unconfirmed_subscription_begins_anew_after_a_break() -> None:
@@ -231,7 +248,7 @@ def test_a_subscription_continues_behind_where_it_began() -> None:
     client.hear(delivery(8))
     assert drops(client.hear(Beginning(1, (("r", 7),)))) == [UNKNOWN_SUBSCRIPTION], "after the receipt it has begun"
     client.down()
-    assert client.up() == [subscribe(guarantee="reference", is_continued=True, after=(("p", 8), ("q", 0)))]
+    assert client.up() == [subscribe(guarantee="reference", is_continued=True, after=(("q", 0), ("p", 8)))]
 
 
 def test_a_reference_keeps_its_own_beginning() -> None:

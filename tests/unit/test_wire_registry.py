@@ -69,6 +69,7 @@ CODES = {
     0x0408: "DeliveriesTaken",
     0x0409: "PublisherLife",
     0x040A: "Subscribe",
+    0x040B: "Behind",
     0x0410: "Receipt",
     0x0411: "Refusal",
     0x0412: "Accepted",
@@ -161,6 +162,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (delivery.Unadvertise(1), "04039101"),
     (delivery.PublishMessage(1, 7, True, (b"\x80",), (b"x",)), "0404950107c391c4018091c40178"),
     (delivery.Taken(1, 3), "0405920103"),
+    (delivery.Behind(1, (("p", 7),)), "040b92019192a17007"),
     (delivery.Beginning(1, (("p", 7),)), "041992019192a17007"),
     (delivery.DeliveriesTaken(300), "040891cd012c"),
     (

@@ -64,6 +64,13 @@ class Subscribe(Message, frozen=True):
     window: Count
 
 
+class Behind(Message, frozen=True):
+    """Positions that belong to the `Subscribe` of this number, which follows and has no room for them."""
+
+    subscription: Count
+    positions: Positions
+
+
 class Unsubscribe(Message, frozen=True):
     number: Count
 

@@ -13,16 +13,16 @@ import msgspec
 
 from tidings.machine.effects import Effect, Send
 from tidings.machine.window import SendWindow
-from tidings.model.bounds import TEXT_CHARS_MAX
+from tidings.model.bounds import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId, tenant_of
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.messages import Refusal
 from tidings.protocols.delivery.sizes import size_of
-from tidings.pubsub.client import Kind
+from tidings.pubsub.client import Guarantee, Kind, Receipt
 from tidings.pubsub.notes import RequestRefused
-from tidings.pubsub.signals import ClientUp, Ticket
+from tidings.pubsub.signals import ClientUp, Settled, Ticket
 from tidings.pubsub.tenants import (
     ASKS_RESERVED,
     TENANT_ATTRIBUTE,
@@ -58,6 +58,8 @@ class ServedClient:
         self.window = SendWindow(window_bytes)
         self.answers: deque[Any] = deque()
         """To what it reads and asked for, that wait for room; events wait behind them."""
+        self.behind: dict[int, dict[NodeId, int] | None] = {}
+        """Positions for subscriptions that are still to come, by their number; None where there were too many."""
         self.namesakes: dict[tuple[NodeId, NodeId], None] = {}
         """Others who publish under its name, each with its broker, of whom it was told."""
 
@@ -96,6 +98,15 @@ class NetworkRequest(msgspec.Struct, frozen=True, eq=False):
     filter_text: str = ""
     subject: object = None
     """What it is about, so that the answer to an earlier request under the same number is not mistaken."""
+
+    def receipt(self, settled: Settled, at: float, promise: Guarantee) -> Receipt:
+        brokers = settled.brokers[:BROKERS_NAMED_MAX]
+        count = max(settled.brokers_count, len(settled.brokers))
+        return Receipt(self.kind, self.number, brokers, count, at, self.filter_text, promise)
+
+    def refusal(self, settled: Settled, may_retry: bool) -> Refusal:
+        reason = f"the network did not carry it out: {settled.problem}; try again" if may_retry else settled.problem
+        return Refusal(self.kind, self.number, reason[:TEXT_CHARS_MAX], may_retry)
 
 
 class Requests:

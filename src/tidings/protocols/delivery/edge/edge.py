@@ -41,7 +41,6 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Load, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Loaded, Received, Request, Saved, Signal
-from tidings.model.bounds import BROKERS_NAMED_MAX, TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription
@@ -62,6 +61,7 @@ from tidings.protocols.delivery.edge.tenants import TenantUses
 from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (
     Advertise,
+    Behind,
     DeliveriesTaken,
     Fetch,
     Look,
@@ -119,8 +119,8 @@ class Edge:
     routing `is_best_effort` nothing can be promised, and whoever asks for a promise is refused."""
 
     messages: tuple[type, ...] = (
-        *(Subscribe, Unsubscribe, Advertise, Unadvertise, PublisherLife, PublishMessage, Taken, DeliveriesTaken),
-        *(Look, Fetch, NamesakeFar),
+        *(Subscribe, Behind, Unsubscribe, Advertise, Unadvertise, PublisherLife, PublishMessage),
+        *(Taken, DeliveriesTaken, Look, Fetch, NamesakeFar),
         *HistoryExchange.messages,
     )
     hears: tuple[type, ...] = (
@@ -179,6 +179,7 @@ class Edge:
             Taken: self.subscriptions.take,
             DeliveriesTaken: self.subscriptions.arrived,
             Subscribe: self.subscribe,
+            Behind: self.subscriptions.behind,
             Unsubscribe: self.unsubscribe,
             Advertise: self.advertise,
             Unadvertise: self.unadvertise,
@@ -356,17 +357,10 @@ class Edge:
         is_superseded = request.kind == "subscribe" and not self.subscriptions.is_current(subscription)
         if self.clients.get(client.name) is not client or is_superseded:
             return [Drop(settled, CLIENT_LEFT)]
-        if settled.problem and self.is_best_effort:
-            refusal = Refusal(request.kind, request.number, settled.problem[:TEXT_CHARS_MAX], may_retry=False)
-            return [Send(client.name, refusal)]
         if settled.problem:
-            reason = f"the network did not carry it out: {settled.problem}; try again"[:TEXT_CHARS_MAX]
-            return [Send(client.name, Refusal(request.kind, request.number, reason, may_retry=True))]
-        at = now + self.params.clock_offset
-        brokers = settled.brokers[:BROKERS_NAMED_MAX]
-        count = max(settled.brokers_count, len(settled.brokers))
+            return [Send(client.name, request.refusal(settled, may_retry=not self.is_best_effort))]
         promise = self.promise if subscription is None else subscription.guarantee
-        receipt = Receipt(request.kind, request.number, brokers, count, at, request.filter_text, promise)
+        receipt = request.receipt(settled, now + self.params.clock_offset, promise)
         return client.put(receipt) if subscription is None else self.subscriptions.settled(now, subscription, receipt)
 
     @property

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from tidings.model.bounds import BATCH_BYTES_MAX, PUBLISHERS_MAX, SUBSCRIPTIONS_MATCHED_MAX
+from tidings.model.bounds import BATCH_BYTES_MAX, SUBSCRIPTIONS_MATCHED_MAX
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES
 
@@ -22,7 +22,7 @@ BOUNDS = (
     *("history_count_max", "history_bytes_max", "history_bytes_total_max"),
     *("subscriptions_max", "advertisements_max", "publishers_max", "lives_max", "window_max", "queue_max", "heads_max"),
     *("streams_max", "groups_max", "scanned_max", "deferred_max", "numbers_max", "readings_max"),
-    *("page_bytes", "unanswered_max"),
+    *("page_bytes", "unanswered_max", "positions_max"),
 )
 
 
@@ -88,8 +88,9 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
     """Heads of which it is remembered that they lie within their advertisement; when there are more, all are
     forgotten."""
 
-    streams_max: int = PUBLISHERS_MAX
-    """Publishers whose position is remembered for one subscription; beyond it those are forgotten that are gone."""
+    streams_max: int = 4096
+    """Publishers that are known to one subscription in full; beyond it only the position of those is kept that are
+    gone."""
 
     groups_max: int = 10_000
     """Groups whose time is remembered, each for one publisher."""
@@ -111,6 +112,9 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
     early_bytes_max: int = 8 * MEBIBYTE
     """Publications, for all subscriptions, that came while an answer of history was awaited, and are kept until it is
     there; those beyond are asked for."""
+
+    positions_max: int = 250_000
+    """Positions that a client names for one subscription; more are refused."""
 
     readings_max: int = 64
     """Requests of one client to read what is stored that are not answered yet."""

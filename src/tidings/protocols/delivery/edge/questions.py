@@ -135,7 +135,10 @@ class Fetching:
             gone = (name for name, it in streams if name not in self.of_publisher and it.state != "lagging")
             oldest = next(gone, None)
             if oldest is not None:
-                self.admission.forget_early(subscription.streams.pop(oldest))
+                stream = subscription.streams.pop(oldest)
+                self.admission.forget_early(stream)
+                if stream.position is not None and len(subscription.after) < self.params.positions_max:
+                    subscription.after[oldest] = stream.position
                 self.asked.pop((subscription.key, oldest), None)
 
     def forget(self, subscription: ServedSubscription) -> None:

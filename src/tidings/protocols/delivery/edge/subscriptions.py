@@ -52,6 +52,7 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.messages import (
     Beginning,
+    Behind,
     DeliveriesTaken,
     Delivery,
     History,
@@ -68,6 +69,8 @@ NO_SUBSCRIPTION = "for a subscription that is not there"
 NOT_UNDER_WAY = "takes what was not on the way"
 OTHER_TENANT = "of another tenant than the subscription"
 LEFT_OUT = "left out between brokers, where more came than a link takes"
+
+TOO_MANY_POSITIONS = "more positions than a client may name"
 
 POSITIONS_TOLD_MAX = 1000
 """Where a subscription begins is told of so many publishers in one message."""
@@ -117,6 +120,18 @@ class ServedSubscriptions:
 
     # Coming and going.
 
+    def behind(self, now: float, client: ServedClient, named: Behind) -> list[Effect]:
+        """Positions ahead of their subscription. What there is no room for is refused with it."""
+        if len(client.behind) >= self.params.subscriptions_max and named.subscription not in client.behind:
+            return [Drop(named, TOO_MANY_POSITIONS)]
+        waiting = client.behind.setdefault(named.subscription, {})
+        count = sum(len(each) for each in client.behind.values() if each is not None)
+        if waiting is None or count + len(named.positions) > self.params.positions_max:
+            client.behind[named.subscription] = None
+            return [Drop(named, TOO_MANY_POSITIONS)]
+        waiting.update(named.positions)
+        return []
+
     def subscribe(self, now: float, client: ServedClient, asked: Subscribe) -> list[Effect]:
         filter = read_filter(asked.filter, client, client.subscribe_bound, "subscribe to")
         mine = self.of_client.setdefault(client.name, {})
@@ -127,12 +142,16 @@ class ServedSubscriptions:
             raise BadRequest(f"subscription {asked.number} has another filter; unsubscribe it, or take the next number")
         if asked.window < 1:
             raise BadRequest("window: 0 lets nothing through; ask for at least 1")
+        behind = client.behind.pop(asked.number, {})
+        if behind is None:
+            raise BadRequest(f"a subscription names at most {self.params.positions_max} positions; continue with fewer")
         if earlier is None:
             client.use.add_subscription()
         else:
             self.forget(earlier)
             client.use.subscriptions += 1
         subscription = ServedSubscription(client, asked, filter, self.params)
+        subscription.after |= behind
         mine[asked.number] = self.all[subscription.key] = subscription
         subscription.known_before = self.fetching.news
         request = NetworkRequest("subscribe", client, asked.number, client.shown(filter), subscription)

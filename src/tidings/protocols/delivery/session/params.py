@@ -6,7 +6,14 @@ import msgspec
 
 from tidings.model.errors import UsageError
 
-COUNTS = ("window_publications", "window_bytes", "subscriptions_max", "advertisements_max", "readings_max")
+COUNTS = (
+    "window_publications",
+    "window_bytes",
+    "subscriptions_max",
+    "advertisements_max",
+    "positions_max",
+    "readings_max",
+)
 
 
 class SessionParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +25,11 @@ class SessionParams(msgspec.Struct, frozen=True, kw_only=True):
 
     subscriptions_max: int = 1000
     advertisements_max: int = 1000
+
+    positions_max: int = 200_000
+    """Publishers of which it is known how far they have come, for all subscriptions together; all of it is said again
+    after a break, so it must fit the queue of a link. Beyond it those are forgotten that were silent longest, and the
+    application is told: after a break their events may come twice."""
 
     readings_max: int = 64
     """Requests to read what is stored that are not answered yet; no more than the broker allows a client."""

@@ -20,7 +20,7 @@ still held the subscription is not made again. So there are never more than two 
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import add, lt
 from typing import Any
 
@@ -30,7 +30,7 @@ from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.machine.message import Message
 from tidings.machine.window import TakenBytes
 from tidings.model.bounds import PUBLICATIONS_MAX, PUBLISHERS_MAX
-from tidings.protocols.delivery.messages import Beginning, DeliveriesTaken, Delivery, PublishMessage, Subscribe
+from tidings.protocols.delivery.messages import Beginning, Behind, DeliveriesTaken, Delivery, PublishMessage, Subscribe
 from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
 from tidings.pubsub.client import (
     Accepted,
@@ -38,6 +38,7 @@ from tidings.pubsub.client import (
     Failed,
     Fetched,
     MarksReply,
+    Missed,
     OpenSubscription,
     Receipt,
     Ticket,
@@ -47,7 +48,7 @@ from tidings.pubsub.publications import encode_head, pieces
 from tidings.pubsub.seen import Seen
 
 POSITIONS_BYTES_MAX = 512 * 1024
-"""Positions that one message names: half a frame."""
+"""Positions that one message names: half a frame. There may be several (`Behind`)."""
 
 UNTOLD_BYTES_MAX = 8 * 1024
 """Taken by the application without the broker knowing; for all subscriptions of a client together that stays below what
@@ -237,14 +238,30 @@ def refuse_unread(publishing: Outbound, receipts: Receipts, message: PublishMess
     return effects
 
 
+POSITIONS_SHORT = (
+    "there are more than {count} publishers: of those silent longest it is forgotten how far they had come, and their "
+    "events may come twice after a break; connect with a higher positions_max, or subscribe to fewer"
+)
+
+
+class PositionsKept(msgspec.Struct):
+    """How many positions all subscriptions of a session hold together."""
+
+    count_max: int
+    count: int = 0
+
+
 class SubscriptionReceiving:
-    def __init__(self, number: int, request: OpenSubscription) -> None:
-        self.number, self.request = number, request
+    def __init__(self, number: int, request: OpenSubscription, kept: "PositionsKept") -> None:
+        self.number, self.request, self.kept = number, request, kept
         self.step = max(1, request.window // 2)
         """The broker is told in such steps what was taken."""
         self.receipt: Receipt | None = None
         """The first one: from its time on the guarantee holds, across all breaks."""
         self.positions: dict[str, int] = {}
+        """The publisher that was heard of last stands last."""
+        self.is_short = self.is_told_short = False
+        """Whether positions were forgotten, and whether the application knows."""
         self.seen: dict[str, Seen] | None = {} if request.guarantee == "none" else None
         self.is_asked = False
         """Whether the broker of this link knows of it."""
@@ -280,25 +297,54 @@ class SubscriptionReceiving:
         self.held -= told
         self.taken += told
 
-    def subscribe(self) -> Subscribe:
-        """The message that begins it, or continues it after a break."""
+    def subscribe(self) -> list[Behind | Subscribe]:
+        """The messages that begin it, or continue it after a break."""
         asked, after, guarantee = self.request, dict(self.request.after), self.request.guarantee
         is_continued = self.receipt is not None and guarantee != "none"
         if is_continued:
             after |= self.positions
             guarantee = "reference"
-        return Subscribe(
+        *behind, last = parts_of(after)
+        request = Subscribe(
             self.number,
             asked.filter,
             guarantee,
             asked.since,
-            fitting(after),
+            last,
             is_continued,
             asked.group,
             asked.policy,
             asked.queue_max,
             asked.window,
         )
+        return [*(Behind(self.number, part) for part in behind), request]
+
+    def begin(self, positions: Iterable[tuple[str, int]]) -> None:
+        """It gets what is behind these."""
+        for publisher, number in positions:
+            self.note(publisher, max(number, self.positions.get(publisher, 0)))
+
+    def note(self, publisher: str, position: int) -> None:
+        if self.positions.pop(publisher, None) is None:
+            self.kept.count += 1
+        self.positions[publisher] = position
+        if self.kept.count > self.kept.count_max:
+            silent = next(iter(self.positions))
+            del self.positions[silent]
+            self.kept.count -= 1
+            self.is_short = True
+            if self.seen is not None:
+                self.seen.pop(silent, None)
+
+    def tell_short(self) -> list[Effect]:
+        """Once, that positions were forgotten."""
+        if not self.is_short or self.is_told_short:
+            return []
+        self.is_told_short = True
+        return [Deliver(Missed(self.number, "", 0, POSITIONS_SHORT.format(count=self.kept.count_max)))]
+
+    def close(self) -> None:
+        self.kept.count -= len(self.positions)
 
     def admit(self, publisher: str, numbers: tuple[int, ...]) -> list[int] | None:
         """Take note of numbers that arrived. Answers with the places of those that are new; None means all."""
@@ -314,12 +360,7 @@ class SubscriptionReceiving:
                     places.append(place)
                     position = number
         assert position is not None
-        self.positions[publisher] = position
-        if len(self.positions) > PUBLISHERS_MAX:
-            oldest = next(iter(self.positions))
-            del self.positions[oldest]
-            if self.seen is not None:
-                self.seen.pop(oldest, None)
+        self.note(publisher, position)
         return places
 
     def admit_unordered(
@@ -339,7 +380,6 @@ class SubscriptionReceiving:
         assert self.held + self.taken <= self.request.window, "the window does not hold"
         assert self.held_before <= 2 * self.request.window, "too much is held"
         assert self.is_asked or not (self.held or self.taken), "something came unasked"
-        assert len(self.positions) <= PUBLISHERS_MAX, "too many positions"
         assert self.seen is None or self.seen.keys() == self.positions.keys(), "seen of whom nothing came"
 
 
@@ -364,17 +404,18 @@ def picked(message: Delivery, chosen: list[int]) -> tuple[Any, Any, Any]:
     return numbers, heads, payloads
 
 
-def fitting(positions: dict[str, int]) -> tuple[tuple[str, int], ...]:
-    """As many of them, from the last backwards, as a message holds. From the other publishers everything since a time
-    comes again, and what we have of it is recognised."""
-    chosen: list[tuple[str, int]] = []
+def parts_of(positions: dict[str, int]) -> list[tuple[tuple[str, int], ...]]:
+    """All of them, as many as fit a message at a time; one part at least."""
+    parts: list[list[tuple[str, int]]] = [[]]
     room = POSITIONS_BYTES_MAX
-    for publisher, number in reversed(positions.items()):
-        room -= len(publisher.encode()) + POSITION_BYTES
-        if room < 0 or len(chosen) == PUBLISHERS_MAX:
-            break
-        chosen.append((publisher, number))
-    return tuple(reversed(chosen))
+    for publisher, number in positions.items():
+        size = len(publisher.encode()) + POSITION_BYTES
+        if size > room or len(parts[-1]) == PUBLISHERS_MAX:
+            parts.append([])
+            room = POSITIONS_BYTES_MAX
+        parts[-1].append((publisher, number))
+        room -= size
+    return [tuple(part) for part in parts]
 
 
 def promises(subscription: int, request: OpenSubscription) -> Iterator[Promised | Twin]:

@@ -40,7 +40,7 @@ declines, so that nobody takes them for lost.
 The requests of the application and the answers it gets are in `pubsub/client.py`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -56,7 +56,6 @@ from tidings.protocols.delivery.messages import (
     PublisherLife,
     PublishMessage,
     Refusal,
-    Subscribe,
     Taken,
     Unadvertise,
     Unsubscribe,
@@ -66,6 +65,7 @@ from tidings.protocols.delivery.session.progress import (
     COUNTED,
     LinkReceiving,
     Outbound,
+    PositionsKept,
     Receipts,
     SubscriptionReceiving,
     picked,
@@ -146,6 +146,7 @@ class Session:
         self.link = LinkReceiving()
         self.advertisements = Standings("advertise", "unadvertise", params.advertisements_max, params, rng, self.send)
         self.subscriptions = Standings("subscribe", "unsubscribe", params.subscriptions_max, params, rng, self.send)
+        self.positions_kept = PositionsKept(params.positions_max)
         self.receiving: dict[int, SubscriptionReceiving] = {}
         """The subscriptions that are open, by number."""
         self.first_publication = first_publication
@@ -220,14 +221,14 @@ class Session:
 
     def unanswered(self) -> list[Message]:
         """What the next broker has to be told."""
-        unaccepted: list[Message] = [sent.message for sent in self.publishing.kept]
         needed = {sent.message.advertisement for sent in self.publishing.kept}
         advertisements = list(self.advertisements.all.values())
         again: list[Message] = [PublisherLife(self.life)] if self.life else []
-        again += [it.opening() for it in advertisements if it.number in needed or not it.is_leaving]
-        again += unaccepted
+        opened = [it for it in advertisements if it.number in needed or not it.is_leaving]
+        again += [message for it in opened for message in it.opening()]
+        again += [sent.message for sent in self.publishing.kept]
         again += [it.closing for it in advertisements if it.is_leaving]
-        again += [it.subscribe() for it in self.receiving.values() if it.may_ask]
+        again += [message for it in self.receiving.values() if it.may_ask for message in it.subscribe()]
         return [*again, *(reading.message for reading in self.readings.open.values())]
 
     def unread(self, now: float, input: Unread) -> list[Effect]:
@@ -241,7 +242,7 @@ class Session:
             return self.advertisements.finish(message.number, None)
         return self.refused(now, Refusal(kind, message.number, input.reason[:TEXT_CHARS_MAX], may_retry=False))
 
-    def ask(self, receiving: SubscriptionReceiving) -> Subscribe:
+    def ask(self, receiving: SubscriptionReceiving) -> Sequence[Message]:
         receiving.is_asked = self.broker is not None
         return receiving.subscribe()
 
@@ -263,7 +264,7 @@ class Session:
 
     def open_subscription(self, now: float, request: OpenSubscription) -> list[Effect]:
         number = self.subscriptions.next
-        receiving = SubscriptionReceiving(number, request)
+        receiving = SubscriptionReceiving(number, request, self.positions_kept)
         effects = self.subscriptions.open(
             Standing(number, request.ticket, lambda: self.ask(receiving), Unsubscribe(number))
         )
@@ -272,14 +273,18 @@ class Session:
         return effects
 
     def close_subscription(self, now: float, request: CloseSubscription) -> list[Effect]:
-        self.receiving.pop(request.number, None)
+        self.stop_receiving(request.number)
         effects = self.subscriptions.close(request.ticket, request.number)
         return effects if self.broker is not None else effects + self.subscriptions.forget_leaving()
+
+    def stop_receiving(self, number: int) -> None:
+        if number in self.receiving:
+            self.receiving.pop(number).close()
 
     def open_advertisement(self, now: float, request: OpenAdvertisement) -> list[Effect]:
         number = self.advertisements.next
         message = Advertise(number, request.filter, self.first_publication)
-        return self.advertisements.open(Standing(number, request.ticket, lambda: message, Unadvertise(number)))
+        return self.advertisements.open(Standing(number, request.ticket, lambda: [message], Unadvertise(number)))
 
     def publish(self, now: float, request: PublishBatch) -> list[Effect]:
         if not self.takes(request):
@@ -318,7 +323,7 @@ class Session:
             return []
         receiving.take(request.count)
         if not receiving.is_asked and receiving.may_ask and self.broker is not None:
-            return self.send(self.ask(receiving))
+            return self.send(*self.ask(receiving))
         return self.tell_taken(receiving) if receiving.is_due else []
 
     def tell_taken(self, receiving: SubscriptionReceiving) -> list[Effect]:
@@ -360,9 +365,8 @@ class Session:
         receiving = self.receiving.get(message.subscription)
         if receiving is None or receiving.receipt is not None:
             return [Drop(message, UNKNOWN_SUBSCRIPTION)]
-        for publisher, number in message.positions:
-            receiving.positions[publisher] = max(number, receiving.positions.get(publisher, 0))
-        return []
+        receiving.begin(message.positions)
+        return receiving.tell_short()
 
     def reached(self, receipt: Receipt) -> list[Effect]:
         ticket = self.receipts.awaited.get(receipt.number)
@@ -380,7 +384,7 @@ class Session:
             return self.advertisements.refused(now, refusal)
         effects = self.subscriptions.refused(now, refusal)
         if not self.subscriptions.is_open(refusal.number):
-            self.receiving.pop(refusal.number, None)
+            self.stop_receiving(refusal.number)
         return effects
 
     def not_reached(self, refusal: Refusal) -> list[Effect]:
@@ -409,7 +413,7 @@ class Session:
             return [Drop(message, WINDOW_IGNORED), Disconnect(self.broker, WINDOW_IGNORED)]
         receiving.bytes_untold += sum(map(len, heads)) + sum(map(len, payloads))
         fresh = receiving.admit(message.publisher, numbers)
-        effects: list[Effect] = []
+        effects = receiving.tell_short()
         if fresh is not None:
             # What is dropped here is out of the way as well, and the broker has to know.
             receiving.taken += len(numbers) - len(fresh)
@@ -430,7 +434,7 @@ class Session:
         if receiving.request.policy != "disconnect" or not message.count:
             return [Deliver(message)]
         # The broker is about to turn us out; what else we asked for goes on with the next link, this does not.
-        del self.receiving[message.subscription]
+        self.stop_receiving(message.subscription)
         return [Deliver(message), *self.subscriptions.end(message.subscription, f"{TOO_SLOW}: {message.reason}")]
 
     def check(self) -> None:

@@ -10,7 +10,7 @@ when the link broke is made again, as it was, of the next broker; a part of an a
 An answer ends a reading, and so does a refusal, or the application that does not want it any longer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
@@ -53,9 +53,9 @@ Send = Callable[..., list[Effect]]
 
 
 class Standing:
-    """`opening()` makes the message that asks for it, as things are now; `closing` takes it back."""
+    """`opening()` makes the messages that ask for it, as things are now; `closing` takes it back."""
 
-    def __init__(self, number: int, ticket: Ticket, opening: Callable[[], Message], closing: Message) -> None:
+    def __init__(self, number: int, ticket: Ticket, opening: Callable[[], Sequence[Message]], closing: Message) -> None:
         self.number, self.opening, self.closing = number, opening, closing
         self.ticket: Ticket | None = ticket
         """Who waits for an answer; None once it was given."""
@@ -94,7 +94,7 @@ class Standings:
         assert standing.number == self.next
         self.last = standing.number
         self.all[standing.number] = standing
-        return [Deliver(Begun(standing.ticket, standing.number)), *self.send(standing.opening())]
+        return [Deliver(Begun(standing.ticket, standing.number)), *self.send(*standing.opening())]
 
     def close(self, ticket: Ticket, number: int) -> list[Effect]:
         if not self.is_open(number):
@@ -144,7 +144,7 @@ class Standings:
         return [*self.stop_retrying(standing), Deliver(Failed(standing.ticket, reason, may_retry))]
 
     def retry(self, number: int) -> list[Effect]:
-        return self.send(self.all[number].opening()) if self.is_open(number) else []
+        return self.send(*self.all[number].opening()) if self.is_open(number) else []
 
     def finish(self, number: int, receipt: Receipt | None) -> list[Effect]:
         return [Deliver(Confirmed(self.all.pop(number).ticket, receipt))]
