@@ -36,7 +36,7 @@ have rows, so that there are at most as many, 4 MiB for 64 KiB."""
 
 FIND_CHARS, ROW_BITS = 64, 512
 """Characters that `str.find` passes, and bits that an operation on a row takes, for one unit of work each. Making a row
-is not counted: it is done once for a text, whoever needs it."""
+is not counted, nor finding out how rare a character is: it is done once for a text, whoever needs it."""
 
 TRY_UNITS = 8
 """What looking at one place costs, beside the literals that are compared there."""
@@ -199,13 +199,12 @@ searched_text = lru_cache(SEARCHED_TEXTS)(SearchedText)
 
 
 class Scan:
-    """One text being searched for segments, how often a find was wrong so far, and the characters looked at then."""
+    """One text being searched for segments, and how often a find was wrong so far."""
 
-    __slots__ = ("counted", "misses", "text")
+    __slots__ = ("misses", "text")
 
     def __init__(self, text: str) -> None:
         self.text, self.misses = text, 0
-        self.counted: frozenset[str] = frozenset()
 
     def find(self, segment: Segment, begin: int, end: int) -> int:
         """The leftmost place of the segment inside text[begin:end], or -1."""
@@ -224,8 +223,6 @@ class Scan:
 
     def find_by_characters(self, segment: Segment, begin: int, end: int) -> int:
         searched, characters = searched_text(self.text), segment.characters()
-        WORK.units += len(characters - self.counted) * (1 + len(self.text) // FIND_CHARS)
-        self.counted |= characters
         count, rarest = min([(searched.count(character), character) for character in characters])
         if count * (TRY_UNITS + len(segment.others)) <= segment.steps * (1 + len(self.text) // ROW_BITS):
             return self.find_by_places(segment, begin, end, rarest)
@@ -268,8 +265,8 @@ class SearchWeight(NamedTuple):
         passes, tries = self.finds * (1 + chars // FIND_CHARS), self.tries * (1 + min(MISSES_MAX, chars))
         return self.base + passes + tries + self.steps * (1 + chars // ROW_BITS)
 
-    def plus(self, other: "SearchWeight", times: int = 1) -> "SearchWeight":
-        return SearchWeight(*(mine + times * its for mine, its in zip(self, other, strict=True)))
+    def plus(self, other: "SearchWeight") -> "SearchWeight":
+        return SearchWeight(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
 def search_weight(pattern: str) -> SearchWeight:
@@ -278,8 +275,7 @@ def search_weight(pattern: str) -> SearchWeight:
     if not middle:
         return SearchWeight()
     spread = [segment for segment in middle if segment.others]
-    characters: frozenset[str] = frozenset().union(*(segment.characters() for segment in spread))
-    finds = max(segment.passes for segment in middle) + len(characters)
+    finds = max(segment.passes for segment in middle)
     tries = max([TRY_UNITS + 2 + len(segment.others) for segment in spread], default=0)
     return SearchWeight(finds, tries, sum(segment.steps for segment in spread), 2 * TRY_UNITS * len(middle))
 

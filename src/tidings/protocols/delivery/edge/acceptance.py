@@ -41,6 +41,7 @@ from tidings.model.bounds import (
     TEXT_CHARS_MAX,
 )
 from tidings.model.identity import life_of
+from tidings.model.work import UNITS_PER_MS, WORK
 from tidings.protocols.delivery.edge.advertisements import Advertised
 from tidings.protocols.delivery.edge.clients import NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.history import FEW_HEADS, size_bytes
@@ -69,6 +70,15 @@ DECLINED_BEFORE = "it was declined when it came first, over a connection that br
 MALFORMED = "the head is no encoded event: {problem}"
 ONE_LIFE = "one connection is one life of a client"
 NO_NUMBERS = "publishes nothing, or under numbers that there are not"
+
+
+JUDGE_UNITS_MAX = 20 * UNITS_PER_MS
+"""Work of comparing the publications of one message with their advertisement; those behind it are declined."""
+
+TOO_DEAR = (
+    "comparing what was published at once with its advertisement took {units} units of work, and {most} are allowed; "
+    "publish fewer long strings at a time, or under an advertisement with fewer patterns"
+)
 
 
 class Acceptance:
@@ -280,8 +290,12 @@ class Acceptance:
         matching: set[bytes] = set()
         if len(unknown) > FEW_HEADS and advertised.sieve.is_indexed:
             matching.update([unknown[place] for place in advertised.sieve.places(unknown)])
+        began = WORK.units
         for place, head in enumerate(asked.heads):
             if head in within:
+                continue
+            if WORK.units - began >= JUDGE_UNITS_MAX:
+                verdicts[place] = TOO_DEAR.format(units=WORK.units - began, most=JUDGE_UNITS_MAX)
                 continue
             if head in REFUSED_HEADS:
                 verdicts[place] = REFUSED_HEADS[head]

@@ -21,6 +21,7 @@ import msgspec
 from tidings.machine.effects import Disconnect, Drop, Effect, Send
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId, name_of
+from tidings.model.weight import units_at_most
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.history import NEVER, behind, fitting, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
@@ -181,6 +182,7 @@ class ServedSubscription:
         "policy",
         "receipt",
         "round",
+        "search_units",
         "since",
         "streams",
         "unplaced",
@@ -189,6 +191,7 @@ class ServedSubscription:
     def __init__(self, client: ServedClient, asked: Subscribe, filter: Filter, params: EdgeParams) -> None:
         self.client, self.number, self.filter, self.filter_text = client, asked.number, filter, filter.text()
         self.key: SubscriptionKey = (client.name, asked.number)
+        self.search_units = units_at_most(filter)
         self.matched = ((asked.number,),)
         self.guarantee: Guarantee = asked.guarantee
         self.after, self.group = dict(asked.after), asked.group

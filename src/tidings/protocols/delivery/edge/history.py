@@ -39,6 +39,8 @@ from tidings.matching import Index, IndexParams
 from tidings.model.bounds import EXTENTS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
+from tidings.model.weight import weight_of
+from tidings.model.work import UNITS_PER_MS
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.pubsub.publications import BadPublication, Publications, cut, read_head
 
@@ -294,6 +296,9 @@ Engine = Literal["fast", "plain"]
 SIEVES_MAX = 32
 """Filters that are kept ready; when there are more, all are forgotten."""
 
+SCAN_UNITS_MAX = 10 * UNITS_PER_MS
+"""Work of one look at what is stored; then it ends, and says that there is more."""
+
 FEW_HEADS = 64
 """So many heads are judged one by one sooner than the index is made ready."""
 
@@ -301,7 +306,9 @@ FEW_HEADS = 64
 class Sieve:
     def __init__(self, filter: Filter, engine: Engine) -> None:
         self.filter = filter
-        self.is_indexed = engine == "fast" and filter.residual is None
+        self.is_heavy = weight_of(filter).finds > 0
+        """Whether it searches for patterns: then publications are looked at one by one, so that one can stop."""
+        self.is_indexed = engine == "fast" and filter.residual is None and not self.is_heavy
         self.index: Index | None = None
 
     def places(self, heads: Sequence[bytes]) -> Sequence[int]:

@@ -28,7 +28,16 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.edge.history import Extent, PublisherHistory, Sieve, Sieves, within, without
+from tidings.model.work import WORK
+from tidings.protocols.delivery.edge.history import (
+    SCAN_UNITS_MAX,
+    Extent,
+    PublisherHistory,
+    Sieve,
+    Sieves,
+    within,
+    without,
+)
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import (
     NO_WAY,
@@ -232,8 +241,9 @@ class Inquiries:
         """What matches behind `begin` up to `end`, and the number up to which that is all: `end`, or less where a
         bound was met."""
         limit, scanned, found = min(max(limit, 1), PUBLICATIONS_MAX), 0, HistoryPage()
+        at_once, began = 1 if sieve.is_heavy else limit, WORK.units
         while begin < end:
-            candidates = gathered(history, begin, end, min(limit, self.params.scanned_max - scanned))
+            candidates = gathered(history, begin, end, min(at_once, self.params.scanned_max - scanned))
             if not candidates.numbers:
                 return found, end
             scanned += len(candidates.numbers)
@@ -243,7 +253,7 @@ class Inquiries:
             if count < len(found.numbers):
                 found.cut(count)
                 return found, found.numbers[-1]
-            if count == limit or scanned >= self.params.scanned_max:
+            if count == limit or scanned >= self.params.scanned_max or WORK.units - began >= SCAN_UNITS_MAX:
                 return found, begin
         return found, end
 

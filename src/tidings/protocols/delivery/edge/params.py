@@ -7,6 +7,7 @@ import msgspec
 
 from tidings.model.bounds import BATCH_BYTES_MAX, SUBSCRIPTIONS_MATCHED_MAX
 from tidings.model.errors import UsageError
+from tidings.model.work import UNITS_PER_MS
 from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES
 
 MEBIBYTE = 1024 * 1024
@@ -22,7 +23,7 @@ BOUNDS = (
     *("history_count_max", "history_bytes_max", "history_bytes_total_max"),
     *("subscriptions_max", "advertisements_max", "publishers_max", "lives_max", "window_max", "queue_max", "heads_max"),
     *("streams_max", "groups_max", "scanned_max", "deferred_max", "numbers_max", "readings_max"),
-    *("page_bytes", "unanswered_max", "positions_max"),
+    *("page_bytes", "unanswered_max", "positions_max", "search_units_max"),
 )
 
 
@@ -121,6 +122,10 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
 
     reading_timeout: float = 10.0
     """How long such a request waits for the brokers of publishers."""
+
+    search_units_max: int = 50 * UNITS_PER_MS
+    """Work of searching for the patterns of all subscriptions of a principal here in the longest string that there is
+    (`model/weight.py`): 50 ms. One word in the middle ('%word%') is a thousandth of it. What exceeds it is refused."""
 
     held_for: float = 0.01
     """Seconds after which questions for history are asked for which there was no time in one step."""

@@ -33,9 +33,10 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
+from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.advertisements import publisher_of
 from tidings.protocols.delivery.edge.flows import HistoryFlows
-from tidings.protocols.delivery.edge.history import is_match
+from tidings.protocols.delivery.edge.history import SCAN_UNITS_MAX, is_match
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publisher, Publishers
 from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference
@@ -207,7 +208,7 @@ class References:
         found: list[Found] = []
         limit, room_bytes = min(asked.limit, PUBLICATIONS_MAX), min(asked.limit_bytes, self.params.page_bytes)
         verdicts: dict[bytes, bool] = {}
-        scanned, through = 0, after
+        scanned, through, began = 0, after, WORK.units
         for batch in batches:
             if batch.advertisement not in wanted:
                 continue
@@ -215,6 +216,8 @@ class References:
                 if number <= after:
                     continue
                 if len(found) >= limit or scanned >= self.params.scanned_max:
+                    return found, True, through
+                if scanned and WORK.units - began >= SCAN_UNITS_MAX:
                     return found, True, through
                 if head not in verdicts:
                     verdicts[head] = is_match(filter, head)

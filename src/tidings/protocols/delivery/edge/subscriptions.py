@@ -37,13 +37,16 @@ order between publishers (G-57).
 Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract), G-46, G-48, G-49, G-51, G-55.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
+from tidings.model.filter import Filter
 from tidings.model.identity import NodeId, tenant_of
+from tidings.model.weight import units_at_most
 from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription, deliver, tell_missed
 from tidings.protocols.delivery.edge.beginnings import Beginnings
@@ -80,6 +83,11 @@ MIXED_PUBLICATIONS_MAX, MIXED_ENTRIES_MAX = 1000, 4000
 the frame beside a whole batch."""
 
 
+TOO_DEAR = (
+    "searching for all your patterns would take {units} units of work on the longest string, and {most} are allowed; "
+    "ask for fewer or shorter patterns, or for beginnings ('word%'), which are not searched for"
+)
+
 LOOKED_AT_ONCE_MAX = 64
 """Subscriptions up to which all are looked at in the step in which an advertisement becomes known."""
 
@@ -111,6 +119,8 @@ class ServedSubscriptions:
         self.unlooked: dict[NodeId, UnlookedNews] = {}
         """By publisher."""
         self.is_look_timed = False
+        self.search_units: Counter[str] = Counter()
+        """By principal: what searching for the patterns of its subscriptions may cost."""
 
     def start(self) -> None:
         """There is no timer any more, and nobody to ask for."""
@@ -146,12 +156,14 @@ class ServedSubscriptions:
         if behind is None:
             raise BadRequest(f"a subscription names at most {self.params.positions_max} positions; continue with fewer")
         if earlier is None:
+            self.check_units(client, filter)
             client.use.add_subscription()
         else:
             self.forget(earlier)
             client.use.subscriptions += 1
         subscription = ServedSubscription(client, asked, filter, self.params)
         subscription.after |= behind
+        self.search_units[client.principal] += subscription.search_units
         mine[asked.number] = self.all[subscription.key] = subscription
         subscription.known_before = self.fetching.news
         request = NetworkRequest("subscribe", client, asked.number, client.shown(filter), subscription)
@@ -185,8 +197,16 @@ class ServedSubscriptions:
             self.forget(subscription)
         return [Unwant(subscription.key) for subscription in mine]
 
+    def check_units(self, client: ServedClient, filter: Filter) -> None:
+        units, most = self.search_units[client.principal] + units_at_most(filter), self.params.search_units_max
+        if units > most:
+            raise BadRequest(TOO_DEAR.format(units=units, most=most))
+
     def forget(self, subscription: ServedSubscription) -> None:
         del self.all[subscription.key]
+        self.search_units[subscription.client.principal] -= subscription.search_units
+        if not self.search_units[subscription.client.principal]:
+            del self.search_units[subscription.client.principal]
         subscription.client.use.subscriptions -= 1
         self.of_client.get(subscription.client.name, {}).pop(subscription.number, None)
         self.fetching.forget(subscription)
@@ -372,6 +392,7 @@ class ServedSubscriptions:
         for key, subscription in self.all.items():
             subscription.check()
             assert self.of_client[key[0]][key[1]] is subscription
+        assert sum(each.search_units for each in self.all.values()) == self.search_units.total()
 
 
 def parts_of(positions: Mapping[NodeId, int]) -> Iterator[tuple[tuple[NodeId, int], ...]]:
