@@ -3,8 +3,9 @@ brokers: each finds the network as its own, and is held to its bounds."""
 
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 import pytest
@@ -17,17 +18,21 @@ from tests.worlds.sockets import QUIET, play, until
 from tidings import NotPermitted, Refused
 from tidings.cli.output import NO, OK
 from tidings.model.errors import UsageError
-from tidings.model.identity import in_tenant, name_of
+from tidings.model.identity import at, in_tenant, name_of
 from tidings.model.values import Value
 from tidings.net.addresses import address_text
 from tidings.net.broker.config import load_config
 from tidings.net.broker.service import BrokerService
 from tidings.net.certificates import new_authority, new_certificate
 from tidings.net.client.client import Client
+from tidings.net.host import Host
 from tidings.net.inspector import Inspector, InspectorAccess
-from tidings.net.keys import new_key, signer, token_of_text, write_token
+from tidings.net.keys import new_key, read_token_file, signer, token_of_text, write_token
 from tidings.net.tls import Tls
+from tidings.nodes.client import ClientNode
+from tidings.protocols.access.params import GuestParams
 from tidings.protocols.access.tokens import Claims, make_token
+from tidings.protocols.delivery.session.params import SessionParams
 
 LATER = 4e9
 TENANTS = ("acme", "zeta")
@@ -157,6 +162,25 @@ def test_a_certificate_names_the_tenant_too(tmp_path: Path) -> None:
                 assert foreign.take_now() == []
             with pytest.raises(NotPermitted, match="does not know that name"):
                 await connect(url, name="ann", tls=tls("ann"))
+
+    play(scenario())
+
+
+def test_who_says_a_name_alone_is_called_by_that_of_its_tenant(office: Path) -> None:
+    """As clients do that know nothing of tenants: the names of two are the same on the wire."""
+
+    async def scenario() -> None:
+        async with make_service("b1", **settings(office, "b1")) as service, AsyncExitStack() as stack:
+            guests = []
+            for tenant in TENANTS:
+                credentials = read_token_file(office / f"{tenant}-ann.token")
+                peer = at(*service.address)
+                params = GuestParams(brokers=(peer,), credentials=credentials)
+                node = ClientNode("ann", params, SessionParams(), SystemRandom())
+                host = Host("ann", node, listen=None, peers={peer: service.address}, log=QUIET)
+                guests.append(await stack.enter_async_context(host))
+            await until(lambda: sorted(service.node.edge.clients) == ["acme!ann", "zeta!ann"])
+            assert all(guest.is_running for guest in guests)
 
     play(scenario())
 

@@ -62,10 +62,10 @@ from tidings.protocols.access.entrant import Entrant
 from tidings.protocols.access.judge import Judge, Role, Signatures, bound_text, statement
 from tidings.protocols.access.messages import Attach, Attached, Challenge, LetGo, Proof, Rejected
 from tidings.protocols.access.params import AccessParams
-from tidings.protocols.access.tenancy import FULL_TENANT, WRONG_TENANT, is_full, is_named_after
+from tidings.protocols.access.tenancy import WRONG_TENANT, TenantConnections, called_in
 from tidings.protocols.access.wanted import WantedLinks
 from tidings.pubsub.notes import EntryRejected, RightsChanged, VisitorAdmitted, VisitorTurnedAway
-from tidings.pubsub.rows import Gauge, tenant_refusals, tenant_use
+from tidings.pubsub.rows import Gauge
 from tidings.pubsub.signals import ClientDown, ClientUp, LinkFailed, LinkUnwanted, LinkWanted, PeerDown, PeerUp
 
 NO_LINK = "comes from a node without a link"
@@ -124,10 +124,7 @@ class Access:
         self.entrants: dict[NodeId, Entrant] = {}
         self.accepted: dict[Role, int] = {"client": 0, "broker": 0}
         """How many entrants were accepted as what."""
-        self.of_tenant: Counter[str] = Counter()
-        """Clients of each tenant."""
-        self.kept_out: Counter[str] = Counter()
-        """How often a tenant had its connections already."""
+        self.of_tenant = TenantConnections()
         self.peers = 0
         self.wanted = WantedLinks(params.links, params.retry_first, params.retry_max, rng)
         self.unjudged: list[NodeId] = []
@@ -268,8 +265,7 @@ class Access:
         effects: list[Effect] = [CancelTimer(("attach", node)), CancelTimer(("expiry", node))]
         if entrant.role is not None:
             self.accepted[entrant.role] -= 1
-            if entrant.verdict is not None and entrant.verdict.tenant is not None:
-                self.of_tenant[entrant.verdict.tenant.name] -= 1
+            self.of_tenant.leave(None if entrant.verdict is None else entrant.verdict.tenant)
         if entrant.is_client:
             effects.append(ClientDown(node, reason))
         elif entrant.is_peer:
@@ -319,7 +315,8 @@ class Access:
         if isinstance(verdict, str):
             return self.turn_away(node, verdict)
         entrant.verdict = verdict
-        if not is_named_after(entrant.name, verdict.tenant):
+        called = called_in(entrant.name, verdict.tenant)
+        if not called or (entrant.is_bound and called != entrant.name):
             return self.turn_away(node, WRONG_TENANT)
         if not verdict.holder_key:
             return self.grant(node, entrant, role)
@@ -339,7 +336,9 @@ class Access:
 
     def grant(self, node: NodeId, entrant: Entrant, role: Role) -> list[Effect]:
         """It is who it says, and may come in as this."""
-        entrant.granted = role
+        assert entrant.verdict is not None
+        entrant.granted, entrant.claimed = role, entrant.name
+        entrant.name = called_in(entrant.name, entrant.verdict.tenant)
         if entrant.asked in self.wanted.users and entrant.asked != entrant.name:
             self.wanted.recognise(entrant.name, entrant.asked)
         if entrant.is_bound:
@@ -374,14 +373,10 @@ class Access:
         )
         if self.accepted[role] >= most:
             return self.turn_away(node, too_many)
-        tenant = verdict.tenant
-        if tenant is not None and is_full(self.of_tenant[tenant.name], tenant):
-            self.kept_out[tenant.name] += 1
-            return self.turn_away(node, FULL_TENANT.format(tenant=tenant.name, count=tenant.connections_max))
+        if too_many := self.of_tenant.enter(verdict.tenant):
+            return self.turn_away(node, too_many)
         entrant.role = role
         self.accepted[role] += 1
-        if tenant is not None:
-            self.of_tenant[tenant.name] += 1
         effects = self.answer(node, entrant)
         if verdict.expires_at is not None:
             effects.append(SetTimer(("expiry", node), verdict.expires_at - self.params.clock_offset))
@@ -389,7 +384,7 @@ class Access:
             return [*effects, *self.come_up(node, entrant)]
         effects.append(CancelTimer(("attach", node)))
         bounds_of_client = verdict.publish_bound, verdict.subscribe_bound
-        return [*effects, ClientUp(node, verdict.principal, *bounds_of_client, verdict.roles, tenant)]
+        return [*effects, ClientUp(node, verdict.principal, *bounds_of_client, verdict.roles, verdict.tenant)]
 
     def judge_again(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
@@ -398,7 +393,8 @@ class Access:
             entrant = self.entrants.get(node)
             if entrant is None or entrant.verdict is None or not entrant.asked_role:
                 continue
-            verdict = self.judge(entrant.name, entrant.asked_role, entrant.credentials, now + self.params.clock_offset)
+            said = entrant.claimed or entrant.name
+            verdict = self.judge(said, entrant.asked_role, entrant.credentials, now + self.params.clock_offset)
             if isinstance(verdict, str):
                 effects += self.turn_away(node, verdict)
             elif verdict != entrant.verdict:
@@ -427,17 +423,14 @@ class Access:
 
     def gauges(self) -> Iterator[Gauge]:
         yield Gauge("links", "brokers that are linked", self.peers)
-        for tenant, count in self.of_tenant.items():
-            yield tenant_use(tenant, "connections", count)
-        for tenant, count in self.kept_out.items():
-            yield tenant_refusals(tenant, "connections", count)
+        yield from self.of_tenant.gauges()
 
     def check(self) -> None:
         params, entrants = self.params, self.entrants.values()
         assert self.strangers == sum(1 for it in entrants if it.is_stranger) <= params.strangers_max, "strangers"
         assert self.accepted["client"] == sum(1 for it in entrants if it.is_client) <= params.clients_max, "clients"
         tenants = Counter(it.verdict.tenant.name for it in entrants if it.role and it.verdict and it.verdict.tenant)
-        assert tenants == +self.of_tenant, "the connections of a tenant are miscounted"
+        assert tenants == +self.of_tenant.counts, "the connections of a tenant are miscounted"
         assert self.peers == sum(1 for it in entrants if it.is_peer) <= self.accepted["broker"], "peers"
         assert self.accepted["broker"] <= params.peers_max, "too many peers"
         assert all(it.has_asked or not it.has_accepted for it in entrants), "accepted without having asked"

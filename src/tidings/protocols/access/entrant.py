@@ -19,8 +19,10 @@ class Entrant(msgspec.Struct):
     """A node with a link, or a visitor, and how far it came in."""
 
     name: NodeId
-    """What it says that its name is; it has proved that when it is bound."""
+    """What it says that its name is; it has proved that when it is bound, and its tenant stands before it then."""
     epoch: int = 0
+    claimed: NodeId = ""
+    """Once it is granted entry: what it said."""
     is_bound: bool = False
     """The world calls its stream by this name."""
     asked: NodeId = ""

@@ -48,7 +48,7 @@ from tidings.model.bounds import (
 )
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
-from tidings.model.identity import NodeId, tenant_of
+from tidings.model.identity import NodeId, in_tenant, tenant_of
 from tidings.model.language.parser import parse
 from tidings.protocols.access.judge import (
     BOUND_TOO_LONG,
@@ -226,7 +226,7 @@ class TokenJudge:
             return NOT_YOUR_TENANT
         if role not in claims.roles:
             return WRONG_ROLE
-        if claims.principal != (peer if role == "broker" else principal_of(peer)):
+        if not is_name_of(peer if role == "broker" else principal_of(peer), claims.principal):
             return WRONG_NAME
         return self.bounds_of(claims, role)
 
@@ -251,6 +251,11 @@ class TokenJudge:
             return BOUND_TOO_LONG
         roles = tuple(each for each in claims.roles if each in listed.roles)
         return Verdict(claims.principal, publish_bound, subscribe_bound, claims.expires_at, claims.holder_key, roles)
+
+
+def is_name_of(name: str, principal: str) -> bool:
+    """Whether somebody of this name may be the principal: its tenant may be left out."""
+    return principal in (name, in_tenant(tenant_of(principal), name))
 
 
 def bound_of(text: str) -> Filter | None:
