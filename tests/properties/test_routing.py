@@ -100,7 +100,9 @@ def test_without_acknowledgements_tables_and_deliveries_are_the_same(
 ) -> None:
     for seed in seeds(examples)[: SEEDS_MIN // 2]:
         rng = Random(f"silent {seed}")
-        model = RoutingModel(rng, strategy, reduction, rng.randint(2, 7), checks=True, acknowledges=False)
+        model = RoutingModel(
+            rng, strategy, reduction, rng.randint(2, 7), checks=True, acknowledges=False, repair="strawman"
+        )
         for _ in range(rng.randint(5, 30)):
             tickets = len(model.settled)
             act(model, rng)

@@ -12,22 +12,27 @@ from msgspec.structs import replace
 from tests.properties.test_routing import REDUCTIONS, STRATEGIES, act
 from tests.worlds.brokers import BrokerWorld, random_tree, side_of
 from tests.worlds.routers import HEADS, TEXTS, RoutingModel, events_of
-from tidings.machine.inputs import Received
+from tidings.machine.inputs import Fired, Received
 from tidings.machine.message import Message
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     AdvertisementRemoved,
+    ChangesInstalled,
+    ChangesNotInstalled,
     Counted,
     Installed,
     NotInstalled,
     NotReached,
+    PartTold,
     PublicationsSkipped,
     PublicationsTaken,
     Reached,
     SubscriptionAdded,
     SubscriptionRemoved,
+    TableChanges,
     TablesBegun,
+    TablesTaken,
     TablesTold,
 )
 from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
@@ -166,6 +171,18 @@ def random_message(rng: Random) -> Message:
             publications,
             replace(publications, numbers=tuple(sorted(numbers))),
             TablesBegun(rng.randrange(3), rng.randrange(4)) if rng.random() < 0.3 else TablesTold(),
+            TablesBegun(rng.randrange(3), rng.randrange(4), rng.randbytes(rng.choice([0, 3, 8, 16])), b"12345678"),
+            TableChanges(
+                (AdvertisementAdded(number, advertisement, publisher, text, "a", number),),
+                (AdvertisementRemoved(number, advertisement),),
+                (SubscriptionAdded(number, text), SubscriptionAdded(number, "x > 2")),
+                (SubscriptionRemoved(number, text),),
+                (PartTold(rng.random() < 0.5, 0, 1),),
+            ),
+            PartTold(rng.random() < 0.5, number, rng.choice([1, 3, 8, 4096])),
+            TablesTaken(100 * number),
+            ChangesInstalled((number, 1), ("a",), 1),
+            ChangesNotInstalled((number, 1), "no"),
         ]
     )
 
@@ -186,8 +203,12 @@ def test_no_message_of_a_neighbour_breaks_a_router(seed: int) -> None:
         router.check()
     for neighbour in "ab":
         router.handle(1.0, NeighbourDown(neighbour, 1))
-    router.check()
+        router.check()
+        router.handle(40.0, Fired(("rest", neighbour)))
+    while router.handle(40.0, Fired("turn")):
+        router.check()
     assert not router.ledger.unanswered and not router.state.covers.filters
+    assert router.tables.texts.keys() == {None}
 
 
 @given(seeds)

@@ -35,7 +35,7 @@ def joined(router: Router, neighbour: str) -> list[Effect]:
     return effects + router.handle(0.0, Received(neighbour, TablesBegun(1, router.lives)))
 
 
-def router_with_neighbours(repair: MakeRepair | None = None, **params: int) -> Router:
+def router_with_neighbours(repair: MakeRepair = Strawman, **params: int) -> Router:
     """Neighbours n, k and m that want some patterns in common with others and some alone; so do our clients."""
     router = Router("me", RoutingParams("subscription", "plain", engine="plain", **params), repair)  # type: ignore[arg-type]
     for neighbour, texts in TOLD.items():

@@ -18,6 +18,7 @@ from tidings.pubsub.signals import Level, NeighbourReplaced
 class TimedRepair:
     needs: ClassVar[Level] = Level.LINKS
     messages: ClassVar[tuple[type[Message], ...]] = ()
+    rests: ClassVar[bool] = False
     unsubscribe_after = 1.0
 
     def __init__(self, subscriptions: RoutingSubscriptions) -> None:

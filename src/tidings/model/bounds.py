@@ -57,6 +57,9 @@ take long."""
 TABLE_BUCKETS = 4096
 """Into which a routing table is cut."""
 
+TABLE_SUMMARY_BYTES_MAX = 8 * TABLE_BUCKETS
+"""A digest for each of them."""
+
 BROKERS_NAMED_MAX = 100
 """Brokers that an acknowledgement or a receipt names; further ones are only counted."""
 

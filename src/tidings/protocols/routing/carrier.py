@@ -237,7 +237,8 @@ class BatchCarrier:
         if problem:
             return [*effects, Drop(skipped, problem)]
         wanting = [hop for hop, texts in self.tables.texts.items() if texts and isinstance(hop, str)]
-        others = [hop for hop in dict.fromkeys((*self.finder.always, *wanting)) if hop != link.neighbour]
+        away = {link.neighbour, *self.tables.absent}
+        others = [hop for hop in dict.fromkeys((*self.finder.always, *wanting)) if hop not in away]
         effects += self.carriage.skip(skipped, others)
         return [*effects, Skipped(skipped.advertisement, skipped.publisher, skipped.through)]
 
@@ -298,7 +299,8 @@ class BatchCarrier:
     ) -> None:
         """The same without routes."""
         links, keys = self.finder.find_places(batch.heads)
-        choices = {link: tuple(places) for link, places in links.places.items() if link != source}
+        away = {source, *self.tables.absent}
+        choices = {link: tuple(places) for link, places in links.places.items() if link not in away}
         picks = {places: pick(batch, places, batch.receipt) for places in dict.fromkeys(choices.values())}
         self.pass_on(now, source, [(link, picks[places]) for link, places in choices.items()], request, effects)
         if keys.places:

@@ -118,6 +118,8 @@ class Finder:
                 continue
             if self.always:
                 links = tuple(dict.fromkeys(self.always + links))
+            if self.tables.absent:
+                links = tuple(link for link in links if link not in self.tables.absent)
             if source in links:
                 links = tuple(link for link in links if link != source)
             route = self.routes.get((links, keys))

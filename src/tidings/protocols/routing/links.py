@@ -5,6 +5,10 @@ tells its tables only when it has heard of the life at the other end, and believ
 does not matter which end hears first that they are neighbours, and nothing that is still on its way from before, while
 the stream between them lived on, is taken for new.
 
+Coming back. A link that is lost may *rest* (`rests.py`): what the neighbour was told is remembered, and both ends say
+in `TablesBegun` what they still have of each other's tables (`buckets.py`). Only what differs is told. Acknowledgements
+of an earlier life do not count.
+
 Telling. The announced filters are what the reduction makes of the candidates. Additions go before removals. Each change
 has a number, under which it waits in the ledger for its acknowledgement.
 
@@ -23,7 +27,7 @@ from tidings.machine.window import TakenBytes
 from tidings.model.bounds import TABLE_BUCKETS
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.buckets import TableBuckets
+from tidings.protocols.routing.buckets import TableBuckets, TableComparison
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
     AdvertisementRemoved,
@@ -34,7 +38,7 @@ from tidings.protocols.routing.messages import (
 from tidings.protocols.routing.packets import Change, TableFlow
 from tidings.protocols.routing.reductions import Reduction
 from tidings.protocols.routing.requests import LINK_LOST, Announcement, Asker, Ledger, PendingRequest, Unanswered
-from tidings.protocols.routing.tables import Offered, Tables, Way
+from tidings.protocols.routing.tables import Offered, Tables, Way, said_of
 from tidings.pubsub.signals import AdvertisementId, ReconfigurationId
 
 Numbers = list[int]
@@ -75,7 +79,7 @@ class TableWalk:
 
 
 class NeighbourLink:
-    """A neighbour, from NeighbourUp to NeighbourDown."""
+    """A neighbour, from NeighbourUp to NeighbourDown; and on to the next NeighbourUp where it rests meanwhile."""
 
     def __init__(
         self,
@@ -100,11 +104,24 @@ class NeighbourLink:
         self.publications_taken, self.tables_taken = TakenBytes(0), TakenBytes(0)
         self.asker = Asker(neighbour)
         self.reduction: Reduction | None = None
+        """None until it is open."""
+        self.kept: Reduction | None = None
+        """That of the last life, while it rests."""
         self.candidates = TableBuckets()
         """Those of the reduction."""
         self.filters: dict[str, Announcement] = {}
         self.advertisements: dict[AdvertisementId, Announcement] = {}
-        self.told_advertisements = TableBuckets()
+        self.told_filters, self.told_advertisements = TableBuckets(), TableBuckets()
+        self.acknowledged_after = -1
+        """Acknowledgements up to this version were of an earlier life and count no more."""
+        self.filters_comparison: TableComparison | None = None
+        self.offers_comparison: TableComparison | None = None
+        """With what the neighbour says that it still has of an earlier life."""
+        self.is_confirming = False
+        """Whether the neighbour goes through its tables, and compares them with what we have from an earlier life."""
+        self.confirmed_filters: dict[str, None] = {}
+        self.confirmed_offers: dict[AdvertisementId, None] = {}
+        """What it told meanwhile."""
         self.is_telling = False
         """Whether the neighbour waits to hear that it was told everything."""
         self.filters_walk, self.offers_walk = TableWalk(), TableWalk()
@@ -112,26 +129,46 @@ class NeighbourLink:
         """Advertisements from there that count when the walk through the filters has come so far."""
 
     def begin(self) -> None:
-        self.flow.put_through(TablesBegun(self.life, self.life_heard))
+        filters, offers = self.tables.heard_filters[self.neighbour], self.tables.heard_offers[self.neighbour]
+        self.flow.put_through(TablesBegun(self.life, self.life_heard, filters.summary(), offers.summary()))
 
-    def open(self, life: int, reduction: Reduction, flow: TableFlow) -> None:
-        """The other end began this life: nothing has been told to it."""
-        self.life_heard, self.reduction, self.flow = life, reduction, flow
-        self.filters, self.advertisements = {}, {}
-        self.candidates, self.told_advertisements = TableBuckets(), TableBuckets()
+    def open(self, begun: TablesBegun, make_reduction: Callable[[], Reduction], flow: TableFlow) -> None:
+        """The other end began this life, and says what it still has of an earlier one."""
+        self.life_heard, self.flow = begun.life, flow
+        self.reduction, self.kept = self.kept or make_reduction(), None
+        self.filters_walk, self.offers_walk = TableWalk(), TableWalk()
+        if begun.filters or self.filters:
+            self.filters_comparison = TableComparison(begun.filters)
+        if begun.advertisements or self.advertisements:
+            self.offers_comparison = TableComparison(begun.advertisements)
 
-    def close(self) -> list[Effect]:
-        """Neither end knows anything of the other any more."""
-        if self.reduction is not None:
-            self.reduction.clear()
+    def suspend(self) -> list[Effect]:
+        """The life is over, and what the neighbour was told is remembered."""
         self.flow.close()
-        self.reduction, self.is_heard, self.is_told, self.life_heard = None, False, False, 0
-        self.filters, self.advertisements, self.is_telling = {}, {}, False
-        self.candidates, self.told_advertisements = TableBuckets(), TableBuckets()
+        self.reduction, self.kept = None, self.reduction or self.kept
+        self.is_heard = self.is_told = self.is_telling = self.is_confirming = False
+        self.life_heard = 0
+        self.filters_comparison = self.offers_comparison = None
+        self.confirmed_filters, self.confirmed_offers = {}, {}
+        self.acknowledged_after = self.tables.version
+        self.tables.version += 1
         self.asker.is_gone = True
         self.asker = Asker(self.neighbour)
         self.news.clear()
         return [*self.filters_walk.end(), *self.offers_walk.end()]
+
+    def resume(self, epoch: int, reconfiguration: ReconfigurationId, life: int, flow: TableFlow) -> None:
+        """The neighbour is there again."""
+        self.epoch, self.reconfiguration, self.life, self.flow = epoch, reconfiguration, life, flow
+
+    def close(self) -> list[Effect]:
+        """Neither end knows anything of the other any more."""
+        effects = self.suspend()
+        if self.kept is not None:
+            self.kept.clear()
+        self.kept, self.filters, self.advertisements = None, {}, {}
+        self.candidates, self.told_filters, self.told_advertisements = TableBuckets(), TableBuckets(), TableBuckets()
+        return effects
 
     def tell(
         self, now: float, message: Change, number: int, announcement: Announcement | None, effects: list[Effect]
@@ -159,9 +196,14 @@ class NeighbourLink:
         numbers = []
         for text in more:
             announcement = self.filters[text] = Announcement()
-            numbers.append(self.tell_filter(now, text, announcement, effects))
+            self.told_filters.put(text)
+            if self.filters_comparison is None or not self.filters_comparison.is_ahead(text):
+                numbers.append(self.tell_filter(now, text, announcement, effects))
         for text in less:
             del self.filters[text]
+            self.told_filters.discard(text)
+            if self.filters_comparison is not None and self.filters_comparison.is_removal_ahead(text):
+                continue
             number = self.ledger.number_of_change()
             self.tell(now, SubscriptionRemoved(number, text), number, None, effects)
             numbers.append(number)
@@ -169,6 +211,8 @@ class NeighbourLink:
 
     def tell_filter(self, now: float, text: str, announcement: Announcement, effects: list[Effect]) -> int:
         number = self.ledger.number_of_change()
+        if self.filters_comparison is not None:
+            self.filters_comparison.tell_ahead(text)
         self.tell(now, SubscriptionAdded(number, text), number, announcement, effects)
         return number
 
@@ -190,7 +234,7 @@ class NeighbourLink:
 
     def is_current(self, version: int, text: str, filter: Filter) -> bool:
         """Has no advertisement that the filter overlaps come from there since that version?"""
-        if version < 0:
+        if version <= self.acknowledged_after:
             return False
         return not any(
             self.tables.do_overlap(text, filter, offered.text, offered.filter)
@@ -209,6 +253,8 @@ class NeighbourLink:
                 return []
             del self.advertisements[advertisement]
             self.told_advertisements.discard(advertisement)
+            if self.offers_comparison is not None and self.offers_comparison.is_removal_ahead(advertisement):
+                return []
             number = self.ledger.number_of_change()
             self.tell(now, AdvertisementRemoved(number, advertisement), number, None, effects)
             return [number]
@@ -216,7 +262,9 @@ class NeighbourLink:
         if announcement is not None and announcement.content == content:
             return []
         announcement = self.advertisements[advertisement] = Announcement(content)
-        self.told_advertisements.put(advertisement)
+        self.told_advertisements.put(advertisement, said_of(*content))
+        if self.offers_comparison is not None and self.offers_comparison.is_ahead(advertisement):
+            return []
         return [self.tell_advertisement(now, advertisement, announcement, effects)]
 
     def tell_advertisement(
@@ -224,6 +272,8 @@ class NeighbourLink:
     ) -> int:
         assert announcement.content is not None
         publisher, text, (begun_by, way) = announcement.content
+        if self.offers_comparison is not None:
+            self.offers_comparison.tell_ahead(advertisement)
         number = self.ledger.number_of_change()
         message = AdvertisementAdded(number, advertisement, publisher, text, begun_by, way)
         self.tell(now, message, number, announcement, effects)
@@ -233,9 +283,9 @@ class NeighbourLink:
         self, now: float, advertisement: AdvertisementId, request: PendingRequest, effects: list[Effect]
     ) -> None:
         announcement = self.advertisements.get(advertisement)
-        if announcement is None:
+        if announcement is None or self.reduction is None:
             return
-        if announcement.acknowledged_version >= 0:
+        if announcement.acknowledged_version > self.acknowledged_after:
             request.count(self.neighbour, announcement.brokers, announcement.brokers_count)
             return
         number = announcement.number or self.tell_advertisement(now, advertisement, announcement, effects)
@@ -245,8 +295,13 @@ class NeighbourLink:
         if self.reduction is not None:
             self.reduction.check(self.filters)
             self.candidates.check(self.reduction.candidates)
+        self.told_filters.check(self.filters)
         self.told_advertisements.check(self.advertisements)
-        assert not (self.filters_walk.is_over and self.news), "an advertisement waits for nothing"
+        for walk, comparison in (
+            (self.filters_walk, self.filters_comparison),
+            (self.offers_walk, self.offers_comparison),
+        ):
+            assert comparison is None or not walk.is_over, "a walk is over, and not everything was compared"
         assert all(walk.late == {} for walk in (self.filters_walk, self.offers_walk) if walk.is_over)
         unanswered = self.ledger.unanswered.get(self.neighbour, {})
         for announcement in (*self.filters.values(), *self.advertisements.values()):

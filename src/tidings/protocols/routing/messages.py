@@ -11,7 +11,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Text
-from tidings.model.bounds import CHANGES_PACKED_MAX
+from tidings.model.bounds import CHANGES_PACKED_MAX, TABLE_BUCKETS, TABLE_SUMMARY_BYTES_MAX
+
+Summary = Annotated[bytes, Meta(max_length=TABLE_SUMMARY_BYTES_MAX)]
 
 
 class SubscriptionAdded(Message, frozen=True):
@@ -44,6 +46,15 @@ class AdvertisementRemoved(Message, frozen=True):
     advertisement: Name
 
 
+class PartTold(Message, frozen=True):
+    """That was all of this part of my table, cut into so many (`buckets.py`)."""
+
+    is_filters: bool
+    """Of the filters; otherwise of the advertisements."""
+    part: Annotated[int, Meta(ge=0, lt=TABLE_BUCKETS)]
+    parts: Annotated[int, Meta(ge=1, le=TABLE_BUCKETS)]
+
+
 class TableChanges(Message, frozen=True):
     """Many changes at once, to be carried out in this order."""
 
@@ -51,6 +62,7 @@ class TableChanges(Message, frozen=True):
     advertisements_removed: Annotated[tuple[AdvertisementRemoved, ...], Meta(max_length=CHANGES_PACKED_MAX)] = ()
     subscriptions_added: Annotated[tuple[SubscriptionAdded, ...], Meta(max_length=CHANGES_PACKED_MAX)] = ()
     subscriptions_removed: Annotated[tuple[SubscriptionRemoved, ...], Meta(max_length=CHANGES_PACKED_MAX)] = ()
+    parts_told: Annotated[tuple[PartTold, ...], Meta(max_length=CHANGES_PACKED_MAX)] = ()
 
 
 class TablesTaken(Message, frozen=True):
@@ -65,6 +77,9 @@ class TablesBegun(Message, frozen=True):
 
     life: Count
     answers: Count
+    filters: Summary = b""
+    advertisements: Summary = b""
+    """What I still have of your tables, from before this life."""
 
 
 class TablesTold(Message, frozen=True):

@@ -31,6 +31,7 @@ from tidings.protocols.routing.messages import (
     ChangesNotInstalled,
     Installed,
     NotInstalled,
+    PartTold,
     SubscriptionAdded,
     SubscriptionRemoved,
     TableChanges,
@@ -46,16 +47,20 @@ CHANGE_BYTES = 64
 PACKED_MIN = 16
 """Changes of one step from which on they are packed. Fewer leave one by one, and can be read one by one in a trace."""
 
+PARTS_PACKED_MAX = 2
+"""Ends of parts in one packet: what a neighbour has in them and was not told has to be removed there."""
+
 PACKET_BYTES = 64 * 1024
 """Size from which on nothing more is packed into the same message."""
 
-Change = AdvertisementAdded | AdvertisementRemoved | SubscriptionAdded | SubscriptionRemoved
+Change = AdvertisementAdded | AdvertisementRemoved | SubscriptionAdded | SubscriptionRemoved | PartTold
 
 PLACES: dict[type, int] = {
     AdvertisementAdded: 0,
     AdvertisementRemoved: 1,
     SubscriptionAdded: 2,
     SubscriptionRemoved: 3,
+    PartTold: 4,
 }
 """The order in which the changes of a packet are carried out."""
 
@@ -67,6 +72,8 @@ def size_of_change(change: Any) -> int:
             return CHANGE_BYTES + len(change.filter)
         case AdvertisementAdded():
             return CHANGE_BYTES + len(change.filter) + len(change.advertisement) + len(change.publisher)
+        case PartTold():
+            return CHANGE_BYTES
     return CHANGE_BYTES + len(change.advertisement)
 
 
@@ -83,6 +90,7 @@ def changes_of(packet: TableChanges) -> Sequence[Change]:
         *packet.advertisements_removed,
         *packet.subscriptions_added,
         *packet.subscriptions_removed,
+        *packet.parts_told,
     )
 
 
@@ -144,9 +152,9 @@ class TableFlow:
 
 def packets_of(changes: Sequence[Change]) -> list[Message]:
     """The same changes in fewer messages. What must not be exchanged is not: a packet ends where a kind comes whose
-    place in it has passed."""
+    place in it has passed. The end of a part may come later than it was said, behind what was told meanwhile."""
     packets: list[Message] = []
-    columns: tuple[list[Any], ...] = ([], [], [], [])
+    columns: tuple[list[Any], ...] = ([], [], [], [], [])
     count = size_bytes = place = 0
 
     def close() -> None:
@@ -156,11 +164,15 @@ def packets_of(changes: Sequence[Change]) -> list[Message]:
                 column.clear()
 
     for change in changes:
-        if count >= CHANGES_PACKED_MAX or size_bytes >= PACKET_BYTES or PLACES[type(change)] < place:
+        is_end = type(change) is PartTold
+        is_behind = not is_end and PLACES[type(change)] < place
+        is_full = count >= CHANGES_PACKED_MAX or len(columns[4]) >= PARTS_PACKED_MAX
+        if is_full or is_behind or size_bytes >= PACKET_BYTES:
             close()
             count = size_bytes = 0
-        place = PLACES[type(change)]
-        columns[place].append(change)
+        columns[PLACES[type(change)]].append(change)
+        if not is_end:
+            place = PLACES[type(change)]
         count, size_bytes = count + 1, size_bytes + size_of_change(change)
     close()
     return packets

@@ -11,7 +11,7 @@ from tidings.model.identity import NodeId
 
 StrategyName = Literal["flooding", "subscription", "hierarchical", "advertisement"]
 ReductionName = Literal["plain", "covering", "merging"]
-RepairName = Literal["strawman"]
+RepairName = Literal["strawman", "resuming"]
 CarriageName = Literal["plain"]
 
 TAKEN_STEPS = 8
@@ -28,8 +28,14 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     parent: NodeId | None = None
     """Hierarchical strategy: the neighbour towards the root; None at the root itself."""
 
-    repair: RepairName = "strawman"
+    repair: RepairName = "resuming"
     """What a lost link means for the tables, see `repairs.py`. The same in the whole network."""
+
+    rest_for: float = 30.0
+    """Seconds for which a neighbour that is lost is remembered, where the repair allows it (`rests.py`)."""
+
+    resting_max: int = 100
+    """Neighbours that are remembered so; beyond it the one that is lost for longest is forgotten."""
 
     carriage: CarriageName = "plain"
     """How publications get to the neighbours that want them, see `carrier.py`."""
@@ -109,7 +115,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Engine of the index; None is the best that is installed."""
 
     def __post_init__(self) -> None:
-        for name in ("ack_timeout", "census_after", "turn_after"):
+        for name in ("ack_timeout", "census_after", "turn_after", "rest_for"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
         if not 0.0 <= self.merge_share_max <= 1.0:
@@ -119,7 +125,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
         if self.parent is not None and self.strategy != "hierarchical":
             raise UsageError(f"parent: {self.parent!r} is for strategy 'hierarchical' only; leave it None")
         bounds = ("sample_max", "memo_max", "publishers_max", "filters_max", "advertisements_max", "ghosts_max")
-        for name in (*bounds, "turn_entries"):
+        for name in (*bounds, "turn_entries", "resting_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} leaves no room; give at least 1")
         if self.publications_window_bytes < TAKEN_STEPS:

@@ -53,6 +53,10 @@ class Reduction(Protocol):
         """There are no candidates any more, and nobody to tell it to."""
         ...
 
+    def fade(self, count: int) -> bool:
+        """Clear so many of the announced, which leaves it of no other use; whether that was all."""
+        ...
+
     def check(self, announced: Iterable[str]) -> None: ...
 
 
@@ -72,6 +76,9 @@ class NoReduction:
 
     def clear(self) -> None:
         self.candidates.clear()
+
+    def fade(self, count: int) -> bool:
+        return True
 
     def check(self, announced: Iterable[str]) -> None:
         assert set(announced) == self.candidates.keys(), "what is announced is not what should be"
@@ -138,6 +145,12 @@ class Covering:
         self.candidates.clear()
         self.hides.clear()
         self.hidden_by.clear()
+
+    def fade(self, count: int) -> bool:
+        for _ in range(min(count, len(self.hides))):
+            text, _ = self.hides.popitem()
+            self.covers.leave(text)
+        return not self.hides
 
     def stand_ins(self, text: str) -> list[str]:
         return [self.hidden_by.get(text, text)]
@@ -234,6 +247,9 @@ class Merging:
         whole = [each for each, wide in merged.items() if each == text or wide.covers(filter)][:1]
         parts = whole or [each for each, wide in merged.items() if wide.overlaps(filter)]
         return list(dict.fromkeys(self.covering.stand_ins(each)[0] for each in parts))
+
+    def fade(self, count: int) -> bool:
+        return self.covering.fade(count)
 
     def clear(self) -> None:
         self.covering.clear()

@@ -42,6 +42,8 @@ class Repair(Protocol):
 
     needs: ClassVar[Level]
     messages: ClassVar[tuple[type[Message], ...]]
+    rests: ClassVar[bool]
+    """Whether a lost neighbour is remembered for a while (`rests.py`). Then `lost` is never called."""
 
     def __init__(self, subscriptions: RoutingSubscriptions) -> None: ...
 
@@ -84,6 +86,7 @@ class Strawman:
 
     needs: ClassVar[Level] = Level.LINKS
     messages: ClassVar[tuple[type[Message], ...]] = ()
+    rests: ClassVar[bool] = False
 
     def __init__(self, subscriptions: RoutingSubscriptions) -> None:
         self.subscriptions = subscriptions
@@ -111,9 +114,20 @@ class Strawman:
         assert not self.subscriptions.tables.ghosts, "a ghost of a neighbour whose loss was settled"
 
 
+class Resuming(Strawman):
+    """A lost neighbour may come back: what it wants stays told for `rest_for` seconds, and so does what it was told.
+
+    The default. Like STRAWMAN it needs to know nothing of a change but that a neighbour came or went, and it is right
+    after any changes in any order, once those who do not come back are forgotten. A link that is back costs what has
+    changed meanwhile. Its price: until then events go to where a lost neighbour wanted them, and are dropped there.
+    """
+
+    rests: ClassVar[bool] = True
+
+
 MakeRepair = Callable[[RoutingSubscriptions], Repair]
 
-REPAIRS: dict[RepairName, type[Repair]] = {"strawman": Strawman}
+REPAIRS: dict[RepairName, type[Repair]] = {"strawman": Strawman, "resuming": Resuming}
 
 TELLS = {
     Level.LINKS: "when neighbours come and go",

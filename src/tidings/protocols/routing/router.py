@@ -23,7 +23,8 @@ Large tables are told a piece at a time (`walks.py`), packed and only as fast as
 (`packets.py`).
 
 When links change. A new neighbour is told everything (`links.py`). What becomes of the wishes of a lost one is a
-matter of the repair (`repairs.py`): by default it is as if it had taken back everything. When a publisher is reached on
+matter of the repair (`repairs.py`): by default they are remembered for a while, and if it comes back only what has
+changed is told (`rests.py`). When a publisher is reached on
 another way than before, everybody behind us hears of it by a new announcement of its advertisement, and `Known` tells
 delivery that something may have been lost.
 
@@ -57,6 +58,7 @@ from tidings.machine.message import Message
 from tidings.machine.window import TakenBytes
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.buckets import is_part
 from tidings.protocols.routing.carrier import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
 from tidings.protocols.routing.links import NeighbourLink
@@ -69,6 +71,7 @@ from tidings.protocols.routing.messages import (
     Installed,
     NotInstalled,
     NotReached,
+    PartTold,
     PublicationsSkipped,
     PublicationsTaken,
     Reached,
@@ -83,7 +86,9 @@ from tidings.protocols.routing.packets import changes_of, packed_answers, size_o
 from tidings.protocols.routing.params import TAKEN_STEPS, RoutingParams
 from tidings.protocols.routing.repairs import REPAIRS, MakeRepair, Repair, check_level
 from tidings.protocols.routing.requests import TIMER
-from tidings.protocols.routing.state import NO_NEIGHBOUR, State
+from tidings.protocols.routing.rests import TIMER as REST_TIMER
+from tidings.protocols.routing.rests import RestingLinks
+from tidings.protocols.routing.state import NO_NEIGHBOUR, NO_SUCH_PART, State
 from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
 from tidings.protocols.routing.walks import TIMER as TURN_TIMER
@@ -127,6 +132,7 @@ class Router:
         AdvertisementRemoved,
         TablesBegun,
         TablesTold,
+        PartTold,
         TableChanges,
         TablesTaken,
         Installed,
@@ -159,7 +165,8 @@ class Router:
         self.subscriptions = RoutingSubscriptions(self.state)
         self.advertisements = RoutingAdvertisements(self.state, self.subscriptions)
         self.repair: Repair = (make_repair or REPAIRS[self.params.repair])(self.subscriptions)
-        self.walks = Walker(self.state, self.subscriptions, self.advertisements, self.repair.told)
+        self.resting = RestingLinks(self.state, self.subscriptions, self.advertisements)
+        self.walks = Walker(self.state, self.subscriptions, self.advertisements, self.resting, self.repair.told)
         carriage = self.carrier.carriage
         self.from_anybody: dict[type, OnMessageFromAnybody] = {
             **dict.fromkeys(self.repair.messages, self.repair.receive),
@@ -184,6 +191,7 @@ class Router:
             SubscriptionRemoved: self.subscriptions.removed,
             AdvertisementAdded: self.advertisements.added,
             AdvertisementRemoved: self.advertisements.removed,
+            PartTold: self.part_told,
         }
         self.on_message: dict[type, OnMessage] = {
             Publications: self.carrier.receive,
@@ -256,7 +264,7 @@ class Router:
             effects += self.neighbour_down(now, NeighbourDown(link.neighbour, link.epoch))
         for ghost in list(self.tables.ghosts):
             self.subscriptions.release(now, ghost, effects)
-        self.walks.start()
+        effects += self.resting.start(now) + self.walks.start(now)
         if self.census is not None:
             self.census.start()
         return self.state.outbox.take() + effects
@@ -282,6 +290,8 @@ class Router:
                 return self.walks.fired(now)
             if self.census is not None and input.key == CENSUS_TIMER:
                 return self.census.tell()
+            if type(input.key) is tuple and input.key[0] == REST_TIMER:
+                return self.resting.fired(now, input.key)
             return self.repair.fired(now, input.key) + self.carrier.carriage.fired(now, input.key)
         return []
 
@@ -335,11 +345,17 @@ class Router:
         if up.neighbour in self.links:
             effects += self.neighbour_down(now, NeighbourDown(up.neighbour, up.epoch))
         self.lives += 1
-        link = self.links[up.neighbour] = NeighbourLink(
-            *(up.neighbour, up.epoch, up.reconfiguration, self.lives, self.tables, self.ledger),
-            self.state.make_flow(up.neighbour),
-        )
-        self.tables.add_neighbour(up.neighbour)
+        flow = self.state.make_flow(up.neighbour)
+        link, woken = self.resting.wake(up.neighbour)
+        effects += woken
+        if link is None:
+            link = NeighbourLink(
+                *(up.neighbour, up.epoch, up.reconfiguration, self.lives, self.tables, self.ledger), flow
+            )
+            if up.neighbour not in self.tables.texts:
+                self.tables.add_neighbour(up.neighbour)
+        link.resume(up.epoch, up.reconfiguration, self.lives, flow)
+        self.links[up.neighbour] = link
         link.begin()
         return effects + self.repair.up(now, link)
 
@@ -348,6 +364,8 @@ class Router:
         if link is None or down.epoch < link.epoch:
             return []
         del self.links[down.neighbour]
+        if self.repair.rests:
+            return self.resting.rest(now, link)
         effects = self.lose(now, link, down.reconfiguration)
         self.tables.remove_neighbour(down.neighbour)
         return effects
@@ -370,21 +388,51 @@ class Router:
         effects: list[Effect] = []
         if begun.life != link.life_heard:
             if link.reduction is not None:
-                effects += self.lose(now, link, "")
-            link.open(begun.life, self.state.make_reduction(), self.state.make_flow(link.neighbour))
+                if self.repair.rests and link.is_heard:
+                    # What it tells now may hold for what we had when this life began: we have other things since.
+                    self.lives += 1
+                    link.life = self.lives
+                effects += self.resting.suspend(now, link) if self.repair.rests else self.lose(now, link, "")
+            link.open(begun, self.state.make_reduction, self.state.make_flow(link.neighbour))
             effects += self.carrier.carriage.open(link.neighbour)
+            self.tables.absent.pop(link.neighbour, None)
             self.state.tables_changed()
             link.begin()
             self.walks.open(now, link, effects)
+            self.walks.look_at_others(now, link, effects)
         if begun.answers == link.life and not link.is_heard:
             link.is_heard = True
+            link.is_confirming = True
             link.tables_taken = TakenBytes(self.params.tables_window_bytes // TAKEN_STEPS)
             link.publications_taken = TakenBytes(self.params.publications_window_bytes // TAKEN_STEPS)
         return effects
 
     def tables_told(self, now: float, link: NeighbourLink, told: TablesTold) -> list[Effect]:
         link.is_told = True
-        return []
+        effects: list[Effect] = []
+        if link.is_confirming:
+            # What was not told again is as it was, and counts again.
+            link.is_confirming, link.confirmed_filters, link.confirmed_offers = False, {}, {}
+            for advertisement in self.tables.offers_of[link.neighbour]:
+                if link.neighbour not in self.tables.offers.get(advertisement, ()):
+                    link.news.append((link.filters_walk.target, advertisement, self.state.request(None, None)))
+            self.walks.go(now, link, effects)
+        return effects
+
+    def part_told(self, now: float, link: NeighbourLink, told: PartTold) -> list[Effect]:
+        """What we have of this part from an earlier life, and were not told again, is gone."""
+        effects: list[Effect] = []
+        if not link.is_confirming or not is_part(told.part, told.parts):
+            return [Drop(told, NO_SUCH_PART)]
+        if told.is_filters:
+            names = self.tables.heard_filters[link.neighbour].names_of_part(told.part, told.parts)
+            gone = [text for text in names if text not in link.confirmed_filters]
+            self.subscriptions.withdraw_some(now, link.neighbour, gone, effects)
+            return effects
+        for advertisement in self.tables.heard_offers[link.neighbour].names_of_part(told.part, told.parts):
+            if advertisement not in link.confirmed_offers:
+                effects += self.advertisements.unoffered(now, link, advertisement, self.state.request(None, None))
+        return effects
 
     def check(self) -> None:
         """Assert the invariants; INV-R1 in `subscriptions.py`, what was told and acknowledged in `links.py`."""
@@ -393,4 +441,5 @@ class Router:
         self.advertisements.check()
         self.repair.check()
         self.walks.check()
-        assert self.tables.texts.keys() == {None, *self.links, *self.tables.ghosts}
+        self.resting.check()
+        assert self.tables.texts.keys() == {None, *self.links, *self.tables.absent, *self.tables.ghosts}

@@ -72,6 +72,8 @@ class RoutingSubscriptions:
         if text not in texts and len(texts) >= self.state.params.filters_max:
             return [Drop(message, TABLE_FULL), *request.answer(TABLE_FULL)]
         effects: list[Effect] = []
+        if link.is_confirming:
+            link.confirmed_filters[text] = None
         if self.tables.add_wanted(link.neighbour, text, filter):
             self.state.tables_changed()
             self.reconcile(now, (text,), effects)
@@ -97,10 +99,15 @@ class RoutingSubscriptions:
 
     def withdraw(self, now: float, neighbour: NodeId, effects: list[Effect]) -> None:
         """The neighbour wants nothing any more."""
-        texts = list(self.tables.texts[neighbour])
+        self.withdraw_some(now, neighbour, list(self.tables.texts[neighbour]), effects)
+
+    def withdraw_some(self, now: float, neighbour: NodeId, texts: list[str], effects: list[Effect]) -> None:
+        """It does not want these any more."""
         for text in texts:
             self.tables.remove_wanted(neighbour, text)
-        self.reconcile(now, texts, effects)
+        if texts:
+            self.state.tables_changed()
+            self.reconcile(now, texts, effects)
 
     def defer(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
         """The neighbour is lost, and whoever was told of its wishes is not told of that before `release`."""
@@ -220,6 +227,8 @@ class RoutingAdvertisements:
         offers = self.tables.offers_of[link.neighbour]
         if message.advertisement not in offers and len(offers) >= self.state.params.advertisements_max:
             return [Drop(message, TABLE_FULL), *request.answer(TABLE_FULL)]
+        if link.is_confirming:
+            link.confirmed_offers[message.advertisement] = None
         offered = Offered(message.publisher, *told, (message.way_begun_by, message.way), 0)
         return self.offered(now, link, message.advertisement, offered, request)
 
@@ -295,6 +304,14 @@ class RoutingAdvertisements:
             before = self.tables.chosen(advertisement)
             self.tables.remove_offer(neighbour, advertisement)
             self.reconcile(now, advertisement, before, effects)
+
+    def suspend(self, now: float, neighbour: NodeId, effects: list[Effect]) -> None:
+        """Nothing that is offered behind the neighbour counts any more, until it counts again."""
+        for advertisement in list(self.tables.offers_of[neighbour]):
+            before = self.tables.chosen(advertisement)
+            self.tables.unchoose_offer(neighbour, advertisement)
+            if before is not None:
+                self.reconcile(now, advertisement, before, effects)
 
     def reconcile(
         self, now: float, advertisement: AdvertisementId, before: Chosen, effects: list[Effect]

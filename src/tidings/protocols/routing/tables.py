@@ -62,6 +62,11 @@ class Offered(NamedTuple):
     version: int
 
 
+def said_of(publisher: str, text: str, way: Way) -> str:
+    """What an advertisement is compared by, beside its name."""
+    return f"{publisher}\n{text}\n{way[0]}\n{way[1]}"
+
+
 class Tables:
     def __init__(self, engine: Literal["fast", "plain"] | None = None, finds_ghosts: bool = False) -> None:
         self.link_index, self.local_index = (Index(engine, SMALL_CHUNKS, read_head) for _ in range(2))
@@ -70,6 +75,11 @@ class Tables:
         self.filters: dict[str, Filter] = {}
         self.filter_buckets, self.offer_buckets = TableBuckets(), TableBuckets()
         """The names of all filters that are wanted, and of all advertisements that are known, for walks."""
+        self.heard_filters: dict[NodeId, TableBuckets] = {}
+        self.heard_offers: dict[NodeId, TableBuckets] = {}
+        """What each neighbour told, to be compared with what it has to tell when it comes back."""
+        self.absent: dict[NodeId, None] = {}
+        """Neighbours that are lost for now: what they want stays told, as that of ghosts, and nothing goes there."""
         self.hops: dict[str, dict[Hop, None]] = {}
         self.texts: dict[Hop, dict[str, None]] = {None: {}}
         self.ghosts: dict[Ghost, None] = {}
@@ -86,12 +96,14 @@ class Tables:
 
     def add_neighbour(self, neighbour: NodeId) -> None:
         self.texts[neighbour], self.offers_of[neighbour], self.offered[neighbour] = {}, {}, {}
+        self.heard_filters[neighbour], self.heard_offers[neighbour] = TableBuckets(), TableBuckets()
 
     def add_wanted(self, neighbour: NodeId, text: str, filter: Filter) -> bool:
         """Whether it is new from there."""
         if text in self.texts[neighbour]:
             return False
         self.link_index.add((neighbour, text), filter, neighbour)
+        self.heard_filters[neighbour].put(text)
         self.enter(neighbour, text, filter)
         return True
 
@@ -99,6 +111,7 @@ class Tables:
         if text not in self.texts[neighbour]:
             return False
         self.link_index.discard((neighbour, text))
+        self.heard_filters[neighbour].discard(text)
         self.leave(neighbour, text)
         return True
 
@@ -168,13 +181,16 @@ class Tables:
         return next(iter(offers.values()), None)
 
     def wants_beside(self, text: str, neighbour: NodeId) -> bool:
-        """Does anybody but this neighbour want it, so that it has to be told? Ghosts want nothing new."""
-        if not self.ghosts:
+        """Does anybody but this neighbour want it, so that it has to be told? Ghosts and who is absent want nothing
+        new."""
+        if not self.ghosts and not self.absent:
             return self.keeps_beside(text, neighbour)
-        return any(hop != neighbour and not isinstance(hop, Ghost) for hop in self.hops.get(text, ()))
+        hops, absent = self.hops.get(text, ()), self.absent
+        return any(hop != neighbour and not isinstance(hop, Ghost) and hop not in absent for hop in hops)
 
     def keeps_beside(self, text: str, neighbour: NodeId) -> bool:
-        """Is there anybody but this neighbour for whom it stays told if it was? Ghosts count."""
+        """Is there anybody but this neighbour for whom it stays told if it was? Ghosts count, and so does who
+        is absent."""
         hops = self.hops.get(text)
         return hops is not None and (len(hops) > 1 or neighbour not in hops)
 
@@ -194,6 +210,8 @@ class Tables:
             del self.offers_of[hop][advertisement]  # the newest stand last
         self.offered[hop].setdefault(text, {})[advertisement] = filter
         self.offers_of[hop][advertisement] = offered
+        if hop is not None:
+            self.heard_offers[hop].put(advertisement, said_of(publisher, text, way))
         return True
 
     def choose_offer(self, hop: LiveHop, advertisement: AdvertisementId) -> None:
@@ -203,14 +221,20 @@ class Tables:
             self.offer_buckets.put(advertisement)
         self.offers[advertisement][hop] = self.offers_of[hop][advertisement]
 
+    def unchoose_offer(self, hop: LiveHop, advertisement: AdvertisementId) -> None:
+        """It does not count for now, and is not forgotten."""
+        hops = self.offers.get(advertisement, {})
+        if hops.pop(hop, None) is not None and not hops:
+            del self.offers[advertisement]
+            self.offer_buckets.discard(advertisement)
+
     def remove_offer(self, hop: LiveHop, advertisement: AdvertisementId) -> Offered | None:
         offered = self.offers_of[hop].pop(advertisement, None)
         if offered is not None:
             self.forget_offered(hop, advertisement, offered.text)
-            hops = self.offers.get(advertisement, {})
-            if hops.pop(hop, None) is not None and not hops:
-                del self.offers[advertisement]
-                self.offer_buckets.discard(advertisement)
+            self.unchoose_offer(hop, advertisement)
+            if hop is not None:
+                self.heard_offers[hop].discard(advertisement)
         return offered
 
     def forget_offered(self, hop: LiveHop, advertisement: AdvertisementId, text: str) -> None:
@@ -260,6 +284,8 @@ class Tables:
         """Forget the neighbour; everything from it was removed before."""
         assert not self.texts[neighbour] and not self.offers_of[neighbour]
         del self.texts[neighbour], self.offers_of[neighbour], self.offered[neighbour]
+        del self.heard_filters[neighbour], self.heard_offers[neighbour]
+        self.absent.pop(neighbour, None)
 
     def check(self) -> None:
         pairs = [(text, hop) for hop, texts in self.texts.items() for text in texts]
@@ -277,5 +303,9 @@ class Tables:
             assert sum(map(len, self.offered[hop].values())) == len(offers)
         assert all(advertisement in self.offers_of[hop] for advertisement, hops in self.offers.items() for hop in hops)
         assert all(self.offers.values()), "an advertisement is known from nowhere"
+        assert self.absent.keys() <= self.heard_filters.keys()
+        for neighbour, heard in self.heard_filters.items():
+            heard.check(self.texts[neighbour])
+            self.heard_offers[neighbour].check(self.offers_of[neighbour])
         self.filter_buckets.check(self.filters)
         self.offer_buckets.check(self.offers)

@@ -21,25 +21,38 @@ from itertools import chain
 
 from tidings.machine.effects import Effect, SetTimer
 from tidings.model.bounds import CHANGES_PACKED_MAX, TABLE_BUCKETS
-from tidings.protocols.routing.buckets import TableBuckets
+from tidings.protocols.routing.buckets import TableBuckets, TableComparison
 from tidings.protocols.routing.links import NeighbourLink, TableWalk
-from tidings.protocols.routing.messages import TablesTold
+from tidings.protocols.routing.messages import PartTold, TablesTold
+from tidings.protocols.routing.rests import RestingLinks
 from tidings.protocols.routing.state import State
 from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
 
 TIMER = "turn"
+
+BUCKETS_AT_ONCE = 64
+"""Which are looked at together, if they are empty; with entries there are fewer."""
+
+PARTS_AT_ONCE = 8
+"""Parts of a summary that are compared in one step with all of a small table."""
 
 Told = Callable[[float, NeighbourLink], list[Effect]]
 
 
 class Walker:
     def __init__(
-        self, state: State, subscriptions: RoutingSubscriptions, advertisements: RoutingAdvertisements, told: Told
+        self,
+        state: State,
+        subscriptions: RoutingSubscriptions,
+        advertisements: RoutingAdvertisements,
+        resting: RestingLinks,
+        told: Told,
     ) -> None:
-        self.state, self.subscriptions, self.advertisements, self.told = state, subscriptions, advertisements, told
+        self.state, self.subscriptions, self.advertisements = state, subscriptions, advertisements
+        self.resting, self.told = resting, told
         self.tables, self.links, self.ledger = state.tables, state.links, state.ledger
         self.is_timed = False
-        advertisements.look_again = self.look_again
+        advertisements.look_again, resting.arm = self.look_again, self.arm
 
     def open(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
         """The neighbour is to be told everything."""
@@ -48,15 +61,23 @@ class Walker:
         link.filters_walk.begin()
         self.go(now, link, effects)
 
+    def look_at_others(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
+        """What this neighbour wants is a reason to tell it again: others may lack it."""
+        if self.tables.texts[link.neighbour]:
+            for other in list(self.links.values()):
+                if other is not link:
+                    self.look_again(now, other, effects)
+
     def look_again(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
         """Other filters than before may concern it."""
         if link.reduction is not None:
             link.filters_walk.begin()
             self.go(now, link, effects)
 
-    def start(self) -> None:
+    def start(self, now: float) -> list[Effect]:
         """There is no timer any more."""
         self.is_timed = False
+        return self.arm(now)
 
     def fired(self, now: float) -> list[Effect]:
         """The next turn, for the neighbour whose last one was longest ago."""
@@ -69,14 +90,23 @@ class Walker:
                 self.links[neighbour] = link
                 self.go(now, link, effects)
                 break
+        else:
+            if self.resting.is_fading:
+                self.resting.fade(now, effects)
         return effects + self.arm(now)
 
     def can_go(self, link: NeighbourLink) -> bool:
+        return self.can_walk(link) or self.has_news(link)
+
+    def can_walk(self, link: NeighbourLink) -> bool:
         is_over = link.filters_walk.is_over and link.offers_walk.is_over
         return not is_over and link.reduction is not None and link.flow.has_room
 
+    def has_news(self, link: NeighbourLink) -> bool:
+        return bool(link.news) and link.news[0][0] <= link.filters_walk.passed
+
     def arm(self, now: float) -> list[Effect]:
-        if self.is_timed or not any(map(self.can_go, self.links.values())):
+        if self.is_timed or not (self.resting.is_fading or any(map(self.can_go, self.links.values()))):
             return []
         self.is_timed = True
         return [SetTimer(TIMER, now + self.state.params.turn_after)]
@@ -84,29 +114,40 @@ class Walker:
     def go(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
         """One turn: as far as there is room, or as many entries as one step may look at."""
         entries_left = self.state.params.turn_entries
-        while entries_left > 0 and self.can_go(link):
+        while entries_left > 0 and self.can_walk(link):
             if not link.offers_walk.is_over:
                 entries_left -= self.go_through_offers(now, link, entries_left, effects)
             else:
                 entries_left -= self.go_through_filters(now, link, entries_left, effects)
-            link.flow.flush()
+            if len(link.flow.unsent) >= CHANGES_PACKED_MAX:
+                link.flow.flush()
         if link.offers_walk.is_over and link.is_telling and link.filters_walk.is_over:
             link.is_telling = False
             link.flow.put_through(TablesTold())
             effects += self.told(now, link)
-        while link.news and link.news[0][0] <= link.filters_walk.passed:
+        while entries_left > 0 and self.has_news(link):
+            entries_left -= 1
             _, advertisement, request = link.news.popleft()
             self.advertisements.announce(now, link.neighbour, advertisement, request, effects)
         effects += self.arm(now)
 
     def go_through_offers(self, now: float, link: NeighbourLink, entries_max: int, effects: list[Effect]) -> int:
         walk, offers, told = link.offers_walk, self.tables.offers, link.advertisements
-        if len(offers) + len(told) <= entries_max:
+        if len(offers) + len(told) <= entries_max and is_short(link.offers_comparison):
             names = take_all(walk, offers, told)
         else:
             names = take_some(walk, self.tables.offer_buckets, link.told_advertisements)
         for advertisement in names:
             self.advertisements.tell(now, link, advertisement, effects)
+        comparison, mine = link.offers_comparison, link.told_advertisements
+        if comparison is not None:
+            for part, is_there in comparison.pass_until(walk.passed, mine):
+                for advertisement in mine.names_of_part(part, comparison.parts):
+                    link.tell_advertisement(now, advertisement, told[advertisement], effects)
+                if is_there:
+                    link.flow.put(PartTold(False, part, comparison.parts))
+            if comparison.is_over:
+                link.offers_comparison = None
         for advertisement in list(walk.late) if walk.is_over else [name for name in names if name in walk.late]:
             for request in walk.late.pop(advertisement):
                 request.unanswered -= 1
@@ -118,11 +159,20 @@ class Walker:
     def go_through_filters(self, now: float, link: NeighbourLink, entries_max: int, effects: list[Effect]) -> int:
         assert link.reduction is not None
         walk, filters, candidates = link.filters_walk, self.tables.filters, link.reduction.candidates
-        if len(filters) + len(candidates) <= entries_max:
+        if len(filters) + len(candidates) <= entries_max and is_short(link.filters_comparison):
             names = take_all(walk, filters, candidates)
         else:
             names = take_some(walk, self.tables.filter_buckets, link.candidates)
         self.subscriptions.reconcile_link(now, link, names, effects, is_offer_gone=True)
+        comparison, mine = link.filters_comparison, link.told_filters
+        if comparison is not None:
+            for part, is_there in comparison.pass_until(walk.passed, mine):
+                for text in mine.names_of_part(part, comparison.parts):
+                    link.tell_filter(now, text, link.filters[text], effects)
+                if is_there:
+                    link.flow.put(PartTold(True, part, comparison.parts))
+            if comparison.is_over:
+                link.filters_comparison = None
         for text in list(walk.late) if walk.is_over else [name for name in names if name in walk.late]:
             for request in walk.late.pop(text):
                 request.unanswered -= 1
@@ -136,6 +186,11 @@ class Walker:
         assert self.is_timed or not any(map(self.can_go, self.links.values())), "a walk does not go on"
 
 
+def is_short(comparison: TableComparison | None) -> bool:
+    """Whether it can be done in one step."""
+    return comparison is None or comparison.parts <= PARTS_AT_ONCE
+
+
 def take_all(walk: TableWalk, *tables: Iterable[str]) -> list[str]:
     """A small table, in its own order."""
     walk.passed = walk.target
@@ -145,7 +200,8 @@ def take_all(walk: TableWalk, *tables: Iterable[str]) -> list[str]:
 def take_some(walk: TableWalk, *tables: TableBuckets) -> list[str]:
     """The next buckets: about as many entries as one packet carries."""
     names: dict[str, None] = {}
-    while not walk.is_over and len(names) < CHANGES_PACKED_MAX:
+    end = min(walk.target, walk.passed + BUCKETS_AT_ONCE)
+    while walk.passed < end and len(names) < CHANGES_PACKED_MAX:
         for table in tables:
             names.update(dict.fromkeys(table.names(walk.passed % TABLE_BUCKETS)))
         walk.passed += 1

@@ -1,0 +1,118 @@
+"""Links that rest: a neighbour that is lost and may come back is not forgotten at once.
+
+Most links that are lost come back, to the same neighbour and soon. To take back everywhere what the neighbour wanted,
+and to tell it all again, costs as much as the tables are large. So where the repair allows it (`Repair.rests`) both
+ends remember for `rest_for` seconds what they told and what they heard, and when the link is back only the difference
+is told (`links.py`, `buckets.py`).
+
+Meanwhile the neighbour is *absent*. What it wants is as a ghost's: it is not told anew to anybody and not taken back
+from anybody, and no event goes there. What it offered does not count, since publications may be lost now: others hear
+that it is withdrawn, and delivery hears `Forgotten`. When the neighbour is back and both ends have gone through their
+tables it counts again, and delivery hears `Known` and asks for what it lacks.
+
+A neighbour that does not come back is forgotten a piece at a time, in turns (`walks.py`). One that comes back in the
+middle of that is told, or tells, what is lacking.
+
+Timers: ("rest", neighbour).
+"""
+
+from collections.abc import Callable
+from itertools import islice
+
+from tidings.machine.effects import CancelTimer, Effect, SetTimer
+from tidings.machine.inputs import TimerKey
+from tidings.model.identity import NodeId
+from tidings.protocols.routing.links import NeighbourLink
+from tidings.protocols.routing.packets import packed_answers
+from tidings.protocols.routing.reductions import Reduction
+from tidings.protocols.routing.state import State
+from tidings.protocols.routing.subscriptions import RoutingAdvertisements, RoutingSubscriptions
+
+TIMER = "rest"
+
+
+class RestingLinks:
+    def __init__(
+        self, state: State, subscriptions: RoutingSubscriptions, advertisements: RoutingAdvertisements
+    ) -> None:
+        self.state, self.subscriptions, self.advertisements = state, subscriptions, advertisements
+        self.tables = state.tables
+        self.links: dict[NodeId, NeighbourLink] = {}
+        """Those that rest, the one that has rested longest first."""
+        self.fading: dict[NodeId, None] = {}
+        """Neighbours that are being forgotten."""
+        self.fading_reductions: list[Reduction] = []
+        self.arm: Callable[[float], list[Effect]] = lambda now: []
+        """Asks for the next turn (`walks.py`)."""
+
+    @property
+    def is_fading(self) -> bool:
+        return bool(self.fading or self.fading_reductions)
+
+    def suspend(self, now: float, link: NeighbourLink) -> list[Effect]:
+        """A life of the link is over."""
+        effects = link.suspend() + packed_answers(self.state.ledger.lose(link.neighbour))
+        effects += self.state.carrier.carriage.close(link.neighbour)
+        self.tables.absent[link.neighbour] = None
+        self.advertisements.suspend(now, link.neighbour, effects)
+        if self.state.census is not None:
+            effects += self.state.census.lost(now, link.neighbour)
+        self.state.tables_changed()
+        return effects
+
+    def rest(self, now: float, link: NeighbourLink) -> list[Effect]:
+        """The link is lost; it is among the others no more."""
+        effects = self.suspend(now, link)
+        self.links[link.neighbour] = link
+        effects.append(SetTimer((TIMER, link.neighbour), now + self.state.params.rest_for))
+        if len(self.links) > self.state.params.resting_max:
+            oldest = next(iter(self.links))
+            effects += [CancelTimer((TIMER, oldest)), *self.forget(now, oldest)]
+        return effects
+
+    def start(self, now: float) -> list[Effect]:
+        """There is no timer any more."""
+        return [SetTimer((TIMER, neighbour), now + self.state.params.rest_for) for neighbour in self.links]
+
+    def wake(self, neighbour: NodeId) -> tuple[NeighbourLink | None, list[Effect]]:
+        """The neighbour is back: the link as it was, if it rests."""
+        self.fading.pop(neighbour, None)
+        link = self.links.pop(neighbour, None)
+        return link, [] if link is None else [CancelTimer((TIMER, neighbour))]
+
+    def fired(self, now: float, key: TimerKey) -> list[Effect]:
+        match key:
+            case (name, str(neighbour)) if name == TIMER and neighbour in self.links:
+                return self.forget(now, neighbour)
+        return []
+
+    def forget(self, now: float, neighbour: NodeId) -> list[Effect]:
+        """It has not come back."""
+        link = self.links.pop(neighbour)
+        if link.kept is not None:
+            self.fading_reductions.append(link.kept)
+        self.fading[neighbour] = None
+        return self.arm(now)
+
+    def fade(self, now: float, effects: list[Effect]) -> None:
+        """One turn."""
+        entries = self.state.params.turn_entries
+        if self.fading_reductions:
+            if self.fading_reductions[-1].fade(entries):
+                self.fading_reductions.pop()
+            return
+        neighbour = next(iter(self.fading))
+        texts = list(islice(self.tables.texts[neighbour], entries))
+        self.subscriptions.withdraw_some(now, neighbour, texts, effects)
+        for advertisement in list(islice(self.tables.offers_of[neighbour], entries - len(texts))):
+            self.tables.remove_offer(neighbour, advertisement)
+        if not self.tables.texts[neighbour] and not self.tables.offers_of[neighbour]:
+            del self.fading[neighbour]
+            self.tables.remove_neighbour(neighbour)
+
+    def check(self) -> None:
+        assert len(self.links) <= self.state.params.resting_max
+        assert not self.links.keys() & self.state.links.keys()
+        assert self.links.keys() | self.fading.keys() <= self.tables.absent.keys()
+        for link in self.links.values():
+            link.check()
