@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from tidings.machine.message import Message
+from tidings.model.escapes import PRINTABLE, printable_syntax
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import GossipRepair
 from tidings.wire import REGISTRY
@@ -31,6 +32,9 @@ events = st.builds(
 )
 
 
+printable_characters = st.characters(exclude_categories=("C", "Z")).filter(printable_syntax.fullmatch)
+
+
 def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
     match kind:
         case inspect.NoneType():
@@ -41,6 +45,8 @@ def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return st.integers(kind.ge, kind.le)
         case inspect.FloatType():
             return st.floats(allow_nan=False, allow_infinity=False)
+        case inspect.StrType() if kind.pattern == PRINTABLE:
+            return st.text(printable_characters, min_size=kind.min_length or 0, max_size=length(kind))
         case inspect.StrType() if kind.pattern:
             return st.from_regex(kind.pattern, fullmatch=True).map(lambda text: text[: kind.max_length])
         case inspect.StrType():

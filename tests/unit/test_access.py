@@ -370,7 +370,7 @@ def test_who_shows_nothing_may_be_judged_by_the_name_that_the_link_proved() -> N
         ("[[principal]]\nname='a'\nroles='client'\n", "roles is a list"),
         ("[[principal]]\nname='a'\nroles=['king']\n", "roles"),
         ("[[principal]]\nname='a+b'\n", "ends the name"),
-        ("[[principal]]\nname=''\n", "a principal has a name"),
+        ("[[principal]]\nname=''\n", "'' is no name"),
     ],
 )
 def test_a_file_of_principals_that_is_wrong_is_refused_with_the_place(text: str, problem: str) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidings.cli.output import Json, Reach, connect, print_json, reaching
+from tidings.cli.output import Json, Reach, connect, print_json, reaching, show
 from tidings.model.event import Event
 from tidings.net.client.client import Client
 from tidings.net.client.subscription import Subscription
@@ -57,12 +57,10 @@ def bench(
     if json:
         print_json(measured)
         return
-    print(f"{measured.events:,} events of {size} bytes through {measured.broker} in {measured.seconds:.2f} s")
-    print(f"throughput  {measured.events_per_second:,.0f} events/s")
-    print(
-        f"latency     p50 {measured.latency_p50_ms:.2f} ms, p99 {measured.latency_p99_ms:.2f} ms, one event at a time"
-    )
-    print(f"receipt     {measured.receipt_ms:.2f} ms from subscribe to receipt")
+    show(f"{measured.events:,} events of {size} bytes through {measured.broker} in {measured.seconds:.2f} s")
+    show(f"throughput  {measured.events_per_second:,.0f} events/s")
+    show(f"latency     p50 {measured.latency_p50_ms:.2f} ms, p99 {measured.latency_p99_ms:.2f} ms, one event at a time")
+    show(f"receipt     {measured.receipt_ms:.2f} ms from subscribe to receipt")
 
 
 async def measure(reach: Reach, events: int, singles: int, size: int) -> BenchResult:

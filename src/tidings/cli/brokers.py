@@ -34,7 +34,7 @@ from rich.console import Console
 from rich.live import Live
 
 from tidings import UsageError
-from tidings.cli.output import NO, Json, JsonLines, json_line, print_json, table_lines
+from tidings.cli.output import NO, Json, JsonLines, json_line, print_json, show, table_lines
 from tidings.cli.top import draw, measure, sample
 from tidings.net.addresses import PORT_DEFAULT, address_text
 from tidings.net.broker.config import (
@@ -165,7 +165,7 @@ def show_command(
         print_json(shown)
         return
     rows = [[each.name, value_text(each.value), *([each.origin] if origin else [])] for each in shown]
-    print("\n".join(table_lines(["setting", "value", *(["origin"] if origin else [])], rows)))
+    show(*table_lines(["setting", "value", *(["origin"] if origin else [])], rows))
 
 
 def flags_of(given: dict[str, Any]) -> dict[str, Any]:
@@ -218,10 +218,10 @@ def announce(service: BrokerService, as_json: bool) -> None:
     listen, http = address_text(service.address), address_text(service.http_address) if service.http_address else ""
     if as_json:
         line = {"broker": service.config.name, "listen": listen, "http": http}
-        print(msgspec.json.encode(line).decode(), flush=True)
+        show(json_line(line))
     else:
         watched = f", http://{http}/metrics" if http else ""
-        print(f"broker {service.config.name} is ready at {listen}{watched}", flush=True)
+        show(f"broker {service.config.name} is ready at {listen}{watched}")
 
 
 READY_TIMEOUT = 180.0
@@ -317,12 +317,12 @@ class Fleet:
         try:
             for each in self.planned:
                 line = await self.start(each)
-                print(json_line({"started": each.name, "listen": each.listen}) if self.as_json else line, flush=True)
+                show(json_line({"started": each.name, "listen": each.listen}) if self.as_json else line)
             return await self.watch()
         finally:
             await self.stop()
             if self.as_json:
-                print(json_line({"stopped": list(self.children)}), flush=True)
+                show(json_line({"stopped": list(self.children)}))
 
     async def start(self, planned: PlannedBroker) -> str:
         """Returns what the broker says when it is ready."""
@@ -364,7 +364,7 @@ class Fleet:
         asked.cancel()
         for name, task in ends.items():
             if task in done and not self.stopped.is_set():
-                print(f"tidings: broker {name} ended by itself, with {task.result()}; all are stopped", file=sys.stderr)
+                show(f"tidings: broker {name} ended by itself, with {task.result()}; all are stopped", to_stderr=True)
                 return NO
         return 0
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from tidings.cli.chaos_round import ChaosRound, RoundOutcome, add_up
-from tidings.cli.output import NO, Json, print_json
+from tidings.cli.output import NO, Json, print_json, show
 from tidings.workloads.nemesis.campaign import CampaignParams
 
 BROKEN_SHOWN_MAX = 10
@@ -57,7 +57,7 @@ def chaos(
         failed = [{"command": each.command(), "round": each} for each in outcomes if each.broken]
         print_json({"rounds": len(outcomes), "seed": seed, "faults": kinds, "judged": judged, "failed": failed})
     else:
-        print("\n".join(report_lines(seed, outcomes)))
+        show(*report_lines(seed, outcomes))
     if any(outcome.broken for outcome in outcomes):
         raise typer.Exit(NO)
 

@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from tidings import Event, UsageError, parse
-from tidings.cli.output import Json, print_json
+from tidings.cli.output import Json, print_json, show
 from tidings.matching.explanation import ConjunctionVerdict, Explanation, explain, judge
 from tidings.model.cloudevents import from_structured
 from tidings.model.values import Value
@@ -43,9 +43,9 @@ def explain_command(
     if json:
         print_json({"filter": explanation, "event": judgement})
     else:
-        print("\n".join(explanation_lines(explanation)))
+        show(*explanation_lines(explanation))
         if judgement is not None:
-            print("\n".join(judgement_lines(explanation, judgement)))
+            show(*judgement_lines(explanation, judgement))
     if judgement is not None and not judgement.matches:
         raise typer.Exit(NO)
 
@@ -70,17 +70,17 @@ def covers_command(
     if json:
         print_json({"covers": covers, "counterexample": None if witness is None else witness.attributes})
     else:
-        print(covering_answer(covers, witness))
+        show(*covering_lines(covers, witness))
     if not covers:
         raise typer.Exit(NO)
 
 
-def covering_answer(covers: bool, witness: Event | None) -> str:
+def covering_lines(covers: bool, witness: Event | None) -> list[str]:
     if covers:
-        return "yes: every event that B matches is matched by A"
+        return ["yes: every event that B matches is matched by A"]
     if witness is None:
-        return "not proved: no event was found that only B matches, but A may still not cover B"
-    return f"no: B matches this event and A does not\n  {value_json(witness.attributes)}"
+        return ["not proved: no event was found that only B matches, but A may still not cover B"]
+    return ["no: B matches this event and A does not", f"  {value_json(witness.attributes)}"]
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:

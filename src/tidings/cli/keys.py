@@ -11,8 +11,9 @@ from typing import Annotated, Any, cast
 import typer
 import typer.core
 
-from tidings.cli.output import Json, print_json, read_span, table_lines
+from tidings.cli.output import Json, print_json, read_span, show, table_lines
 from tidings.model.errors import UsageError
+from tidings.model.escapes import printable
 from tidings.model.identity import in_tenant
 from tidings.net.certificates import CertifiedRole, new_authority, new_certificate
 from tidings.net.keys import (
@@ -24,7 +25,6 @@ from tidings.net.keys import (
     signer,
     write_token,
 )
-from tidings.net.logs import printable
 from tidings.protocols.access.judge import Right
 from tidings.protocols.access.tokens import Claims, Revocation, make_token, read_token, token_id
 
@@ -53,7 +53,7 @@ def new_command(
     if json:
         print_json({"private": str(private), "public": str(public)})
     else:
-        print(f"{private} is secret; {public} may be shown to everybody")
+        show(f"{private} is secret; {public} may be shown to everybody")
 
 
 @keys.command("authority")
@@ -77,7 +77,7 @@ def authority_command(
     if json:
         print_json({"certificate": str(certificate), "private": str(private)})
     else:
-        print(f"{private} is secret; {certificate} goes to every node")
+        show(f"{private} is secret; {certificate} goes to every node")
 
 
 @keys.command("certificate")
@@ -109,7 +109,7 @@ def certificate_command(
     if json:
         print_json({"certificate": str(certificate), "private": str(private), "name": name, "role": role})
     else:
-        print(f"{certificate}: for the {role} {name}, good for {expires}; {private} is secret")
+        show(f"{certificate}: for the {role} {name}, good for {expires}; {private} is secret")
 
 
 class TokenGroup(typer.core.TyperGroup):
@@ -161,7 +161,7 @@ def revoke_command(
         print_json({"list": str(revoked), "revoked": called_back, "entries": len(kept)})
         return
     for each in called_back:
-        print(f"{each.id}: the token of {printable(each.principal)} is revoked in {revoked}")
+        show(f"{each.id}: the token of {printable(each.principal)} is revoked in {revoked}")
 
 
 @tokens.command("list")
@@ -177,7 +177,7 @@ def list_command(revoked: RevokedFile = REVOKED_FILE, json: Json = False) -> Non
         print_json(entries)
         return
     rows = [[each.id, printable(each.principal), time_text(each.expires_at)] for each in entries]
-    print("\n".join(table_lines(["id", "principal", "expires"], rows)))
+    show(*table_lines(["id", "principal", "expires"], rows))
 
 
 @tokens.command("show")
@@ -207,7 +207,7 @@ def show_command(
         print_json(shown)
         return
     shown |= {"roles": ", ".join(claims.roles), "expires_at": time_text(claims.expires_at)}
-    print("\n".join(table_lines(["claim", "value"], [[name, printable(str(value))] for name, value in shown.items()])))
+    show(*table_lines(["claim", "value"], [[name, printable(str(value))] for name, value in shown.items()]))
 
 
 def time_text(at: float) -> str:
@@ -270,4 +270,4 @@ def token(
         print_json({"token": str(path), "principal": principal, "roles": claims.roles, "expires_at": expires_at})
     else:
         bound = "bound to its key" if holder else "a secret: whoever has it has its rights"
-        print(f"{path}: a token for {principal} as {', '.join(claims.roles)}, good for {expires}; it is {bound}")
+        show(f"{path}: a token for {principal} as {', '.join(claims.roles)}, good for {expires}; it is {bound}")

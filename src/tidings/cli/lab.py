@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from tidings.cli.output import NO, Json, print_json, table_lines
+from tidings.cli.output import NO, Json, print_json, show, table_lines
 from tidings.cli.sweep import progress_bar
 from tidings.model.errors import UsageError
 from tidings.spark.session import LOCAL, open_session
@@ -52,13 +52,9 @@ def list_command(json: Json = False) -> None:
     runs = [each for each in known.values() if isinstance(each, Experiment)]
     waits = [each for each in known.values() if not isinstance(each, Experiment)]
     rows = [[each.id, each.title, ", ".join(each.scales)] for each in runs]
-    print("\n".join(table_lines(["runs here", "", "scales"], rows)))
-    print()
-    print(
-        "\n".join(
-            table_lines(["not built yet", "", "waits for"], [[each.id, each.title, each.needs] for each in waits])
-        )
-    )
+    show(*table_lines(["runs here", "", "scales"], rows))
+    show()
+    show(*table_lines(["not built yet", "", "waits for"], [[each.id, each.title, each.needs] for each in waits]))
 
 
 @lab.command("run")
@@ -91,7 +87,7 @@ def run_command(
             judged = run_experiment(spark, experiment, order, folder, progress)
         done.append(judged)
         if not json:
-            print("\n".join(judged_lines(judged, experiment.title)), flush=True)
+            show(*judged_lines(judged, experiment.title))
     if json:
         print_json([judged_json(each) for each in done])
     if any(each.failed for each in done):
@@ -115,8 +111,8 @@ def report_command(folder: Folder = Path("lab-results"), master: Master = LOCAL,
         print_json({"page": str(page), "experiments": [judged_json(each) for each in every]})
         return
     rows = [[each.order.experiment, each.order.scale, summary(each)] for each in every]
-    print("\n".join(table_lines(["experiment", "scale", "verdicts"], rows)))
-    print(f"page  {page}")
+    show(*table_lines(["experiment", "scale", "verdicts"], rows))
+    show(f"page  {page}")
 
 
 def open_spark(master: str) -> "SparkSession":

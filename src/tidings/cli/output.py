@@ -11,16 +11,19 @@ import functools
 import inspect
 import re
 import secrets
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from json import dumps as json_string
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from tidings.model.errors import UsageError
+from tidings.model.escapes import printable
 from tidings.net.addresses import PORT_DEFAULT
 from tidings.net.client.connection import CONNECT_TIMEOUT, MEMORY, PLAIN, SECURE, Connecting
 from tidings.net.client.connection import connect as net_connect
@@ -29,6 +32,9 @@ from tidings.net.inspector import InspectorAccess, NotInspected
 from tidings.net.keys import read_token_file, signer
 from tidings.net.tls import Tls
 from tidings.protocols.access.judge import BEHIND_PRINCIPAL
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 OK = 0
 """Done; for a question, yes."""
@@ -94,21 +100,42 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 
 
+def show(*lines: str, to_stderr: bool = False) -> None:
+    """Print these lines, each of them one line, whatever is in it."""
+    print("\n".join(map(printable, lines)), file=sys.stderr if to_stderr else sys.stdout, flush=True)
+
+
 def print_json(answer: object) -> None:
-    print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    print(in_ascii(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()))
 
 
 def json_line(answer: object) -> str:
-    return msgspec.json.encode(answer).decode()
+    return in_ascii(msgspec.json.encode(answer).decode())
+
+
+BEYOND_ASCII = re.compile(r"[^\n -~]")
+
+
+def in_ascii(json: str) -> str:
+    """Other characters stand inside strings only, and have escapes there."""
+    return BEYOND_ASCII.sub(lambda found: json_string(found[0])[1:-1].replace("\x7f", "\\u007f"), json)
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns as wide as they need to be, the last one open."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
     return [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (header, *rows)
     ]
+
+
+def drawn(cells: Sequence[str]) -> "list[Text]":
+    """The same cells for a table of rich, which would read square brackets as orders."""
+    from rich.text import Text
+
+    return [Text(printable(cell)) for cell in cells]
 
 
 OrderedOption = Annotated[

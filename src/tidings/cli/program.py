@@ -10,7 +10,6 @@ Answers go to stdout, problems to stderr. Every command takes `--json` for JSON 
     5   this machine refuses: a port that is taken, a file that cannot be used
 """
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +23,7 @@ from tidings.cli.demo import show_demo
 from tidings.cli.filters import filters
 from tidings.cli.keys import keys, tokens
 from tidings.cli.lab import lab
-from tidings.cli.output import OK, Json, exit_code, print_json
+from tidings.cli.output import OK, Json, exit_code, print_json, show
 from tidings.cli.pub import pub
 from tidings.cli.simulations import simulations
 from tidings.cli.sub import sub
@@ -65,7 +64,7 @@ def version(json: Json = False) -> None:
     if json:
         print_json({"version": __version__})
     else:
-        print(f"tidings {__version__}")
+        show(f"tidings {__version__}")
 
 
 @app.command()
@@ -94,7 +93,7 @@ def run(arguments: list[str]) -> int:
     try:
         app(args=arguments, prog_name="tidings")
     except UsageError as problem:
-        print(f"tidings: {problem}", file=sys.stderr)
+        show(*f"tidings: {problem}".split("\n"), to_stderr=True)
         return exit_code(problem)
     except SystemExit as finished:
         return finished.code if isinstance(finished.code, int) else OK

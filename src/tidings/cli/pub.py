@@ -10,7 +10,17 @@ import msgspec
 import typer
 
 from tidings import UsageError
-from tidings.cli.output import Json, OrderedOption, PacedOption, Reach, ReliableOption, connect, print_json, reaching
+from tidings.cli.output import (
+    Json,
+    OrderedOption,
+    PacedOption,
+    Reach,
+    ReliableOption,
+    connect,
+    print_json,
+    reaching,
+    show,
+)
 from tidings.model.event import Event
 from tidings.model.values import Value
 from tidings.net.client.client import Client
@@ -78,7 +88,7 @@ def pub(
     else:
         counted = "1 event" if published.events == 1 else f"{published.events} events"
         where = "; all brokers that want it have it" if published.reached else ""
-        print(f"published {counted} as {published.publisher}{where}")
+        show(f"published {counted} as {published.publisher}{where}")
 
 
 def read_attributes(texts: Sequence[str]) -> dict[str, Value]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import typer
 
-from tidings.cli.output import Json, print_json
+from tidings.cli.output import Json, print_json, show
 from tidings.model.errors import UsageError
 from tidings.sim.library import built_in, find
 from tidings.sim.order import HuntFinding, Replay, RunOrder, fulfil, hunt, replay, run_all, setting_text
@@ -58,8 +58,8 @@ def list_command(json: Json = False) -> None:
         return
     width = max(len(each.name) for each in known)
     for each in known:
-        print(f"{each.name:<{width}}  {each.summary}")
-        print(f"{'':<{width}}    {' '.join(f'{name}={setting_text(value)}' for name, value in each.settings.items())}")
+        show(f"{each.name:<{width}}  {each.summary}")
+        show(f"{'':<{width}}    {' '.join(f'{name}={setting_text(value)}' for name, value in each.settings.items())}")
 
 
 @simulations.command("run")
@@ -99,7 +99,7 @@ def run_command(
     if json:
         print_json({"order": order, "command": order.command(), "result": result, "trace": trace and str(trace)})
     else:
-        print("\n".join(result_lines(order, definition, result, trace)))
+        show(*result_lines(order, definition, result, trace))
     if not result.passed:
         raise typer.Exit(FAILED)
 
@@ -142,7 +142,7 @@ def hunt_command(
         failures = [found_json(each) for each in found]
         print_json({"scenario": name, "tried": tried, "judged": judged, "failures": failures})
     else:
-        print("\n".join(hunt_lines(definition, tried, judged, found)))
+        show(*hunt_lines(definition, tried, judged, found))
     if found:
         raise typer.Exit(FAILED)
 
@@ -183,7 +183,7 @@ def replay_command(
     if json:
         print_json({"command": replayed.order.command(), "replay": replayed})
     else:
-        print("\n".join(replay_lines(file, replayed)))
+        show(*replay_lines(file, replayed))
     if not replayed.is_same:
         raise typer.Exit(FAILED)
 

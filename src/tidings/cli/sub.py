@@ -1,7 +1,6 @@
 """`tidings sub`: watch the events that match a filter."""
 
 import asyncio
-import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 
 from tidings import UsageError, parse
+from tidings.cli.filters import value_json
 from tidings.cli.output import (
     JsonLines,
     OrderedOption,
@@ -23,9 +23,11 @@ from tidings.cli.output import (
     Reach,
     ReliableOption,
     connect,
+    drawn,
     json_line,
     reaching,
     read_instant,
+    show,
 )
 from tidings.net.client.client import QUEUE_MAX, Client
 from tidings.net.client.connection import Connecting
@@ -160,7 +162,7 @@ class SubscriptionWatcher:
                 if is_table:
                     self.latest.append(event)
                 else:
-                    print(json_line(event_json(event)) if self.as_json else event_line(event), flush=True)
+                    show(json_line(event_json(event)) if self.as_json else event_line(event))
                 if self.seen == self.count:
                     return True
         finally:
@@ -189,7 +191,8 @@ class SubscriptionWatcher:
         for column in ("accepted", "event", "attributes"):
             table.add_column(column, no_wrap=column != "attributes")
         for event in self.latest:
-            table.add_row(time_text(event.accepted_at), f"{event.life}/{event.number}", attributes_text(event))
+            cells = time_text(event.accepted_at), f"{event.life}/{event.number}", attributes_text(event)
+            table.add_row(*drawn(cells))
         return table
 
     def conclude(self) -> None:
@@ -212,7 +215,7 @@ class SubscriptionWatcher:
 
 
 def say(text: str) -> None:
-    print(f"tidings: {text}", file=sys.stderr, flush=True)
+    show(f"tidings: {text}", to_stderr=True)
 
 
 def receipt_text(client: Client, subscription: Subscription) -> str:
@@ -230,7 +233,7 @@ def time_text(at: float) -> str:
 
 
 def attributes_text(event: Delivered) -> str:
-    return " ".join(f"{name}={json_line(value)}" for name, value in event.attributes.items())
+    return " ".join(f"{name}={value_json(value)}" for name, value in event.attributes.items())
 
 
 def event_line(event: Delivered) -> str:

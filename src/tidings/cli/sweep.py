@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from tidings.cli.output import NO, Json, print_json, table_lines
+from tidings.cli.output import NO, Json, print_json, show, table_lines
 from tidings.cli.simulations import Name, Sets, read_settings
 from tidings.model.errors import UsageError
 from tidings.sim.library import find
@@ -95,7 +95,7 @@ def sweep(
     if json:
         print_json(answer)
     else:
-        print("\n".join(answer_lines(answer)))
+        show(*answer_lines(answer))
     if answer.failures:
         raise typer.Exit(NO)
 

@@ -10,6 +10,7 @@ import msgspec
 from rich import box
 from rich.table import Table
 
+from tidings.cli.output import drawn
 from tidings.pubsub.rows import CounterRow
 
 TENANT_HEADER = ("tenant", "broker", "connections", "subs", "events/s", "kB/s", "stored MB", "refused")
@@ -95,5 +96,5 @@ def draw_tenants(loads: Sequence[TenantLoad]) -> Table:
     for name in TENANT_HEADER:
         table.add_column(name, justify="left" if name in ("tenant", "broker") else "right")
     for load in loads:
-        table.add_row(*tenant_cells(load))
+        table.add_row(*drawn(tenant_cells(load)))
     return table

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from tidings import Event, UsageError
 from tidings.cli.filters import read_event
-from tidings.cli.output import NO, Json, JsonLines, Reach, json_line, print_json, reaching, table_lines
+from tidings.cli.output import NO, Json, JsonLines, Reach, drawn, json_line, print_json, reaching, show, table_lines
 from tidings.cli.tenants import TENANT_HEADER, TenantLoad, draw_tenants, tenant_cells, tenant_loads
 from tidings.diagnosis.findings import Finding, diagnose, lasting
 from tidings.diagnosis.network import Network, crawl
@@ -61,7 +61,7 @@ def doctor(
     if json:
         print_json({"brokers": list(network.brokers), "unreached": network.unreached, "findings": findings})
     else:
-        print("\n".join(finding_lines(network, findings)))
+        show(*finding_lines(network, findings))
     if findings:
         raise typer.Exit(NO)
 
@@ -89,9 +89,9 @@ def why(
     if json:
         print_json(ways)
     elif not ways:
-        print(no_subscriber_text(network, subscriber))
+        show(no_subscriber_text(network, subscriber))
     else:
-        print("\n".join(line for way in ways for line in way_lines(way)))
+        show(*[line for way in ways for line in way_lines(way)])
     if not any(way.arrives for way in ways):
         raise typer.Exit(NO)
 
@@ -246,9 +246,9 @@ async def watch(addresses: Sequence[str], access: InspectorAccess, period: float
             carried = [row for reported in after[0].brokers.values() for row in reported.transport]
             if as_json:
                 shown = {"at": time.time(), "brokers": loads, "tenants": tenants, "transport": carried}
-                print(json_line(shown), flush=True)
+                show(json_line(shown))
             elif live is None:
-                print("\n".join(text_lines(loads, tenants, carried)), flush=True)
+                show(*text_lines(loads, tenants, carried))
             else:
                 more = [*([draw_tenants(tenants)] if tenants else []), *([draw_transport(carried)] if carried else [])]
                 live.update(Group(draw(loads), *more), refresh=True)
@@ -384,7 +384,7 @@ def draw_transport(carried: Sequence[TransportRow]) -> Table:
     for name in TRANSPORT_HEADER:
         table.add_column(name, justify="left" if name in ("client", "publisher or flow", "state") else "right")
     for row in carried:
-        table.add_row(*transport_cells(row), style="red" if row.problem else "")
+        table.add_row(*drawn(transport_cells(row)), style="red" if row.problem else "")
     return table
 
 
@@ -393,5 +393,5 @@ def draw(loads: Sequence[BrokerLoad]) -> Table:
     for name in HEADER:
         table.add_column(name, justify="left" if name in ("broker", "state") else "right")
     for load in loads:
-        table.add_row(*cells(load), style="red" if load.problem else "")
+        table.add_row(*drawn(cells(load)), style="red" if load.problem else "")
     return table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidings import UsageError
-from tidings.cli.output import Json, print_json, table_lines
+from tidings.cli.output import Json, print_json, show, table_lines
 from tidings.trace.diagram import draw
 from tidings.trace.reader import read_trace
 from tidings.trace.record import KINDS, Record
@@ -172,16 +172,16 @@ def print_list(metrics: "Mapping[str, Metric]", json: bool) -> None:
     for row in rows:
         by = f"  (--by {', '.join(row['by'])})" if row["by"] else ""  # type: ignore[arg-type]
         needed = "  (needs --expected)" if row["needs_expected"] else ""
-        print(f"{row['metric']}{by}{needed}\n    {row['about']}")
+        show(f"{row['metric']}{by}{needed}", f"    {row['about']}")
 
 
 def print_answers(answers: Mapping[str, list[dict[str, Any]]], abouts: Mapping[str, str], asked: bool) -> None:
     shown = {name: rows for name, rows in answers.items() if rows or asked}
     for name, rows in shown.items():
-        print(f"{name}: {abouts[name]}")
-        print("\n".join(f"  {line}" for line in lines_of(rows)))
+        show(f"{name}: {abouts[name]}")
+        show(*[f"  {line}" for line in lines_of(rows)])
     if not shown:
-        print("no records that a metric could be computed from")
+        show("no records that a metric could be computed from")
 
 
 def lines_of(rows: list[dict[str, Any]]) -> list[str]:
@@ -240,7 +240,7 @@ def show_command(
     elif diagram is None:
         print_sequence(records, whole, more)
     else:
-        print(f"{len(records)} records drawn in {diagram}{'; there are more' if more else ''}")
+        show(f"{len(records)} records drawn in {diagram}{'; there are more' if more else ''}")
 
 
 def chosen(records: Iterator[Record], kinds: list[str], nodes: list[str]) -> Iterator[Record]:
@@ -257,11 +257,11 @@ def title_of(records: list[Record]) -> str:
 
 
 def print_sequence(records: list[Record], whole: bool, more: bool) -> None:
-    print(title_of(records))
+    show(title_of(records))
     if records:
-        print("\n".join(sequence_lines(records, whole)))
+        show(*sequence_lines(records, whole))
     if more:
-        print(f"... the first {len(records)} records; there are more (--limit)")
+        show(f"... the first {len(records)} records; there are more (--limit)")
 
 
 def write_picture(path: Path, text: str) -> None:

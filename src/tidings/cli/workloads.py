@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tidings.cli.output import Json, JsonLines, json_line, print_json, table_lines
+from tidings.cli.output import Json, JsonLines, json_line, print_json, show, table_lines
 from tidings.cli.simulations import Sets
 from tidings.model.errors import UsageError
 from tidings.spark.session import LOCAL, open_session
@@ -43,7 +43,7 @@ def list_command(json: Json = False) -> None:
         print_json(listed)
         return
     rows = [[name, ", ".join(kind.tables), describe(name)] for name, kind in WORKLOADS.items()]
-    print("\n".join(table_lines(["workload", "tables", ""], rows)))
+    show(*table_lines(["workload", "tables", ""], rows))
 
 
 @workloads.command("show")
@@ -65,15 +65,15 @@ def show_command(
 
     workload = make(name, {"seed": seed, **read_parameters(set)})
     if not json:
-        print(encode(workload))
+        show(encode(workload))
     for each in [table] if table else workload.tables:
         found = workload.table(each)
         rows, columns = list(islice(found.rows(), count)), list(found.columns)
         if json:
-            print("\n".join(json_line({"table": each, **row}) for row in rows))
+            show(*[json_line({"table": each, **row}) for row in rows])
         else:
-            print(f"\n{each}")
-            print("\n".join(table_lines(columns, [[cell(row[name]) for name in columns] for row in rows])))
+            show("", each)
+            show(*table_lines(columns, [[cell(row[name]) for name in columns] for row in rows]))
 
 
 @workloads.command("write")
@@ -105,7 +105,7 @@ def write_command(
     if json:
         print_json({"folder": str(folder), "tables": chosen, "workload": msgspec.Raw(encode(workload).encode())})
     else:
-        print(f"{folder}: {', '.join(chosen)} of {encode(workload)}")
+        show(f"{folder}: {', '.join(chosen)} of {encode(workload)}")
 
 
 def read_parameters(given: list[str] | None) -> dict[str, object]:

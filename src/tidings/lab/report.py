@@ -7,7 +7,6 @@ comes from `verdicts.py`, so the page says what the terminal says.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from string import Template
 
@@ -16,6 +15,7 @@ from tidings.lab.plots import INK
 from tidings.lab.registry import entries
 from tidings.lab.run import Judged
 from tidings.lab.verdicts import ClaimJudgement
+from tidings.model.escapes import markup
 
 RUNS = {"results": "results (Parquet)", "traces": "traces (Parquet)"}
 FILES = {
@@ -40,8 +40,8 @@ def write_report(folder: Path, every: Sequence[Judged]) -> Path:
         sections="\n".join(section(folder, each, experiments[each.order.experiment]) for each in every),
         waiting=len(planned),
         planned="\n".join(
-            f"<tr><td>{escape(each.id)}</td><td>{escape(each.title)}</td><td>{escape(each.asks)}</td>"
-            f"<td>{escape(each.needs)}</td></tr>"
+            f"<tr><td>{markup(each.id)}</td><td>{markup(each.title)}</td><td>{markup(each.asks)}</td>"
+            f"<td>{markup(each.needs)}</td></tr>"
             for each in planned
         ),
     )
@@ -56,8 +56,8 @@ def anchor(judged: Judged) -> str:
 def overview_row(judged: Judged, title: str) -> str:
     counts = "".join(f"<td class='count'>{judged.count(verdict) or ''}</td>" for verdict in ("reached", "missed"))
     return (
-        f"<tr><td><a href='#{anchor(judged)}'>{escape(judged.order.experiment)}</a></td><td>{escape(title)}</td>"
-        f"<td>{escape(judged.order.scale)}</td>{counts}<td class='count'>{judged.count('reported') or ''}</td>"
+        f"<tr><td><a href='#{anchor(judged)}'>{markup(judged.order.experiment)}</a></td><td>{markup(title)}</td>"
+        f"<td>{markup(judged.order.scale)}</td>{counts}<td class='count'>{judged.count('reported') or ''}</td>"
         f"<td class='count'>{len(judged.failed) or ''}</td></tr>"
     )
 
@@ -66,9 +66,9 @@ def section(folder: Path, judged: Judged, experiment: Experiment) -> str:
     here, swept = (path.relative_to(folder).as_posix() for path in (judged.place, judged.swept))
     order = judged.order
     return f"""<section id="{anchor(judged)}">
-<h2><span class="id">{escape(experiment.id)}</span> {escape(experiment.title)}</h2>
-<p>{escape(experiment.question)}</p>
-<p class="quiet">{escape(experiment.source)}. Scale {escape(order.scale)}: {escape(setting_text(experiment, judged))};
+<h2><span class="id">{markup(experiment.id)}</span> {markup(experiment.title)}</h2>
+<p>{markup(experiment.question)}</p>
+<p class="quiet">{markup(experiment.source)}. Scale {markup(order.scale)}: {markup(setting_text(experiment, judged))};
 seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
 <figure>{inline_svg(judged.place / "plot.svg", experiment.title)}</figure>
 <div class="wide"><table class="claims">
@@ -78,7 +78,7 @@ seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
 </tbody></table></div>
 {missed(judged.judgements)}
 <p class="files">{" ".join([*links(swept, RUNS), *links(here, FILES)])}</p>
-<p class="quiet">Run again: <code>{escape(order.command())}</code></p>
+<p class="quiet">Run again: <code>{markup(order.command())}</code></p>
 {failures(judged)}
 <details><summary>{len(judged.performed)} runs, and the command that runs each alone</summary>
 <ol class="runs">
@@ -88,7 +88,7 @@ seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
 
 
 def links(here: str, files: Mapping[str, str]) -> list[str]:
-    return [f'<a href="{escape(here)}/{name}">{text}</a>' for name, text in files.items()]
+    return [f'<a href="{markup(here)}/{name}">{text}</a>' for name, text in files.items()]
 
 
 def setting_text(experiment: Experiment, judged: Judged) -> str:
@@ -113,8 +113,8 @@ def claim_rows(judgements: Sequence[ClaimJudgement]) -> str:
         value, _, interval = each.measured.partition(" (")
         cells = [published, band, each.group, value, interval.removesuffix(")")]
         rows.append(
-            f"<tr class='{kind}'><th scope='row'>{escape(says)}</th>"
-            + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+            f"<tr class='{kind}'><th scope='row'>{markup(says)}</th>"
+            + "".join(f"<td>{markup(cell)}</td>" for cell in cells)
             + f"<td>{chip(each)}</td></tr>"
         )
     return "\n".join(rows)
@@ -124,8 +124,8 @@ def chip(judgement: ClaimJudgement) -> str:
     kind = judgement.verdict.replace(" ", "-")
     hint = " title='the interval reaches over the end of the band: other seeds may give the other verdict'"
     is_doubtful = judgement.verdict_text.endswith("?")
-    asked = f" <span class='quiet'>{escape(judgement.requirement)}</span>" if judgement.requirement else ""
-    return f"<span class='chip {kind}'{hint if is_doubtful else ''}>{escape(judgement.verdict_text)}</span>{asked}"
+    asked = f" <span class='quiet'>{markup(judgement.requirement)}</span>" if judgement.requirement else ""
+    return f"<span class='chip {kind}'{hint if is_doubtful else ''}>{markup(judgement.verdict_text)}</span>{asked}"
 
 
 def missed(judgements: Iterable[ClaimJudgement]) -> str:
@@ -133,7 +133,7 @@ def missed(judgements: Iterable[ClaimJudgement]) -> str:
     if not reasons:
         return ""
     items = "".join(
-        f"<li><strong>{escape(says)}</strong>: {escape(reason or 'we do not know why')}</li>"
+        f"<li><strong>{markup(says)}</strong>: {markup(reason or 'we do not know why')}</li>"
         for says, reason in reasons.items()
     )
     return f"<div class='why'><p>Missed, and what we believe is the reason:</p><ul>{items}</ul></div>"
@@ -143,7 +143,7 @@ def failures(judged: Judged) -> str:
     if not judged.failed:
         return ""
     items = "".join(
-        f"<li>{escape(each.variant)}, seed {each.seed}: {escape(each.error)}<br><code>{escape(each.replay)}</code></li>"
+        f"<li>{markup(each.variant)}, seed {each.seed}: {markup(each.error)}<br><code>{markup(each.replay)}</code></li>"
         for each in judged.failed
     )
     return f"<div class='why'><p>Runs that failed:</p><ul>{items}</ul></div>"
@@ -151,7 +151,7 @@ def failures(judged: Judged) -> str:
 
 def run_items(judged: Judged) -> str:
     return "\n".join(
-        f"<li>{escape(each.variant)}, seed {each.seed}<br><code>{escape(each.replay)}</code></li>"
+        f"<li>{markup(each.variant)}, seed {each.seed}<br><code>{markup(each.replay)}</code></li>"
         for each in judged.performed
     )
 
@@ -165,4 +165,4 @@ def inline_svg(path: Path, title: str) -> str:
     text = re.sub(r' id="[a-z]+_\d+"', "", text)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    return text.replace("<svg", f'<svg role="img" aria-label="{escape(title, quote=True)}"', 1)
+    return text.replace("<svg", f'<svg role="img" aria-label="{markup(title)}"', 1)

@@ -28,8 +28,11 @@ from tidings.model.bounds import (
     NAME_CHARS_MAX,
     TEXT_CHARS_MAX,
 )
+from tidings.model.escapes import PRINTABLE
 
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARS_MAX, pattern=PRINTABLE)]
+OptionalName = Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, pattern=PRINTABLE)]
+"""Empty for none."""
 Text = Annotated[str, msgspec.Meta(max_length=TEXT_CHARS_MAX)]
 FilterText = Annotated[str, msgspec.Meta(min_length=1, max_length=FILTER_TEXT_BYTES_MAX)]
 BrokerNames = Annotated[tuple[Name, ...], msgspec.Meta(max_length=BROKERS_NAMED_MAX)]

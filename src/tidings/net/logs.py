@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Coroutine, MutableMapping
 from typing import Any, TypeVar
 
+from tidings.model.escapes import printable
 from tidings.model.identity import NodeId
 from tidings.net.errors import HostError
 
@@ -36,12 +37,6 @@ def make_logger(node_id: NodeId, level: str = "info", stream: Any = None) -> Any
 def escape(logger: Any, method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """What others chose, names above all, cannot steer a terminal nor begin a line of its own."""
     return {key: printable(value) if isinstance(value, str) else value for key, value in line.items()}
-
-
-def printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join([each if each.isprintable() else each.encode("unicode_escape").decode() for each in text])
 
 
 Result = TypeVar("Result")

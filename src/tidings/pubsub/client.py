@@ -17,12 +17,11 @@ import msgspec
 from msgspec import Meta
 
 from tidings.machine.inputs import Request
-from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Real, Text
+from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, OptionalName, Real, Text
 from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, MARKS_MAX, OFFERS_MAX, PUBLICATIONS_MAX
 from tidings.pubsub.publications import UNEVEN, Heads, Numbers, Payloads
 from tidings.pubsub.requests import Bundle, BundledEvent, PublishRequest
 
-OptionalName = Annotated[str, Meta(max_length=255)]
 Names = Annotated[tuple[Name, ...], Meta(max_length=MARKS_MAX)]
 Times = Annotated[tuple[Real, ...], Meta(max_length=PUBLICATIONS_MAX)]
 

@@ -12,13 +12,13 @@ long as no node needs two marks in it.
 """
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from itertools import pairwise
 from math import atan2, degrees, hypot
 from statistics import median
 
 import msgspec
 
+from tidings.model.escapes import markup
 from tidings.trace.record import Kind, Record
 from tidings.trace.sequence import Arrow, about_text, pair, span_text, time_places, where_text
 
@@ -160,7 +160,7 @@ def opening(layout: Layout, title: str) -> Iterator[str]:
     yield f"<style>{STYLE}</style>"
     yield f'<rect width="{width}" height="{height}" fill="#fff"/>'
     if title:
-        yield f'<text class="title" x="16" y="26">{escape(title)}</text>'
+        yield f'<text class="title" x="16" y="26">{markup(title)}</text>'
 
 
 def axis(layout: Layout, places: int) -> Iterator[str]:
@@ -179,7 +179,7 @@ def lanes(layout: Layout) -> Iterator[str]:
             f'<rect x="{x - wide / 2:g}" y="{TOP - 52}" width="{wide:g}" height="24" rx="5" fill="#eef3fa" '
             f'stroke="#b7bfc9"/>'
         )
-        yield f'<text class="name" x="{x:g}" y="{TOP - 36}">{escape(shortened(name))}</text>'
+        yield f'<text class="name" x="{x:g}" y="{TOP - 36}">{markup(shortened(name))}</text>'
 
 
 def arrows(records: Sequence[Record], layout: Layout, whole: bool) -> Iterator[str]:
@@ -191,7 +191,7 @@ def arrows(records: Sequence[Record], layout: Layout, whole: bool) -> Iterator[s
         if record.node not in layout.lanes or record.peer not in layout.lanes:
             continue
         colour = colours.setdefault(record.message, COLOURS[len(colours) % len(COLOURS)])
-        title = escape(arrow_title(records, arrow, whole))
+        title = markup(arrow_title(records, arrow, whole))
         begin, end = arrow_ends(records, arrow, layout)
         yield f"<g><title>{title}</title>{arrow_line(arrow, begin, end, colour)}</g>"
         text = shortened(about_text(record))
@@ -266,7 +266,7 @@ def label(text: str, begin: Point, end: Point, colour: str) -> str:
     x, y = begin[0] + part * (end[0] - begin[0]), begin[1] + part * (end[1] - begin[1])
     return (
         f'<text class="label" transform="translate({x:.1f},{y:.1f}) rotate({upright:.1f})" y="-4" '
-        f'style="fill:{colour}">{escape(text)}</text>'
+        f'style="fill:{colour}">{markup(text)}</text>'
     )
 
 
@@ -289,7 +289,7 @@ def marks(records: Sequence[Record], layout: Layout) -> Iterator[str]:
         if record.kind not in SHAPES or record.node not in layout.lanes or is_loss:
             continue
         x = layout.lanes[record.node]
-        title = escape(f"{record.time:g} s: {where_text(record)} {record.kind} {about_text(record)}")
+        title = markup(f"{record.time:g} s: {where_text(record)} {record.kind} {about_text(record)}")
         yield f"<g><title>{title}</title>{mark(record.kind, x, y)}{side_text(record, x, y)}</g>"
 
 
@@ -310,7 +310,7 @@ def side_text(record: Record, x: float, y: float) -> str:
 
 
 def beside(text: str | None, x: float, y: float) -> str:
-    return f'<text class="side" x="{x + 11:g}" y="{y + 3.5:g}">{escape(shortened(text or ""))}</text>'
+    return f'<text class="side" x="{x + 11:g}" y="{y + 3.5:g}">{markup(shortened(text or ""))}</text>'
 
 
 def legend(records: Sequence[Record], layout: Layout, whole: bool) -> Iterator[str]:

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from tidings.model.escapes import printable
 from tidings.trace.record import Record
 
 Identity = tuple[str, str, str | None, str | None, str | None]
@@ -97,7 +98,8 @@ def time_places(times: Iterable[float]) -> int:
 
 
 def where_text(record: Record) -> str:
-    return record.node if record.peer is None else f"{record.node} {SIGNS.get(record.kind, '..')} {record.peer}"
+    node = printable(record.node)
+    return node if record.peer is None else f"{node} {SIGNS.get(record.kind, '..')} {printable(record.peer)}"
 
 
 def about_text(record: Record) -> str:
@@ -147,7 +149,7 @@ def send_fate(records: Sequence[Record], arrow: Arrow, whole: bool) -> str:
     if arrow.receive is not None:
         return f"received after {span_text(records[arrow.receive].time - sent_at)}"
     if arrow.drop is not None:
-        return f"lost: {records[arrow.drop].reason}"
+        return f"lost: {printable(records[arrow.drop].reason or '')}"
     return "not received" if whole else ""
 
 
@@ -161,7 +163,3 @@ def span_text(seconds: float) -> str:
 
 def together(*texts: str | None) -> str:
     return "  ".join(text for text in texts if text)
-
-
-def printable(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)

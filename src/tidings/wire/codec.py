@@ -191,10 +191,16 @@ class Registry:
         try:
             return decode(data[CODE_BYTES:] if len(data) <= COPIED_BYTES_MAX else memoryview(data)[CODE_BYTES:])
         except (ValueError, RecursionError, OverflowError, MemoryError) as problem:
-            raise BadMessage(f"{self.name_of(data)}: {problem}") from None
+            raise BadMessage(f"{self.name_of(data)}: {plainly(str(problem))}") from None
 
     def name_of(self, data: bytes) -> str:
         return self.types[int.from_bytes(data[:CODE_BYTES])].__name__
+
+
+def plainly(problem: str) -> str:
+    """A sentence instead of the rule that a text breaks."""
+    _, rule, rest = problem.partition("matching regex ")
+    return f"a name with characters that names do not have - at {rest.rpartition(' - at ')[2]}" if rule else problem
 
 
 def why_unknown(data: bytes) -> str:

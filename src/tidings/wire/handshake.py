@@ -37,6 +37,7 @@ from tidings.model.bounds import (
     TEXT_CHARS_MAX,
 )
 from tidings.model.errors import UsageError
+from tidings.model.escapes import check_printable
 from tidings.model.identity import NodeId, is_address, is_visitor
 
 VERSION_MIN, VERSION_MAX = 1, 1
@@ -94,6 +95,7 @@ class HandshakeRefusal(msgspec.Struct, frozen=True):
 
 def hello(node: NodeId, incarnation: int = 0, capabilities: Iterable[str] = (), epoch: int = 1) -> Hello:
     """What this program says of itself."""
+    check_printable("hello: node", node)
     if node == BROADCAST:
         raise UsageError(f"hello: {node!r} is the address of all nodes; give this node another name")
     if is_address(node):

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from tidings.model.escapes import printable
 from tidings.net.addresses import address_text, open_sockets
 from tidings.net.errors import HostError
 from tidings.net.tls import Address, is_loopback
@@ -131,7 +132,7 @@ class HealthServer:
             return 200, CONTENT_TYPE_LATEST, generate_latest(self.registry)
         if target in (HEALTHY, READY):
             reason = self.why_not_healthy() or (self.why_not_ready() if target == READY else "")
-            return (503, PLAIN, f"{reason}\n".encode()) if reason else (200, PLAIN, b"ok\n")
+            return (503, PLAIN, f"{printable(reason)}\n".encode()) if reason else (200, PLAIN, b"ok\n")
         return 404, PLAIN, f"there are {METRICS}, {HEALTHY} and {READY}\n".encode()
 
 

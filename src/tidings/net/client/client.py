@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 from msgspec import UNSET, UnsetType
 
 from tidings.model.errors import UsageError
+from tidings.model.escapes import check_printable
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.net.client.history import HistoryReader
@@ -155,6 +156,10 @@ class Client(HistoryReader):
             raise UsageError("subscribe: guarantee='none' promises nothing, so since= and after= mean nothing; drop it")
         if isinstance(since, datetime):
             since = since.timestamp()
+        if group:
+            check_printable("subscribe: group", group)
+        for publisher in after or ():
+            check_printable("subscribe: after", publisher)
         if window < 1 or queue_max < 1:
             raise UsageError(f"subscribe: window={window}, queue_max={queue_max}; give at least 1 of each")
         subscription = Subscription(asked.text(), window, self.host.step, self.unsubscribe)

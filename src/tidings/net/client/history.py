@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 
 from tidings.model.errors import UsageError
+from tidings.model.escapes import check_printable
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.net.client.items import Tickets
@@ -105,6 +106,7 @@ class HistoryReader:
         text = text_of(filter)
         if after is not None and since is not None:
             raise UsageError("fetch: after= and since= are two beginnings; give one of them")
+        check_printable("fetch: publisher", publisher)
         if limit < 1:
             raise UsageError(f"fetch: limit={limit} leaves no room; give at least 1")
         if isinstance(since, datetime):

@@ -44,8 +44,9 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, NAME_CHARS_MAX
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
 from tidings.model.errors import UsageError
+from tidings.model.escapes import check_printable
 from tidings.model.filter import Filter
 from tidings.model.identity import TENANT_MARK, TENANT_SYNTAX, NodeId, in_tenant
 from tidings.model.language.parser import parse
@@ -77,8 +78,7 @@ class Principal(msgspec.Struct, frozen=True):
     subscribe_bound: Filter | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.name) <= NAME_CHARS_MAX:
-            raise UsageError(f"name: a principal has a name of 1 to {NAME_CHARS_MAX} characters, not {self.name!r}")
+        check_printable("principal", self.name)
         if BEHIND_PRINCIPAL in self.name:
             raise UsageError(f"name: {self.name!r} has a {BEHIND_PRINCIPAL!r}, which ends the name of a principal")
         tenant, mark, rest = self.name.partition(TENANT_MARK)

@@ -19,7 +19,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tidings.machine.message import Count, FilterText, Message, Name, Real, Text
+from tidings.machine.message import Count, FilterText, Message, Name, OptionalName, Real, Text
 from tidings.model.bounds import (
     EXTENTS_MAX,
     LIFE_CHARS_MAX,
@@ -30,7 +30,7 @@ from tidings.model.bounds import (
     REFERENCE_HOPS_MAX,
     SUBSCRIPTIONS_MATCHED_MAX,
 )
-from tidings.pubsub.client import Guarantee, Kind, Names, OptionalName, Policy, Times, check_columns
+from tidings.pubsub.client import Guarantee, Kind, Names, Policy, Times, check_columns
 from tidings.pubsub.publications import UNEVEN, Heads, Numbers, Payloads
 
 Positions = Annotated[tuple[tuple[Name, Count], ...], Meta(max_length=PUBLISHERS_MAX)]

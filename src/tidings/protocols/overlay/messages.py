@@ -1,11 +1,6 @@
 """What brokers say to each other about which links carry events: those of a tree, and those of a script."""
 
-from typing import Annotated
-
-from msgspec import Meta
-
-from tidings.machine.message import Count, Message, Name, Real
-from tidings.model.bounds import NAME_CHARS_MAX
+from tidings.machine.message import Count, Message, Name, OptionalName, Real
 
 
 class TreeOffer(Message, frozen=True):
@@ -47,7 +42,6 @@ class Stay(Message, frozen=True):
     """You will want to be below me again when you have heard my last offer: keep your claim."""
 
 
-ReconfigurationName = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 """Empty where the change has no name."""
 
 
@@ -55,7 +49,7 @@ class Linked(Message, frozen=True):
     """We are neighbours: I was asked for it, for the time of this number."""
 
     number: Count
-    reconfiguration: ReconfigurationName
+    reconfiguration: OptionalName
 
 
 class Unlinked(Message, frozen=True):
@@ -63,4 +57,4 @@ class Unlinked(Message, frozen=True):
     number."""
 
     heard: Count
-    reconfiguration: ReconfigurationName
+    reconfiguration: OptionalName
