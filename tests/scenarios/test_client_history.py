@@ -1,6 +1,7 @@
 """Reading a network's history by marks, and publishing under numbers of one's own, against brokers on loopback."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.worlds.sockets import play, until
 from tidings import Client, Mark, NotPermitted, NotReachable, Refused, Stored, UsageError, blocking, parse
 from tidings.model.identity import NodeId, name_of
 from tidings.protocols.access.judge import Verdict
+from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.client import Fetched, MarksReply
 from tidings.pubsub.publications import encode_head
@@ -189,6 +191,26 @@ def test_a_client_reads_only_what_it_may_subscribe_to() -> None:
                 await guest.fetch("x < 2", "owner", through=mark.through)
             with pytest.raises(NotPermitted):
                 await guest.marks("x < 2")
+
+    play(scenario())
+
+
+def test_who_asks_for_more_than_is_stored_hears_how_much_is_forgotten_also_of_one_who_left() -> None:
+    async def scenario() -> None:
+        options: dict[str, Any] = {"history_count_max": 5, "history_age": 0.2, "sweep_period": 0.05}
+        async with Broker("a", **options) as a, Broker("b", [a.address]) as b, connect(b.url) as reader:
+            await in_line(a, b)
+            began = time.time()
+            async with connect(a.url, name="p") as client:
+                for number in range(25):
+                    await client.publish({"x": number}, receipt=True)
+            await until(lambda: a.node.edge.publishers.remembered)
+            subscription = await reader.subscribe("TRUE", since=began - 60.0)
+            await until(lambda: subscription.counts.missed.total())
+            assert subscription.counts.missed == {FORGOTTEN: 25}
+            narrow = await reader.subscribe("x = 3", since=began - 60.0)
+            await until(lambda: narrow.counts.missed.total())
+            assert narrow.counts.missed == {FORGOTTEN + AT_MOST: 25}
 
     play(scenario())
 

@@ -33,6 +33,11 @@ def publishing(params: EdgeParams | None = None, filter: str = "x >= 0") -> Edge
     return desk
 
 
+def reference(advertisement: str, since: float) -> Reference:
+    wanted = ((advertisement, None),)
+    return Reference("c", 1, 1, "TRUE", wanted, since, False, "", 100, 100_000, ("b",))
+
+
 def test_an_advertisement_is_offered_and_acknowledged_when_the_network_has_it() -> None:
     desk = EdgeDesk()
     desk.up("p")
@@ -294,13 +299,51 @@ def test_a_number_of_an_earlier_life_of_the_client_may_stand_for_another_filter(
 
 
 def test_a_publisher_that_left_is_forgotten_with_its_history() -> None:
-    desk = publishing(EdgeParams(history_age=10.0))
+    desk = publishing(EdgeParams(history_age=10.0, marks_age=0.0))
     desk.publish("p", 1, 10)
     desk.down("p")
     assert of(Unoffer, desk.fire("sweep", 5.0)) == []
     assert [each.advertisement for each in of(Unoffer, desk.fire("sweep", 10.0))] == ["p/1@a"]
     assert desk.edge.publishers.all == {}
     assert SetTimer("sweep", 15.0) not in desk.effects
+
+
+def test_a_publisher_that_left_is_remembered_for_those_who_ask_for_its_history() -> None:
+    desk = publishing(EdgeParams(history_age=10.0, marks_age=100.0))
+    desk.publish("p", 1, 10, 20, 30)
+    desk.down("p")
+    desk.neighbours("b")
+    assert of(Unoffer, desk.fire("sweep", 50.0)) == []
+    (history,) = sent(desk.say("b", reference("p/1@a", since=-5.0)), History)
+    assert (history.numbers, history.is_truncated, history.missing, history.is_counted) == ((), True, 3, True)
+    assert [each.advertisement for each in of(Unoffer, desk.fire("sweep", 110.0))] == ["p/1@a"]
+
+
+def test_a_publisher_that_is_remembered_takes_no_place_of_others_and_comes_back() -> None:
+    desk = publishing(EdgeParams(history_age=10.0, publishers_max=1))
+    desk.publish("p", 1, 10)
+    desk.down("p")
+    desk.fire("sweep", 50.0)
+    desk.up("q")
+    assert not sent(desk.say("q", Advertise(1, "x >= 0")), Refusal)
+    desk.down("q")
+    desk.fire("sweep", 70.0)
+    desk.up("p")
+    assert not sent(desk.say("p", Advertise(1, "x >= 0")), Refusal)
+    assert sent(desk.publish("p", 1, 10, 20), Accepted) == [Accepted(2)]
+    assert desk.edge.publishers.remembered == 0
+
+
+def test_no_more_publishers_are_remembered_than_allowed_and_those_that_left_first_go_first() -> None:
+    desk = EdgeDesk(EdgeParams(history_age=10.0, marks_max=2))
+    for place, name in enumerate(("p", "q", "r")):
+        desk.now = float(place)
+        desk.up(name)
+        desk.advertise(name)
+        desk.publish(name, 1, 1)
+        desk.down(name)
+    desk.fire("sweep", 50.0)
+    assert list(desk.edge.publishers.all) == ["q", "r"]
 
 
 def test_without_history_a_publisher_that_leaves_is_forgotten_at_once() -> None:

@@ -680,7 +680,7 @@ def gone(params: EdgeParams) -> EdgeDesk:
 
 
 def test_a_publisher_that_repeats_itself_long_after_its_history_is_recognised() -> None:
-    desk = gone(EdgeParams(history_age=10.0))
+    desk = gone(EdgeParams(history_age=10.0, marks_age=0.0))
     desk.now = 3600.0
     desk.up("p", "c")
     desk.advertise("p")
@@ -692,7 +692,7 @@ def test_a_publisher_that_repeats_itself_long_after_its_history_is_recognised() 
 
 
 def test_the_number_of_a_publisher_is_forgotten_some_time() -> None:
-    desk = gone(EdgeParams(history_age=10.0, numbers_age=100.0))
+    desk = gone(EdgeParams(history_age=10.0, marks_age=0.0, numbers_age=100.0))
     assert SetTimer("sweep", 101.0) in desk.effects
     desk.fire("sweep", 101.0)
     assert not desk.edge.publishers.numbers.marks
@@ -700,13 +700,13 @@ def test_the_number_of_a_publisher_is_forgotten_some_time() -> None:
 
 
 def test_publishers_that_come_meanwhile_are_swept_in_time() -> None:
-    desk = gone(EdgeParams(history_age=10.0))
+    desk = gone(EdgeParams(history_age=10.0, marks_age=0.0))
     desk.up("q")
     assert SetTimer("sweep", 25.0) in desk.say("q", Advertise(1, "x >= 0"))
 
 
 def test_no_more_numbers_are_remembered_than_allowed_and_the_oldest_go_first() -> None:
-    desk = EdgeDesk(EdgeParams(history_age=1.0, numbers_max=2))
+    desk = EdgeDesk(EdgeParams(history_age=1.0, marks_age=0.0, numbers_max=2))
     for place, name in enumerate(("p", "q", "r")):
         desk.now = float(place)
         desk.up(name)
@@ -719,7 +719,7 @@ def test_no_more_numbers_are_remembered_than_allowed_and_the_oldest_go_first() -
 
 
 def test_numbers_are_remembered_on_disk() -> None:
-    params = EdgeParams(history_age=10.0, is_durable=True, numbers_age=1000.0)
+    params = EdgeParams(history_age=10.0, marks_age=0.0, is_durable=True, numbers_age=1000.0)
     disk: dict[str, bytes] = {}
     desk = EdgeDesk(params)
     run(desk, disk, desk.handle(Loaded("", ())))

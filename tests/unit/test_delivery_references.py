@@ -10,7 +10,7 @@ from tests.worlds.edge import EdgeDesk, batch, head, named
 from tidings.machine.effects import Drop, Send
 from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATION_BYTES_MAX
 from tidings.protocols.delivery.edge.flows import PACK_BYTES_MAX, TOO_MANY
-from tidings.protocols.delivery.edge.history import HistoryStore, PublisherHistory, size_bytes
+from tidings.protocols.delivery.edge.history import ERAS_MAX, HistoryStore, PublisherHistory, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
 from tidings.protocols.delivery.messages import (
@@ -365,6 +365,29 @@ def test_history_is_bounded_by_count_and_what_is_forgotten_is_flagged() -> None:
     assert history.is_truncated
     (history,) = sent(desk.say("b", question(since=2.5)), History)
     assert not history.is_truncated
+
+
+def test_what_is_forgotten_is_counted() -> None:
+    desk = storing(EdgeParams(history_count_max=2))
+    for asked, missing in ((question(("p/1", 0)), 3), (question(("p/1", 2)), 1), (question(since=2.0), 2)):
+        (history,) = sent(desk.say("b", asked), History)
+        assert (history.missing, history.is_counted) == (missing, True)
+    (history,) = sent(desk.say("b", question(("p/1", 0), filter="x = 1")), History)
+    assert (history.missing, history.is_counted) == (3, False), "nobody knows which of them match"
+
+
+def test_of_much_that_is_forgotten_the_count_is_at_most_so_many() -> None:
+    history = PublisherHistory(HistoryStore(EdgeParams()))
+    history.base = 0
+    for number in range(1, 10 * ERAS_MAX):
+        history.forget(number, float(number))
+    assert len(history.eras) <= ERAS_MAX
+    last = 10 * ERAS_MAX - 1
+    assert history.lacks_since(float(last)) == (1, False)
+    for at in range(1, last):
+        count, is_counted = history.lacks_since(float(at))
+        assert count >= last - at + 1 and not is_counted
+    assert history.lacks_since(last + 1.0) == (0, True)
 
 
 @pytest.mark.spec("S-114")

@@ -9,7 +9,7 @@ from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
 from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.questions import FORGOTTEN, OLD_ANSWER
+from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN, OLD_ANSWER
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, TOO_MANY_POSITIONS
 from tidings.protocols.delivery.messages import (
     Beginning,
@@ -423,6 +423,14 @@ def test_the_client_hears_that_history_was_shorter_than_asked_for() -> None:
     effects = answer(desk, "p", 5, is_truncated=True)
     assert sent(effects, Missed) == [Missed(1, "p", 0, FORGOTTEN)]
     assert received(effects, "c") == [5]
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_the_client_hears_how_much_was_forgotten(is_counted: bool) -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference", since=-100.0)
+    effects = answer(desk, "p", 5, is_truncated=True, missing=4, is_counted=is_counted)
+    assert sent(effects, Missed) == [Missed(1, "p", 4, FORGOTTEN if is_counted else FORGOTTEN + AT_MOST)]
 
 
 def test_an_answer_that_nobody_waits_for_is_dropped() -> None:

@@ -185,8 +185,10 @@ EXAMPLES: list[tuple[Message, str]] = [
         "042791929ba1630102a561203d20319292a3702f310792a3712f31c0c0c2a009cd100091a1619ba1630102a561203d20319292a3702f310792a3712f31c0c0c2a009cd100091a161",
     ),
     (
-        delivery.History("c", 1, 2, "p/1", "p", None, 3, False, True, 7, "", ("a",), (2.5,), (7,), (b"\x80",), (b"x",)),
-        "0428dc0010a1630102a3702f31a170c003c2c307a091a16191cb4004000000000000910791c4018091c40178",
+        delivery.History(
+            "c", 1, 2, "p/1", "p", None, 3, True, 2, False, True, 7, "", ("a",), (2.5,), (7,), (b"\x80",), (b"x",)
+        ),
+        "0428dc0012a1630102a3702f31a170c003c302c2c307a091a16191cb4004000000000000910791c4018091c40178",
     ),
     (delivery.HistoryBegun(3, 1024), "04299203cd0400"),
     (delivery.HistoryTaken(3, 256), "042a9203cd0100"),

@@ -203,6 +203,8 @@ def answer(desk: EdgeDesk, publisher: str, *numbers: int, at: float = 0.0, **fie
         "group_at": None,
         "begin": 0,
         "is_truncated": False,
+        "missing": 0,
+        "is_counted": False,
         "has_more": False,
         "through": max(numbers, default=0),
         "problem": "",

@@ -32,6 +32,8 @@ from tidings.protocols.transport.signals import Quality, Way
 from tidings.pubsub.client import Arrived, Guarantee, Missed, OpenSubscription, Receipt, Took
 from tidings.pubsub.publications import event_of
 
+AT_LEAST = "at least so many"
+
 
 class Delivered(msgspec.Struct, gc=False):
     """An event as it came. `life` and `number` tell it from all others; `accepted_at` is the time of day at which the
@@ -96,7 +98,8 @@ class SubscriptionCounts(msgspec.Struct):
     waiting: int = 0
     """Those of them that the application has not taken."""
     missed: Counter[str] = msgspec.field(default_factory=Counter)
-    """Events that did not come, by reason; one is counted where their number is not known."""
+    """Events that did not come, by reason. Where their number is not known one is counted, and the reason says "at
+    least"; where it is not known which of those that are gone match, it says "at most"."""
     foreign: int = 0
     """Messages of other clients' transports that the filter matches; they are not handed out."""
     late: int = 0
@@ -183,7 +186,10 @@ class Subscription:
             self.counts.given_up += 1
 
     def missed(self, message: Missed) -> None:
-        self.counts.missed[message.reason] += message.count or 1
+        if message.count:
+            self.counts.missed[message.reason] += message.count
+        else:
+            self.counts.missed[f"{message.reason} ({AT_LEAST})"] += 1
 
     def end(self, error: Exception | None) -> None:
         """Nothing more comes; what is there can still be taken."""

@@ -256,6 +256,10 @@ class History(Message, frozen=True):
     """The number behind which publications were wanted, as far as the broker knows it."""
     is_truncated: bool
     """Whether older publications were wanted that are no longer stored."""
+    missing: Count
+    """How many those are at most: whether they match, nobody knows any more."""
+    is_counted: bool
+    """Whether it is exactly so many: the filter matches all that was advertised, and none is counted that is older."""
     has_more: bool
     """More is stored than the page has room for; the rest is to be asked for behind `through`."""
     through: Count

@@ -42,12 +42,12 @@ from tidings.model.bounds import (
 )
 from tidings.model.identity import life_of
 from tidings.model.work import UNITS_PER_MS, WORK
-from tidings.protocols.delivery.edge.advertisements import Advertised
+from tidings.protocols.delivery.edge.advertisements import Advertised, Publisher
 from tidings.protocols.delivery.edge.clients import NetworkRequest, Requests, ServedClient, read_filter
 from tidings.protocols.delivery.edge.history import FEW_HEADS, size_bytes
 from tidings.protocols.delivery.edge.namesakes import Namesakes
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import Publisher, Publishers
+from tidings.protocols.delivery.edge.publishers import Publishers
 from tidings.protocols.delivery.messages import Advertise, PublisherLife, PublishMessage, Refusal, Unadvertise
 from tidings.pubsub.client import Accepted, Declined
 from tidings.pubsub.notes import RequestRefused

@@ -1,8 +1,9 @@
-"""What a publisher here says it is going to publish: an advertisement, how it is named in the network, how it is saved.
+"""A publisher here, and its advertisements: what it says it is going to publish, how that is named, how it is saved.
 
-Its name holds the publisher, the number that the client gave it, and the broker that offers it: a publisher that moved
-is offered by both brokers for a while, each for the part that it stores. One that was withdrawn, and whose publications
-are still stored, stays offered beside another under the same number: then a generation tells them apart.
+The name of an advertisement holds the publisher, the number that the client gave it, and the broker that offers it: a
+publisher that moved is offered by both brokers for a while, each for the part that it stores. One that was withdrawn,
+and whose publications are still stored, stays offered beside another under the same number: then a generation tells
+them apart.
 """
 
 from typing import TYPE_CHECKING
@@ -13,12 +14,13 @@ from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.sets.conjunction import Conjunction
 from tidings.protocols.delivery.edge.clients import ServedClient
-from tidings.protocols.delivery.edge.history import Sieve
+from tidings.protocols.delivery.edge.history import NEVER, Engine, HistoryStore, PublisherHistory, Sieve
+from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 from tidings.pubsub.tenants import TENANT_ATTRIBUTE
 
 if TYPE_CHECKING:
-    from tidings.protocols.delivery.edge.publishers import Publisher
+    from tidings.protocols.delivery.edge.tenants import TenantUse
 
 
 class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
@@ -69,3 +71,42 @@ class Advertised:
 def is_any_of_tenant(conjunction: Conjunction) -> bool:
     """Whether it asks for nothing but the tenant, which what is published has in any case."""
     return all(constraint.name == TENANT_ATTRIBUTE for constraint in conjunction)
+
+
+class Publisher:
+    def __init__(self, name: NodeId, store: HistoryStore, engine: Engine, use: "TenantUse") -> None:
+        self.name, self.engine, self.use = name, engine, use
+        self.history = PublisherHistory(store, use.forgotten)
+        self.advertisements: dict[int, Advertised] = {}
+        self.retired: dict[AdvertisementId, Advertised] = {}
+        self.client: ServedClient | None = None
+        self.left_at = 0.0
+        self.is_remembered = False
+        """Whether it has left, and nothing but its marks is left of it."""
+        self.first = 1
+        """With this number the present life of the publisher began."""
+        self.through = 0
+        """Publications up to this number were taken or declined."""
+        self.accepted_at = NEVER
+        self.saving: dict[str, Publications] = {}
+        """What is on its way to the disk, in that order."""
+
+    @property
+    def next(self) -> int:
+        """What it publishes from now on has this number, or a higher one."""
+        return max(self.through + 1, self.first)
+
+    @property
+    def saved_through(self) -> int:
+        first = next(iter(self.saving.values()), None)
+        return self.through if first is None else first.numbers[0] - 1
+
+    @property
+    def reach(self) -> int:
+        """Up to this number it is settled what is stored here."""
+        return max(self.saved_through, self.history.forgotten_through)
+
+    @property
+    def last(self) -> int:
+        """The last publication that was accepted, and saved where it is saved: no crash makes it less."""
+        return self.history.last_below(self.saved_through + 1)

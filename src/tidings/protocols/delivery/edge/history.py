@@ -52,6 +52,10 @@ ELSEWHERE_MAX = EXTENTS_MAX - 2
 """Extents that are remembered to be elsewhere; beyond it the two oldest become one, with what is between them."""
 
 
+ERAS_MAX = 64
+"""Times of forgotten publications that are remembered; beyond it every other one of the older half goes."""
+
+
 class HistoryStore:
     """How much all histories of a broker hold together."""
 
@@ -72,6 +76,9 @@ class PublisherHistory:
         self.forgotten_at = NEVER
         self.base: int | None = None
         self.elsewhere: list[Extent] = []
+        self.eras: list[tuple[float, int]] = []
+        """Of what was forgotten: times, each with the number of the last publication up to then; the oldest first."""
+        self.has_all_eras = True
 
     def append(self, batch: Publications, size: int) -> list[Publications]:
         """Store a batch of this size; answers with what had to go for it."""
@@ -112,7 +119,18 @@ class PublisherHistory:
         self.forget(batch.numbers[-1], batch.accepted_at)
         return batch
 
+    def recall(self, through: int, at: float) -> None:
+        """So much was forgotten before a restart, or before the publisher left; how it was spread over time is not
+        known any more."""
+        self.has_all_eras = False
+        self.forget(through, at)
+
     def forget(self, through: int, at: float) -> None:
+        if through > self.forgotten_through and at >= self.forgotten_at:
+            self.eras.append((at, through))
+            if len(self.eras) > ERAS_MAX:
+                self.has_all_eras = False
+                del self.eras[: -ERAS_MAX // 2 : 2]
         self.forgotten_through = max(self.forgotten_through, through)
         self.forgotten_at = max(self.forgotten_at, at)
 
@@ -146,11 +164,16 @@ class PublisherHistory:
             return self.batches[place - 1].numbers[-1]
         return self.forgotten_through if self.forgotten_at < at else 0
 
-    def lacks_behind(self, number: int) -> bool:
-        return number < self.forgotten_through
+    def lacks_behind(self, number: int) -> int:
+        """How many publications behind this number were forgotten."""
+        return max(0, self.forgotten_through - max(number, self.base or 0))
 
-    def lacks_since(self, at: float) -> bool:
-        return at <= self.forgotten_at
+    def lacks_since(self, at: float) -> tuple[int, bool]:
+        """How many that were accepted at this time or later, at most, and whether it is exactly so many."""
+        if at > self.forgotten_at:
+            return 0, True
+        before = bisect_left(self.eras, at, key=lambda era: era[0])
+        return self.lacks_behind(self.eras[before - 1][1] if before else 0), self.has_all_eras
 
     def last_below(self, number: int) -> int:
         """The last publication below this number that was accepted here."""

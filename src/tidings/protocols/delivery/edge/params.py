@@ -17,12 +17,12 @@ DAY = 24 * 3600.0
 TAKEN_STEPS = 8
 """How often the taker of a window full of bytes says that it has taken them."""
 
-SPANS = ("history_age", "numbers_age")
+SPANS = ("history_age", "marks_age", "numbers_age")
 PERIODS = ("ask_again_after", "held_for", "save_again_after", "sweep_period", "reading_timeout")
 BOUNDS = (
     *("history_count_max", "history_bytes_max", "history_bytes_total_max"),
     *("subscriptions_max", "advertisements_max", "publishers_max", "lives_max", "window_max", "queue_max", "heads_max"),
-    *("streams_max", "groups_max", "scanned_max", "deferred_max", "numbers_max", "readings_max"),
+    *("streams_max", "groups_max", "scanned_max", "deferred_max", "numbers_max", "marks_max", "readings_max"),
     *("page_bytes", "unanswered_max", "positions_max", "search_units_max"),
 )
 
@@ -45,6 +45,12 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
 
     history_bytes_total_max: int = 512 * MEBIBYTE
     """Heads and payloads stored of all publishers; at least `history_bytes_max`."""
+
+    marks_age: float = 3600.0
+    """For so long after the history of a publisher that left is gone, others can learn that there was some."""
+
+    marks_max: int = 1000
+    """Publishers that left whose marks are kept so; those that left first go first."""
 
     numbers_age: float = 7 * DAY
     """How long the last number of a publisher is remembered, from its last publication on, when it has left and its

@@ -11,6 +11,9 @@ then how soon after publishing somebody withdraws, or which links break meanwhil
 Whoever publishes must have advertised over the same connection: what a client may publish can be less than it was when
 it last came. The advertisement is narrowed when it is made again, and if it is another one then, the old one retires.
 
+When the history of a publisher that left is gone, it is *remembered*: its advertisements stay offered for `marks_age`,
+of at most `marks_max` publishers, so that whoever asks for what it published hears that it is forgotten, and how much.
+
 When all of that is gone the last number of the publisher is still remembered, for `numbers_age` (`history.py`): if it
 comes back and repeats what it published before, because it never heard that it was accepted, it is recognised.
 
@@ -30,20 +33,24 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import LIFE_MARK, NodeId, name_of
 from tidings.model.language.parser import parse
-from tidings.protocols.delivery.edge.advertisements import Advertised, SavedAdvertisement, advertisement_decoder
+from tidings.protocols.delivery.edge.advertisements import (
+    Advertised,
+    Publisher,
+    SavedAdvertisement,
+    advertisement_decoder,
+)
 from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient
 from tidings.protocols.delivery.edge.history import (
     NEVER,
     Engine,
     HistoryStore,
-    PublisherHistory,
     PublisherNumbers,
     SavedPublisher,
     marks_of,
     size_bytes,
 )
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.tenants import TenantUse, TenantUses
+from tidings.protocols.delivery.edge.tenants import TenantUses
 from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
@@ -66,43 +73,6 @@ encoder = msgspec.msgpack.Encoder()
 batch_decoder = msgspec.msgpack.Decoder(Publications)
 
 
-class Publisher:
-    def __init__(self, name: NodeId, store: HistoryStore, engine: Engine, use: TenantUse) -> None:
-        self.name, self.engine, self.use = name, engine, use
-        self.history = PublisherHistory(store, use.forgotten)
-        self.advertisements: dict[int, Advertised] = {}
-        self.retired: dict[AdvertisementId, Advertised] = {}
-        self.client: ServedClient | None = None
-        self.left_at = 0.0
-        self.first = 1
-        """With this number the present life of the publisher began."""
-        self.through = 0
-        """Publications up to this number were taken or declined."""
-        self.accepted_at = NEVER
-        self.saving: dict[str, Publications] = {}
-        """What is on its way to the disk, in that order."""
-
-    @property
-    def next(self) -> int:
-        """What it publishes from now on has this number, or a higher one."""
-        return max(self.through + 1, self.first)
-
-    @property
-    def saved_through(self) -> int:
-        first = next(iter(self.saving.values()), None)
-        return self.through if first is None else first.numbers[0] - 1
-
-    @property
-    def reach(self) -> int:
-        """Up to this number it is settled what is stored here."""
-        return max(self.saved_through, self.history.forgotten_through)
-
-    @property
-    def last(self) -> int:
-        """The last publication that was accepted, and saved where it is saved: no crash makes it less."""
-        return self.history.last_below(self.saved_through + 1)
-
-
 class Publishers:
     def __init__(self, node_id: NodeId, params: EdgeParams, uses: TenantUses, engine: Engine | None = "plain") -> None:
         self.node_id, self.params, self.uses, self.engine = node_id, params, uses, engine or best_engine()
@@ -110,6 +80,8 @@ class Publishers:
         self.all: dict[NodeId, Publisher] = {}
         self.lives: Counter[NodeId] = Counter()
         """How many of them have the same name, each another life of it."""
+        self.remembered = 0
+        """How many of them have left nothing but their marks."""
         self.offered: dict[AdvertisementId, Advertised] = {}
         self.numbers = PublisherNumbers(params)
         """Of those that are not here any more."""
@@ -138,7 +110,7 @@ class Publishers:
                 raise BadRequest(RESERVED_MARK)
             if self.lives[client.name] >= self.params.lives_max:
                 raise BadRequest(TOO_MANY_LIVES.format(count=self.params.lives_max))
-            if len(self.all) >= self.params.publishers_max:
+            if len(self.all) - self.remembered >= self.params.publishers_max:
                 raise BadRequest("this broker has as many publishers as it may have; publish at another one")
             client.use.add_publisher()
             publisher = self.restored(client.publisher)
@@ -146,6 +118,11 @@ class Publishers:
             if marks is not None:
                 # On disk it stays as it is: until something is published it is all that is known.
                 self.recall(publisher, marks)
+        elif publisher.is_remembered:
+            client.use.add_publisher()
+            publisher.is_remembered = False
+            publisher.use.publishers += 1
+            self.remembered -= 1
         publisher.client = client
         return publisher
 
@@ -296,6 +273,7 @@ class Publishers:
     def forget_all(self) -> None:
         """What is in memory is going to be read from disk."""
         self.all.clear()
+        self.remembered = 0
         self.lives.clear()
         self.offered.clear()
         self.numbers.clear()
@@ -363,7 +341,7 @@ class Publishers:
         publisher.through = max(publisher.through, marks.through)
         publisher.accepted_at = max(publisher.accepted_at, marks.at)
         publisher.history.base, publisher.history.elsewhere = marks.base, list(marks.elsewhere)
-        publisher.history.forget(marks.through, marks.at)
+        publisher.history.recall(marks.through, marks.at)
 
     def restored(self, name: NodeId) -> Publisher:
         if name not in self.all:
@@ -379,19 +357,40 @@ class Publishers:
             effects += self.save_forgotten(publisher, forgotten)
             is_over = publisher.client is None and now - publisher.left_at >= self.params.history_age
             if is_over and not publisher.saving:
-                effects += self.remove(publisher)
+                effects += self.remember(now, publisher)
                 continue
             for known in [each for each in publisher.retired.values() if not each.stored]:
                 del publisher.retired[known.id]
                 effects += self.withdraw(known)
+        if self.remembered > self.params.marks_max:
+            remembered = [each for each in self.all.values() if each.is_remembered]
+            remembered.sort(key=lambda each: each.left_at)
+            for publisher in remembered[: -self.params.marks_max]:
+                effects += self.remove(publisher)
         return effects + self.erase(self.numbers.sweep(now + self.params.clock_offset))
+
+    def remember(self, now: float, publisher: Publisher) -> list[Effect]:
+        """Its history is over. Its advertisements stay for a while: whoever asks for more than is stored finds the way
+        here, and is told."""
+        gone_at = publisher.left_at + self.params.history_age + self.params.marks_age
+        if publisher.accepted_at == NEVER or self.params.history_age == 0 or now >= gone_at:
+            return self.remove(publisher)
+        if publisher.is_remembered:
+            return []
+        publisher.is_remembered = True
+        publisher.use.publishers -= 1
+        self.remembered += 1
+        return self.save_forgotten(publisher, publisher.history.clear())
 
     def remove(self, publisher: Publisher) -> list[Effect]:
         effects = self.save_forgotten(publisher, publisher.history.clear())
         for known in (*publisher.advertisements.values(), *publisher.retired.values()):
             effects += self.withdraw(known)
         del self.all[publisher.name]
-        publisher.use.publishers -= 1
+        if publisher.is_remembered:
+            self.remembered -= 1
+        else:
+            publisher.use.publishers -= 1
         self.lives[name_of(publisher.name)] -= 1
         if not self.lives[name_of(publisher.name)]:
             del self.lives[name_of(publisher.name)]
@@ -415,11 +414,13 @@ class Publishers:
             assert not any(each.client for each in publisher.retired.values()), "published under what is withdrawn"
             under = Counter(batch.advertisement for batch in stored)
             assert all(each.stored == under[each.id] for each in mine), "what is stored is miscounted"
+        assert self.remembered == sum(publisher.is_remembered for publisher in self.all.values()), "miscounted"
         assert self.lives == Counter(map(name_of, self.all)), "lives are miscounted"
         self.numbers.check()
         assert not any(name in self.numbers.marks for name in self.all), "remembered though it is here"
         for use in self.uses.all.values():
-            assert use.publishers == sum(publisher.use is use for publisher in self.all.values()), "publishers"
+            present = [publisher for publisher in self.all.values() if publisher.use is use]
+            assert use.publishers == sum(not publisher.is_remembered for publisher in present), "publishers"
             sizes = [publisher.history.size_bytes for publisher in self.all.values() if publisher.use is use]
             assert sum(sizes) == use.stored_bytes, "what a tenant stores is miscounted"
         held = sum(publisher.history.size_bytes for publisher in self.all.values())

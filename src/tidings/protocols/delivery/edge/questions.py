@@ -39,6 +39,7 @@ from tidings.pubsub.signals import AdvertisementId, Known, SubscriptionKey
 OLD_ANSWER = "answers a question that nobody waits for any more"
 FORGOTTEN = "older publications were asked for than are stored"
 
+AT_MOST = "; so many at most, since it is not known which of them match"
 LATE_FORGOTTEN = (
     "the publisher became known after the subscription, and its oldest publications are no longer stored; some of them "
     "may have come after the receipt"
@@ -263,7 +264,11 @@ class Fetching:
         if all(each.is_truncated for each in answers):
             is_late = stream.position is None and subscription.since is None
             reason = LATE_FORGOTTEN if is_late else FORGOTTEN
-            effects.append(Send(subscription.client.name, Missed(subscription.number, stream.publisher, 0, reason)))
+            missing = min(each.missing for each in answers)
+            if missing and (len(answers) > 1 or not answers[0].is_counted):
+                reason += AT_MOST
+            message = Missed(subscription.number, stream.publisher, missing, reason)
+            effects.append(Send(subscription.client.name, message))
         self.place(subscription, stream.publisher, begin)
         stopped = [each.through for each in answers if each.has_more]
         complete = max(each.through for each in answers)

@@ -34,11 +34,11 @@ from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.model.work import WORK
-from tidings.protocols.delivery.edge.advertisements import publisher_of
+from tidings.protocols.delivery.edge.advertisements import Publisher, publisher_of
 from tidings.protocols.delivery.edge.flows import HistoryFlows
 from tidings.protocols.delivery.edge.history import SCAN_UNITS_MAX, is_match
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import Publisher, Publishers
+from tidings.protocols.delivery.edge.publishers import Publishers
 from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
@@ -166,13 +166,14 @@ class References:
         stored = publisher.history
         if after is None and since is None and not asked.is_from_now:
             after = min(self.publishers.offered[each].began for each in wanted) - 1
+        missing, is_counted = 0, True
         if after is not None:
-            batches, is_truncated, begin = stored.behind(after), stored.lacks_behind(after), after
+            batches, begin, missing = stored.behind(after), after, stored.lacks_behind(after)
         elif since is not None:
-            batches, is_truncated = stored.since(since), stored.lacks_since(since)
-            begin = stored.number_before(since)
+            batches, begin = stored.since(since), stored.number_before(since)
+            missing, is_counted = stored.lacks_since(since)
         else:
-            batches, is_truncated, begin = iter(()), False, publisher.through
+            batches, begin = iter(()), publisher.through
         found, has_more, through = self.search(batches, filter, wanted, after or 0, asked)
         if not has_more:
             through = publisher.through
@@ -185,7 +186,9 @@ class References:
             publisher=publisher.name,
             group_at=group_at,
             begin=begin,
-            is_truncated=is_truncated,
+            is_truncated=missing > 0,
+            missing=missing,
+            is_counted=is_counted and missing > 0 and self.is_all_of(filter, publisher),
             has_more=has_more,
             through=through,
             problem="",
@@ -195,6 +198,11 @@ class References:
             heads=heads,
             payloads=payloads,
         )
+
+    def is_all_of(self, filter: Filter, publisher: Publisher) -> bool:
+        """Whether the filter matches all that the publisher may have published."""
+        offered = (*publisher.advertisements.values(), *publisher.retired.values())
+        return all(filter.covers(each.filter) for each in offered)
 
     def search(
         self,
@@ -259,4 +267,4 @@ def lack(asked: Reference, advertisement: AdvertisementId, problem: str) -> Hist
     """There is no answer."""
     publisher = publisher_of(advertisement)
     key = (asked.client, asked.subscription, asked.round, advertisement, publisher)
-    return History(*key, None, 0, False, False, 0, problem, (), (), (), (), ())
+    return History(*key, None, 0, False, 0, False, False, 0, problem, (), (), (), (), ())

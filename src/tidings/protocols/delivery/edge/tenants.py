@@ -24,7 +24,7 @@ from tidings.pubsub.rows import Gauge, tenant_refusals, tenant_use
 from tidings.pubsub.tenants import TENANTS_MAX, Tenant
 
 if TYPE_CHECKING:
-    from tidings.protocols.delivery.edge.publishers import Publisher
+    from tidings.protocols.delivery.edge.advertisements import Publisher
 
 TOO_MANY_SUBSCRIPTIONS = "the tenant {tenant} has its {most} subscriptions already; unsubscribe one"
 TOO_MANY_PUBLISHERS = (
