@@ -25,6 +25,7 @@ from tidings.protocols.access.judge import Role, Verdict, open_judge
 from tidings.protocols.access.messages import Attach
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.access.tenancy import TenantJudge
+from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.messages import Advertise, Fetch, Look, PublishMessage, Refusal, Subscribe
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.inspection.messages import Inspect
@@ -115,7 +116,8 @@ def network(tenants: tuple[str, ...], knowing: tuple[str, ...], routing: AnyRout
 
 
 def broker(node: str, links: tuple[str, ...], is_knowing: bool, routing: AnyRoutingParams, draws: Draws) -> BrokerNode:
-    params = BrokerParams(access=AccessParams(links=links), routing=routing)
+    delivery = EdgeParams(is_durable=True)
+    params = BrokerParams(access=AccessParams(links=links), routing=routing, delivery=delivery)
     judge = TenantJudge(open_judge, TENANTS) if is_knowing else open_judge
     return BrokerNode(node, params, draws("access"), judge=judge)
 
@@ -219,11 +221,18 @@ routings = st.one_of(
 )
 
 
-@given(steps, routings, st.sampled_from([BROKERS, ("b0", "b1")]))
-def test_nothing_crosses_whatever_routes_it(
-    script: list[Step], routing: AnyRoutingParams, knowing: tuple[str, ...]
+crashes = st.lists(st.tuples(st.sampled_from(BROKERS), st.integers(0, 20)), max_size=3, unique_by=lambda each: each[0])
+
+
+@given(steps, routings, st.sampled_from([BROKERS, ("b0", "b1")]), crashes)
+def test_nothing_crosses_whatever_routes_it_and_whichever_brokers_crash(
+    script: list[Step], routing: AnyRoutingParams, knowing: tuple[str, ...], crashes: list[tuple[str, int]]
 ) -> None:
     shared = network(EVERYBODY, knowing, routing)
+    for name, place in crashes:
+        at = BEGIN + (place + 0.5) * PAUSE
+        shared.call_at(at, partial(shared.crash, name))
+        shared.call_at(at + PAUSE, partial(shared.restart, name, keep_state=False))
     play(shared, script)
     published = {
         f"{place}.{n}": step.tenant
