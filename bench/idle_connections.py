@@ -100,8 +100,7 @@ async def measure(way: str, count: int, files: tuple[str, ...], tls: Tls | None)
 
 async def call(way: str, number: int, port: int, tls: Tls | None) -> asyncio.StreamWriter:
     context: ssl.SSLContext | None = tls.client if tls is not None and way != "silent" else None
-    named = "" if context else None
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=named)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     if way != "silent":
         writer.write(frame(encode(Hello(f"x+{number}", capabilities=("link",)))))
         await reader.readexactly(1)

@@ -39,7 +39,6 @@ def test_the_environment_says_what_no_option_says() -> None:
     [
         ({}, "option url: say where the brokers are"),
         ({"url": "localhost"}, "no URL of a broker"),
-        ({"url": "tidingss://localhost"}, "needs tls="),
         ({"url": URL, "filter": "price >"}, "option filter: "),
         ({"url": URL, "advertise": "price >"}, "option advertise: "),
         ({"url": URL, "maxEventsPerTrigger": "0"}, "option maxEventsPerTrigger: '0' is no number of at least 1"),

@@ -349,9 +349,9 @@ def test_who_shows_nothing_may_be_judged_by_the_name_that_the_link_proved() -> N
     by_name = NameJudge(listed)
     combined = judge(listed, otherwise=by_name)
     for judging in (by_name, combined):
-        assert judging("ann", "client", b"", 0.0) == Verdict("ann", roles=("client",))
-        assert judging("ann+1", "client", b"", 0.0) == Verdict("ann", roles=("client",))
-        assert judging("c", "broker", b"", 0.0) == Verdict("c", roles=("broker",))
+        assert judging("ann", "client", b"", 0.0) == Verdict("ann", roles=("client",), by_name=True)
+        assert judging("ann+1", "client", b"", 0.0) == Verdict("ann", roles=("client",), by_name=True)
+        assert judging("c", "broker", b"", 0.0) == Verdict("c", roles=("broker",), by_name=True)
         assert judging("c", "client", b"", 0.0) == WRONG_ROLE
         assert judging("c+1", "broker", b"", 0.0) == NOBODY_KNOWS_YOU
 

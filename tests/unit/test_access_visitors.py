@@ -1,5 +1,6 @@
 """Visitors at the door, input by input: who has proved nothing touches nobody, and of two streams one is kept."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,10 +9,13 @@ from tests.worlds.puppets import Puppet
 from tidings.machine.effects import Admit, Connect, Disconnect, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Knocked, LinkDown, LinkUp, Received
 from tidings.machine.node import Node, visitor_messages
+from tidings.machine.streams import random_stream
 from tidings.protocols.access import access as at_the_door
 from tidings.protocols.access.access import Access
-from tidings.protocols.access.judge import open_judge, statement
+from tidings.protocols.access.entrant import NAME_HAS_A_KEY, NAME_NOT_PROVED, NO_BROKER
+from tidings.protocols.access.judge import NameJudge, Principal, open_judge, statement
 from tidings.protocols.access.messages import Attach, Attached, Challenge, Proof, Rejected
+from tidings.protocols.access.params import AccessParams
 from tidings.pubsub.signals import ClientDown, ClientUp, PeerDown, PeerUp
 
 
@@ -199,3 +203,54 @@ class BindingWorld:
             self.count += 1
             self.streams[name] = name, self.count, asked
             self.handle(LinkUp(name, self.count, visitor=visitor))
+
+
+# What the judge's yes rests on.
+
+
+def test_who_proved_a_name_with_a_key_is_not_thrown_out_by_one_who_shows_none() -> None:
+    access = broker(judge(otherwise=open_judge))
+    run(access, Knocked("?1", "ann"))
+    (challenge,) = run(access, Received("?1", Attach("client", token(holder_key=ANNS))))
+    run(access, Received("?1", Proof(seal(ANNS)(statement(challenge.message.nonce, "ann", "b")))))
+    run(access, LinkUp("ann", 1, visitor="?1"))
+    away = turned_away("?2", NAME_HAS_A_KEY)
+    assert run(access, Knocked("?2", "ann"), Received("?2", Attach("client", b""))) == away
+    assert run(access, Knocked("?3", "ben"), Received("?3", Attach("client", b""))) == [Admit("?3", "ben")]
+
+
+def test_a_listed_name_counts_only_where_the_link_proves_it() -> None:
+    access = broker(NameJudge({"ann": Principal("ann")}))
+    away = turned_away("?1", NAME_NOT_PROVED)
+    assert run(access, Knocked("?1", "ann"), Received("?1", Attach("client", b""))) == away
+    proved = Knocked("?2", "ann", certified=("client",))
+    assert run(access, proved, Received("?2", Attach("client", b""))) == [Admit("?2", "ann")]
+
+
+@pytest.mark.parametrize(
+    ("certified", "is_listed", "is_broker"),
+    [
+        (None, False, True),
+        ((), False, False),
+        ((), True, True),
+        (("client",), False, False),
+        (("client",), True, False),
+        (("broker",), False, True),
+        (("broker",), True, True),
+    ],
+)
+def test_a_certificate_that_says_nothing_of_a_broker_makes_none(
+    certified: tuple[str, ...] | None, is_listed: bool, is_broker: bool
+) -> None:
+    access = broker(NameJudge({"x": Principal("x", ("broker",))}) if is_listed else open_judge)
+    said = run(access, Knocked("?1", "x", certified=certified), Received("?1", Attach("broker", b"")))
+    assert said == ([Admit("?1", "x")] if is_broker else turned_away("?1", NO_BROKER))
+
+
+@pytest.mark.parametrize(("certified", "shown"), [(None, b""), (("broker",), b"secret")])
+def test_a_bearer_token_is_not_shown_to_whom_nothing_but_his_word_is_known(
+    certified: tuple[str, ...] | None, shown: bytes
+) -> None:
+    access = Access("b", AccessParams(credentials=b"secret"), open_judge, random_stream(1))
+    run(access, Knocked("?1", "x", certified=certified), Received("?1", Attach("broker", b"")))
+    assert Send("x", Attach("broker", shown)) in run(access, LinkUp("x", 1, visitor="?1"))

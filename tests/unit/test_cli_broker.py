@@ -130,7 +130,7 @@ def test_no_broker_there_ends_with_three_and_says_what_to_do(
         (["sub", "TRUE", "--since", "yesterday"], "--since yesterday: give a span such as 5m"),
         (["sub", "TRUE", "--after", "7"], "--after 7: write it as PUBLISHER/NUMBER"),
         (["sub", "TRUE", "--broker", "a:b"], "is no address"),
-        (["sub", "TRUE", "--tls-key", "x.pem"], "give all three"),
+        (["sub", "TRUE", "--tls-key", "x.pem"], "give --tls-certificate and --tls-key"),
         (["sub", "TRUE", "--broker", "192.0.2.1:1"], "without TLS"),
         (["pub"], "give attributes as NAME=VALUE"),
         (["pub", "price"], "write an attribute as NAME=VALUE"),

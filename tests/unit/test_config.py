@@ -141,7 +141,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_half_of_tls_is_refused(tmp_path: Path) -> None:
     config = load_config(None, {"tls_key": tmp_path / "key.pem"})
-    with pytest.raises(UsageError, match="give all three"):
+    with pytest.raises(UsageError, match="TLS needs tls_certificate and tls_key"):
         _ = config.tls
 
 

@@ -30,7 +30,7 @@ from tidings.net.client.connection import connect as net_connect
 from tidings.net.errors import ClientError, Closed, HostError, NotPermitted, NotReachable
 from tidings.net.inspector import InspectorAccess, NotInspected
 from tidings.net.keys import read_token_file, signer
-from tidings.net.tls import Tls
+from tidings.net.tls import Tls, nodes_in
 from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 
 if TYPE_CHECKING:
@@ -181,13 +181,17 @@ def make_reach(
         bool, typer.Option("--insecure", help="Plain text beyond this machine: anybody on the way can read it.")
     ] = False,
 ) -> Reach:
-    files = [tls_certificate, tls_key, tls_authority]
-    if any(files) and not all(files):
-        raise UsageError("TLS needs --tls-certificate, --tls-key and --tls-authority; give all three")
+    tls: Tls | None = None
+    if tls_certificate is not None and tls_key is not None:
+        tls = Tls.from_files(tls_certificate, tls_key, tls_authority)
+    elif tls_certificate is not None or tls_key is not None:
+        raise UsageError("a certificate needs its key: give --tls-certificate and --tls-key")
+    elif tls_authority is not None or broker.startswith(SECURE):
+        tls = Tls.trusting(tls_authority)
     access = InspectorAccess(
         token=read_token_file(token) if token else b"",
         sign=signer(token_key) if token_key else None,
-        tls=Tls.from_files(*(file for file in files if file is not None)) if any(files) else None,
+        tls=tls,
         principal=name_in_certificate(tls_certificate) if tls_certificate else "",
         insecure=insecure,
     )
@@ -220,17 +224,25 @@ def connect(
 
 
 def name_in_certificate(file: Path) -> str:
-    """Whom the certificate is for: its first DNS name, or its common name."""
-    from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName, load_pem_x509_certificate
+    """Whom the certificate is for: the node that it names, or its first DNS name, or its common name."""
+    from cryptography.x509 import (
+        DNSName,
+        ExtensionNotFound,
+        SubjectAlternativeName,
+        UniformResourceIdentifier,
+        load_pem_x509_certificate,
+    )
     from cryptography.x509.oid import NameOID
 
     try:
         certificate = load_pem_x509_certificate(file.read_bytes())
     except (OSError, ValueError) as problem:
         raise UsageError(f"--tls-certificate {file}: no certificate as PEM: {problem}") from None
-    with suppress(ExtensionNotFound):
+    with suppress(ExtensionNotFound, StopIteration):
         names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
-        return names.get_values_for_type(DNSName)[0]
+        uris = names.get_values_for_type(UniformResourceIdentifier)
+        nodes = nodes_in({"subjectAltName": [("URI", each) for each in uris]})
+        return next(iter((*nodes, *names.get_values_for_type(DNSName))))
     return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
 
 

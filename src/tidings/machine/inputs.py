@@ -44,6 +44,8 @@ class Knocked(msgspec.Struct, frozen=True):
     """Whom we had asked for with `Connect`; empty where we were called."""
     waited: float = 0.0
     """Seconds since it called."""
+    certified: tuple[str, ...] | None = None
+    """The roles that the stream itself proves of that name, as a certificate does; None where it proves nothing."""
 
 
 class LinkUp(msgspec.Struct, frozen=True):

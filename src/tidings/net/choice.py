@@ -92,6 +92,5 @@ class Rivals:
 
     def ended(self, connection: Connection) -> None:
         """Perhaps one of those that wait."""
-        claimed = connection.theirs.node if connection.theirs is not None else connection.peer
-        if self.waiting.get(claimed) is connection:
-            del self.waiting[claimed]
+        for peer in [peer for peer, rival in self.waiting.items() if rival is connection]:
+            del self.waiting[peer]

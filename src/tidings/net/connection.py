@@ -137,6 +137,8 @@ class Connection(asyncio.BufferedProtocol):
         self.unread: list[bytes] = []
         self.run: list[PublishMessage] = []
         self.run_bytes = 0
+        self.certified: tuple[str, ...] | None = None
+        """What the certificate of the other end says that it may be; None where there is none for its name."""
         self.is_link = False
         """Whether an end asked for a link, so that machines hear of this stream, under the epoch below."""
         self.epoch = 0

@@ -118,6 +118,8 @@ class Dial:
             reason = f"no answer within {self.params.connect_timeout} s"
             if connection is not None:
                 connection.end(Cause.NO_HANDSHAKE, reason)
+        except ssl.SSLCertVerificationError as problem:
+            reason = f"TLS failed: {problem.verify_message}; check the address, and what is in the certificate"
         except ssl.SSLError as problem:
             reason = f"TLS failed: {problem.reason or problem}"
         except OSError as problem:

@@ -86,6 +86,7 @@ class Door:
         connection, tls = self.household.make_connection(None), self.household.tls
         if tls is None:
             return connection
+        assert tls.server is not None
         return TlsStream(tls.server, connection, self.household.buffer, self.loop, server_name=None)
 
     def came(self, connection: Connection) -> None:

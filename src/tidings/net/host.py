@@ -171,6 +171,8 @@ class Host:
         self.loop = asyncio.get_running_loop()
         for address in (*((self.listen,) if self.listen else ()), *self.peers.values()):
             check_permitted(address[0], address[1], self.tls, self.insecure)
+        if self.listen is not None and self.tls is not None and self.tls.server is None:
+            raise UsageError("listen: whoever is called over TLS needs a certificate; give tls=Tls.from_files(...)")
         stream, datagram = None, None
         if self.listen is not None:
             stream, datagram = open_sockets(self.listen, self.insecure or is_loopback(self.listen[0]))

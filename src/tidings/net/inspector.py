@@ -22,7 +22,7 @@ from tidings.net.errors import ClientError
 from tidings.net.host import Host
 from tidings.net.keys import principal_of_token
 from tidings.net.params import HostParams
-from tidings.net.tls import Tls
+from tidings.net.tls import Tls, check_bearer
 from tidings.protocols.access.guest import Guest
 from tidings.protocols.access.judge import BEHIND_PRINCIPAL
 from tidings.protocols.access.params import GuestParams
@@ -66,6 +66,7 @@ class Inspector:
         access = access or InspectorAccess()
         self.address, place = address, parse_address(address, "broker")
         peer = at(*place)
+        check_bearer(place, access.tls, access.token, is_bound=access.sign is not None)
         # Whoever shows a token or a certificate is named after its principal.
         principal = principal_of_token(access.token) if access.token else access.principal or "inspector"
         name = f"{principal}{BEHIND_PRINCIPAL}{secrets.token_hex(4)}"

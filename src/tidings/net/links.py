@@ -33,7 +33,7 @@ from tidings.net.connection import HEARTBEAT, READ_BYTES, Cause, Connection, Con
 from tidings.net.dialer import Dial, Posting
 from tidings.net.door import Door
 from tidings.net.stepper import HostWorld
-from tidings.net.tls import Address, Tls, why_not_this_peer
+from tidings.net.tls import Address, Tls, certified
 from tidings.net.tls_stream import TlsStream
 from tidings.wire.frames import HEAD_BYTES
 from tidings.wire.handshake import Agreement, HandshakeRefusal, Hello, Unreadable, agree, hello
@@ -70,6 +70,7 @@ class HostLinks:
         self.visitors = 0
         """How many of these streams are theirs."""
         self.rivals = Rivals()
+        self.heard = self.rivals.heard
         self.open: dict[Connection, None] = {}
         """All connections that have a transport, in whatever stage."""
         self.buffer = memoryview(bytearray(READ_BYTES))
@@ -188,7 +189,8 @@ class HostLinks:
         if self.tls is None:
             await self.loop.create_connection(lambda: connection, *address)
         else:
-            stream = TlsStream(self.tls.client, connection, self.buffer, self.loop, server_name="")
+            context = self.tls.client if is_address(peer) else self.tls.by_name
+            stream = TlsStream(context, connection, self.buffer, self.loop, server_name=address[0])
             await self.loop.create_connection(lambda: stream, *address)
             await stream.secured
         return connection
@@ -199,11 +201,9 @@ class HostLinks:
         return Connection(self.loop, self.world.clock, self.params, self, calling, self.buffer, is_guarded)
 
     def introduced(self, peer: NodeId) -> Connection | None:
-        if self.is_asking:
-            # A name that is claimed is no reason to wait.
-            return None
-        name = self.name_of(peer)
-        return next((it for it in self.open if it.peer == name and it.stage is ConnectionStage.INTRODUCED), None)
+        # Where names are not believed, one that is claimed is no reason to wait.
+        name, candidates = self.name_of(peer), () if self.is_asking else self.open
+        return next((it for it in candidates if it.peer == name and it.stage is ConnectionStage.INTRODUCED), None)
 
     def is_up(self, peer: NodeId) -> bool:
         return self.name_of(peer) in self.up
@@ -250,7 +250,7 @@ class HostLinks:
             connection.greet(self.greeting(theirs.node))
         assert connection.mine is not None
         outcome = agree(connection.mine, theirs)
-        problem = outcome.reason if isinstance(outcome, HandshakeRefusal) else self.why_not(connection, theirs)
+        problem = outcome.reason if isinstance(outcome, HandshakeRefusal) else self.why_not(connection, theirs.node)
         if problem:
             connection.end(Cause.REFUSED, problem)
             return
@@ -268,13 +268,16 @@ class HostLinks:
         if connection.calling is not None and is_address(connection.calling):
             self.names[connection.calling] = name
 
-    def why_not(self, connection: Connection, theirs: Hello) -> str:
+    def why_not(self, connection: Connection, node: NodeId) -> str:
         called = connection.calling
-        if called is not None and called != theirs.node and not is_address(called):
-            return f"we called {connection.calling}, and {theirs.node} answered; check the address"
-        if not self.is_asking and self.is_full(theirs.node):
+        if called is not None and called != node and not is_address(called):
+            return f"we called {called}, and {node} answered; check the address"
+        if not self.is_asking and self.is_full(node):
             return f"{self.world.node_id} has {self.params.streams_max} streams already; connect elsewhere"
-        return why_not_this_peer(connection.transport.get_extra_info("ssl_object"), theirs.node)
+        encrypted = connection.transport.get_extra_info("ssl_object")
+        found = certified(encrypted, node, called, is_host_proved=called is not None and is_address(called))
+        connection.certified = found.roles
+        return found.problem
 
     def is_full(self, peer: NodeId) -> bool:
         """Whether there is no place for a stream to this peer; visitors have none."""
@@ -284,7 +287,9 @@ class HostLinks:
         """Whether this connection becomes the stream to that peer; we are the end that decides."""
         mine, theirs, stream = connection.mine, connection.theirs, self.up.get(peer)
         assert mine is not None and theirs is not None
-        proposals = (theirs.epoch, mine.epoch) if connection.calling is None else (mine.epoch, theirs.epoch)
+        # Who is admitted under another name than it said was not known by that when we greeted it.
+        ours = mine.epoch if theirs.node == peer else self.epochs.next(peer)
+        proposals = (theirs.epoch, ours) if connection.calling is None else (ours, theirs.epoch)
         match judge(self.epochs.of(peer), *proposals, stream is not None):
             case StreamChoice.TAKE:
                 self.take(connection, peer)
@@ -299,9 +304,6 @@ class HostLinks:
             self.bind(connection, peer)
         else:
             self.take_as_stream(connection)
-
-    def heard(self, stream: Connection) -> None:
-        self.rivals.heard(stream)
 
     def take_as_stream(self, connection: Connection) -> None:
         connection.outbox.put(HEARTBEAT)
@@ -331,7 +333,8 @@ class HostLinks:
             dial.is_wanted = False
             dial.cancel_retry()
         self.log.debug("knocked", visitor=connection.peer, claimed=claimed, asked=asked)
-        self.world.step(Knocked(connection.peer, claimed, asked, self.world.clock() - connection.made_at))
+        waited = self.world.clock() - connection.made_at
+        self.world.step(Knocked(connection.peer, claimed, asked, waited, connection.certified))
 
     def admit(self, effect: Admit) -> None:
         connection = self.up.get(effect.visitor)

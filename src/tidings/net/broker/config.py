@@ -258,12 +258,27 @@ class Config:
 
     @property
     def tls(self) -> Tls | None:
-        files = [self.settings.tls_certificate, self.settings.tls_key, self.settings.tls_authority]
-        if not any(files):
+        """With an authority for tokens, callers need no certificate."""
+        settings = self.settings
+        if not any((settings.tls_certificate, settings.tls_key, settings.tls_authority)):
             return None
-        if not all(files):
-            raise UsageError("TLS needs tls_certificate, tls_key and tls_authority; give all three")
-        return Tls.from_files(*(file for file in files if file is not None))
+        if settings.tls_certificate is None or settings.tls_key is None:
+            raise UsageError("TLS needs tls_certificate and tls_key, and tls_authority for certificates of others")
+        return Tls.from_files(
+            settings.tls_certificate,
+            settings.tls_key,
+            settings.tls_authority,
+            callers="anybody" if settings.authorities else "certified",
+        )
+
+    def check_asking(self) -> None:
+        """A broker that asks nobody who he is stays on its machine, unless somebody insists; TLS alone, with which
+        everybody has a certificate, is no question."""
+        if self.tls is not None and self.is_open and not self.is_local and not self.settings.insecure:
+            raise UsageError(
+                f"listen: at {self.settings.listen} anybody could come in, with TLS too; give principals or "
+                "authorities, listen on 127.0.0.1, or say insecure (--insecure)"
+            )
 
     @property
     def storage(self) -> Path | None:

@@ -35,7 +35,7 @@ from tidings.net.host import Host
 from tidings.net.keys import read_token_file, signature_check, signer
 from tidings.net.logs import make_logger
 from tidings.net.metrics import make_registry
-from tidings.net.tls import Address
+from tidings.net.tls import Address, check_bearer
 from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.access import Rejudge
 from tidings.protocols.access.judge import Role, Verdict, open_judge
@@ -92,6 +92,7 @@ class BrokerService:
     """`address` is where it listens, `http_address` where it is watched, once it has started."""
 
     def __init__(self, config: Config, log: Any = None) -> None:
+        config.check_asking()
         self.config, self.tls = config, config.tls
         settings = config.settings
         peers = {at(*address): address for address in config.links}
@@ -108,6 +109,8 @@ class BrokerService:
             delivery=config.build("delivery", clock_offset=offset, is_durable=settings.data is not None),
             inspection=config.build("inspection"),
         )
+        for address in (config.listen, *config.links):
+            check_bearer(address, self.tls, params.access.credentials, is_bound=settings.token_key is not None)
         self.rights = None if config.is_open else Rights(config, self.tls is not None)
         self.watching: asyncio.Task[None] | None = None
         self.one_at_a_time = asyncio.Lock()

@@ -3,7 +3,7 @@
 tidings://host:port                  a broker; the port is 7411 if none is given
 tidings://host:port,host:port        several: the first that answers, and the next one when it goes away
 tidings://name@host:port             the broker of this name, and no other that may answer there
-tidingss://host:port                 over TLS, with `tls=`
+tidingss://host:port                 over TLS: with `tls=`, or as the operating system trusts certificates
 memory:                              a broker of its own inside this process (`embedded.py`)
 memory:NAME                          the broker of this name inside this process, shared by all who name it
 """
@@ -30,7 +30,7 @@ from tidings.net.client.items import Items
 from tidings.net.host import Host
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
-from tidings.net.tls import Address, Tls
+from tidings.net.tls import Address, Tls, check_bearer
 from tidings.nodes.client import ClientNode
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
@@ -86,12 +86,11 @@ def connect(
 ) -> "Connecting":
     """`async with connect(url) as client`, or `client = await connect(url)` and later `await client.close()`.
 
-    `name` is what others see as the publisher of our events; without one it is drawn at random. With a token of a
-    principal in a tenant, that tenant stands before it. Each process that uses a name is another life of it, with
-    numbers of its own; two at once get a `NamesakeWarning`. `token` is the text of
-    a token, its bytes, or the file it is in, and `key` the file of the private key that it names. Plain text beyond
-    this machine needs `insecure=True`. `timeout` bounds the time until a broker has let us in. `trace` is
-    a writer for what happens here, which the caller closes.
+    `name` is what others see as the publisher of our events; without one it is drawn at random. `token` is the text of
+    a token, its bytes, or the file it is in, and `key` the file of the private key that it names. `tls` says which
+    certificates are trusted, and has ours if we have one; without it `tidingss:` trusts what the operating system does.
+    Plain text beyond this machine needs `insecure=True`, and carries no token that is good without its key. `timeout`
+    bounds the time until a broker has let us in. `trace` is a writer for what happens here, which the caller closes.
 
     With `numbers_from` the application numbers what it publishes: this client's first event has that number. What an
     earlier client of the same name published under the same numbers is taken for the same events: the broker drops the
@@ -118,6 +117,9 @@ def connect(
         transport=read_transport(ordered, reliable, paced, transport) if carried else None,
     )
     credentials, principal = read_credentials(token)
+    if url.startswith(SECURE) and tls is None:
+        # Whatever the operating system trusts, as for any other server.
+        options = msgspec.structs.replace(options, tls=Tls.trusting())
     return Connecting(url, options, credentials, principal, read_signer(key))
 
 
@@ -155,14 +157,17 @@ class Connecting:
         principal: str,
         sign: Callable[[bytes], bytes] | None,
     ) -> None:
-        if options.tls is not None and options.name is None and not principal:
+        has_certificate = options.tls is not None and options.tls.server is not None
+        if has_certificate and options.name is None and not principal:
             raise UsageError("connect: over TLS a client is called as its certificate says; give name=")
         self.url, self.options, self.credentials, self.sign = url, options, credentials, sign
         self.name = options.name or f"{principal or 'client'}+{secrets.token_hex(6)}"
         if TENANT_MARK not in self.name:
             # Who says only ann is that ann of whom the token speaks.
             self.name = in_tenant(tenant_of(principal), self.name)
-        self.brokers = {} if url.startswith(MEMORY) else parse_brokers(url, options.tls)
+        self.brokers = {} if url.startswith(MEMORY) else parse_brokers(url)
+        for address in self.brokers.values():
+            check_bearer(address, options.tls, credentials, is_bound=sign is not None)
         self.client: Client | None = None
 
     def __await__(self) -> Generator[Any, None, Client]:
@@ -271,11 +276,8 @@ def read_transport(
     return make_params(ordered, reliable, paced, transport)
 
 
-def parse_brokers(url: str, tls: Tls | None) -> Brokers:
-    if url.startswith(SECURE):
-        if tls is None:
-            raise UsageError(f"connect: {url} needs tls=Tls.from_files(certificate, key, authority)")
-    elif not url.startswith(PLAIN):
+def parse_brokers(url: str) -> Brokers:
+    if not url.startswith((PLAIN, SECURE)):
         raise UsageError(f"connect: {url!r} is no URL of a broker; write tidings://host:port, or memory:")
     brokers: Brokers = {}
     for part in url.removeprefix(SECURE).removeprefix(PLAIN).rstrip("/").split(","):

@@ -58,7 +58,7 @@ from tidings.machine.message import Contact, is_address_text
 from tidings.model.bounds import NONCE_BYTES, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId, is_visitor
-from tidings.protocols.access.entrant import Entrant
+from tidings.protocols.access.entrant import Entrant, check_entrants, visiting, why_not
 from tidings.protocols.access.judge import Judge, Role, Signatures, bound_text, statement
 from tidings.protocols.access.messages import Attach, Attached, Challenge, LetGo, Proof, Rejected
 from tidings.protocols.access.params import AccessParams
@@ -207,7 +207,7 @@ class Access:
         effects = self.forget(node, REPLACED)
         if was_dialled and node not in self.wanted:
             return [*effects, Disconnect(node, NOT_WANTED)]
-        entrant = Entrant(node, epoch, is_bound=True, attach_by=now + self.params.attach_timeout)
+        entrant = Entrant(node, epoch, is_proved=True, is_bound=True, attach_by=now + self.params.attach_timeout)
         return effects + self.begin(node, entrant, is_wanted=node in self.wanted)
 
     def knocked(self, now: float, knock: Knocked) -> list[Effect]:
@@ -215,8 +215,7 @@ class Access:
             self.wanted.heard_of(knock.asked)
             if knock.asked not in self.wanted:
                 return [Disconnect(knock.visitor, NOT_WANTED)]
-        attach_by = now + max(0.0, self.params.attach_timeout - knock.waited)
-        entrant = Entrant(knock.name, asked=knock.asked, attach_by=attach_by)
+        entrant = visiting(knock, now + max(0.0, self.params.attach_timeout - knock.waited))
         # Whoever calls us shows first who it is: what we show is not for everybody who knows a name.
         return self.begin(knock.visitor, entrant, is_wanted=bool(knock.asked))
 
@@ -242,7 +241,9 @@ class Access:
         if entrant.has_asked:
             return []
         entrant.has_asked, entrant.is_ours = True, is_ours
-        return [Send(broker, Attach("broker", self.params.credentials, self.address()))]
+        # A token that is good without a key is not for somebody of whom we have nothing but his word.
+        is_shown = is_ours or self.sign is not None or entrant.is_known
+        return [Send(broker, Attach("broker", self.params.credentials if is_shown else b"", self.address()))]
 
     def link_down(self, now: float, node: NodeId, epoch: int, reason: str, asked: NodeId) -> list[Effect]:
         """`asked` says whom we had called, where that is a visitor still."""
@@ -316,6 +317,8 @@ class Access:
             return self.turn_away(node, verdict)
         entrant.verdict = verdict
         called = called_in(entrant.name, verdict.tenant)
+        if problem := why_not(entrant, role, verdict, self.entrants.get(called)):
+            return self.turn_away(node, problem)
         if not called or (entrant.is_bound and called != entrant.name):
             return self.turn_away(node, WRONG_TENANT)
         if not verdict.holder_key:
@@ -433,9 +436,6 @@ class Access:
         assert tenants == +self.of_tenant.counts, "the connections of a tenant are miscounted"
         assert self.peers == sum(1 for it in entrants if it.is_peer) <= self.accepted["broker"], "peers"
         assert self.accepted["broker"] <= params.peers_max, "too many peers"
-        assert all(it.has_asked or not it.has_accepted for it in entrants), "accepted without having asked"
-        assert not any(it.granted and it.challenged for it in entrants), "let in before the proof"
-        assert all(it.granted or not it.role for it in entrants), "let in without being granted it"
-        assert all((node == it.name) == it.is_bound for node, it in self.entrants.items()), "called by another name"
+        check_entrants(self.entrants)
         assert len(self.wanted) <= params.links_wanted_max, "more links are wanted than links_wanted_max allows"
         assert all(self.wanted.users.values()), "a link is kept that nobody wants"

@@ -4,8 +4,8 @@ A judge gets the name of the node at the other end of the link, the role it asks
 day; it answers with a `Verdict` or with the reason why not. Three judges, which can be combined:
 
     open_judge             everybody, without bounds: for one's own machine, and for experiments
-    NameJudge(principals)  the name of the node is the principal. Right where the link itself proves the name: with
-                           mutual TLS the name must stand in the certificate
+    NameJudge(principals)  the name of the node is the principal. Of use only where the link itself proves the name, as
+                           a certificate does; access turns others away
     TokenJudge(...)        a signed token (`tokens.py`) says who it is and what it may do
 
 A *principal* is somebody who is held responsible: a person, a service, a broker. It has roles, and two *bounds* that
@@ -105,6 +105,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Where it is not empty: only after a signature with this key."""
     roles: tuple[Right, ...] = ()
     """All that it may be."""
+    by_name: bool = False
+    """It rests on the name alone, and is worth nothing where the link does not prove that."""
     tenant: Tenant | None = None
     """Whose client it is; None where there are no tenants, and for brokers."""
 
@@ -141,7 +143,8 @@ class NameJudge:
             return NOBODY_KNOWS_YOU
         if role not in principal.roles:
             return WRONG_ROLE
-        return Verdict(principal.name, principal.publish_bound, principal.subscribe_bound, roles=principal.roles)
+        bounds = principal.publish_bound, principal.subscribe_bound
+        return Verdict(principal.name, *bounds, roles=principal.roles, by_name=True)
 
 
 def principal_of(node: NodeId) -> str:

@@ -178,7 +178,7 @@ def read_token(said: str) -> bytes:
 def check_reach(options: Options) -> None:
     """Without asking anybody: is the URL one, are the files there?"""
     tls = Tls.from_files(*options.tls_files) if options.tls_files else None
-    parse_brokers(options.url, tls)
+    parse_brokers(options.url)
     if tls is not None and not options.token and not options.principal:
         raise UsageError("option principal: with TLS and without a token, give the name that is in the certificate")
 
