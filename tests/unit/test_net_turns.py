@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.worlds.puppets import Puppet
 from tests.worlds.sockets import QUIET, acquaint, order, patient, play, puppet_host, until
 from tidings.machine.effects import Connect, Effect, Send
-from tidings.machine.inputs import Fired, Input, LinkDown, Received
+from tidings.machine.inputs import Fired, Input, LinkDown, LinkUp, Received
 from tidings.net import Host
 from tidings.net.counts import LINK_DOWN, HostCounts
 from tidings.net.turns import Turns
@@ -79,6 +79,40 @@ def test_who_asks_for_little_is_served_at_once() -> None:
         loop.now += 0.02
     assert len(loop.handled) == 100
     assert not loop.soon and loop.counts.inputs_waited == 0
+
+
+def test_what_waits_of_a_visitor_is_of_whom_it_proved_to_be_and_reading_goes_on() -> None:
+    loop = Loop()
+    visitor = loop.peers["?1"] = Stretch(loop.turns.take)
+    visitor.read(Received("?1", Probe(1), 9), Received("?1", Probe(2), 1))
+    assert loop.handled == [("?1", 1)] and visitor.is_paused
+    # It is admitted: its stream, and what was read from it and not handed over yet, goes by another name.
+    loop.peers["ann"] = loop.peers.pop("?1")
+    loop.turns.take(LinkUp("ann", 1, visitor="?1"))
+    visitor.unread.append(Received("ann", Probe(3), 1))
+    while loop.soon:
+        loop.round()
+    assert loop.handled == [("?1", 1), ("ann", 1), ("ann", 2)]
+    assert not visitor.is_paused and not loop.turns.waiting
+
+
+def test_a_visitor_that_is_admitted_in_its_turn_is_read_on() -> None:
+    loop = Loop()
+    visitor = loop.peers["?1"] = Stretch(loop.turns.take)
+
+    def step(input: Input) -> None:
+        Loop.step(loop, input)
+        if isinstance(input, Received) and input.message == Probe(2):
+            loop.peers["ann"] = loop.peers.pop("?1")
+            loop.turns.take(LinkUp("ann", 1, visitor="?1"))
+            visitor.unread.append(Received("ann", Probe(3), 1))
+
+    loop.turns.step = step
+    visitor.read(Received("?1", Probe(1), 9), Received("?1", Probe(2), 1))
+    while loop.soon:
+        loop.round()
+    assert loop.handled == [("?1", 1), ("?1", 2), ("ann", 1)]
+    assert not visitor.is_paused and not loop.turns.waiting
 
 
 def test_a_burst_is_cut_into_rounds_of_one_turn() -> None:

@@ -280,7 +280,6 @@ class HostLinks:
         return found.problem
 
     def is_full(self, peer: NodeId) -> bool:
-        """Whether there is no place for a stream to this peer; visitors have none."""
         return peer not in self.up and len(self.up) - self.visitors >= self.params.streams_max
 
     def judge(self, connection: Connection, peer: NodeId) -> None:

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from tidings.machine.inputs import Input, LinkDown, Received
+from tidings.machine.inputs import Input, LinkDown, LinkUp, Received
 from tidings.model.identity import NodeId
 from tidings.net.counts import LINK_DOWN, HostCounts
 
@@ -48,9 +48,11 @@ class Reading(Protocol):
 
 
 class WaitingPeer:
-    __slots__ = ("credit", "inputs")
+    __slots__ = ("credit", "inputs", "name")
 
-    def __init__(self) -> None:
+    def __init__(self, name: NodeId) -> None:
+        self.name = name
+        """How it is called now: a visitor is admitted under its own."""
         self.credit = 0.0
         self.inputs: deque[Received] = deque()
 
@@ -89,6 +91,8 @@ class Turns:
             return
         if type(input) is LinkDown:
             self.forget(input.neighbour)
+        elif type(input) is LinkUp and input.visitor:
+            self.rename(input.visitor, input.neighbour)
         self.step(input)
 
     def debt(self, sender: NodeId, now: float) -> float:
@@ -106,7 +110,7 @@ class Turns:
     def put(self, input: Received) -> None:
         peer = self.waiting.get(input.sender)
         if peer is None:
-            peer = self.waiting[input.sender] = WaitingPeer()
+            peer = self.waiting[input.sender] = WaitingPeer(input.sender)
         peer.inputs.append(input)
         self.counts.inputs_waited += 1
         reading = self.reading(input.sender)
@@ -128,26 +132,35 @@ class Turns:
             peer = self.waiting.pop(sender)
             self.waiting[sender] = peer
             peer.credit += QUANTUM_SHARE * self.turn
-            self.serve_peer(sender, peer)
+            self.serve_peer(peer)
             if self.clock() - began >= self.turn:
                 break
         if not self.is_paused():
             self.serve_soon()
 
-    def serve_peer(self, sender: NodeId, peer: WaitingPeer) -> None:
+    def serve_peer(self, peer: WaitingPeer) -> None:
         while peer.credit > 0 and not self.is_paused():
             if not peer.inputs:
                 # What was read before comes first, and waits in its turn.
-                reading = self.reading(sender)
+                reading = self.reading(peer.name)
                 if reading is not None:
                     reading.resume_reading()
                 if not peer.inputs:
                     break
             began = self.clock()
             self.step(peer.inputs.popleft())
-            peer.credit -= self.owe(sender, began)
-        if self.waiting.get(sender) is peer and not peer.inputs and peer.credit > 0:
-            del self.waiting[sender]
+            peer.credit -= self.owe(peer.name, began)
+        if self.waiting.get(peer.name) is peer and not peer.inputs and peer.credit > 0:
+            del self.waiting[peer.name]
+
+    def rename(self, visitor: NodeId, name: NodeId) -> None:
+        """What waits of a visitor that was admitted is of whom it proved to be."""
+        self.debts.pop(visitor, None)
+        peer = self.waiting.pop(visitor, None)
+        if peer is not None:
+            peer.name = name
+            peer.inputs = deque(Received(name, each.message, each.size_bytes) for each in peer.inputs)
+            self.waiting[name] = peer
 
     def forget(self, sender: NodeId) -> None:
         """Its link is down."""
