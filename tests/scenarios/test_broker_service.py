@@ -14,6 +14,7 @@ from tests.worlds.loopback import connect
 from tests.worlds.sockets import play, until
 from tidings.diagnosis.findings import diagnose
 from tidings.diagnosis.network import crawl
+from tidings.model.identity import name_of
 from tidings.net.addresses import address_text
 from tidings.net.errors import HostError, NotPermitted
 from tidings.net.inspector import Inspector, InspectorAccess, NotInspected
@@ -55,13 +56,14 @@ def test_three_brokers_find_each_other_and_every_table_can_be_read() -> None:
                 assert diagnose(network) == []
                 assert [row.client for row in network.brokers["c"].subscriptions] == ["ann"]
                 (queue,) = network.brokers["c"].queues
-                assert (queue.client, queue.sent, queue.positions) == ("ann", 1, {"pete": event.number})
                 (publisher,) = network.brokers["a"].publishers
-                assert (publisher.publisher, publisher.stored) == ("pete", 1)
+                life = publisher.publisher
+                assert (name_of(life), publisher.stored) == ("pete", 1)
+                assert (queue.client, queue.sent, queue.positions) == ("ann", 1, {life: event.number})
                 async with Inspector(address_text(brokers["a"].address)) as inspector:
-                    (stored,) = await inspector.table("event", EventRow, f"pete/{event.number}")
+                    (stored,) = await inspector.table("event", EventRow, f"{life}/{event.number}")
                     assert stored.attributes == {"n": 5}
-                    assert await inspector.table("event", EventRow, "pete/1") == []
+                    assert await inspector.table("event", EventRow, f"{life}/1") == []
                     settings = await inspector.table("settings", SettingRow)
                     assert {each.name for each in settings} > {"listen", "delivery.subscriptions_max"}
 
@@ -182,7 +184,7 @@ def test_what_was_accepted_is_there_again_after_a_restart(tmp_path: Path) -> Non
             Inspector(address_text(again.address)) as inspector,
         ):
             (publisher,) = await inspector.table("publishers", PublisherRow)
-            assert (publisher.publisher, publisher.stored, publisher.is_connected) == ("pete", 1, False)
+            assert (name_of(publisher.publisher), publisher.stored, publisher.is_connected) == ("pete", 1, False)
 
     play(scenario())
 
