@@ -196,13 +196,15 @@ class Guarantees:
                 }
                 self.subscribe(guarantee="reference", after=tuple(named.items()))
 
-    def refer_together(self) -> None:
+    def refer_together(self, guarantee: str = "reference") -> None:
         """Twins at different brokers, perhaps at different times."""
         self.groups += 1
         filter = self.rng.choice(FILTERS)
         for _ in range(2):
-            self.subscribe(guarantee="reference", filter=filter, group=f"g{self.groups}")
+            self.subscribe(guarantee=guarantee, filter=filter, group=f"g{self.groups}")
             self.pass_time()
+            for _ in range(self.rng.choice([0, 0, 3])):
+                self.publish()
 
     def unsubscribe(self) -> None:
         alive = [key for key, each in self.subscribers.items() if each.ended is None]
@@ -272,7 +274,7 @@ class Guarantees:
             members = [each for each in self.subscribers.values() if each.asked.group == f"g{number}"]
             members = [each for each in members if each.ended is None]
             assert len({frozenset(each.got) for each in members}) <= 1, "members of a group differ"
-            for member in members[:1]:
+            for member in [each for each in members if each.asked.guarantee == "reference"][:1]:
                 latest = {
                     (each.publisher, each.number)
                     for each in self.matching(member)
@@ -358,6 +360,17 @@ def test_members_of_a_group_get_the_same_wherever_they_are(seed: int) -> None:
     play = Guarantees(seed)
     play.advertise()
     play.play(20, play.advertise, *[play.publish] * 5, play.refer_together, play.subscribe)
+    play.judge()
+
+
+@given(seeds)
+def test_members_of_a_group_get_the_same_with_any_guarantee(seed: int) -> None:
+    play = Guarantees(seed)
+    for _ in range(3):
+        play.advertise()
+    play.world.rest()
+    twins = [lambda: play.refer_together("installed"), play.refer_together]
+    play.play(20, *[play.publish] * 5, *twins, play.subscribe)
     play.judge()
 
 

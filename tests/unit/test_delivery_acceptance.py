@@ -35,7 +35,7 @@ def publishing(params: EdgeParams | None = None, filter: str = "x >= 0") -> Edge
 
 def reference(advertisement: str, since: float) -> Reference:
     wanted = ((advertisement, None),)
-    return Reference("c", 1, 1, "TRUE", wanted, since, False, "", 100, 100_000, ("b",))
+    return Reference("c", 1, 1, "TRUE", wanted, since, False, "", "", 100, 100_000, ("b",))
 
 
 def test_an_advertisement_is_offered_and_acknowledged_when_the_network_has_it() -> None:
@@ -123,7 +123,7 @@ def test_a_publication_after_unadvertising_is_declined_at_once() -> None:
 def answered(desk: EdgeDesk, *advertisements: str) -> list[int]:
     """What another broker gets that asks for what is stored under these."""
     wanted = tuple((each, None) for each in advertisements)
-    question = Reference("c", 1, 1, "x >= 0", wanted, 0.0, False, "", 100, 10_000, ("z",))
+    question = Reference("c", 1, 1, "x >= 0", wanted, 0.0, False, "", "", 100, 10_000, ("z",))
     histories = sent(desk.say("z", question), History)
     assert not any(each.problem for each in histories), histories
     return [number for each in histories for number in each.numbers]

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from tests.worlds.desk import drops, of, sent
 from tests.worlds.edge import EdgeDesk, batch, head, named
-from tidings.machine.effects import Drop, Send
+from tidings.machine.effects import Drop, Save, Send
+from tidings.machine.inputs import Loaded, Saved
 from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATION_BYTES_MAX
 from tidings.protocols.delivery.edge.flows import PACK_BYTES_MAX, TOO_MANY
 from tidings.protocols.delivery.edge.history import ERAS_MAX, HistoryStore, PublisherHistory, size_bytes
@@ -38,6 +39,7 @@ def question(*wanted: tuple[str, int | None], **fields: Any) -> Reference:
         "since": 0.0,
         "is_from_now": False,
         "group": "",
+        "principal": "",
         "limit": 1000,
         "limit_bytes": 10_000_000,
         "path": ("z", "b"),
@@ -275,16 +277,75 @@ def test_a_group_is_forgotten_when_no_member_asked_for_as_long_as_history_lasts(
     desk = storing(EdgeParams(history_age=10.0))
     desk.say("b", question(group="twins", since=3.0))
     desk.fire("sweep", 14.0)
-    assert desk.edge.references.groups
+    assert desk.edge.references.groups.all
     desk.fire("sweep", 15.5)
-    assert not desk.edge.references.groups
+    assert not desk.edge.references.groups.all
 
 
-def test_no_more_groups_are_remembered_than_allowed() -> None:
-    desk = storing(EdgeParams(groups_max=2))
-    for name in ("one", "two", "three"):
-        desk.say("b", question(group=name))
-    assert list(desk.edge.references.groups) == [("two", "p"), ("three", "p")]
+def test_no_more_groups_are_remembered_than_allowed_and_who_has_most_loses_one() -> None:
+    desk = storing(EdgeParams(groups_max=3))
+    for principal, name in [("ann", "one"), ("eve", "one"), ("eve", "two"), ("eve", "three")]:
+        desk.say("b", question(group=name, principal=principal))
+    assert list(desk.edge.references.groups.all) == [("ann", "one", "p"), ("eve", "two", "p"), ("eve", "three", "p")]
+
+
+def test_a_stranger_with_the_same_name_of_a_group_has_a_group_of_its_own() -> None:
+    desk = storing()
+    desk.say("b", question(group="twins", principal="eve", since=99.0))
+    assert answered(desk, question(group="twins", principal="ann", since=0.0)) == (1, 2, 3, 4, 5)
+    assert answered(desk, question(group="twins", principal="eve", since=0.0)) == ()
+
+
+def test_a_member_that_comes_later_with_whatever_guarantee_gets_what_the_first_got() -> None:
+    desk = storing()
+    (first,) = sent(desk.say("b", question(group="twins", since=None, is_from_now=True)), History)
+    assert (first.numbers, first.begin) == ((), 5)
+    desk.publish("p", 6, 6)
+    (second,) = sent(desk.say("d", question(group="twins", since=None, is_from_now=True, path=("d",))), History)
+    assert (second.numbers, second.begin) == ((6,), 5)
+
+
+def test_a_member_that_is_older_than_the_publisher_is_owed_everything() -> None:
+    desk = storing()
+    desk.say("b", question(group="twins", since=None, is_from_now=True))
+    assert answered(desk, question(group="twins", since=None)) == (1, 2, 3, 4, 5)
+    assert answered(desk, question(group="twins", since=None, is_from_now=True)) == (1, 2, 3, 4, 5)
+
+
+def test_a_durable_broker_finds_its_groups_again() -> None:
+    desk = durable()
+    desk.say("b", question(group="twins", principal="ann", since=None, is_from_now=True))
+    desk.publish("p", 6, 6)
+    again = EdgeDesk(EdgeParams(is_durable=True), start=False)
+    again.note(again.edge.start(0.0))
+    again.handle(Loaded("", tuple(sorted(saved_by(desk).items())), None))
+    again.neighbours("b")
+    for principal, numbers in [("ann", (6,)), ("eve", ())]:
+        asked = question(group="twins", principal=principal, since=None, is_from_now=True)
+        assert answered(again, asked) == numbers
+
+
+def durable() -> EdgeDesk:
+    desk = EdgeDesk(EdgeParams(is_durable=True), start=False)
+    desk.note(desk.edge.start(0.0))
+    desk.handle(Loaded("", (), None))
+    desk.neighbours("b")
+    desk.up("p")
+    desk.advertise("p")
+    for number in range(1, 6):
+        desk.publish("p", number, number)
+        for save in of(Save, desk.effects):
+            desk.handle(Saved(save.name, None))
+    return desk
+
+
+def saved_by(desk: EdgeDesk) -> dict[str, bytes]:
+    saved: dict[str, bytes] = {}
+    for save in desk.told(Save):
+        saved.pop(save.name, None)
+        if save.data is not None:
+            saved[save.name] = save.data
+    return saved
 
 
 # The way.

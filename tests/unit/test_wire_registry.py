@@ -111,7 +111,8 @@ CODES = {
     0x0F12: "GossipRepair",
 }
 
-REFERENCE = delivery.Reference("c", 1, 2, "a = 1", (("p/1", 7), ("q/1", None)), None, False, "", 9, 4096, ("a",))
+WANTED = (("p/1", 7), ("q/1", None))
+REFERENCE = delivery.Reference("c", 1, 2, "a = 1", WANTED, None, False, "g", "ann", 9, 4096, ("a",))
 
 EXAMPLES: list[tuple[Message, str]] = [
     (Hello("a", 1, 1, 2, ("batch",), 3, 4096), "000197a16101010291a5626174636803cd1000"),
@@ -179,10 +180,10 @@ EXAMPLES: list[tuple[Message, str]] = [
         "041496a170cb4004000000000000910791c4018091c4017891920102",
     ),
     (client.Missed(1, "p", 0, "gone"), "04159401a17000a4676f6e65"),
-    (REFERENCE, "04269ba1630102a561203d20319292a3702f310792a3712f31c0c0c2a009cd100091a161"),
+    (REFERENCE, "04269ca1630102a561203d20319292a3702f310792a3712f31c0c0c2a167a3616e6e09cd100091a161"),
     (
         delivery.PackedReferences((REFERENCE, REFERENCE)),
-        "042791929ba1630102a561203d20319292a3702f310792a3712f31c0c0c2a009cd100091a1619ba1630102a561203d20319292a3702f310792a3712f31c0c0c2a009cd100091a161",
+        "042791929ca1630102a561203d20319292a3702f310792a3712f31c0c0c2a167a3616e6e09cd100091a1619ca1630102a561203d20319292a3702f310792a3712f31c0c0c2a167a3616e6e09cd100091a161",
     ),
     (
         delivery.History(

@@ -222,6 +222,8 @@ class Edge:
             effects = effects + self.subscriptions.give_receipts(now, placed)
         if self.flows.ready:
             effects = effects + self.flows.flush()
+        if self.references.unsaved:
+            effects, self.references.unsaved = [*effects, *self.references.unsaved], []
         if self.is_closing and not self.is_closed:
             return effects + self.finish_closing()
         return effects
@@ -233,6 +235,7 @@ class Edge:
             effects: list[Effect] = []
             if input.error is not None:
                 effects.append(HistoryUnreadable(input.error))
+            effects += [*self.references.groups.load(now, input.entries)]
             effects += [*self.publishers.load(now, input.entries), *self.arm_sweep(now)]
             deferred, self.deferred = self.deferred, []
             return effects + [effect for each in deferred for effect in self.handle(now, each)]
@@ -377,8 +380,7 @@ class Edge:
         match fired.key:
             case "sweep":
                 self.sweep_at = None
-                self.references.sweep(now)
-                return [*self.publishers.sweep(now), *self.arm_sweep(now)]
+                return [*self.references.groups.sweep(now), *self.publishers.sweep(now), *self.arm_sweep(now)]
             case "ask":
                 return self.fetching.ask_again(now)
             case "begin":
@@ -393,7 +395,7 @@ class Edge:
 
     def arm_sweep(self, now: float) -> list[Effect]:
         at, numbers = now + self.params.sweep_period, self.publishers.numbers
-        if not (self.publishers.all or self.references.groups):
+        if not (self.publishers.all or self.references.groups.all):
             if not numbers.marks:
                 return []
             at = max(at, numbers.expires_at - self.params.clock_offset)

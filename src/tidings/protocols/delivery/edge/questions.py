@@ -162,6 +162,9 @@ class Fetching:
         subscription.round += 1
         room_bytes = max(0, self.params.pending_bytes_max - subscription.client.pending_bytes)
         limits = (max(1, subscription.outlet.room // len(streams)), room_bytes // len(streams))
+        if not subscription.is_complete:
+            # Before the receipt nothing is passed on: it is only asked where the group begins.
+            limits = (0, 0)
         effects: list[Effect] = [] if self.asked else [SetTimer("ask", now + self.params.ask_again_after)]
         questions: list[list[Wanted]] = [[]]
         for stream in streams:
@@ -190,8 +193,9 @@ class Fetching:
             subscription.filter_text,
             tuple(wanted),
             subscription.since,
-            subscription.is_from_now,
+            subscription.is_from_now or not subscription.is_complete,
             subscription.group,
+            subscription.client.principal if subscription.group else "",
             *limits,
             (self.node_id,),
         )
@@ -251,6 +255,12 @@ class Fetching:
     def conclude(self, now: float, subscription: ServedSubscription, stream: PublisherStream) -> list[Effect]:
         """Every broker that stores something of the publisher has answered."""
         del self.asked[subscription.key, stream.publisher]
+        if not subscription.is_complete:
+            begin = max(each.begin for each in stream.answers)
+            stream.state, stream.answers = "silent", []
+            self.admission.forget_early(stream)
+            self.place(subscription, stream.publisher, begin)
+            return []
         answers, begin = stream.answers, max(each.begin for each in stream.answers)
         # Of what came by itself, that which lies before the beginning was on its way already.
         early = [part for batch, _ in stream.early if (part := behind(batch, begin)) is not None]

@@ -13,9 +13,8 @@ An answer is a page: no longer than the asker has room (`limit`, `limit_bytes`),
 `scanned_max` publications. If there is more it says so, and up to which number it is complete; the asker asks again
 from there. Questions and answers leave as the next broker takes them (`flows.py`); an answer is made when it can leave.
 
-Groups. Members of a group get the same publications, wherever they are: the time of the first question of the group
-that reaches a publisher's broker counts for all of them, for this publisher (G_r). It is forgotten when nobody of the
-group has asked for as long as a history lasts; by then nothing is stored that a member could miss (G-53).
+Where a question names no number, it begins at a time, with what comes from now on, or with what was advertised; if it
+is that of a group, where the group begins (`groups.py`).
 
 Source: PSDG 3.6.5, 3.6.6, repairs G-44, G-46, G-47, G-49, G-53, G-55. There the subscription itself carries the
 question and covering must not stop it; here filters are gathered and covered freely, because the question is separate.
@@ -36,6 +35,7 @@ from tidings.model.language.parser import parse
 from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.advertisements import Publisher, publisher_of
 from tidings.protocols.delivery.edge.flows import HistoryFlows
+from tidings.protocols.delivery.edge.groups import GroupKey, Groups
 from tidings.protocols.delivery.edge.history import SCAN_UNITS_MAX, is_match
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
@@ -70,8 +70,9 @@ class References:
     ) -> None:
         self.node_id, self.params, self.routes, self.publishers = node_id, params, routes, publishers
         self.flows, self.neighbours = flows, flows.links
-        self.groups: dict[tuple[str, NodeId], tuple[float, float]] = {}
-        """For each group and publisher since when its members get publications, and when a member last asked."""
+        self.groups = Groups(params)
+        self.unsaved: list[Effect] = []
+        """What answers that were made in this step have changed of groups."""
 
     def pass_on(self, now: float, sender: NodeId, asked: Reference) -> list[Effect]:
         """A question of another broker: answered as far as the publishers are here, the rest goes further."""
@@ -161,20 +162,27 @@ class References:
     ) -> History:
         positions = [after for after in wanted.values() if after is not None]
         after = min(positions) if positions else None
-        group_at = self.group_time(now, asked, publisher)
-        since = asked.since if group_at is None else group_at
-        stored = publisher.history
-        if after is None and since is None and not asked.is_from_now:
-            after = min(self.publishers.offered[each].began for each in wanted) - 1
+        stored, group_at = publisher.history, None
         missing, is_counted = 0, True
         if after is not None:
-            batches, begin, missing = stored.behind(after), after, stored.lacks_behind(after)
-        elif since is not None:
-            batches, begin = stored.since(since), stored.number_before(since)
-            missing, is_counted = stored.lacks_since(since)
+            begin, missing = after, stored.lacks_behind(after)
+        elif asked.since is not None:
+            begin = stored.number_before(asked.since)
+            missing, is_counted = stored.lacks_since(asked.since)
+        elif asked.is_from_now:
+            begin = publisher.last
         else:
-            batches, begin = iter(()), publisher.through
-        found, has_more, through = self.search(batches, filter, wanted, after or 0, asked)
+            begin = min(self.publishers.offered[each].began for each in wanted) - 1
+            missing = stored.lacks_behind(begin)
+        if asked.group and after is None:
+            key = GroupKey(asked.principal, asked.group, publisher.name)
+            is_owed = asked.since is None and not asked.is_from_now
+            group, effects = self.groups.begin(now, key, begin, asked.since, is_owed)
+            self.unsaved += effects
+            if group.number != begin:
+                missing, is_counted = stored.lacks_behind(group.number), True
+            begin, group_at = group.number, group.since
+        found, has_more, through = self.search(stored.behind(begin), filter, wanted, begin, asked)
         if not has_more:
             through = publisher.through
         times, numbers, heads, payloads = zip(*found, strict=True) if found else ((), (), (), ())
@@ -237,26 +245,9 @@ class References:
                 scanned, through = scanned + 1, number
         return found, False, through
 
-    def group_time(self, now: float, asked: Reference, publisher: Publisher) -> float | None:
-        if not asked.group or asked.since is None:
-            return None
-        key = (asked.group, publisher.name)
-        since = self.groups.pop(key, (asked.since, now))[0]
-        if len(self.groups) >= self.params.groups_max:
-            del self.groups[next(iter(self.groups))]
-        self.groups[key] = (since, now)
-        return since
-
-    def sweep(self, now: float) -> None:
-        # The one that asked last stands last.
-        while self.groups:
-            key = next(iter(self.groups))
-            if now - self.groups[key][1] <= self.params.history_age:
-                break
-            del self.groups[key]
-
     def check(self) -> None:
-        assert len(self.groups) <= self.params.groups_max, "more groups are remembered than groups_max allows"
+        self.groups.check()
+        assert not self.unsaved, "a change of groups is not saved"
 
 
 Found = tuple[float, int, bytes, bytes]

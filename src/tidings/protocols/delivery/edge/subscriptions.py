@@ -38,7 +38,7 @@ Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract), G-46,
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -51,13 +51,13 @@ from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription, deliver, tell_missed
 from tidings.protocols.delivery.edge.beginnings import Beginnings
 from tidings.protocols.delivery.edge.clients import BadRequest, NetworkRequest, Requests, ServedClient, read_filter
+from tidings.protocols.delivery.edge.deliveries import joined, places_by_key
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.messages import (
     Beginning,
     Behind,
     DeliveriesTaken,
-    Delivery,
     History,
     Subscribe,
     Taken,
@@ -66,7 +66,6 @@ from tidings.protocols.delivery.messages import (
 from tidings.pubsub.client import Missed, Receipt
 from tidings.pubsub.publications import Publications, pick
 from tidings.pubsub.signals import Known, Matched, Skipped, SubscriptionKey, Unwant, Want, Wants
-from tidings.pubsub.tenants import unstamped
 
 NO_SUBSCRIPTION = "for a subscription that is not there"
 NOT_UNDER_WAY = "takes what was not on the way"
@@ -77,10 +76,6 @@ TOO_MANY_POSITIONS = "more positions than a client may name"
 
 POSITIONS_TOLD_MAX = 1000
 """Where a subscription begins is told of so many publishers in one message."""
-
-MIXED_PUBLICATIONS_MAX, MIXED_ENTRIES_MAX = 1000, 4000
-"""Publications of a delivery that says for each which subscriptions match, and all entries of that, so that they fit
-the frame beside a whole batch."""
 
 
 TOO_DEAR = (
@@ -174,6 +169,10 @@ class ServedSubscriptions:
             return effects
         known = self.fetching.publishers_for(subscription)
         unlisted = [publisher for publisher in known if subscription.position_after(publisher) is None]
+        if asked.guarantee == "installed" and asked.group:
+            # The group may have begun earlier, and its broker says where.
+            subscription.unplaced = dict.fromkeys(unlisted)
+            return effects + self.fetching.ask(now, subscription, unlisted)
         if asked.guarantee == "installed":
             self.beginnings.want(subscription, unlisted)
             return effects
@@ -234,7 +233,8 @@ class ServedSubscriptions:
             effects += subscription.client.put(replace(receipt, at=now + self.params.clock_offset))
             if subscription.guarantee == "installed":
                 # What was advertised meanwhile may not have been waited for.
-                late = self.fetching.publishers_for(subscription, subscription.known_before)
+                news = 0 if subscription.group else subscription.known_before
+                late = self.fetching.publishers_for(subscription, news)
                 effects += self.fetching.ask(now, subscription, late)
         return effects
 
@@ -316,7 +316,7 @@ class ServedSubscriptions:
         if type(wanted) is Wants:
             places_of = wanted.places
         elif not wanted:
-            return []
+            return effects
         elif len(wanted[0]) == 1 and wanted.count(wanted[0]) == len(wanted):
             # The usual case: one subscription wants all of them.
             places_of = {wanted[0][0]: None}
@@ -400,49 +400,3 @@ def parts_of(positions: Mapping[NodeId, int]) -> Iterator[tuple[tuple[NodeId, in
     rows = list(positions.items())
     for place in range(0, len(rows), POSITIONS_TOLD_MAX):
         yield tuple(rows[place : place + POSITIONS_TOLD_MAX])
-
-
-def places_by_key(wanted: Sequence[tuple[SubscriptionKey, ...]]) -> dict[SubscriptionKey, list[int] | None]:
-    """For each subscription the places of what it wants. Those that want the same get the same list."""
-    places_of_keys: dict[tuple[SubscriptionKey, ...], list[int]] = {}
-    for place, keys in enumerate(wanted):
-        places_of_keys.setdefault(keys, []).append(place)
-    found: dict[SubscriptionKey, list[int] | None] = {}
-    for keys, places in places_of_keys.items():
-        for key in keys:
-            earlier = found.get(key)
-            found[key] = places if earlier is None else sorted(earlier + places)
-    return found
-
-
-def joined(shares: list[tuple[ServedSubscription, Publications]]) -> list[Delivery]:
-    """What several subscriptions of one client get of one batch, each publication once."""
-    first, tenant = shares[0][1], shares[0][0].client.tenant_name
-    if all(part is first for _, part in shares):
-        matched = (tuple([subscription.number for subscription, _ in shares]),)
-        heads = unstamped(first.heads, tenant)
-        return [Delivery(first.publisher, first.accepted_at, first.numbers, heads, first.payloads, matched)]
-    entries: dict[int, tuple[bytes, bytes, list[int]]] = {}
-    for subscription, part in shares:
-        for number, head, payload in zip(part.numbers, unstamped(part.heads, tenant), part.payloads, strict=True):
-            entries.setdefault(number, (head, payload, []))[2].append(subscription.number)
-    made: list[Delivery] = []
-    run: list[int] = []
-    count = 0
-    for number in sorted(entries):
-        mentions = len(entries[number][2])
-        if run and (len(run) == MIXED_PUBLICATIONS_MAX or count + mentions > MIXED_ENTRIES_MAX):
-            made.append(delivery_of(first, run, entries))
-            run, count = [], 0
-        run.append(number)
-        count += mentions
-    return [*made, delivery_of(first, run, entries)]
-
-
-def delivery_of(
-    batch: Publications, numbers: list[int], entries: dict[int, tuple[bytes, bytes, list[int]]]
-) -> Delivery:
-    heads, payloads, matched = zip(*[entries[number] for number in numbers], strict=True)
-    return Delivery(
-        batch.publisher, batch.accepted_at, tuple(numbers), heads, payloads, tuple([tuple(each) for each in matched])
-    )
