@@ -13,7 +13,7 @@ READY_FOR_DOCS := $(VENV)/ready-for-docs
 TYPED := src tests tools $(if $(wildcard bench/*.py),bench)
 
 .PHONY: help setup demo test test-long format check check-format check-lint check-types check-imports check-licences \
-	bench bench-simulator bench-sockets bench-brokers sim hunt spec-report docs clean
+	bench bench-simulator bench-sockets bench-tables bench-brokers sim hunt spec-report docs clean
 .DEFAULT_GOAL := help
 
 help:  ## list the commands
@@ -70,6 +70,9 @@ bench-simulator: $(READY)  ## measure the simulator beside simpy and a bare heap
 
 bench-sockets: $(READY)  ## measure two hosts beside bare asyncio streams
 	@$(BIN)/python -m bench.sockets
+
+bench-tables: $(READY)  ## measure a link with 100,000 subscriptions that breaks and comes back
+	@$(BIN)/python -m bench.tables
 
 bench-brokers: $(READY)  ## measure a broker beside NATS, Mosquitto and Redis, where they are installed, and zenoh
 	@sh tools/setup.sh "$(PYTHON)" $(VENV) fast,cli,net,spark,lab,dev,uvloop,peers

@@ -125,7 +125,7 @@ def history_fills_what_a_break_lost() -> list[Record]:
 
 
 def make_dispatcher(name: NodeId, neighbours: tuple[NodeId, ...], draws: Draws) -> Machine:
-    routing = RoutingParams(strategy="subscription", reduction="plain", acknowledges=False)
+    routing = RoutingParams(strategy="subscription", reduction="plain", repair="strawman", acknowledges=False)
     return Dispatcher(
         name, DispatcherParams(overlay=ScriptedParams(neighbours=neighbours), routing=routing), draws("links")
     )

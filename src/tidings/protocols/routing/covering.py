@@ -11,7 +11,8 @@ All neighbours share one object, since what covers what does not depend on who i
 """
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
+from itertools import chain
 from operator import itemgetter
 from typing import cast
 
@@ -114,6 +115,9 @@ class Covers:
         assert all(count > 0 for count in self.counts.values())
 
 
+Having = tuple[int, Callable[[], Iterable[str]]]
+
+
 class Witnesses:
     """An event for each of many filters, found by the values of its attributes."""
 
@@ -155,11 +159,10 @@ class Witnesses:
         """The filters whose witness this filter matches, and those without a witness."""
         candidates: Iterable[str] = self.events
         if len(filter.conjunctions) == 1:
-            fewest = len(self.events)
-            for constraint in filter.conjunctions[0]:
-                found = self.having(constraint, fewest)
-                if found is not None:
-                    candidates, fewest = found, len(found)
+            found = [each for each in map(self.having, filter.conjunctions[0]) if each is not None]
+            fewest = min(found, key=number_first, default=(len(self.events), None))
+            if fewest[0] < len(self.events) and fewest[1] is not None:
+                candidates = fewest[1]()
         matching: list[str] = []
         for text in candidates:
             event = self.events[text]
@@ -169,17 +172,19 @@ class Witnesses:
                 break
         return [*self.missing, *matching]
 
-    def having(self, constraint: Constraint, fewer_than: int) -> list[str] | None:
-        """The filters whose witness may have a value that is asked for; None if they are not easily told or many."""
+    def having(self, constraint: Constraint) -> Having | None:
+        """The filters whose witness may have a value that is asked for: how many at most, and how to list them. None if
+        they are not easily told."""
         members = constraint.members()
         if members is not None and len(members) <= MEMBERS_MAX:
-            return list({text: None for value in members for text in self.by_value.get((constraint.name, value), ())})
+            holders = [self.by_value.get((constraint.name, value), {}) for value in members]
+            return sum(map(len, holders)), lambda: dict.fromkeys(chain.from_iterable(holders))
         if constraint.number is None or not constraint.number.intervals:
             return None
         low, high = constraint.number.intervals[0][0], constraint.number.intervals[-1][1]
         numbers = self.by_number.get(constraint.name, [])
         begin, end = bisect_left(numbers, low, key=number_first), bisect_right(numbers, high, key=number_first)
-        return [text for _, text in numbers[begin:end]] if end - begin < fewer_than else None
+        return end - begin, lambda: [text for _, text in numbers[begin:end]]
 
 
 def easy_witness(filter: Filter) -> Event | None:

@@ -53,7 +53,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     changes_bytes_max: int = 2 * 1024 * 1024
     """Changes on the way to one neighbour at most. Beyond it what its table lacks is told when it has taken enough."""
 
-    turn_entries: int = 128
+    turn_entries: int = 64
     """Entries of tables that are looked at in one step. What is left goes on `turn_after` seconds later."""
 
     turn_after: float = 0.001
