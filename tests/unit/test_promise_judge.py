@@ -105,19 +105,36 @@ def test_nothing_comes_before_the_receipt_of_an_installed_subscription() -> None
 def test_what_is_missing_is_found_unless_the_reader_was_told_so() -> None:
     judge = judge_of(("1", "a"), ("2", "a"))
     assert promises(judge) == ["nothing lost", "nothing lost"]
-    judge.missed(KEY, "w", 1, is_at_least=False)
+    judge.missed(KEY, "w", 1, "too slow")
     assert promises(judge) == ["numbers"], "two are missing"
-    judge.missed(KEY, "w", 1, is_at_least=False)
+    judge.missed(KEY, "w", 1, "too slow")
     assert promises(judge) == []
-    judge.missed(KEY, "w", 1, is_at_least=True)
+    judge.missed(KEY, "w", 1, "too slow")
     assert promises(judge) == ["numbers"], "not that many"
+
+
+def test_a_number_may_be_an_upper_bound_where_something_is_forgotten() -> None:
+    judge = judge_of(("1", "a"), ("2", "b"), may_forget=True)
+    judge.missed(KEY, "w", 2, "forgotten; so many at most")
+    assert promises(judge) == []
+
+
+def test_what_was_given_up_for_a_slow_reader_may_come_after_a_break() -> None:
+    for is_dropping, found in ((True, []), (False, ["numbers"])):
+        judge = judge_of(("1", "a"))
+        judge.subscribed(KEY, "r", KIND_A, "installed", None, is_dropping)
+        judge.confirmed(KEY, 1.0)
+        judge.missed(KEY, "w", 1, "too slow")
+        judge.interrupted("r")
+        arrive(judge, "1")
+        assert promises(judge) == found
 
 
 def test_whoever_is_told_of_a_loss_has_one_unless_nobody_can_know() -> None:
     for may_forget, found in ((False, ["numbers"]), (True, [])):
         judge = judge_of(("1", "a"), may_forget=may_forget)
         arrive(judge, "1")
-        judge.missed(KEY, "w", 0, is_at_least=True)
+        judge.missed(KEY, "w", 0, "forgotten")
         assert promises(judge) == found
 
 

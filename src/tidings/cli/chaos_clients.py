@@ -22,6 +22,7 @@ from tidings.net.client.subscription import Subscription
 from tidings.net.errors import Closed, NotConfirmed, NotReachable
 from tidings.pubsub.client import Accepted, Declined, Missed
 from tidings.pubsub.publications import encode_head
+from tidings.pubsub.signals import PeerDown
 from tidings.workloads.nemesis.campaign import CampaignReader, CampaignWriter, WantedLater, payload_of
 from tidings.workloads.nemesis.promise import BrokenPromise, PromiseJudge
 from tidings.workloads.nemesis.wish import Wish, is_wanted
@@ -133,7 +134,7 @@ class ChaosReader(ChaosClient):
         """Told of subscriptions whose number is not known yet."""
 
     def hears(self) -> dict[type, Callable[[Any], None]]:
-        return {Missed: self.missed}
+        return {Missed: self.missed, PeerDown: lambda item: self.judge.interrupted(self.name)}
 
     def acts(self, client: Client) -> list[Awaitable[None]]:
         self.keys, self.early = {}, []
@@ -150,7 +151,7 @@ class ChaosReader(ChaosClient):
         key = (self.name, "subscribe", self.life, place)
         since = None if wanted.since is None else self.clock.time_of_day(wanted.since)
         promised = None if wanted.since is None else wanted.since + 2 * self.clock_error + 0.1
-        self.judge.subscribed(key, self.name, wanted.wish, wanted.guarantee, promised)
+        self.judge.subscribed(key, self.name, wanted.wish, wanted.guarantee, promised, wanted.policy != "wait")
         subscription = await self.ask(
             key,
             client.subscribe(
@@ -189,7 +190,7 @@ class ChaosReader(ChaosClient):
     def missed(self, item: Missed) -> None:
         if item.subscription in self.keys:
             key, writer = self.keys[item.subscription], name_of(item.publisher)
-            self.judge.missed(key, writer, item.count, item.count == 0)
+            self.judge.missed(key, writer, item.count, item.reason)
         else:
             self.early.append(item)
 

@@ -44,6 +44,7 @@ from tidings.pubsub.client import (
     Took,
 )
 from tidings.pubsub.publications import decode_head, encode_head
+from tidings.pubsub.signals import PeerDown
 from tidings.sim.cast import ClientRole, Until, cast_all
 from tidings.sim.checkers import Checker, Problem
 from tidings.sim.fault_schedule import FaultMix, draw_faults, draw_span
@@ -289,7 +290,7 @@ class NemesisConductor(Checker):
         since = None if wanted.since is None else wanted.since
         # Each of two clocks, and what a fault adds to them, may be off.
         promised = None if since is None else since + 2 * self.campaign.clock_error + SKEW_MAX
-        self.judge.subscribed(key, node.id, wanted.wish, wanted.guarantee, promised)
+        self.judge.subscribed(key, node.id, wanted.wish, wanted.guarantee, promised, wanted.policy != "wait")
         self.judge.asked(key, node.id)
         node.inject(
             now,
@@ -381,8 +382,10 @@ class NemesisConductor(Checker):
                 for number in numbers:
                     if number in self.sent[node.id]:
                         self.judge.declined(self.sent[node.id][number])
-            case Missed(number, publisher, count) if (node.id, number) in self.subscriptions:
-                self.judge.missed(self.subscriptions[node.id, number][0], name_of(publisher), count, count == 0)
+            case Missed(number, publisher, count, reason) if (node.id, number) in self.subscriptions:
+                self.judge.missed(self.subscriptions[node.id, number][0], name_of(publisher), count, reason)
+            case PeerDown():
+                self.judge.interrupted(node.id)
             case Arrived():
                 self.arrived(now, node, item)
 

@@ -30,6 +30,9 @@ from tidings.workloads.nemesis.wish import Wish, is_wanted
 FINDINGS_MAX = 50
 """Of one promise, for one subscription or writer; more say nothing new."""
 
+AT_MOST = "at most"
+"""Stands in the reason of a number that is an upper bound."""
+
 SubscriptionKey = Hashable
 
 
@@ -68,6 +71,9 @@ class ToldMissed(msgspec.Struct):
 
     count: int = 0
     is_at_least: bool = False
+    """Whether there may be more: a number was not known."""
+    is_at_most: bool = False
+    """Whether there may be fewer: it was not known which of those that are gone match."""
 
 
 class JudgedSubscription(msgspec.Struct):
@@ -76,8 +82,11 @@ class JudgedSubscription(msgspec.Struct):
     guarantee: str
     since: float | None
     """What is accepted from then on is promised; None is from the receipt on."""
+    is_dropping: bool = False
+    """Whether its broker gives up what its reader is too slow for."""
     confirmed_at: float | None = None
     is_open: bool = True
+    is_interrupted: bool = False
     arrived: dict[str, None] = {}
     last: dict[tuple[str, int], JudgedEvent] = {}
     """Of each life of a writer what arrived last: each has an order of its own."""
@@ -158,9 +167,15 @@ class PromiseJudge:
     # What readers see.
 
     def subscribed(
-        self, key: SubscriptionKey, reader: str, wish: Wish, guarantee: str, since: float | None = None
+        self,
+        key: SubscriptionKey,
+        reader: str,
+        wish: Wish,
+        guarantee: str,
+        since: float | None = None,
+        is_dropping: bool = False,
     ) -> None:
-        self.subscriptions[key] = JudgedSubscription(reader, wish, guarantee, since)
+        self.subscriptions[key] = JudgedSubscription(reader, wish, guarantee, since, is_dropping)
 
     def confirmed(self, key: SubscriptionKey, at: float) -> None:
         self.subscriptions[key].confirmed_at = at
@@ -168,10 +183,18 @@ class PromiseJudge:
     def closed(self, key: SubscriptionKey) -> None:
         self.subscriptions[key].is_open = False
 
-    def missed(self, key: SubscriptionKey, writer: str, count: int, is_at_least: bool) -> None:
+    def missed(self, key: SubscriptionKey, writer: str, count: int, reason: str) -> None:
+        """0 is a number that is not known; the reason says where a number is an upper bound."""
         told = self.subscriptions[key].told.setdefault(writer, ToldMissed())
         told.count += count
-        told.is_at_least |= is_at_least
+        told.is_at_least |= not count
+        told.is_at_most |= AT_MOST in reason
+
+    def interrupted(self, reader: str) -> None:
+        """Its connection broke: what was given up for a slow reader may come from history after all."""
+        for subscription in self.subscriptions.values():
+            if subscription.reader == reader and subscription.is_dropping:
+                subscription.is_interrupted = True
 
     def arrived(
         self, key: SubscriptionKey, writer: str, attributes: Mapping[str, Any], payload: bytes
@@ -258,10 +281,12 @@ class PromiseJudge:
         if named is None or subscription.guarantee == "none":
             return []
         possible = [event for event in absent if event.is_offered]
-        told = f"told {'at least ' if named.is_at_least else ''}{named.count} missed of {writer}"
+        bound = ("at least " if named.is_at_least else "") + ("at most " if named.is_at_most else "")
+        told = f"told {bound}{named.count} missed of {writer}"
         # Whether what is forgotten would have been wanted, nobody can know.
-        is_unsure = not named.count and (self.may_forget or any(event.may_be_gone for event in events))
-        if named.count > len(possible) or not (possible or is_unsure):
+        may_forget = self.may_forget or any(event.may_be_gone for event in events)
+        is_bound = may_forget and (named.is_at_most or not named.count)
+        if (named.count > len(possible) or not possible) and not (is_bound or subscription.is_interrupted):
             return [BrokenPromise("numbers", f"{told}, of {len(possible)} that did not arrive", subscription.reader)]
         if not named.is_at_least and unnamed is None and named.count < len(owed):
             return [BrokenPromise("numbers", f"{told}, but {len(owed)} are missing", subscription.reader)]

@@ -153,7 +153,8 @@ class Outlet:
     def check(self) -> None:
         assert self.under_way == sum(count for count, _, _ in self.ledger) <= self.window, "the window does not hold"
         assert self.waiting == sum(len(batch.numbers) for batch in self.queue), "the queue is miscounted"
-        assert self.waiting <= self.waiting_max, "the queue is longer than it may be"
+        # While the window of bytes is full, what the window of publications would let through waits as well.
+        assert self.under_way + self.waiting <= self.capacity, "the queue is longer than it may be"
         has_room = self.under_way < self.window and self.client.has_room
         assert not (self.waiting and has_room), "something waits though the windows have room"
 
