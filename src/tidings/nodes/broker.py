@@ -50,6 +50,7 @@ class BrokerParams(msgspec.Struct, frozen=True, kw_only=True):
         brokers = {"delivery.history_window_bytes": self.delivery.history_window_bytes}
         if isinstance(self.routing, RoutingParams):
             brokers["routing.publications_window_bytes"] = self.routing.publications_window_bytes
+            brokers["routing.changes_bytes_max"] = self.routing.changes_bytes_max
         return {"broker": brokers, "client": {"delivery.client_window_bytes": self.delivery.client_window_bytes}}
 
 

@@ -50,11 +50,12 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     tables_window_bytes: int = 256 * 1024
     """Changes of tables on the way to one neighbour while it is told a whole table, as it says what it has taken."""
 
-    changes_bytes_max: int = 2 * 1024 * 1024
+    changes_bytes_max: int = 1024 * 1024
     """Changes on the way to one neighbour at most. Beyond it what its table lacks is told when it has taken enough."""
 
     turn_entries: int = 64
-    """Entries of tables that are looked at in one step. What is left goes on `turn_after` seconds later."""
+    """Entries of tables that are told, or found to be covered, in one step; eight times as many if there is nothing to
+    do with them. What is left goes on `turn_after` seconds later."""
 
     turn_after: float = 0.001
     """Seconds for other traffic, between two such steps."""

@@ -33,6 +33,9 @@ TIMER = "turn"
 BUCKETS_AT_ONCE = 64
 """Which are looked at together, if they are empty; with entries there are fewer."""
 
+LOOKED_AT_FOR_ONE = 8
+"""Entries with which there is nothing to do cost as much as one with which there is."""
+
 PARTS_AT_ONCE = 8
 """Parts of a summary that are compared in one step with all of a small table."""
 
@@ -137,13 +140,13 @@ class Walker:
             names = take_all(walk, offers, told)
         else:
             names = take_some(walk, self.tables.offer_buckets, link.told_advertisements)
-        for advertisement in names:
-            self.advertisements.tell(now, link, advertisement, effects)
+        done = sum(len(self.advertisements.tell(now, link, advertisement, effects)) for advertisement in names)
         comparison, mine = link.offers_comparison, link.told_advertisements
         if comparison is not None:
             for part, is_there in comparison.pass_until(walk.passed, mine):
                 for advertisement in mine.names_of_part(part, comparison.parts):
                     link.tell_advertisement(now, advertisement, told[advertisement], effects)
+                    done += 1
                 if is_there:
                     link.flow.put(PartTold(False, part, comparison.parts))
             if comparison.is_over:
@@ -154,7 +157,7 @@ class Walker:
                 if not request.is_done:
                     link.await_advertisement(now, advertisement, request, effects)
                     effects += self.ledger.settle(request)
-        return len(names) + 1
+        return 1 + done + len(names) // LOOKED_AT_FOR_ONE
 
     def go_through_filters(self, now: float, link: NeighbourLink, entries_max: int, effects: list[Effect]) -> int:
         assert link.reduction is not None
@@ -163,12 +166,15 @@ class Walker:
             names = take_all(walk, filters, candidates)
         else:
             names = take_some(walk, self.tables.filter_buckets, link.candidates)
+        before = link.candidates.size
         self.subscriptions.reconcile_link(now, link, names, effects, is_offer_gone=True)
+        done = abs(link.candidates.size - before)
         comparison, mine = link.filters_comparison, link.told_filters
         if comparison is not None:
             for part, is_there in comparison.pass_until(walk.passed, mine):
                 for text in mine.names_of_part(part, comparison.parts):
                     link.tell_filter(now, text, link.filters[text], effects)
+                    done += 1
                 if is_there:
                     link.flow.put(PartTold(True, part, comparison.parts))
             if comparison.is_over:
@@ -180,7 +186,7 @@ class Walker:
                     if text in filters:
                         link.await_filter(now, text, filters[text], request, effects)
                     effects += self.ledger.settle(request)
-        return len(names) + 1
+        return 1 + done + len(names) // LOOKED_AT_FOR_ONE
 
     def check(self) -> None:
         assert self.is_timed or not any(map(self.can_go, self.links.values())), "a walk does not go on"
