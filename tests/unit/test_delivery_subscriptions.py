@@ -433,6 +433,19 @@ def test_the_client_hears_how_much_was_forgotten(is_counted: bool) -> None:
     assert sent(effects, Missed) == [Missed(1, "p", 4, FORGOTTEN if is_counted else FORGOTTEN + AT_MOST)]
 
 
+def test_the_same_loss_is_told_once_though_a_stream_without_room_asks_again() -> None:
+    desk = EdgeDesk()
+    desk.neighbours("b")
+    desk.up("c")
+    desk.installed("c", 1)
+    desk.know("p/1")
+    subscription = desk.edge.subscriptions.all["c", 1]
+    stream = subscription.streams["p"]
+    assert [stream.told_before(missing) for missing in (3, 3, 5)] == [None, 3, 3], "two more in the end"
+    stream.position = 7
+    assert stream.told_before(2) is None, "another place"
+
+
 def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
     desk = served()
     desk.subscribe("c", guarantee="reference")

@@ -37,6 +37,17 @@ def test_few_subscriptions_ask_in_the_step_in_which_an_advertisement_becomes_kno
     assert asking(desk.know("p/1")) == dict.fromkeys(range(1, LOOKED_AT_ONCE_MAX + 1), 1)
 
 
+def test_few_subscriptions_for_which_there_is_no_time_ask_later() -> None:
+    desk = EdgeDesk()
+    desk.neighbours("b")
+    desk.up("c")
+    desk.installed("c", 1)
+    with limited(0):
+        assert not asking(desk.know("p/1"))
+    assert asking(desk.advance(1.0)) == {1: 1}
+    assert not desk.edge.subscriptions.unlooked
+
+
 def test_many_subscriptions_ask_once_for_all_advertisements_that_came_meanwhile() -> None:
     desk = crowded()
     for number in range(1, 6):

@@ -15,10 +15,11 @@ that failed is a good place to look, and no more.
 
 import asyncio
 import resource
+import secrets
 import signal
 import socket
 from collections import Counter
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ PATIENCE = 90.0
 """Seconds: a question that was not answered is asked again after 30, a receipt given up after 30."""
 
 LOOK_PERIOD = 0.5
+
+PORTS = range(20_000, 32_000)
+"""Below those that a system gives to connections."""
 
 KINDS = ("kill", "kill", "kill", "stop", "stop", "full-disk", "clock", "restart")
 
@@ -185,13 +189,14 @@ class ChaosRound:
 
 
 def free_addresses(names: list[str]) -> dict[str, str]:
-    """Ports that nobody listens on; all are looked for before one is used."""
-    addresses = {}
-    with ExitStack() as stack:
-        for name in names:
-            probe = stack.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            addresses[name] = f"127.0.0.1:{probe.getsockname()[1]}"
+    """Ports that nobody listens on, and that no connection from here is given while a broker is dead."""
+    addresses: dict[str, str] = {}
+    while len(addresses) < len(names):
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            if f"127.0.0.1:{port}" not in addresses.values():
+                addresses[names[len(addresses)]] = f"127.0.0.1:{port}"
     return addresses
 
 

@@ -63,6 +63,14 @@ class PublisherStream(msgspec.Struct, eq=False):
     """What came while answers were awaited, and the bytes that each counts."""
     gap: int = 0
     """Something up to this number was given up meanwhile, here or on the way."""
+    told: tuple[int | None, int] | None = None
+    """How many were forgotten behind which position, as the client was told last: it is not told the same again."""
+
+    def told_before(self, missing: int) -> int | None:
+        """How many of those that are missing behind the position the client knows of; None if it knows of nothing."""
+        before = self.told[1] if self.told is not None and self.told[0] == self.position else None
+        self.told = self.position, max(missing, before or 0)
+        return before
 
     def ask(self, now: float, round: int, origins: Iterable[NodeId]) -> None:
         self.state, self.round, self.asked_at = "asked", round, now

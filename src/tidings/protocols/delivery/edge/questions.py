@@ -277,8 +277,10 @@ class Fetching:
             missing = min(each.missing for each in answers)
             if missing and (len(answers) > 1 or not answers[0].is_counted):
                 reason += AT_MOST
-            message = Missed(subscription.number, stream.publisher, missing, reason)
-            effects.append(Send(subscription.client.name, message))
+            before = stream.told_before(missing)
+            if before is None or before < missing:
+                message = Missed(subscription.number, stream.publisher, missing - (before or 0), reason)
+                effects.append(Send(subscription.client.name, message))
         self.place(subscription, stream.publisher, begin)
         stopped = [each.through for each in answers if each.has_more]
         complete = max(each.through for each in answers)

@@ -248,7 +248,8 @@ class ServedSubscriptions:
         news = [known] if unlooked is None else [*unlooked.news, known]
         self.unlooked[known.publisher] = UnlookedNews(news, list(reversed(self.all.values())))
         if len(self.all) <= LOOKED_AT_ONCE_MAX:
-            return self.look(now, known.publisher)
+            # There may be no time for it in this step: then the rest is looked at later.
+            return [*self.look(now, known.publisher), *self.look_later(now)]
         return self.look_later(now)
 
     def look_later(self, now: float) -> list[Effect]:
