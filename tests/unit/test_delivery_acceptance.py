@@ -228,6 +228,13 @@ def test_a_publication_outside_its_advertisement_is_declined_and_the_others_go()
     assert sent(effects, Accepted) == [Accepted(3)]
 
 
+def test_a_repetition_of_what_was_never_accepted_is_refused_and_gets_no_time() -> None:
+    desk = publishing(filter="x < 10")
+    desk.say("p", PublishMessage(7, 1, False, (head(1), head(2)), (b"", b"")))
+    effects = desk.say("p", PublishMessage(1, 1, True, (head(1),), (b"",)))
+    assert forwarded(effects) == [] and sent(effects, Refusal)[0].number == 1
+
+
 def test_an_advertisement_is_narrowed_to_what_the_client_may_publish() -> None:
     desk = EdgeDesk()
     desk.up("p", publish_bound=parse("x < 10"))

@@ -198,6 +198,7 @@ def test_who_is_asked_to_stay_keeps_its_claim() -> None:
         (TreeOffer(0.0, "b", 0, 0), tree.BAD_OFFER),
         (TreeOffer(0.0, "y", 0, 3), tree.BAD_OFFER),
         (TreeOffer(0.0, "b", 0, 10_000), tree.BAD_OFFER),
+        (TreeOffer(0.0, "a", 2**63 - 1, 1), tree.BAD_OFFER),
         (Joined(), tree.NOT_ASKED),
         (Left(), tree.NOT_ASKED),
         (Stay(), tree.NOT_ASKED),

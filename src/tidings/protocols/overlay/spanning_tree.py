@@ -51,6 +51,7 @@ import msgspec
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received, Signal
+from tidings.model.bounds import VERSION_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.messages import Join, Joined, Leave, Left, RenewTree, Stay, TreeOffer
@@ -182,8 +183,9 @@ class SpanningTree:
 
     def hear(self, now: float, sender: NodeId, peer: Peer, message: object) -> list[Effect]:
         match message:
-            case TreeOffer(_, root, _, distance):
-                if (root == sender) != (distance == 0) or distance > self.params.distance_max:
+            case TreeOffer(_, root, sequence, distance):
+                is_beyond = distance > self.params.distance_max or sequence >= VERSION_MAX
+                if (root == sender) != (distance == 0) or is_beyond:
                     return [Drop(message, BAD_OFFER)]
                 peer.offer = message
                 return self.review(now)

@@ -44,7 +44,7 @@ from tidings.model.identity import life_of
 from tidings.model.work import UNITS_PER_MS, WORK
 from tidings.protocols.delivery.edge.advertisements import Advertised, Publisher
 from tidings.protocols.delivery.edge.clients import NetworkRequest, Requests, ServedClient, read_filter
-from tidings.protocols.delivery.edge.history import FEW_HEADS, size_bytes
+from tidings.protocols.delivery.edge.history import FEW_HEADS, NEVER, size_bytes
 from tidings.protocols.delivery.edge.namesakes import Namesakes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
@@ -215,7 +215,8 @@ class Acceptance:
             return new, numbers[count:], effects
         verdicts = self.judge(advertised, asked)
         places = [place for place, verdict in enumerate(verdicts) if not verdict and numbers[place] not in declined]
-        if not places:
+        if not places or publisher.accepted_at == NEVER:
+            # Of somebody of whom nothing was accepted there is no time that it could have.
             return new, (), effects + self.refuse_receipt(client, asked, numbers, verdicts[0] or DECLINED_BEFORE)
         ticket = self.requests.add(NetworkRequest("publish", client, numbers[-1]))
         batch = Publications(
