@@ -13,12 +13,15 @@ import tidings
 from tests.worlds.loopback import Broker, Cut, Relay, connect, url_of
 from tests.worlds.sockets import play, until
 from tidings import Client, Mark, NotPermitted, NotReachable, Refused, Stored, UsageError, blocking, parse
+from tidings.machine.message import Contact
 from tidings.model.identity import NodeId, name_of
+from tidings.net.addresses import address_text
 from tidings.protocols.access.judge import Verdict
 from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.client import Fetched, MarksReply
 from tidings.pubsub.publications import encode_head
+from tidings.pubsub.signals import LinkWanted
 
 LONG = 3600.0
 
@@ -285,9 +288,11 @@ def test_a_fetch_waits_for_a_publisher_that_is_about_to_be_known() -> None:
         async with Broker("a") as a, connect(a.url) as reader:
             waiting = asyncio.ensure_future(reader.fetch("TRUE", "p", through=2))
             await until(lambda: a.node.edge.readings.open)
-            async with Broker("b", [a.address]) as b, connect(b.url, name="p", numbers_from=1) as client:
+            async with Broker("b") as b, connect(b.url, name="p", numbers_from=1) as client:
                 await client.publish_encoded(heads(1, 2), [b"1", b"2"])
                 await client.flush()
+                # Only now: who is asked too early says how far it has come, and the reader would ask again.
+                b.inject(LinkWanted(Contact("a", address_text(a.address)), "test"))
                 await in_line(a, b)
                 assert (await waiting).numbers == (1, 2)
 

@@ -4,6 +4,7 @@ Nothing here rests on how fast a machine is: strangers say nothing at all, and t
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -85,6 +86,34 @@ def test_a_crowd_of_strangers_keeps_nobody_out_and_its_size_is_bounded(said: str
                 assert len(service.node.access.entrants) <= PLACES + 1
             await until(lambda: not service.host.links.open)
             assert not service.host.links.door.callers and not service.host.links.visitors
+
+    play(scenario())
+
+
+def test_good_clients_get_in_beside_one_who_never_stops_calling() -> None:
+    """He says nothing, keeps what he has for as long as he is let, and calls again."""
+
+    async def flood(address: Address) -> None:
+        peers: deque[BarePeer] = deque()
+        try:
+            while True:
+                peers.append(await call(address, "127.0.0.1"))
+                if len(peers) > 4 * PLACES:
+                    await peers.popleft().close()
+        finally:
+            await asyncio.gather(*(peer.close() for peer in peers))
+
+    async def scenario() -> None:
+        async with make_service("m", host=FEW, access=LONG) as service, connect(url(service), name="ann") as ann:
+            flooding = asyncio.create_task(flood(service.address))
+            await until(lambda: service.host.counts.closings["too many connections"] > PLACES)
+            for each in range(5):
+                await is_served(service, f"ben{each}")
+            await ann.advertise("TRUE")
+            await ann.publish({"n": 1}, receipt=True)
+            assert service.host.links.door.count <= PLACES
+            flooding.cancel()
+            await asyncio.gather(flooding, return_exceptions=True)
 
     play(scenario())
 
