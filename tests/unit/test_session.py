@@ -565,14 +565,32 @@ def test_a_receipt_for_publications_finds_who_asked() -> None:
     assert drops(client.hear(receipt("publish", 2))) == [NOT_ASKED]
 
 
-def test_a_receipt_that_a_break_swallowed_is_told_as_unknown() -> None:
+def test_a_receipt_that_a_break_swallowed_comes_over_the_next_link() -> None:
     client = advertised()
     client.handle(publish(b"1", ticket="t"))
     client.handle(publish(b"2", ticket="u"))
     client.hear(Accepted(1))
-    assert client.down() == [Released(1), Deliver(Failed("t", RECEIPT_LOST))]
-    assert client.up() == [Advertise(1, "TRUE"), PublishMessage(1, 2, True, (b"h",), (b"2",))]
+    assert client.down() == []
+    first, second = (PublishMessage(1, number, True, (b"h",), (b"%d" % number,)) for number in (1, 2))
+    assert client.up() == [Advertise(1, "TRUE"), first, second]
+    assert drops(client.hear(Accepted(1))) == [NOT_ASKED]
+    assert items(client.hear(receipt("publish", 1))) == [Confirmed("t", receipt("publish", 1))]
     assert items(client.hear(receipt("publish", 2))) == [Confirmed("u", receipt("publish", 2))]
+    client.hear(Accepted(2))
+    client.down()
+    assert client.up() == [Advertise(1, "TRUE")]
+
+
+def test_a_receipt_that_cannot_be_asked_for_again_is_told_as_unknown() -> None:
+    client = advertised(window_bytes=5)
+    for number, ticket in enumerate("tu", 1):
+        client.handle(publish(b"123", ticket=ticket))
+        client.hear(Accepted(number))
+    assert client.down() == [Released(2), Deliver(Failed("u", RECEIPT_LOST))], "there was no room for it"
+    client.up()
+    client.handle(CloseAdvertisement("v", 1))
+    client.hear(receipt("unadvertise", 1))
+    assert client.down() == [Released(1), Deliver(Failed("t", RECEIPT_LOST))], "its advertisement is gone"
 
 
 def test_a_refused_receipt_and_declined_publications_are_told() -> None:

@@ -11,9 +11,9 @@ with their positions. The broker recognises publications that it had already; we
 So brokers need no memory of clients that left, and it makes no difference which broker it is.
 
 State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standings.py`); for each
-subscription its positions and what the application has not taken; `publishing`, the window of publications that are not
-accepted, and `receipts`, those of publications that are still to come (`progress.py`); `readings`, what the application
-wants to read of history (`standings.py`).
+subscription its positions and what the application has not taken (`progress.py`); `publishing`, the window of
+publications that are not accepted, and `receipts`, those of publications that are still to come (`publications.py`);
+`readings`, what the application wants to read of history (`standings.py`).
 
 Numbers. Publications are numbered from `first_publication` on. They are those of this process alone: where its name is
 not (the application chose it, and may have used it before, or uses it twice), it is told from others by its `life`, a
@@ -29,9 +29,10 @@ steps of half a window, or when much was taken and nothing is left, not for each
 
 Guaranteed, for what the broker's histories still hold: an installed subscription gets everything that is accepted
 anywhere after its receipt, once, across any number of breaks; a publication that `PublishBatch` was taken for reaches a
-broker, once, as long as this process lives. Not guaranteed: anything for subscriptions with guarantee "none" while
-there is no link; a receipt for publications that were accepted just before a break (the application hears `Failed`,
-though they are on their way). What a broker could not keep is told with `Missed`.
+broker, once, as long as this process lives; its receipt comes over the next link if one breaks, as long as no more than
+`window_bytes` wait for theirs (otherwise the application hears `Failed`, though they are on their way). Not guaranteed:
+anything for subscriptions with guarantee "none" while there is no link. What a broker could not keep is told with
+`Missed`.
 
 A message that the broker cannot read (`Unread`) is not sent again: what was asked with it counts as refused, and
 publications in it as declined. Their numbers are used up with publications under no advertisement, which every broker
@@ -64,16 +65,13 @@ from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.progress import (
     COUNTED,
     LinkReceiving,
-    Outbound,
     PositionsKept,
-    Receipts,
     SubscriptionReceiving,
     picked,
     promises,
-    refuse_all,
-    refuse_unread,
     shares_of,
 )
+from tidings.protocols.delivery.session.publications import Outbound, Receipts, refuse_all, refuse_unread
 from tidings.protocols.delivery.session.standings import (
     ASKED_WITH,
     NO_SUCH,
@@ -151,7 +149,7 @@ class Session:
         """The subscriptions that are open, by number."""
         self.first_publication = first_publication
         self.publishing = Outbound(params.window_publications, params.window_bytes, first_publication)
-        self.receipts = Receipts()
+        self.receipts = Receipts(params.window_bytes)
         self.readings = SessionReadings(params.readings_max, self.send)
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
             Fired: self.retry,
@@ -221,12 +219,13 @@ class Session:
 
     def unanswered(self) -> list[Message]:
         """What the next broker has to be told."""
-        needed = {sent.message.advertisement for sent in self.publishing.kept}
+        unsettled = [sent.message for sent in (*self.receipts.kept.values(), *self.publishing.kept)]
+        needed = {message.advertisement for message in unsettled}
         advertisements = list(self.advertisements.all.values())
         again: list[Message] = [PublisherLife(self.life)] if self.life else []
         opened = [it for it in advertisements if it.number in needed or not it.is_leaving]
         again += [message for it in opened for message in it.opening()]
-        again += [sent.message for sent in self.publishing.kept]
+        again += unsettled
         again += [it.closing for it in advertisements if it.is_leaving]
         again += [message for it in self.receiving.values() if it.may_ask for message in it.subscribe()]
         return [*again, *(reading.message for reading in self.readings.open.values())]
@@ -256,7 +255,7 @@ class Session:
         effects += self.advertisements.link_lost() + self.subscriptions.link_lost()
         # A broker forgets the subscriptions of a client whose link is gone; its advertisements it keeps for a while.
         effects += self.subscriptions.forget_leaving()
-        lost = self.receipts.behind(self.publishing.through)
+        lost = self.receipts.lost(self.publishing.through, self.advertisements.all)
         effects += self.receipts.give_up(lost)
         return effects + [Deliver(Failed(ticket, RECEIPT_LOST)) for ticket in lost]
 
@@ -341,7 +340,7 @@ class Session:
         if message.through > sent and not self.is_repeating:
             # The broker takes what we publish for what somebody else published: none of it arrives.
             return [Drop(message, NUMBERS_USED), *refuse_all(self.publishing, self.receipts, NUMBERS_USED)]
-        self.publishing.accept(through)
+        self.receipts.keep(self.publishing.accept(through))
         return [Deliver(Accepted(through))]
 
     def declined(self, now: float, message: Declined) -> list[Effect]:
