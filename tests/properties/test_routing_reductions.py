@@ -12,7 +12,7 @@ from tests.worlds.routers import TEXTS, events_of, filter_of
 from tidings.model.filter import Filter
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.params import ReductionName, RoutingParams
-from tidings.protocols.routing.reductions import make_reduction, tellable
+from tidings.protocols.routing.reductions import make_reduction
 
 seeds = st.integers(0, 2**32)
 
@@ -61,7 +61,8 @@ def test_what_is_announced_covers_what_is_wanted_at_every_moment_and_nothing_els
     wanted: dict[str, Filter] = {}
     announced: dict[str, Filter] = {}
     for _ in range(12):
-        new = [tellable(random_filter(rng)) for _ in range(rng.randrange(4))]
+        drawn = [random_filter(rng) for _ in range(rng.randrange(4))]
+        new = [(filter.text(), filter) for filter in drawn]
         added = {text: filter for text, filter in new if text not in wanted}
         removed = [text for text in wanted if rng.random() < 0.25]
         more, less = reduction.change(added, removed)

@@ -536,19 +536,6 @@ def test_strangers_are_not_listened_to() -> None:
         assert a.handle(0.0, Received("x", message)) == [Drop(message, NO_NEIGHBOUR)]
 
 
-def test_what_is_too_long_to_tell_is_told_wider_and_matched_exactly() -> None:
-    world = network([("a", "b")], strategy="subscription")
-    words = [f"word{number:04}{'x' * 60}" for number in range(200)]
-    long = parse(f"y IN ({', '.join(repr(word) for word in words[:50])})")
-    for place in range(50, len(words), 50):
-        long = long | parse(f"y IN ({', '.join(repr(word) for word in words[place : place + 50])})")
-    assert len(long.text()) > 4096
-    world.tell("a", Want(("c", 1), long, "t"))
-    world.rest()
-    assert list(router(world, "b").tables.texts["a"]) == ["TRUE"]
-    assert settled(world, "t") is not None
-
-
 def test_a_start_after_a_crash_finds_no_neighbours() -> None:
     world = network([("a", "b")], strategy="subscription")
     want(world, "b", LARGE)

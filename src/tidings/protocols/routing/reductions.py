@@ -21,18 +21,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from tidings.matching.merging import merge
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX
-from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
-from tidings.model.language.parser import parse
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.params import RoutingParams
-
-EVERYTHING = Filter(((),))
-
-SHORT_CHARS = 256
-"""Text of a filter without residual up to which it is known to parse: it has fewer tokens than are allowed."""
 
 Change = tuple[dict[str, Filter], list[str]]
 """Filters to announce, by text, and announced ones to take back."""
@@ -237,10 +229,7 @@ class Merging:
         sample = self.sample() if self.params.merge_share_max else ()
         merged = merge(members.values(), sample, self.params.merge_share_max if sample else 0.0)
         texts = {filter.text(): filter for filter in merged.filters}
-        # What would be too long to tell is left as it was; so is what did not become less.
-        if len(texts) >= len(members) or not all(is_tellable(text, filter) for text, filter in texts.items()):
-            return dict(members)
-        return texts
+        return texts if len(texts) < len(members) else dict(members)
 
     def stand_ins(self, text: str) -> list[str]:
         filter, merged = self.candidates[text], self.group_of[text].merged
@@ -275,23 +264,3 @@ def make_reduction(params: RoutingParams, covers: Covers, sample: Callable[[], S
             return Covering(covers)
         case "merging":
             return Merging(Covering(covers), params, sample)
-
-
-def tellable(filter: Filter) -> tuple[str, Filter]:
-    """The filter and its text, or a wider one where the text is longer than a message may carry."""
-    for each in (filter, Filter(filter.conjunctions)):
-        text = each.text()
-        if is_tellable(text, each):
-            return text, each
-    return EVERYTHING.text(), EVERYTHING
-
-
-def is_tellable(text: str, filter: Filter) -> bool:
-    if len(text) <= SHORT_CHARS and filter.residual is None:
-        return True
-    if len(text.encode()) > FILTER_TEXT_BYTES_MAX:
-        return False
-    try:
-        return parse(text) == filter
-    except UsageError:
-        return False

@@ -12,7 +12,7 @@ from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.packets import TableFlow, TableOutbox
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.reductions import Reduction, make_reduction, tellable
+from tidings.protocols.routing.reductions import Reduction, make_reduction
 from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, PendingRequest
 from tidings.protocols.routing.strategies import make_strategy
 from tidings.protocols.routing.tables import Tables
@@ -60,7 +60,7 @@ class State:
             filter = parse(text)
         except UsageError:
             return None
-        return (text, filter) if filter.text() == text else tellable(filter)
+        return filter.text(), filter
 
     def check(self) -> None:
         self.tables.check()

@@ -25,7 +25,6 @@ from tidings.protocols.routing.messages import (
     SubscriptionAdded,
     SubscriptionRemoved,
 )
-from tidings.protocols.routing.reductions import tellable
 from tidings.protocols.routing.requests import PendingRequest
 from tidings.protocols.routing.state import BAD_FILTER, TABLE_FULL, State
 from tidings.protocols.routing.tables import Ghost, LiveHop, Offered, Way
@@ -42,10 +41,10 @@ class RoutingSubscriptions:
         tables = self.tables
         if want.key not in tables.local and len(tables.local) >= self.state.params.filters_max:
             return request.answer(TABLE_FULL)
-        text, filter = tellable(want.filter)
+        text, filter = want.filter.text(), want.filter
         before = tables.local.get(want.key)
         effects = self.count(now, before, -1)
-        tables.add_local(want.key, want.filter, text, filter)
+        tables.add_local(want.key, text, filter)
         effects += self.count(now, text, 1)
         self.state.tables_changed()
         self.reconcile(now, (text,) if before is None or before == text else (text, before), effects)
@@ -206,7 +205,7 @@ class RoutingAdvertisements:
 
     def offer(self, now: float, offer: Offer) -> list[Effect]:
         request = self.state.request(None, offer.ticket)
-        text, filter = tellable(offer.filter)
+        text, filter = offer.filter.text(), offer.filter
         known = self.tables.offers_of[None].get(offer.advertisement)
         if known is None and len(self.tables.offers_of[None]) >= self.state.params.advertisements_max:
             return request.answer(TABLE_FULL)

@@ -137,10 +137,9 @@ class Tables:
         del self.texts[ghost]
         return texts
 
-    def add_local(self, key: SubscriptionKey, exact: Filter, text: str, filter: Filter) -> None:
-        """`exact` is what the client gets; `filter` stands for it among neighbours and may be wider."""
+    def add_local(self, key: SubscriptionKey, text: str, filter: Filter) -> None:
         self.remove_local(key)
-        self.local_index.add(key, exact)
+        self.local_index.add(key, filter)
         self.local[key] = text
         self.local_counts[text] = self.local_counts.get(text, 0) + 1
         if text not in self.texts[None]:
