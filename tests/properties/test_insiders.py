@@ -1,8 +1,9 @@
 """Attached clients, brokers of the tree and admins that send whatever fits the types of messages, against real brokers.
 
 Nothing is raised, the invariants hold, clients that mean well get every event, and what the insider left behind is gone
-some time after it left. A client is not believed anything about others. A broker is part of the network: it may forge
-the events of others, and is caught by nobody but its links; so there the good clients are those that come after it.
+some time after it left. A client is not believed anything about others. A broker is part of the network: what it says
+of the publishers of others, their numbers above all, is believed, so there the good clients are those that come after
+it, and publish what nobody offered before.
 """
 
 from functools import partial
@@ -84,8 +85,9 @@ class Trouble:
 
     def publish(self, publisher: str, reader: str, begin: float, end: float) -> None:
         """A subscription, and behind it events that are spread over the time."""
-        self.simulator.inject(begin, publisher, OpenAdvertisement("advertise", "number >= 0"))
-        self.simulator.inject(begin, reader, OpenSubscription("subscribe", "number >= 0"))
+        filter = f"by = '{publisher}'"
+        self.simulator.inject(begin, publisher, OpenAdvertisement("advertise", filter))
+        self.simulator.inject(begin, reader, OpenSubscription("subscribe", filter))
         for number in range(EVENTS):
             head = encode_head({"number": number, "by": publisher})
             at = begin + 1.0 + (end - begin) * number / EVENTS
