@@ -1,7 +1,9 @@
 """The pieces of the index one by one; `tests/properties/test_index.py` holds it against a linear scan as a whole."""
 
 from random import Random
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -13,8 +15,12 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.expression import Attribute, Compare
+from tidings.model.language.parser import parse
 from tidings.model.sets.constraint import Constraint, above, at_least, between, equal_to, number_set
+from tidings.model.sets.patterns import SearchWeight
 from tidings.model.sets.texts import TextSet
+from tidings.model.values import Value
+from tidings.model.work import WORK
 
 INFINITY = float("inf")
 ENGINES = ["plain", "fast"]
@@ -417,3 +423,33 @@ def run_python():  # type: ignore[no-untyped-def]
 def test_always_is_an_atom_that_no_condition_gets() -> None:
     vocabulary = Vocabulary(memo_strings=10)
     assert vocabulary.atom(vocabulary.attribute("a"), "exists") != ALWAYS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_head_that_was_searched_some_patterns_at_a_time_matches_the_same(engine: Any) -> None:
+    def decode(head: bytes) -> Event:
+        return Event(msgspec.msgpack.decode(head))
+
+    rng = Random(5)
+    filters = [parse(f"a LIKE '%{''.join(rng.choices('ab_', k=6))}%'") for _ in range(60)]
+    index = Index(engine, decode=decode)
+    for _ in range(10):
+        event: dict[str, Value] = {"a": "".join(rng.choices("ab", k=300)), "b": 1}
+        head = msgspec.msgpack.encode(event)
+        searches = 0
+        while not index.search(head, WORK.units + 50):
+            searches += 1
+            number = rng.randrange(len(filters))
+            if number in index:
+                index.discard(number)
+            else:
+                index.add(number, filters[number])
+        wanted = [number for number, filter in enumerate(filters) if number in index and filter.matches(Event(event))]
+        assert in_order(index.match_heads([head])[0] or ()) == wanted
+        for number, filter in enumerate(filters):
+            index.add(number, filter)
+    assert searches > 1
+    assert index.weight != SearchWeight()
+    for number in range(len(filters)):
+        index.discard(number)
+    assert index.weight == SearchWeight()

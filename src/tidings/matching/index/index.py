@@ -51,6 +51,7 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
+from tidings.model.sets.patterns import SearchWeight
 
 if TYPE_CHECKING:
     from tidings.matching.index.fast import FastEngine
@@ -179,6 +180,22 @@ class Index:
         if not heads:
             return MatchedPlaces({}, [])
         return self.engine.find_heads_links(self.events_of(heads), self.links.alone, self.links.in_order)
+
+    @property
+    def weight(self) -> SearchWeight:
+        """What matching a head may cost, beside what it always does."""
+        return self.vocabulary.weight
+
+    def search(self, head: bytes, until: int) -> bool:
+        """Look for patterns in the strings of a head until so much work is counted, and remember what was found;
+        whether all have been looked for, so that `match_heads` needs little time."""
+        event = self.events_of([head]).event(0)
+        attributes = {} if event is None else event.attributes
+        for name, value in attributes.items():
+            table = self.vocabulary.attributes.get(name)
+            if table is not None and type(value) is str and not table.search(value, until):
+                return False
+        return True
 
     def events_of(self, heads: Sequence[bytes]) -> LazyEvents:
         if self.decode is None:

@@ -13,14 +13,22 @@ EXISTS price`) refuses the atom, so nobody ever has to list what an event does n
 strings. An attribute that no filter reads as text costs nothing for its text, and likewise for its number.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from tidings.model.errors import UsageError
-from tidings.model.sets.patterns import compiled, literal_prefix, literal_runs, literal_suffix
+from tidings.model.sets.patterns import (
+    SearchWeight,
+    compiled,
+    literal_prefix,
+    literal_runs,
+    literal_suffix,
+    search_weight,
+)
 from tidings.model.values import Number, Value, number_of, text_of, truth_of
+from tidings.model.work import WORK
 
 ANCHOR_CHARS_MAX = 16
 """Longer beginnings and endings are looked up by this many characters; bounds the lookups for one string."""
@@ -36,6 +44,7 @@ LONG_TEXT_CHARS, LONG_TEXTS_MAX = 1024, 16
 """Of strings longer than this only so many are remembered for an attribute."""
 
 Test = Callable[[str], bool]
+Verdicts = dict[Test, bool]
 
 
 class TextAtoms:
@@ -63,18 +72,17 @@ class TextAtoms:
     def is_empty(self) -> bool:
         return not (self.listed or self.beginnings or self.endings or self.grams or self.scanned)
 
-    def find(self, text: str) -> list[int]:
-        """The atoms that `text` satisfies, in an order that depends only on the history of additions."""
+    def find(self, text: str, verdicts: Verdicts | None = None) -> list[int]:
+        """The atoms that `text` satisfies, in an order that depends only on the history of additions. `verdicts` are
+        those that are known."""
         found = list(self.listed.get(text, ()))
         for length, by_beginning in self.beginnings.items():
-            try_all(by_beginning.get(text[:length]), text, found)
+            try_all(by_beginning.get(text[:length]), text, found, verdicts)
         for length, by_ending in self.endings.items():
-            try_all(by_ending.get(text[-length:]), text, found)
+            try_all(by_ending.get(text[-length:]), text, found, verdicts)
         for gram in self.grams_in(text) if self.grams else ():
-            try_all(self.grams[gram], text, found)
-        for atom, test in self.scanned.items():
-            if test(text):
-                found.append(atom)
+            try_all(self.grams[gram], text, found, verdicts)
+        try_all(self.scanned, text, found, verdicts)
         return found
 
     def grams_in(self, text: str) -> Iterable[str]:
@@ -83,6 +91,16 @@ class TextAtoms:
             return [gram for gram in self.grams if gram in text]
         stretches = {text[at : at + GRAM_CHARS]: None for at in range(len(text) - GRAM_CHARS + 1)}
         return filter(self.grams.__contains__, stretches)
+
+    def candidates(self, text: str) -> Iterator[Test]:
+        """What may be tried on the text; as `find` does, where nothing is listed."""
+        for length, by_beginning in self.beginnings.items():
+            yield from by_beginning.get(text[:length], {}).values()
+        for length, by_ending in self.endings.items():
+            yield from by_ending.get(text[-length:], {}).values()
+        for gram in self.grams_in(text) if self.grams else ():
+            yield from self.grams[gram].values()
+        yield from self.scanned.values()
 
     def add_listed(self, atom: int, texts: Iterable[str]) -> None:
         for text in texts:
@@ -136,11 +154,15 @@ class TextAtoms:
         del self.scanned[atom]
 
 
-def try_all(tests: dict[int, Test] | None, text: str, found: list[int]) -> None:
-    if tests:
-        for atom, test in tests.items():
-            if test(text):
+def try_all(tests: dict[int, Test] | None, text: str, found: list[int], verdicts: Verdicts | None) -> None:
+    if not tests:
+        return
+    for atom, test in tests.items():
+        if verdicts is not None and test in verdicts:
+            if verdicts[test]:
                 found.append(atom)
+        elif test(text):
+            found.append(atom)
 
 
 def remove_from(table: dict[str, dict[int, Test]], anchor: str, atom: int) -> None:
@@ -189,6 +211,9 @@ class AttributeTable(msgspec.Struct, eq=False):
     texts: TextAtoms = msgspec.field(default_factory=TextAtoms)
     memo: dict[str, Reading] = {}
     long_memo: dict[str, Reading] = {}
+    searched: str = ""
+    verdicts: Verdicts = {}
+    """What was found out about this string; it stays right when filters come and go."""
 
     def read(self, value: Value) -> Reading:
         if type(value) is str:
@@ -207,6 +232,8 @@ class AttributeTable(msgspec.Struct, eq=False):
             if len(memo) >= count_max:
                 memo.clear()
             memo[value] = reading
+            if self.verdicts and value == self.searched:
+                self.searched, self.verdicts = "", {}
         return reading
 
     def atoms_of(self, value: Value) -> tuple[int, ...]:
@@ -220,8 +247,22 @@ class AttributeTable(msgspec.Struct, eq=False):
             if truth in self.truths:
                 found.append(self.truths[truth])
         if not self.texts.is_empty():
-            found += self.texts.find(text_of(value))
+            text = text_of(value)
+            found += self.texts.find(text, self.verdicts if self.verdicts and text == self.searched else None)
         return tuple(found)
+
+    def search(self, text: str, until: int) -> bool:
+        """Try what filters ask of a string until so much work is counted; whether all has been tried."""
+        if text in self.memo or text in self.long_memo or self.texts.is_empty():
+            return True
+        if text != self.searched:
+            self.searched, self.verdicts = text, {}
+        for test in self.texts.candidates(text):
+            if test not in self.verdicts:
+                if WORK.units >= until:
+                    return False
+                self.verdicts[test] = test(text)
+        return True
 
     def forget(self, texts: Iterable[str] | None = None) -> None:
         """Atoms changed: what was remembered about these strings (all strings) no longer holds."""
@@ -257,6 +298,8 @@ class Vocabulary:
         self.free: list[int] = []
         self.journal: Journal = {}
         """What changed since somebody who keeps readings (`lexicon.py`) last looked."""
+        self.weight = SearchWeight()
+        """Of all patterns."""
         self.fresh: list[int] = []
         """Atoms made since an engine last looked; an engine that keeps a table of atoms takes them from here."""
 
@@ -303,6 +346,7 @@ class Vocabulary:
                         attribute.numbers.setdefault(number, []).append(atom)
                 case "like", str(pattern):
                     attribute.texts.add_pattern(atom, pattern)
+                    self.weight = self.weight.plus(search_weight(pattern))
                 case "range", (str(low), str() | None as high):
                     attribute.texts.add_range(atom, low, high)
         self.references[atom] += 1
@@ -348,6 +392,7 @@ class Vocabulary:
                 self.remove_numbers(attribute, number, numbers)
             case "like", str(pattern):
                 attribute.texts.remove_pattern(number, pattern)
+                self.weight = self.weight.minus(search_weight(pattern))
             case "range", _:
                 attribute.texts.remove_range(number)
         del attribute.ids[kind, operand]

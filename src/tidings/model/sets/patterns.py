@@ -268,6 +268,9 @@ class SearchWeight(NamedTuple):
     def plus(self, other: "SearchWeight") -> "SearchWeight":
         return SearchWeight(*(mine + its for mine, its in zip(self, other, strict=True)))
 
+    def minus(self, other: "SearchWeight") -> "SearchWeight":
+        return SearchWeight(*(mine - its for mine, its in zip(self, other, strict=True)))
+
 
 def search_weight(pattern: str) -> SearchWeight:
     """Nothing for a pattern that is compared at fixed places only."""

@@ -40,6 +40,7 @@ from tidings.machine.message import Message
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.finder import Finder, Picks, Route
+from tidings.protocols.routing.heavy import HeavyBatch, HeavyBatches
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import PublicationsSkipped, PublicationsTaken
 from tidings.protocols.routing.params import CarriageName, RoutingParams
@@ -171,6 +172,7 @@ class BatchCarrier:
         self.finder = Finder(tables, params.memo_max)
         self.passage = Passage(params.publishers_max, params.rescue_window)
         self.carriage: Carriage = (make_carriage or CARRIAGES[params.carriage])(self)
+        self.heavy = HeavyBatches(tables, self.finder, self.carry_now)
         self.sample: deque[Event] = deque(maxlen=params.sample_max)
 
     def tables_changed(self, neighbours: Iterable[NodeId]) -> None:
@@ -236,10 +238,13 @@ class BatchCarrier:
         problem = self.problem_of(link, skipped.publisher, skipped.advertisement)
         if problem:
             return [*effects, Drop(skipped, problem)]
+        return effects + self.pass_mark_on(link.neighbour, skipped)
+
+    def pass_mark_on(self, source: LiveHop, skipped: PublicationsSkipped) -> list[Effect]:
         wanting = [hop for hop, texts in self.tables.texts.items() if texts and isinstance(hop, str)]
-        away = {link.neighbour, *self.tables.absent}
+        away = {source, *self.tables.absent}
         others = [hop for hop in dict.fromkeys((*self.finder.always, *wanting)) if hop not in away]
-        effects += self.carriage.skip(skipped, others)
+        effects = self.carriage.skip(skipped, others)
         return [*effects, Skipped(skipped.advertisement, skipped.publisher, skipped.through)]
 
     def taken(self, now: float, link: NeighbourLink, taken: PublicationsTaken) -> list[Effect]:
@@ -261,6 +266,19 @@ class BatchCarrier:
         return pick(batch, new, batch.receipt) if new else cut(batch, slice(0), batch.receipt)
 
     def carry(self, now: float, source: LiveHop, batch: Publications, request: PendingRequest | None) -> list[Effect]:
+        """At once, or when there is time for it."""
+        if not self.heavy.must_wait(source, batch):
+            return self.carry_now(now, source, batch, request)
+        effects = self.heavy.put(now, HeavyBatch(source, batch, request))
+        if effects is not None:
+            return effects
+        mark = PublicationsSkipped(batch.advertisement, batch.publisher, batch.numbers[-1])
+        effects = [Drop(batch, LEFT_OUT), *self.pass_mark_on(source, mark)]
+        return effects if request is None else effects + request.answer(LEFT_OUT)
+
+    def carry_now(
+        self, now: float, source: LiveHop, batch: Publications, request: PendingRequest | None
+    ) -> list[Effect]:
         if self.params.merge_share_max:
             self.remember(batch)
         effects: list[Effect] = []
@@ -359,6 +377,7 @@ class BatchCarrier:
 
     def check(self) -> None:
         self.passage.check()
+        self.heavy.check()
         self.carriage.check()
         assert self.finder.size == sum(map(len, self.finder.memos.values())) <= self.params.memo_max
 

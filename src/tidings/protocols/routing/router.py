@@ -61,6 +61,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.routing.buckets import is_part
 from tidings.protocols.routing.carrier import MakeCarriage
 from tidings.protocols.routing.census import TIMER as CENSUS_TIMER
+from tidings.protocols.routing.heavy import TIMER as HEAVY_TIMER
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
@@ -265,6 +266,7 @@ class Router:
         for ghost in list(self.tables.ghosts):
             self.subscriptions.release(now, ghost, effects)
         effects += self.resting.start(now) + self.walks.start(now)
+        self.carrier.heavy.start()
         if self.census is not None:
             self.census.start()
         return self.state.outbox.take() + effects
@@ -288,6 +290,8 @@ class Router:
                 return packed_answers(self.ledger.expire(now))
             if input.key == TURN_TIMER:
                 return self.walks.fired(now)
+            if input.key == HEAVY_TIMER:
+                return self.carrier.heavy.fired(now)
             if self.census is not None and input.key == CENSUS_TIMER:
                 return self.census.tell()
             if type(input.key) is tuple and input.key[0] == REST_TIMER:
