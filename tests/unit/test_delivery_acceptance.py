@@ -563,3 +563,56 @@ def test_what_is_no_more_is_removed_again_where_that_failed() -> None:
     desk.say("p", Unadvertise(1))
     desk.handle(Saved(name, "disk full"))
     assert of(Save, desk.fire(("save", name), 1.0)) == [Save(name, None)]
+
+
+# A store that was salvaged.
+
+
+def salvaged(*lost: str) -> EdgeDesk:
+    """p published 1 to 6 before a restart; the entries whose names begin so were damaged."""
+    desk, disk = durable(), dict[str, bytes]()
+    disk_after(desk.say("p", Advertise(1, "x >= 0")), disk)
+    for first in (1, 3, 5):
+        desk.now = float(first)
+        disk_after(desk.publish("p", first, first, first + 1), disk)
+    gone = [name for name in disk if name.startswith(lost)] if lost else []
+    entries = {name: data for name, data in disk.items() if name not in gone}
+    entries |= {f"lost/{name}": b"" for name in gone} | {name: b"" for name in lost if name.startswith("lost/")}
+    again = EdgeDesk(EdgeParams(is_durable=True))
+    again.now = 7.0
+    again.handle(Loaded("", tuple(sorted(entries.items()))))
+    again.neighbours("b")
+    return again
+
+
+@pytest.mark.parametrize(
+    ("lost", "numbers", "missing"),
+    [
+        (("publication/p/0000000000000000003",), (1, 2, 5, 6), 2),
+        (("publication/p/0000000000000000005",), (1, 2, 3, 4), 2),
+        (("publication/",), (), 6),
+        (("advertisement/",), (1, 2, 3, 4, 5, 6), 0),
+        (("publication/p/0000000000000000001", "advertisement/"), (3, 4, 5, 6), 2),
+    ],
+)
+def test_what_a_salvaged_store_lacks_is_told_with_a_count(
+    lost: tuple[str, ...], numbers: tuple[int, ...], missing: int
+) -> None:
+    desk = salvaged(*lost)
+    (history,) = sent(desk.say("b", reference("p/1@a", since=-5.0)), History)
+    assert (history.numbers, history.missing, history.is_truncated) == (numbers, missing, missing > 0)
+    desk.fire("sweep", 12.0)
+    (history,) = sent(desk.say("b", reference("p/1@a", since=-5.0)), History)
+    assert history.missing == missing, "also later"
+    desk.up("p")
+    desk.advertise("p")
+    assert sent(desk.publish("p", 7, 7), Refusal) == []
+    desk.edge.check()
+
+
+def test_where_names_are_lost_too_whatever_reaches_back_may_lack_something() -> None:
+    desk = salvaged("lost/unknown")
+    (history,) = sent(desk.say("b", reference("p/1@a", since=-5.0)), History)
+    assert (history.numbers, history.is_truncated, history.missing) == ((1, 2, 3, 4, 5, 6), True, 0)
+    (history,) = sent(desk.say("b", reference("p/1@a", since=8.0)), History)
+    assert not history.is_truncated

@@ -1,8 +1,9 @@
 """Names and bytes on disk: in order, confirmed when committed, found again by prefix."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from tidings.machine.effects import Load, Save
 from tidings.machine.inputs import Loaded, Saved
 from tidings.net.errors import HostError
-from tidings.net.storage import Answer, Order, Storage
+from tidings.net.storage import APPLICATION_ID, Answer, Order, Storage
+from tidings.net.store import check_store, salvage_store
 
 
 class Answers:
@@ -65,6 +67,52 @@ def test_nobody_else_reads_what_is_stored(tmp_path: Path) -> None:
         files = list(tmp_path.iterdir())
         assert len(files) > 1, "there is a write-ahead log"
         assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+def test_a_file_of_the_earlier_version_is_renewed(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE entries (name TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID")
+        database.execute("INSERT INTO entries VALUES ('a/1', x'01'), ('a/2', x'')")
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    with opened(path) as (storage, answers):
+        storage.ask(Load(""))
+        assert answers.next() == Loaded("", (("a/1", b"\x01"), ("a/2", b"")))
+    assert check_store(path).is_whole
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("UPDATE entries SET data = x'00' WHERE name = 'a/1'", "'a/1' is not what was saved"),
+        ("DELETE FROM entries WHERE name = 'a/2'", "'a/2' was saved and is not there"),
+        ("DELETE FROM entries WHERE name = 'a/3'", "'a/3' was saved and is not there"),
+    ],
+)
+def test_what_was_changed_behind_our_back_is_noticed_and_salvaged(tmp_path: Path, change: str, problem: str) -> None:
+    path = tmp_path / "state.db"
+    with opened(path) as (storage, answers):
+        for name in ("a/1", "a/2", "a/3"):
+            storage.ask(Save(name, name.encode() * 3000))
+            answers.next()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(change)
+    with pytest.raises(HostError, match=problem):
+        Storage(path, 10, lambda answers, seconds: None)
+    report = salvage_store(path)
+    assert report.is_exact
+    lost = [f"a/lost/{name.removeprefix('a/')}" for name in report.missing]
+    with opened(path) as (storage, answers):
+        storage.ask(Load(""))
+        kept = [name for name in ("a/1", "a/2", "a/3") if name not in report.missing]
+        assert [name for name, _ in answers.next().entries] == sorted([*kept, *lost])
+
+
+def test_a_store_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "state.db")) as database, database:
+        database.execute("PRAGMA user_version = 99")
+    with pytest.raises(HostError, match="a later version"):
+        Storage(tmp_path / "state.db", 10, lambda answers, seconds: None)
 
 
 def test_saves_that_wait_together_are_committed_together_and_a_load_sees_those_before_it(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tidings.cli.lab import lab
 from tidings.cli.output import OK, Json, exit_code, print_json, show
 from tidings.cli.pub import pub
 from tidings.cli.simulations import simulations
+from tidings.cli.store import store
 from tidings.cli.sub import sub
 from tidings.cli.sweep import sweep
 from tidings.cli.top import doctor, top, why
@@ -45,6 +46,7 @@ for command in (broker, up, pub, sub, top, doctor, why, bench, chaos):
 app.add_typer(config_commands, name="config")
 app.add_typer(keys, name="keys")
 app.add_typer(tokens, name="token")
+app.add_typer(store, name="store")
 app.add_typer(filters, name="filter")
 simulations.command()(sweep)
 app.add_typer(simulations, name="sim")

@@ -7,6 +7,10 @@ small ones cheap; if such a commit fails, each of them is tried alone, so that e
 One thread owns the file and does one thing after the other, in the order in which it was asked: a `Load` sees every
 `Save` before it. The file is locked while it is open, since two nodes that share one would destroy each other's state.
 
+Disks and people damage files. So each entry has a digest, and the names of all entries are kept a second time, in pages
+of their own: whatever is not whole is noticed when the file is opened, which is refused then (`store.py` keeps what is
+whole, and knows by name what is not). A file of an earlier version gets both when it is opened first.
+
 `Compute` runs in a thread, and comes back as `Computed`. Jobs are pure, so threads need no locks. They share the
 interpreter with the loop: work in C that lets go of it (numpy, scipy, hashing) runs beside, plain Python slows the loop
 down. A job cannot be stopped; a host that stops does not wait for those that run, and forgets their results.
@@ -19,6 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from threading import Condition, Thread
 from typing import Any
@@ -29,6 +34,16 @@ from tidings.net.errors import HostError
 
 APPLICATION_ID = 0x7464
 """Marks a file as ours ("td"), so that a database of another program is not mistaken for one."""
+
+VERSION = 2
+"""Of the tables: with digests, and with the names a second time."""
+
+DIGEST_BYTES = 8
+
+DAMAGED = (
+    "it is damaged, and nothing was changed: see what is whole with `tidings store check DIR`, keep that with `tidings "
+    "store salvage DIR`, or put a copy in its place"
+)
 
 OWNER_FILE, OWNER_FOLDER = 0o600, 0o700
 """Who may read what is stored."""
@@ -107,8 +122,9 @@ class Storage:
                     assert isinstance(save, Save)
                     if save.data is None:
                         self.database.execute("DELETE FROM entries WHERE name = ?", (save.name,))
+                        self.database.execute("DELETE FROM names WHERE name = ?", (save.name,))
                     else:
-                        self.database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?)", (save.name, save.data))
+                        insert(self.database, save.name, save.data)
         except (sqlite3.Error, ValueError, OverflowError) as problem:
             return f"cannot save to {self.path}: {problem}"
         return None
@@ -116,11 +132,13 @@ class Storage:
     def load(self, load: Load) -> Loaded:
         entries = []
         try:
-            for name, data in self.database.execute(
-                "SELECT name, data FROM entries WHERE name >= ? ORDER BY name", (load.prefix,)
+            for name, data, digest in self.database.execute(
+                "SELECT name, data, digest FROM entries WHERE name >= ? ORDER BY name", (load.prefix,)
             ):
                 if not name.startswith(load.prefix):
                     break
+                if digest != digest_of(name, data):
+                    return Loaded(load.prefix, (), f"cannot load from {self.path}: {name} is not what was saved")
                 entries.append((name, data))
         except (sqlite3.Error, ValueError) as problem:
             return Loaded(load.prefix, (), f"cannot load from {self.path}: {problem}")
@@ -166,16 +184,67 @@ def prepare(database: sqlite3.Connection, path: Path) -> None:
         raise HostError(f"{path} is the database of another program; name another file for the storage")
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
-    database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    database.execute("CREATE TABLE IF NOT EXISTS entries (name TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID")
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise HostError(f"{path} was written by a later version of tidings; use that one, or name another file")
+    if version < VERSION:
+        renew(database, is_earlier="entries" in [name for (name,) in tables])
+    verify(database, path)
+
+
+def renew(database: sqlite3.Connection, is_earlier: bool) -> None:
+    """A new file, or one of an earlier version, gets the tables of this one."""
+    with database:
+        database.execute("BEGIN")
+        if is_earlier:
+            database.execute("ALTER TABLE entries RENAME TO earlier")
+        create_tables(database)
+        if is_earlier:
+            for name, data in database.execute("SELECT name, data FROM earlier"):
+                insert(database, name, data)
+            database.execute("DROP TABLE earlier")
+        database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def create_tables(database: sqlite3.Connection) -> None:
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS entries (name TEXT PRIMARY KEY, data BLOB NOT NULL, digest BLOB NOT NULL) "
+        "WITHOUT ROWID"
+    )
+    database.execute("CREATE TABLE IF NOT EXISTS names (name TEXT PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID")
+
+
+def insert(database: sqlite3.Connection, name: str, data: bytes) -> None:
+    database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", (name, data, digest_of(name, data)))
+    database.execute("INSERT OR REPLACE INTO names VALUES (?, ?)", (name, digest_of(name)))
+
+
+def digest_of(name: str, data: bytes = b"") -> bytes:
+    return blake2b(data, digest_size=DIGEST_BYTES, key=blake2b(name.encode(), digest_size=32).digest()).digest()
+
+
+def verify(database: sqlite3.Connection, path: Path) -> None:
+    """Every entry is what was saved, and none is missing; HostError otherwise."""
+    names = database.execute("SELECT name, digest FROM names ORDER BY name")
+    for name, data, digest in database.execute("SELECT name, data, digest FROM entries ORDER BY name"):
+        expected = names.fetchone()
+        if expected is not None and expected[0] < name:
+            raise HostError(f"cannot use the storage {path}: {expected[0]!r} was saved and is not there; {DAMAGED}")
+        if digest != digest_of(name, data) or expected != (name, digest_of(name)):
+            raise HostError(f"cannot use the storage {path}: {name!r} is not what was saved; {DAMAGED}")
+    missing = names.fetchone()
+    if missing is not None:
+        raise HostError(f"cannot use the storage {path}: {missing[0]!r} was saved and is not there; {DAMAGED}")
 
 
 def advice(problem: sqlite3.Error) -> str:
-    match problem.sqlite_errorcode & 0xFF:
+    # What Python itself finds wrong with a value has no code.
+    match getattr(problem, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return "another node has it open; give each node its own file"
         case sqlite3.SQLITE_NOTADB | sqlite3.SQLITE_CORRUPT:
-            return "it is damaged; put a copy in its place, or remove it to start without state"
+            return DAMAGED
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return "give this user the right to write the file and its folder"
         case sqlite3.SQLITE_FULL:

@@ -48,7 +48,10 @@ Extent = tuple[int, int]
 
 NEVER = float("-inf")
 
-ELSEWHERE_MAX = EXTENTS_MAX - 2
+LOST_MAX = 4
+"""Extents that are remembered to be lost with the store; beyond it the two oldest become one."""
+
+ELSEWHERE_MAX = EXTENTS_MAX - 2 - LOST_MAX
 """Extents that are remembered to be elsewhere; beyond it the two oldest become one, with what is between them."""
 
 
@@ -79,6 +82,10 @@ class PublisherHistory:
         self.eras: list[tuple[float, int]] = []
         """Of what was forgotten: times, each with the number of the last publication up to then; the oldest first."""
         self.has_all_eras = True
+        self.lost: list[Extent] = []
+        """What a damaged store held."""
+        self.shaken_through, self.shaken_at = 0, NEVER
+        """Up to this number, and this time, more may be lost than is known."""
 
     def append(self, batch: Publications, size: int) -> list[Publications]:
         """Store a batch of this size; answers with what had to go for it."""
@@ -164,16 +171,40 @@ class PublisherHistory:
             return self.batches[place - 1].numbers[-1]
         return self.forgotten_through if self.forgotten_at < at else 0
 
+    def lose(self, begin: int, end: int) -> None:
+        """These were stored in a file that was damaged."""
+        known = sorted([*self.lost, (begin, end)])
+        joined = [known[0]]
+        for first, last in known[1:]:
+            if first <= joined[-1][1]:
+                joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+            else:
+                joined.append((first, last))
+        while len(joined) > LOST_MAX:
+            self.has_all_eras = False
+            joined[:2] = [(joined[0][0], joined[1][1])]
+        self.lost = joined
+
     def lacks_behind(self, number: int) -> int:
-        """How many publications behind this number were forgotten."""
-        return max(0, self.forgotten_through - max(number, self.base or 0))
+        """How many publications behind this number were forgotten, or lost."""
+        forgotten = max(0, self.forgotten_through - max(number, self.base or 0))
+        behind = max(number, self.forgotten_through)
+        return forgotten + sum(max(0, end - max(begin, behind)) for begin, end in self.lost)
 
     def lacks_since(self, at: float) -> tuple[int, bool]:
         """How many that were accepted at this time or later, at most, and whether it is exactly so many."""
         if at > self.forgotten_at:
-            return 0, True
+            # When those were accepted that are lost, nobody knows: after what is stored before them.
+            missing = self.lacks_behind(max(self.number_before(at), self.forgotten_through))
+            return missing, not missing
         before = bisect_left(self.eras, at, key=lambda era: era[0])
-        return self.lacks_behind(self.eras[before - 1][1] if before else 0), self.has_all_eras
+        return self.lacks_behind(self.eras[before - 1][1] if before else 0), self.has_all_eras and not self.lost
+
+    def is_shaken(self, number: int, at: float | None, is_from_now: bool) -> bool:
+        """Whether more than that may be lost behind this number, or since this time where one was named."""
+        if is_from_now:
+            return False
+        return number < self.shaken_through if at is None else at <= self.shaken_at
 
     def last_below(self, number: int) -> int:
         """The last publication below this number that was accepted here."""
@@ -184,7 +215,7 @@ class PublisherHistory:
         """What was published, here or elsewhere, and is not here."""
         base = self.base or 0
         forgotten = [(base, self.forgotten_through)] if self.forgotten_through > base else []
-        return [*forgotten, *without(self.elsewhere, forgotten)]
+        return [*forgotten, *without(self.elsewhere, forgotten), *without(self.lost, [*forgotten, *self.elsewhere])]
 
     def held(self, through: int) -> list[Extent]:
         """All that was heard of the publisher up to this number, less what is lacking."""

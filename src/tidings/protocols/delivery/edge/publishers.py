@@ -17,8 +17,8 @@ of at most `marks_max` publishers, so that whoever asks for what it published he
 When all of that is gone the last number of the publisher is still remembered, for `numbers_age` (`history.py`): if it
 comes back and repeats what it published before, because it never heard that it was accepted, it is recognised.
 
-On disk. `publication/<publisher>/<number>` is a batch, `advertisement/<id>` an advertisement, `publisher/<name>` what
-was forgotten. After a restart the publishers are there again, as ones that left.
+On disk. `publication/<publisher>/<first>-<last>` is a batch, `advertisement/<id>` an advertisement, `publisher/<name>`
+what was forgotten. After a restart the publishers are there again, as ones that left.
 """
 
 from collections import Counter
@@ -49,6 +49,7 @@ from tidings.protocols.delivery.edge.history import (
     marks_of,
     size_bytes,
 )
+from tidings.protocols.delivery.edge.losses import LOST, StoreLosses
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.tenants import TenantUses
 from tidings.pubsub.client import Accepted
@@ -287,16 +288,26 @@ class Publishers:
         surplus: dict[NodeId, list[Publications]] = {}
         for name, data in entries:
             try:
+                effects += self.rename(name, data)
                 for batch in self.restore(name, data):
                     surplus.setdefault(batch.publisher, []).append(batch)
             except (msgspec.MsgspecError, UsageError, ValueError):
                 effects.append(Drop(name, UNREADABLE))
         effects += self.erase(self.numbers.sweep(now + self.params.clock_offset))
+        lost = [name for name, _ in entries if name.startswith(LOST)]
+        effects += StoreLosses(self, now + self.params.clock_offset).admit(lost)
         for publisher in self.all.values():
             publisher.left_at = now
             forgotten = publisher.history.trim(now + self.params.clock_offset)
             effects += self.save_forgotten(publisher, [*surplus.get(publisher.name, ()), *forgotten])
         return effects + [Offer(each.id, each.publisher.name, each.filter) for each in self.offered.values()]
+
+    def rename(self, name: str, data: bytes) -> list[Effect]:
+        """An earlier version named a batch by its first number only."""
+        if not name.startswith("publication/"):
+            return []
+        renamed = batch_name(batch_decoder.decode(data))
+        return [] if renamed == name else [Save(renamed, data), Save(name, None)]
 
     def restore(self, name: str, data: bytes) -> list[Publications]:
         """Answers with what there is no room for any more."""
@@ -342,6 +353,9 @@ class Publishers:
         publisher.accepted_at = max(publisher.accepted_at, marks.at)
         publisher.history.base, publisher.history.elsewhere = marks.base, list(marks.elsewhere)
         publisher.history.recall(marks.through, marks.at)
+        while publisher.history.batches and publisher.history.batches[0].numbers[-1] <= marks.through:
+            # A salvaged store may hold what was forgotten before.
+            self.save_forgotten(publisher, [publisher.history.forget_first()])
 
     def restored(self, name: NodeId) -> Publisher:
         if name not in self.all:
@@ -359,7 +373,8 @@ class Publishers:
             if is_over and not publisher.saving:
                 effects += self.remember(now, publisher)
                 continue
-            for known in [each for each in publisher.retired.values() if not each.stored]:
+            retired = [] if publisher.history.lost else list(publisher.retired.values())
+            for known in [each for each in retired if not each.stored]:
                 del publisher.retired[known.id]
                 effects += self.withdraw(known)
         if self.remembered > self.params.marks_max:
@@ -429,4 +444,4 @@ class Publishers:
 
 def batch_name(batch: Publications) -> str:
     """Sorted names are in the order of numbers."""
-    return f"publication/{batch.publisher}/{batch.numbers[0]:019d}"
+    return f"publication/{batch.publisher}/{batch.numbers[0]:019d}-{batch.numbers[-1]:019d}"
