@@ -1,6 +1,7 @@
 """What is promised from the receipt on holds whatever clocks say: brokers whose clocks are apart, publishers that come
 after the receipt, clients that lose their connection in the moment of the receipt. In the simulator."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,8 +27,8 @@ class AtTheReceipt(Checker):
     """The moment the reader has its receipt the writer publishes, `COUNT` times; it has advertised before, or does now.
     Perhaps the connection of the reader breaks in this very moment, and it goes to another broker."""
 
-    def __init__(self, is_late: bool, breaks: bool) -> None:
-        self.is_late, self.breaks = is_late, breaks
+    def __init__(self, is_late: bool, breaks: bool, steps: bool = False) -> None:
+        self.is_late, self.breaks, self.steps = is_late, breaks, steps
         self.numbers: list[int] = []
 
     def delivered(self, now: float, node: SimulatedNode, item: Any) -> None:
@@ -38,6 +39,9 @@ class AtTheReceipt(Checker):
                     world.inject(now, WRITER, OpenAdvertisement("offer", "x >= 0"))
                 for place in range(COUNT):
                     world.inject(now + place * 0.01, WRITER, PublishBatch(1, (head(place),), (b"",)))
+                if self.steps:
+                    for place, broker in enumerate(("n0", "n2", "n1", "n0", "n2")):
+                        world.call_at(now + place * 0.1, partial(world.set_clock, broker, offset=0.1 + place * 0.2))
                 if self.breaks:
                     world.call_at(now, lambda: world.crash("n0"))
             case Arrived(subscription, numbers=numbers):
@@ -45,8 +49,8 @@ class AtTheReceipt(Checker):
                 world.inject(now, node.id, Took(subscription, len(numbers)))
 
 
-def play(clock_error: float, is_late: bool, breaks: bool) -> list[int]:
-    applications = AtTheReceipt(is_late, breaks)
+def play(clock_error: float, is_late: bool, breaks: bool, steps: bool = False) -> list[int]:
+    applications = AtTheReceipt(is_late, breaks, steps)
     topology = with_clients(make_topology("chain", 3, 0))
     params = BrokerParams()
     roles: dict[str, tuple[str, Any]] = {
@@ -74,3 +78,10 @@ def play(clock_error: float, is_late: bool, breaks: bool) -> list[int]:
 def test_everything_published_after_the_receipt_arrives(clock_error: float, is_late: bool, breaks: bool) -> None:
     before = 0 if is_late else 10
     assert play(clock_error, is_late, breaks) == list(range(before + 1, before + COUNT + 1))
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["advertised before", "advertised after the receipt"])
+def test_clocks_that_are_set_while_brokers_run_cost_nothing(is_late: bool) -> None:
+    before = 0 if is_late else 10
+    for breaks in (False, True):
+        assert play(0.05, is_late, breaks, steps=True) == list(range(before + 1, before + COUNT + 1))
