@@ -176,12 +176,23 @@ def test_an_index_of_other_kernels_is_built_again_from_the_filters(
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"nothing of ours" * 9, SIGNATURE + (1000).to_bytes(8, "little") * 2 + b"cut"]
+    "content", [b"", b"nothing of ours" * 9, SIGNATURE + (1000).to_bytes(8, "little") * 2 + bytes(16) + b"cut"]
 )
 def test_a_file_that_is_no_index_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "index").write_bytes(content)
     with pytest.raises(UsageError, match=r"make (one|it again) with build_index_file"):
         load_index_file(tmp_path / "index")
+
+
+def test_a_damaged_index_file_is_refused_wherever_the_damage_is(tmp_path: Path) -> None:
+    wanted = [parse(f"x > {number} OR name LIKE 'a%{number}'") for number in range(40)]
+    write_index_file(tmp_path / "index", table_of(wanted))
+    data, damaged = (tmp_path / "index").read_bytes(), tmp_path / "damaged"
+    for place in range(0, len(data), max(1, len(data) // 300)):
+        damaged.write_bytes(data[:place] + bytes([data[place] ^ 0x55]) + data[place + 1 :])
+        with pytest.raises(UsageError):
+            load_index_file(damaged)
+    assert answer(pa.record_batch({"x": [2]}), load_index_file(tmp_path / "index")) == [[0, 1]]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ It holds subscriptions and their index; it is written once, by the driver, and l
 
     signature     8 bytes
     two lengths   8 bytes each: of the table, of the index
+    digest        16 bytes: of the table; the index has its own
     table         an Arrow stream: subscription, and its filter as MessagePack; sorted by subscription
     index         as `tidings.matching.index.archive` writes it; empty where the writer had no numba
 
@@ -54,8 +55,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-SIGNATURE = b"tidixf01"
+SIGNATURE = b"tidixf02"
 LENGTH_BYTES = 8
+DIGEST_BYTES = 16
+HEAD_BYTES = len(SIGNATURE) + 2 * LENGTH_BYTES + DIGEST_BYTES
 NAMES = b"tidings.names"
 """Under this name the metadata of the table holds the attributes that filters ask for."""
 
@@ -88,9 +91,10 @@ def write_index_file(path: Path, table: Any) -> None:
         file.write(encoded.size.to_bytes(LENGTH_BYTES, "little"))
         at = file.tell()
         file.write(bytes(LENGTH_BYTES))
+        file.write(xxhash.xxh3_128_digest(encoded))
         file.write(encoded)
         save_where_possible(index, file)
-        index_bytes = file.tell() - at - LENGTH_BYTES - encoded.size
+        index_bytes = file.tell() - HEAD_BYTES - encoded.size
         file.seek(at)
         file.write(index_bytes.to_bytes(LENGTH_BYTES, "little"))
 
@@ -105,16 +109,21 @@ def save_where_possible(index: Index, file: BinaryIO) -> None:
 def read_table(path: Path) -> tuple[Any, int]:
     """The table, and where the index begins (0: there is none)."""
     with path.open("rb") as file:
-        head = file.read(len(SIGNATURE) + 2 * LENGTH_BYTES)
-    if not head.startswith(SIGNATURE) or len(head) < len(SIGNATURE) + 2 * LENGTH_BYTES:
+        head = file.read(HEAD_BYTES)
+    if not head.startswith(SIGNATURE) or len(head) < HEAD_BYTES:
         raise UsageError(f"{path} is no index file; make one with build_index_file(subscriptions, path)")
-    table_bytes = int.from_bytes(head[-2 * LENGTH_BYTES : -LENGTH_BYTES], "little")
-    index_bytes = int.from_bytes(head[-LENGTH_BYTES:], "little")
+    lengths, digest = head[len(SIGNATURE) : -DIGEST_BYTES], head[-DIGEST_BYTES:]
+    table_bytes = int.from_bytes(lengths[:LENGTH_BYTES], "little")
+    index_bytes = int.from_bytes(lengths[LENGTH_BYTES:], "little")
     if path.stat().st_size < len(head) + table_bytes + index_bytes:
         raise UsageError(f"{path} is cut short; make it again with build_index_file(subscriptions, path)")
     mapped = pa.memory_map(str(path))
     mapped.seek(len(head))
-    table = pa.ipc.open_stream(mapped.read_buffer(table_bytes)).read_all()
+    encoded = mapped.read_buffer(table_bytes)
+    if xxhash.xxh3_128_digest(encoded) != digest:
+        # Arrow trusts the lengths in its own format, and would read wherever these lead.
+        raise UsageError(f"{path} is damaged; make it again with build_index_file(subscriptions, path)")
+    table = pa.ipc.open_stream(encoded).read_all()
     return table, len(head) + table_bytes if index_bytes else 0
 
 
