@@ -139,7 +139,7 @@ async def measure(
     # As a broker does when it has started (`cli/brokers.py`).
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECTED_AFTER)
+    gc.set_threshold(*COLLECTED_AFTER)
     gaps = Gaps()
     for end in ends:
         end.timed.longest = 0.0

@@ -54,8 +54,9 @@ from tidings.net.errors import HostError
 from tidings.net.inspector import InspectorAccess, NotInspected
 from tidings.net.logs import run as run_loop
 
-COLLECTED_AFTER = 20_000
-"""Objects made beyond those given back, after which garbage is looked for. Messages leave none."""
+COLLECTED_AFTER = 20_000, 2, 50
+"""Objects made beyond those given back, after which garbage is looked for among them; and how often, until it is looked
+for among those that were left twice, and among all. Messages leave none, and a look takes as long as there are many."""
 
 
 def words(section: str) -> str:
@@ -203,7 +204,7 @@ async def serve(config: Config, as_json: bool, until_eof: bool) -> None:
         # What is loaded by now stays; to look through all of it for garbage again and again would stall the broker.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(COLLECTED_AFTER)
+        gc.set_threshold(*COLLECTED_AFTER)
         announce(service, as_json)
         ended = loop.create_task(service.wait())
         asked = loop.create_task(stopped.wait())
