@@ -18,7 +18,7 @@ import resource
 import secrets
 import signal
 import socket
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,7 @@ class ChaosRound:
         self.shifts = {broker.name: broker.clock_offset for broker in self.campaign.brokers}
         self.addresses = free_addresses([broker.name for broker in self.campaign.brokers])
         self.fleet = Fleet([], folder, as_json=False)
+        self.struck: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def play(self) -> RoundOutcome:
         clock = ChaosClock()
@@ -144,6 +145,11 @@ class ChaosRound:
 
     async def strike(self, clock: ChaosClock, fault: ChaosFault, clients: dict[str, ChaosClient]) -> None:
         await clock.until(fault.at)
+        # A process that is being started is struck when it is there.
+        async with self.struck[fault.node]:
+            await self.strike_now(clock, fault, clients)
+
+    async def strike_now(self, clock: ChaosClock, fault: ChaosFault, clients: dict[str, ChaosClient]) -> None:
         if fault.kind == "restart":
             await clients[fault.node].end()
             await clock.until(fault.until)
