@@ -616,3 +616,16 @@ def test_where_names_are_lost_too_whatever_reaches_back_may_lack_something() -> 
     assert (history.numbers, history.is_truncated, history.missing) == ((1, 2, 3, 4, 5, 6), True, 0)
     (history,) = sent(desk.say("b", reference("p/1@a", since=8.0)), History)
     assert not history.is_truncated
+
+
+def test_whoever_asks_when_a_publisher_that_moved_advertises_here_hears_that_something_is_elsewhere() -> None:
+    desk = EdgeDesk()
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0", elsewhere=4))
+    publisher = desk.edge.publishers.all["p"]
+    assert (publisher.through, publisher.history.lacks_behind(3)) == (4, 1)
+    assert publisher.history.lacking() == [(0, 4)]
+    desk.publish("p", 5, 1)
+    assert publisher.history.held(5) == [(4, 5)]
+    desk.say("p", Advertise(2, "x >= 1", elsewhere=4))
+    assert publisher.through == 5, "it is known already"

@@ -81,6 +81,8 @@ class Advertise(Message, frozen=True):
     first: Count = 1
     """The number of the first publication of this life of the client. One that begins with a higher number at a broker
     has published elsewhere before."""
+    elsewhere: Count = 0
+    """The last number that another broker has accepted; 0 where none has."""
 
 
 class Unadvertise(Message, frozen=True):

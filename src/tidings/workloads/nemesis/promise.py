@@ -283,9 +283,9 @@ class PromiseJudge:
         possible = [event for event in absent if event.is_offered]
         bound = ("at least " if named.is_at_least else "") + ("at most " if named.is_at_most else "")
         told = f"told {bound}{named.count} missed of {writer}"
-        # Whether what is forgotten would have been wanted, nobody can know.
+        # Whether what is forgotten would have been wanted, nobody can know; and "at most" includes none.
         may_forget = self.may_forget or any(event.may_be_gone for event in events)
-        is_bound = may_forget and (named.is_at_most or not named.count)
+        is_bound = named.is_at_most or (may_forget and not named.count)
         if (named.count > len(possible) or not possible) and not (is_bound or subscription.is_interrupted):
             return [BrokenPromise("numbers", f"{told}, of {len(possible)} that did not arrive", subscription.reader)]
         if not named.is_at_least and unnamed is None and named.count < len(owed):

@@ -98,16 +98,30 @@ class Acceptance:
         self.publishers.arrive(client)
         return effects
 
-    def advertise(self, client: ServedClient, asked: Advertise) -> list[Effect]:
+    def advertise(self, now: float, client: ServedClient, asked: Advertise) -> list[Effect]:
         filter = read_filter(asked.filter, client, client.publish_bound, "publish")
         was_known = client.publisher in self.publishers.all
         publisher = self.publishers.of(client)
         publisher.first = asked.first
-        known, effects = self.publishers.advertise(publisher, asked.number, filter, publisher.next)
+        # Under the same advertisement it may have published elsewhere.
+        began = publisher.next
+        elsewhere = self.note_moved(now, publisher, asked)
+        known, effects = self.publishers.advertise(publisher, asked.number, filter, began)
+        effects += elsewhere
         known.client = client
         ticket = self.requests.add(NetworkRequest("advertise", client, asked.number, client.shown(filter)))
         effects += self.namesakes.begin(client, was_known)
         return [*effects, Offer(known.id, publisher.name, filter, ticket)]
+
+    def note_moved(self, now: float, publisher: Publisher, asked: Advertise) -> list[Effect]:
+        """What another broker has accepted is not here, and whoever asks because of this advertisement must hear so:
+        the next publication would tell it too late."""
+        if asked.elsewhere <= publisher.through:
+            return []
+        accepted_at = max(now + self.params.clock_offset, publisher.accepted_at + TICK)
+        effects = self.note_elsewhere(publisher, asked.elsewhere + 1, accepted_at)
+        publisher.through = asked.elsewhere
+        return effects
 
     def unadvertise(self, client: ServedClient, asked: Unadvertise) -> tuple[list[Effect], bool]:
         """And whether the client is answered later, when the network has withdrawn it; now if that has to wait until

@@ -315,7 +315,7 @@ class Edge:
         return self.attempt(client, "subscribe", asked.number, carry_out)
 
     def advertise(self, now: float, client: ServedClient, asked: Advertise) -> list[Effect]:
-        effects = self.attempt(client, "advertise", asked.number, lambda: self.acceptance.advertise(client, asked))
+        effects = self.attempt(client, "advertise", asked.number, lambda: self.acceptance.advertise(now, client, asked))
         return [*self.arm_sweep(now), *effects]
 
     def attempt(

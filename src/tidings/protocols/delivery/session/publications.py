@@ -16,6 +16,7 @@ import msgspec
 
 from tidings.machine.effects import Deliver, Drop, Effect
 from tidings.model.bounds import PUBLICATIONS_MAX
+from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import PublishMessage
 from tidings.pubsub.client import Accepted, Declined, Failed, Ticket
 from tidings.pubsub.notes import Acknowledged, ReceiptAsked, Released
@@ -48,6 +49,8 @@ class Outbound:
         self.through = first - 1
         """Everything up to this number is accepted."""
         self.kept: deque[Sent] = deque()
+        self.accepted_by: dict[NodeId, int] = {}
+        """The last number that each broker has accepted: as many brokers as serve us in turn."""
         self.size_bytes = 0
         self.voided: set[int] = set()
         """Numbers among those that are kept, of what the broker could not read."""
@@ -76,8 +79,14 @@ class Outbound:
         self.size_bytes += sum(sizes)
         return made
 
-    def accept(self, through: int) -> list[Sent]:
+    def elsewhere(self, broker: NodeId | None) -> int:
+        """What this broker cannot have: the last number that another one has accepted."""
+        return max((number for other, number in self.accepted_by.items() if other != broker), default=0)
+
+    def accept(self, through: int, broker: NodeId | None = None) -> list[Sent]:
         """Answers with what is not kept here any longer."""
+        if broker is not None:
+            self.accepted_by[broker] = through
         accepted = []
         while self.kept and self.kept[0].last <= through:
             accepted.append(self.kept.popleft())

@@ -1,14 +1,13 @@
 """Session: the client's end of delivery, which outlives the connections it runs over.
 
-The problem. An application subscribes and publishes once and wants to be done with it. Connections break, brokers are
-restarted, and the same application is then served by another broker that has never heard of it. Nothing that was
-promised may get lost by that, and nothing may come twice.
+The problem. An application subscribes and publishes once. Connections break, brokers are restarted, and it is then
+served by another broker that has never heard of it. Nothing that was promised may get lost, and nothing come twice.
 
 The idea. The client keeps what a broker needs to know of it: its advertisements, its subscriptions with how far each
 has come, and the publications that no broker has accepted yet. Whenever a broker begins to serve us (`PeerUp`, from
 access), all of it is said again, under the same numbers: advertisements first, then publications, then subscriptions
-with their positions. The broker recognises publications that it had already; we recognise those that reach us twice.
-So brokers need no memory of clients that left, and it makes no difference which broker it is.
+with their positions. The broker recognises publications that it had already; we recognise those that reach us twice. So
+brokers need no memory of clients that left.
 
 State. `advertisements` and `subscriptions`, which are asked for until they are confirmed (`standings.py`); for each
 subscription its positions and what the application has not taken (`progress.py`); `publishing`, the window of
@@ -36,12 +35,11 @@ anything for subscriptions with guarantee "none" while there is no link. What a 
 
 A message that the broker cannot read (`Unread`) is not sent again: what was asked with it counts as refused, and
 publications in it as declined. Their numbers are used up with publications under no advertisement, which every broker
-declines, so that nobody takes them for lost.
-
-The requests of the application and the answers it gets are in `pubsub/client.py`.
+declines, so that nobody takes them for lost. What an application asks and hears is in `pubsub/client.py`.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -282,8 +280,10 @@ class Session:
 
     def open_advertisement(self, now: float, request: OpenAdvertisement) -> list[Effect]:
         number = self.advertisements.next
-        message = Advertise(number, request.filter, self.first_publication)
-        return self.advertisements.open(Standing(number, request.ticket, lambda: [message], Unadvertise(number)))
+        told, closing = partial(Advertise, number, request.filter, self.first_publication), Unadvertise(number)
+        return self.advertisements.open(
+            Standing(number, request.ticket, lambda: [told(self.publishing.elsewhere(self.broker))], closing)
+        )
 
     def publish(self, now: float, request: PublishBatch) -> list[Effect]:
         if not self.takes(request):
@@ -340,7 +340,7 @@ class Session:
         if message.through > sent and not self.is_repeating:
             # The broker takes what we publish for what somebody else published: none of it arrives.
             return [Drop(message, NUMBERS_USED), *refuse_all(self.publishing, self.receipts, NUMBERS_USED)]
-        self.receipts.keep(self.publishing.accept(through))
+        self.receipts.keep(self.publishing.accept(through, self.broker))
         return [Deliver(Accepted(through))]
 
     def declined(self, now: float, message: Declined) -> list[Effect]:
