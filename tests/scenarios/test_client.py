@@ -575,6 +575,26 @@ def test_two_processes_of_one_name_at_two_brokers_are_both_heard_and_both_told()
     play(scenario())
 
 
+def test_two_processes_of_one_name_at_one_broker_are_both_heard_and_both_told() -> None:
+    async def scenario() -> None:
+        async with Broker("a") as a, connect(a.url) as reader:
+            subscription = await reader.subscribe("number >= 0")
+            with pytest.warns(tidings.NamesakeWarning, match="another process publishes as sensor"):
+                one = await connect(a.url, name="sensor")
+                await one.publish({"number": 1})
+                # It takes the place of the first, which comes back and takes that of the second.
+                two = await connect(a.url, name="sensor")
+                await two.publish({"number": 2})
+                await until(lambda: one.namesakes and two.namesakes)
+                await asyncio.sleep(0)
+            assert sorted(await take(subscription, 2)) == [1, 2]
+            assert set(one.namesakes.values()) == set(two.namesakes.values()) == {"a"}
+            await two.leave()
+            await one.leave()
+
+    play(scenario())
+
+
 def test_a_name_with_the_mark_of_a_life_is_refused() -> None:
     with pytest.raises(UsageError, match="life"):
         connect("tidings://localhost", name="sensor~1")
