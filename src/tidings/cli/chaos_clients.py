@@ -19,7 +19,7 @@ from tidings.net.client.client import Client
 from tidings.net.client.connection import connect
 from tidings.net.client.outbound import Advertisement
 from tidings.net.client.subscription import Subscription
-from tidings.net.errors import Closed, NotConfirmed, NotReachable
+from tidings.net.errors import Closed, NotConfirmed, NotReachable, Refused
 from tidings.pubsub.client import Accepted, Declined, Missed
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.signals import PeerDown
@@ -268,7 +268,8 @@ class ChaosWriter(ChaosClient):
         payload = payload_of(id, size_bytes)
         self.judge.published(id, self.name, self.clock.now, attributes, payload, wish)
         self.sent[client.machine.window.next] = id
-        with suppress(NotConfirmed):
+        # Not confirmed, or refused because a link was lost: the event was accepted all the same.
+        with suppress(NotConfirmed, Refused):
             await self.ask((self.name, "publish", self.life, id), client.publish(attributes, payload, receipt=True))
             self.judge.reached(id)
         self.judge.answered((self.name, "publish", self.life, id))
