@@ -359,7 +359,12 @@ def test_repeated_numbers_are_recognised_after_the_history_is_gone_and_the_broke
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
-        options: dict[str, Any] = {"storage": tmp_path / "a.db", "history_age": 0.05, "sweep_period": 0.02}
+        options: dict[str, Any] = {
+            "storage": tmp_path / "a.db",
+            "history_age": 0.05,
+            "marks_age": 0.0,
+            "sweep_period": 0.02,
+        }
         async with Broker("a", **options) as a:
             async with connect(a.url, name="sink", numbers_from=1) as client:
                 await publish(client, 1, 2, 3)

@@ -136,7 +136,10 @@ def test_a_broker_that_crashes_here_and_comes_back_with_its_data_costs_nothing(c
 @pytest.mark.parametrize("cut", STEPS, ids=str)
 def test_a_client_that_dies_here_leaves_nothing_behind(cut: Cut) -> None:
     async def scenario() -> None:
-        async with Broker(history_age=0.2, sweep_period=0.1) as broker, Relay(lambda: broker.address, cut) as relay:
+        async with (
+            Broker(history_age=0.2, marks_age=0.0, sweep_period=0.1) as broker,
+            Relay(lambda: broker.address, cut) as relay,
+        ):
             edge, access = broker.node.edge, broker.node.access
 
             async def die() -> None:
@@ -231,7 +234,7 @@ asyncio.run(main())
 
 def test_a_client_that_is_killed_leaves_nothing_behind() -> None:
     async def scenario() -> None:
-        async with Broker("a", history_age=0.3, sweep_period=0.1) as broker:
+        async with Broker("a", history_age=0.3, marks_age=0.0, sweep_period=0.1) as broker:
             edge, access = broker.node.edge, broker.node.access
             async with python("-c", CLIENT_TO_BE_KILLED, broker.url) as process:
                 assert process.stdout is not None
