@@ -452,4 +452,7 @@ def test_a_head_that_was_searched_some_patterns_at_a_time_matches_the_same(engin
     assert index.weight != SearchWeight()
     for number in range(len(filters)):
         index.discard(number)
+    index.add("asked itself", parse("LOWER(a) LIKE '%x_y%'"))
+    assert index.weight.finds > 1
+    index.discard("asked itself")
     assert index.weight == SearchWeight()

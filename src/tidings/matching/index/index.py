@@ -52,6 +52,7 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.model.sets.patterns import SearchWeight
+from tidings.model.weight import weight_of
 
 if TYPE_CHECKING:
     from tidings.matching.index.fast import FastEngine
@@ -82,6 +83,9 @@ class Index:
         self.free: list[int] = []
         self.links = LinkTable()
         self.link_of_slot = array("i")
+        self.doubtful_weight = SearchWeight()
+        self.weights: dict[int, SearchWeight] = {}
+        """Of filters that are asked themselves, by slot."""
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -117,6 +121,9 @@ class Index:
             self.link_of_slot.append(NO_LINK)
         self.slots[key] = slot
         number = self.link_of_slot[slot] = NO_LINK if link is None else self.links.join(link)
+        if doubtful:
+            self.weights[slot] = weight_of(filter)
+            self.doubtful_weight = self.doubtful_weight.plus(self.weights[slot])
         return Addition(slot, key, records, filter if doubtful else None, number)
 
     def discard(self, key: Key) -> bool:
@@ -124,6 +131,8 @@ class Index:
         slot = self.slots.pop(key, None)
         if slot is None:
             return False
+        if slot in self.weights:
+            self.doubtful_weight = self.doubtful_weight.minus(self.weights.pop(slot))
         for atom in self.engine.remove(slot):
             self.vocabulary.release(atom)
         if self.link_of_slot[slot] != NO_LINK:
@@ -182,9 +191,13 @@ class Index:
         return self.engine.find_heads_links(self.events_of(heads), self.links.alone, self.links.in_order)
 
     @property
+    def has_weight(self) -> bool:
+        return bool(self.vocabulary.weight.base or self.doubtful_weight.base)
+
+    @property
     def weight(self) -> SearchWeight:
         """What matching a head may cost, beside what it always does."""
-        return self.vocabulary.weight
+        return self.vocabulary.weight.plus(self.doubtful_weight)
 
     def search(self, head: bytes, until: int) -> bool:
         """Look for patterns in the strings of a head until so much work is counted, and remember what was found;

@@ -71,8 +71,7 @@ class HeavyBatches:
     def must_wait(self, source: LiveHop, batch: Publications) -> bool:
         if batch.publisher in self.waiting:
             return True
-        # Nobody asks for a pattern: that is the usual case.
-        if not self.tables.link_index.weight.base and not self.tables.local_index.weight.base:
+        if not (self.tables.link_index.has_weight or self.tables.local_index.has_weight):
             return False
         return sum(self.units_of(source, batch.heads)) > STEP_UNITS_MAX
 
