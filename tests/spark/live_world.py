@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
@@ -81,7 +82,8 @@ class ThreadBroker:
 
 
 async def publish(url: str, name: str, events: list[dict[str, Any]], advertise: str = "TRUE") -> None:
-    async with connect(url, name=name) as client:
+    # One publisher, however often it is called, with numbers that are far apart.
+    async with connect(url, name=name, numbers_from=time.time_ns() // 1000) as client:
         await client.advertise(advertise)
         await client.publish_encoded(list(map(encode_head, events)), [str(event).encode() for event in events])
         await client.flush()

@@ -1,5 +1,6 @@
 """Readers and writers of the format "tidings" against a broker, called as Spark calls them but without Spark."""
 
+import json
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_a_batch_read_can_begin_and_end_at_offsets_and_times() -> None:
         middle = stream.initialOffset()
         stream.stop()
         broker.publish("desk", events(5, 8))
-        at = f'{{"after": {{"desk": {middle["after"]["desk"]}}}}}'
+        at = json.dumps({"after": middle["after"]})
         behind = source(broker, startingOffsets=at).reader(NUMBERED)
         before = source(broker, endingOffsets=at).reader(NUMBERED)
         since = source(broker, startingOffsets=str(middle["since"])).reader(NUMBERED)
