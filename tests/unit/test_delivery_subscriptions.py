@@ -333,6 +333,17 @@ def test_a_publisher_that_moved_is_asked_for_at_both_brokers_and_its_order_is_ke
     assert received(desk.arrive("p", [7], C1), "c") == [7]
 
 
+def test_of_a_publisher_that_moved_it_is_told_what_one_broker_lacks_and_the_other_does_not_hold() -> None:
+    desk = served()
+    desk.installed("c")
+    desk.arrive("p", [1], C1)
+    desk.know("p/1@y", hop="b")
+    answer(desk, "p", 9, advertisement="p/1@y", is_truncated=True, missing=7, lacking=((0, 8),), held=((8, 9),))
+    effects = answer(desk, "p", 2, 3, 4, held=((0, 4),))
+    assert received(effects, "c") == [2, 3, 4, 9]
+    assert sent(effects, Missed) == [Missed(1, "p", 4, FORGOTTEN + AT_MOST)]
+
+
 def test_what_comes_behind_the_answer_of_one_broker_waits_for_that_of_another() -> None:
     desk = served()
     desk.installed("c")

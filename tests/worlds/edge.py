@@ -205,6 +205,8 @@ def answer(desk: EdgeDesk, publisher: str, *numbers: int, at: float = 0.0, **fie
         "is_truncated": False,
         "missing": 0,
         "is_counted": False,
+        "lacking": (),
+        "held": (),
         "has_more": False,
         "through": max(numbers, default=0),
         "problem": "",

@@ -264,6 +264,10 @@ class History(Message, frozen=True):
     """How many those are at most: whether they match, nobody knows any more."""
     is_counted: bool
     """Whether it is exactly so many: the filter matches all that was advertised, and none is counted that is older."""
+    lacking: Extents
+    """What was published, there or elsewhere, and is not stored there."""
+    held: Extents
+    """What passed through that broker and is not lacking."""
     has_more: bool
     """More is stored than the page has room for; the rest is to be asked for behind `through`."""
     through: Count

@@ -62,7 +62,8 @@ def size_of(message: Any) -> int:
             named = names_bytes(each for each, *_ in message.marks) + names_bytes(message.unreachable)
             return MESSAGE_BYTES + named + names_bytes(message.offers)
         case History() | FetchedFar():
-            return MESSAGE_BYTES + columns_bytes(message) + names_bytes(message.path)
+            extents_bytes = EXTENT_BYTES * (len(message.lacking) + len(message.held))
+            return MESSAGE_BYTES + columns_bytes(message) + names_bytes(message.path) + extents_bytes
     raise AssertionError(f"{type(message).__name__} goes through no window")
 
 

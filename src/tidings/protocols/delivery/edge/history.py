@@ -276,6 +276,15 @@ def without(extents: Iterable[Extent], others: Iterable[Extent]) -> list[Extent]
     return left
 
 
+def count_of(extents: Iterable[Extent]) -> int:
+    """How many numbers there are in them, each counted once."""
+    total = passed = 0
+    for begin, end in sorted(extents):
+        total += max(0, end - max(begin, passed))
+        passed = max(passed, end)
+    return total
+
+
 def within(extents: Iterable[Extent], begin: int, end: int) -> list[Extent]:
     """What of them lies behind `begin` and not behind `end`."""
     cut = [(max(first, begin), min(last, end)) for first, last in extents]

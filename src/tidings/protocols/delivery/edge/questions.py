@@ -22,13 +22,13 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
-from tidings.model.bounds import PUBLISHERS_MAX
+from tidings.model.bounds import INTEGER_MAX, PUBLISHERS_MAX
 from tidings.model.identity import NodeId
 from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.admission import Admission, PublisherStream, ServedSubscription, deliver, fall_back
 from tidings.protocols.delivery.edge.advertisements import origin_of
 from tidings.protocols.delivery.edge.clients import ServedClient
-from tidings.protocols.delivery.edge.history import NEVER, behind
+from tidings.protocols.delivery.edge.history import NEVER, behind, count_of, within, without
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import References
 from tidings.protocols.delivery.messages import History, Reference
@@ -270,11 +270,10 @@ class Fetching:
         group_times = [each.group_at for each in answers if each.group_at is not None]
         if group_times and stream.position is None:
             stream.effective_at = min(group_times)
-        # What one broker lacks, another may have.
-        if all(each.is_truncated for each in answers):
+        is_truncated, missing = lost_behind(stream.position, answers)
+        if is_truncated:
             is_late = stream.position is None and subscription.since is None
             reason = LATE_FORGOTTEN if is_late else FORGOTTEN
-            missing = min(each.missing for each in answers)
             if missing and (len(answers) > 1 or not answers[0].is_counted):
                 reason += AT_MOST
             before = stream.told_before(missing)
@@ -322,6 +321,22 @@ class Fetching:
     def check(self) -> None:
         for (_, publisher), subscription in self.asked.items():
             assert subscription.streams[publisher].state == "asked", "an answer is awaited for no question"
+
+
+def lost_behind(position: int | None, answers: list[History]) -> tuple[bool, int]:
+    """Whether anything is lost behind that position, or of what was asked for without one, and how much at most: what
+    one broker lacks, another may have."""
+    truncated = [each for each in answers if each.is_truncated]
+    if len(answers) == 1:
+        return bool(truncated), answers[0].missing
+    held = [extent for each in answers for extent in each.held]
+    if position is not None:
+        lacking = [extent for each in answers for extent in within(each.lacking, position, INTEGER_MAX)]
+        missing = count_of(without(lacking, held))
+    else:
+        lacking = [extent for each in truncated for extent in within(each.lacking, each.begin, INTEGER_MAX)]
+        missing = min(count_of(without(lacking, held)), sum(each.missing for each in truncated))
+    return missing > 0 or len(truncated) == len(answers), missing
 
 
 def merged(answers: list[History], early: list[Publications], through: int) -> list[Publications]:

@@ -198,6 +198,8 @@ class References:
             is_truncated=missing > 0 or is_shaken,
             missing=0 if is_shaken else missing,
             is_counted=is_counted and not is_shaken and missing > 0 and self.is_all_of(filter, publisher),
+            lacking=tuple(stored.lacking()),
+            held=tuple(stored.held(publisher.reach)),
             has_more=has_more,
             through=through,
             problem="",
@@ -259,4 +261,4 @@ def lack(asked: Reference, advertisement: AdvertisementId, problem: str) -> Hist
     """There is no answer."""
     publisher = publisher_of(advertisement)
     key = (asked.client, asked.subscription, asked.round, advertisement, publisher)
-    return History(*key, None, 0, False, 0, False, False, 0, problem, (), (), (), (), ())
+    return History(*key, None, 0, False, 0, False, (), (), False, 0, problem, (), (), (), (), ())
