@@ -69,7 +69,7 @@ def test_two_who_call_each_other_by_address_have_one_link() -> None:
             order(b, Connect(a_there))
             assert (await heard(a, LinkUp)).neighbour == "b"
             assert (await heard(b, LinkUp)).neighbour == "a"
-            await until(lambda: not a.links.rivals and not b.links.rivals and len(a.links.open) == 1)
+            await until(lambda: not a.links.rivals.waiting and not b.links.rivals.waiting and len(a.links.open) == 1)
             assert (list(a.links.up), list(b.links.up)) == (["b"], ["a"])
             order(a, Connect(b_there))
             assert (await heard(a, LinkUp, asked=b_there)).neighbour == "b"

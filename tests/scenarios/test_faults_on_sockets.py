@@ -524,7 +524,7 @@ def test_a_caller_without_memory_takes_the_place_of_a_stream_that_turns_out_dead
             old = await BarePeer.introduced(a.address, "b")
             await old.accepted()
             new = await BarePeer.introduced(a.address, "b")
-            await until(lambda: a.links.rivals)
+            await until(lambda: a.links.rivals.waiting)
             old.writer.transport.abort()
             await new.accepted()
             await until(lambda: len(a.machine.heard) == 3)
@@ -543,7 +543,7 @@ def test_a_second_call_is_refused_while_the_stream_lives() -> None:
             old = await BarePeer.introduced(a.address, "b")
             await old.accepted()
             new = await BarePeer.introduced(a.address, "b")
-            await until(lambda: a.links.rivals)
+            await until(lambda: a.links.rivals.waiting)
             old.say(Heartbeat())
             assert "there is a stream already" in await new.goodbye()
             assert a.machine.heard == [LinkUp("b", 1)]
