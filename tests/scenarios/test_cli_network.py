@@ -15,11 +15,11 @@ pytest.importorskip("pydantic_settings", reason="these commands need the extra '
 from bench.brokers.servers import free_port
 from tests.scenarios.processes import broker, is_alive, tidings
 from tests.scenarios.services import chain, command, command_until, make_service, where
-from tests.unit.test_net_tls import Authority
 from tests.worlds.loopback import connect
 from tests.worlds.sockets import play, until
 from tidings.cli.output import NO, NOT_PERMITTED, NOT_REACHABLE, OK
 from tidings.net.addresses import address_text
+from tidings.net.certificates import DAY, new_authority, new_certificate
 
 Captured = pytest.CaptureFixture[str]
 
@@ -313,11 +313,15 @@ def test_without_a_token_one_is_turned_away_and_with_one_held_to_its_bounds(
 
 
 def test_over_tls_the_certificate_says_who_we_are(capsys: Captured, tmp_path: Path) -> None:
-    office = Authority(tmp_path, "office")
+    authority, _ = new_authority(tmp_path)
+    for name in ("a", "b"):
+        new_certificate(tmp_path, name, "broker", ["127.0.0.1"], DAY)
+    for name in ("ann", "root", "eve"):
+        new_certificate(tmp_path, name, "client", [], DAY)
 
     def files(name: str) -> dict[str, str]:
-        certificate, key = office.files(name)
-        return {"tls_certificate": str(certificate), "tls_key": str(key), "tls_authority": str(office.file)}
+        certificate, key = tmp_path / f"{name}.pem", tmp_path / f"{name}.key"
+        return {"tls_certificate": str(certificate), "tls_key": str(key), "tls_authority": str(authority)}
 
     def options(name: str) -> list[str]:
         return [word for key, value in files(name).items() for word in (f"--{key.replace('_', '-')}", value)]

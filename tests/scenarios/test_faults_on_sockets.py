@@ -698,21 +698,29 @@ def test_a_node_that_was_killed_comes_back_with_everything_it_had_confirmed(tmp_
 def test_a_file_that_is_no_database_stops_the_start_with_a_clear_message(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
     file.write_bytes(b"something else" * 1000)
-    with pytest.raises(HostError, match=r"state.db: file is not a database; it is damaged; put a copy in its place"):
+    with pytest.raises(HostError, match=r"state.db: file is not a database; it is damaged, and nothing was changed"):
         play(puppet_host("a", storage=file).start())
 
 
-def test_a_damaged_page_comes_back_as_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["before the start", "after it"])
+def test_a_damaged_page_stops_the_start_or_comes_back_as_an_error(tmp_path: Path, when: str) -> None:
     file = tmp_path / "state.db"
 
     async def save() -> None:
         async with puppet_host("a", storage=file) as a:
-            order(a, *(Save(f"name {number}", bytes(5000)) for number in range(100)))
+            # More than SQLite keeps in memory, so that it reads the file again.
+            order(a, *(Save(f"name {number}", bytes(50_000)) for number in range(100)))
             for _ in range(100):
                 assert (await heard(a, Saved)).error is None
 
+    def damage() -> None:
+        with file.open("r+b") as damaged:
+            damaged.seek(4096)
+            damaged.write(b"\xff" * (file.stat().st_size - 4096))
+
     async def load() -> None:
         async with puppet_host("a", storage=file) as a:
+            damage()
             order(a, Load(""))
             loaded = await heard(a, Loaded)
             assert loaded.error is not None and "malformed" in loaded.error
@@ -721,10 +729,12 @@ def test_a_damaged_page_comes_back_as_an_error(tmp_path: Path) -> None:
     with sqlite3.connect(file) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     database.close()
-    with file.open("r+b") as damaged:
-        damaged.seek(4096)
-        damaged.write(b"\xff" * (file.stat().st_size - 4096))
-    play(load())
+    if when == "after it":
+        play(load())
+        return
+    damage()
+    with pytest.raises(HostError, match=r"state.db: .* malformed; it is damaged, and nothing was changed"):
+        play(puppet_host("a", storage=file).start())
 
 
 def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
