@@ -542,6 +542,45 @@ def test_what_was_declined_is_declined_again_when_it_is_repeated() -> None:
     assert sent(effects, Accepted) == [Accepted(4)]
 
 
+def test_accepted_names_nothing_whose_decline_may_be_lost_with_an_earlier_connection() -> None:
+    desk = publishing()
+    desk.publish("p", 1, 10)
+    desk.publish("p", 2, -1)
+    desk.down("p")
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    assert sent(desk.publish("p", 1, 10), Accepted) == [Accepted(1)]
+    again = desk.publish("p", 2, -1)
+    assert [each.numbers for each in sent(again, Declined)] == [(2,)]
+    assert sent(again, Accepted) == [Accepted(2)]
+
+
+def test_a_save_tells_of_nothing_whose_decline_may_be_lost_with_an_earlier_connection() -> None:
+    desk = durable()
+    desk.advertise("p")
+    (save,) = of(Save, desk.publish("p", 1, 10))
+    desk.publish("p", 2, -1)
+    desk.down("p")
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    assert sent(desk.publish("p", 1, 10), Accepted) == []
+    assert sent(desk.handle(Saved(save.name)), Accepted) == [Accepted(1)]
+
+
+def test_what_was_declined_is_declined_again_though_history_has_forgotten_it() -> None:
+    desk = EdgeDesk(EdgeParams(history_count_max=1))
+    desk.up("p")
+    desk.advertise("p")
+    desk.publish("p", 1, 10, -1, 20)
+    desk.publish("p", 4, 30)
+    desk.down("p")
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    effects = desk.publish("p", 1, 10, -1, 20, 30)
+    assert [each.numbers for each in sent(effects, Declined)] == [(2,)]
+    assert sent(effects, Accepted) == [Accepted(4)]
+
+
 def test_an_advertisement_that_could_not_be_saved_is_saved_again_and_its_publications_wait_for_it() -> None:
     desk, name = durable(), "advertisement/p/1@a"
     desk.advertise("p")

@@ -13,7 +13,8 @@ repeated by the client has the same number, and the brokers of subscribers recog
 A publication must match the advertisement under which it is published; the advertisement was made over the same
 connection, and narrowed to what the client may publish now, so that one test proves both. Short heads that passed are
 remembered (`heads_max` of them) and not decoded again; many new ones at a time are left to a sieve. What fails is
-declined with the reason, and has used up its number.
+declined with the reason, and has used up its number. Since that word may be lost with the link, `Accepted` names no
+number behind the last that came over the same connection, and what is declined is declined again when it is repeated.
 
 What a client of a tenant publishes is stamped with that when it arrives (`pubsub/tenants.py`), before anything else.
 
@@ -28,6 +29,7 @@ Guaranteed. What `Accepted` names is stored, up to the bounds of the history, an
 is taken twice. Not guaranteed, without durability: that a crash of this broker loses nothing that it had accepted.
 """
 
+from collections.abc import Sequence
 from itertools import filterfalse
 
 from msgspec.structs import replace
@@ -154,6 +156,7 @@ class Acceptance:
             return [*self.decline(client, asked, numbers, NO_ADVERTISEMENT), Send(client.name, Accepted(numbers[-1]))]
         effects: list[Effect] = []
         first = asked.first
+        client.told_through = max(client.told_through, numbers[-1])
         if first <= publisher.through:
             asked, numbers, effects = self.set_aside_repeated(publisher, advertised, client, asked, numbers)
         if numbers:
@@ -172,7 +175,7 @@ class Acceptance:
                 effects += self.take(client, publisher, advertised, asked, numbers)
         saved_through = publisher.saved_through if publisher.saving else publisher.through
         if saved_through >= first:
-            effects.append(Send(client.name, Accepted(saved_through)))
+            effects.append(Send(client.name, Accepted(min(saved_through, client.told_through))))
         return effects
 
     def hold_back(
@@ -221,10 +224,14 @@ class Acceptance:
         first, heads, payloads = asked.first + count, asked.heads[count:], asked.payloads[count:]
         new = PublishMessage(asked.advertisement, first, asked.receipt, heads, payloads)
         effects: list[Effect] = []
-        declined = publisher.history.declined(numbers[0], numbers[count - 1], publisher.through)
+        absent = publisher.history.absent(numbers[0], numbers[count - 1])
+        declined = publisher.history.declined(absent, publisher.through)
         if declined:
             # The word was on its way when the link broke, perhaps.
             effects.append(Send(client.name, Declined(tuple(declined), DECLINED_BEFORE)))
+        unknown = [number for number in absent if number not in declined]
+        if unknown and advertised is not None:
+            effects += self.judge_again(client, advertised, asked, unknown)
         if count < len(numbers) or not asked.receipt or advertised is None:
             return new, numbers[count:], effects
         verdicts = self.judge(advertised, asked)
@@ -237,6 +244,16 @@ class Acceptance:
             publisher.name, advertised.id, publisher.accepted_at, 0, numbers, asked.heads, asked.payloads
         )
         return new, (), [*effects, Forward(pick(batch, places, receipt=0), ticket)]
+
+    def judge_again(
+        self, client: ServedClient, advertised: Advertised, asked: PublishMessage, numbers: list[int]
+    ) -> list[Effect]:
+        """Whether these, which are repeated, were accepted or declined is forgotten: what would be declined now was."""
+        places = [number - asked.first for number in numbers]
+        heads, payloads = [tuple(map(parts.__getitem__, places)) for parts in (asked.heads, asked.payloads)]
+        verdicts = self.judge(advertised, replace(asked, heads=heads, payloads=payloads))
+        refused = by_reason(numbers, verdicts)
+        return [Send(client.name, Declined(tuple(places), reason)) for reason, places in refused.items()]
 
     def take(
         self,
@@ -281,10 +298,7 @@ class Acceptance:
     ) -> list[int] | None:
         """The places of those that may be published; None for all. The others are declined."""
         verdicts = self.judge(advertised, asked)
-        refused: dict[str, list[int]] = {}
-        for place, verdict in enumerate(verdicts):
-            if verdict:
-                refused.setdefault(verdict, []).append(numbers[place])
+        refused = by_reason(numbers, verdicts)
         if not refused:
             return None
         for reason, places in refused.items():
@@ -359,6 +373,15 @@ class Acceptance:
         if not asked.receipt:
             return []
         return [Send(client.name, Refusal("publish", numbers[-1], reason, may_retry=False))]
+
+
+def by_reason(numbers: Sequence[int], verdicts: Sequence[str]) -> dict[str, list[int]]:
+    """The numbers of what is refused."""
+    refused: dict[str, list[int]] = {}
+    for number, verdict in zip(numbers, verdicts, strict=True):
+        if verdict:
+            refused.setdefault(verdict, []).append(number)
+    return refused
 
 
 def is_all_within(advertised: Advertised, asked: PublishMessage) -> bool:

@@ -50,6 +50,8 @@ class ServedClient:
         self.use = use
         """What its tenant has, and may have."""
         self.tenant_name = "" if up.tenant is None else up.tenant.name
+        self.told_through = 0
+        """Of its publications the last that came over this connection: what was declined up to there it is told."""
         self.pending_bytes = 0
         """Publications in its queues and on the way to it."""
         self.lagging: dict[int, ServedSubscription] = {}

@@ -221,17 +221,20 @@ class PublisherHistory:
         """All that was heard of the publisher up to this number, less what is lacking."""
         return [] if self.base is None else without([(self.base, through)], self.lacking())
 
-    def declined(self, first: int, last: int, through: int) -> dict[int, None]:
-        """The numbers from first to last that came here and are neither stored nor forgotten; `through` is the last
-        that came."""
-        held = within(self.held(through), first - 1, last)
-        numbers = dict.fromkeys(number for begin, end in held for number in range(begin + 1, end + 1))
+    def absent(self, first: int, last: int) -> dict[int, None]:
+        """The numbers from first to last that are not stored."""
+        numbers = dict.fromkeys(range(first, last + 1))
         for batch in self.behind(first - 1):
             if not numbers or batch.numbers[0] > last:
                 break
             for number in batch.numbers:
                 numbers.pop(number, None)
         return numbers
+
+    def declined(self, absent: Iterable[int], through: int) -> dict[int, None]:
+        """Those of them that came here and were not forgotten; `through` is the last that came."""
+        held = self.held(through)
+        return dict.fromkeys(number for number in absent if any(begin < number <= end for begin, end in held))
 
     def check(self) -> None:
         assert len(self.elsewhere) <= ELSEWHERE_MAX, "too much is remembered to be elsewhere"

@@ -249,11 +249,11 @@ class Publishers:
         if batch.advertisement in self.unsaved:
             # Without it nobody finds the way to the batch after a restart.
             return [again]
-        before = publisher.saved_through
+        client, before = publisher.client, publisher.saved_through
         del publisher.saving[name]
-        if publisher.client is None or publisher.saved_through == before:
+        if client is None or min(publisher.saved_through, client.told_through) <= before:
             return []
-        return [Send(publisher.client.name, Accepted(publisher.saved_through))]
+        return [Send(client.name, Accepted(min(publisher.saved_through, client.told_through)))]
 
     def save_again(self, name: str) -> list[Effect]:
         """As it is now."""
