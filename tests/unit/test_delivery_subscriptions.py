@@ -333,6 +333,16 @@ def test_a_publisher_that_moved_is_asked_for_at_both_brokers_and_its_order_is_ke
     assert received(desk.arrive("p", [7], C1), "c") == [7]
 
 
+def test_of_a_publisher_that_becomes_known_after_a_reference_all_is_asked_for_whatever_the_clocks_say() -> None:
+    desk = served()
+    desk.now = 5.0
+    assert asked(desk.subscribe("c", guarantee="reference")) == [("b", (("p/1", None),), 5.0)]
+    assert asked(desk.know("q/1")) == [("b", (("q/1", None),), None)]
+    answer(desk, "p")
+    desk.settle()
+    assert asked(desk.know("r/1")) == [("b", (("r/1", None),), None)]
+
+
 def test_of_a_publisher_that_moved_it_is_told_what_one_broker_lacks_and_the_other_does_not_hold() -> None:
     desk = served()
     desk.installed("c")

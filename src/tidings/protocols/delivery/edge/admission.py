@@ -170,6 +170,7 @@ class Outlet:
 class ServedSubscription:
     __slots__ = (
         "after",
+        "asked_at",
         "begun",
         "client",
         "delivered",
@@ -204,8 +205,10 @@ class ServedSubscription:
         self.matched = ((asked.number,),)
         self.guarantee: Guarantee = asked.guarantee
         self.after, self.group = dict(asked.after), asked.group
-        self.since = asked.since
-        """Since when publications are wanted of a publisher without a position; None is all that it advertised."""
+        self.since, self.asked_at = asked.since, asked.since
+        """Since when publications are wanted of a publisher without a position; None is all that it advertised. Of one
+        that is known already when the subscription comes it is `asked_at`: a time of this broker's clock says little of
+        those that are heard of later, whose brokers have other clocks."""
         self.effective_at = NEVER if asked.since is None or asked.group else asked.since
         """What was accepted earlier of such a publisher is not wanted, also if it comes by itself."""
         self.is_from_now = bool(asked.after) and asked.since is None and params.unlisted == "installation"
@@ -240,6 +243,11 @@ class ServedSubscription:
     def position_after(self, publisher: NodeId) -> int | None:
         """Behind which number it begins, where that is known. A name without a life means all lives of it."""
         return self.after.get(publisher, self.after.get(name_of(publisher)))
+
+    def wanted_since(self, stream: PublisherStream) -> float | None:
+        """Where the stream has a position, that counts instead."""
+        is_late = stream.position is None and stream.publisher not in self.unplaced
+        return self.since if is_late else self.asked_at
 
     def give_up(self, batch: Publications, reason: str) -> None:
         count = len(batch.numbers)

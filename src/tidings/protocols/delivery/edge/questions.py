@@ -166,7 +166,7 @@ class Fetching:
             # Before the receipt nothing is passed on: it is only asked where the group begins.
             limits = (0, 0)
         effects: list[Effect] = [] if self.asked else [SetTimer("ask", now + self.params.ask_again_after)]
-        questions: list[list[Wanted]] = [[]]
+        questions: dict[float | None, list[list[Wanted]]] = {}
         for stream in streams:
             advertisements = self.of_publisher.get(stream.publisher, {})
             self.admission.forget_early(stream)
@@ -174,17 +174,24 @@ class Fetching:
             key = (subscription.key, stream.publisher)
             self.asked.pop(key, None)
             self.asked[key] = subscription
-            if len(questions[-1]) + len(advertisements) > WANTED_MAX:
-                questions.append([])
-            questions[-1] += [(advertisement, stream.position) for advertisement in advertisements]
+            parts = questions.setdefault(subscription.wanted_since(stream), [[]])
+            if len(parts[-1]) + len(advertisements) > WANTED_MAX:
+                parts.append([])
+            parts[-1] += [(advertisement, stream.position) for advertisement in advertisements]
             WORK.units += QUESTION_UNITS + NAMED_UNITS * len(advertisements)
-        for wanted in questions:
-            if wanted:
-                effects += self.put(now, subscription, limits, wanted[:PUBLISHERS_MAX])
+        for since, parts in questions.items():
+            for wanted in parts:
+                if wanted:
+                    effects += self.put(now, subscription, since, limits, wanted[:PUBLISHERS_MAX])
         return effects
 
     def put(
-        self, now: float, subscription: ServedSubscription, limits: tuple[int, int], wanted: list[Wanted]
+        self,
+        now: float,
+        subscription: ServedSubscription,
+        since: float | None,
+        limits: tuple[int, int],
+        wanted: list[Wanted],
     ) -> list[Effect]:
         question = Reference(
             subscription.client.name,
@@ -192,7 +199,7 @@ class Fetching:
             subscription.round,
             subscription.filter_text,
             tuple(wanted),
-            subscription.since,
+            since,
             subscription.is_from_now or not subscription.is_complete,
             subscription.group,
             subscription.client.principal if subscription.group else "",
@@ -272,7 +279,7 @@ class Fetching:
             stream.effective_at = min(group_times)
         is_truncated, missing = lost_behind(stream.position, answers)
         if is_truncated:
-            is_late = stream.position is None and subscription.since is None
+            is_late = stream.position is None and subscription.wanted_since(stream) is None
             reason = LATE_FORGOTTEN if is_late else FORGOTTEN
             if missing and (len(answers) > 1 or not answers[0].is_counted):
                 reason += AT_MOST
