@@ -112,9 +112,10 @@ def test_who_is_not_let_in_hears_why_and_loses_the_link() -> None:
     assert run(access, Received("c", Attach("client", b""))) == [Drop(Attach("client", b""), at_the_door.NO_LINK)]
 
 
-def test_a_link_on_which_nobody_attaches_is_ended() -> None:
+def test_a_link_on_which_nobody_attaches_is_ended_and_a_client_whose_word_was_late_comes_again() -> None:
     access = broker()
-    assert run(access, LinkUp("c", 1), Fired(("attach", "c"))) == turned_away("c", at_the_door.TOO_LATE)
+    ended = run(access, LinkUp("c", 1), Fired(("attach", "c")))
+    assert ended == [Disconnect("c", at_the_door.TOO_LATE)]
 
 
 def test_a_client_that_attached_is_not_ended_by_a_late_timer() -> None:

@@ -36,7 +36,7 @@ def test_visitors_with_the_name_of_a_client_change_nothing_for_it() -> None:
     before = access.entrants["ann"]
     assert run(access, Knocked("?2", "ann")) == [SetTimer(("attach", "?2"), 6.0)]
     assert run(access, Received("?2", Attach("client", b"")))[-1].neighbour == "?2"
-    assert run(access, Knocked("?3", "ann"), Fired(("attach", "?3"))) == turned_away("?3", at_the_door.TOO_LATE)
+    assert run(access, Knocked("?3", "ann"), Fired(("attach", "?3"))) == [Disconnect("?3", at_the_door.TOO_LATE)]
     assert access.entrants == {"ann": before}
 
 

@@ -9,8 +9,8 @@ The idea. The first word on a link is `Attach(role, credentials)`. A *judge* (`j
 who that is, or why not. A client is told `Attached` and is served from then on (`ClientUp`). Two brokers judge each
 other: the one that called attaches first, the other attaches back, and each is a peer of the other (`PeerUp`) when it
 has accepted and was accepted. Each says where it listens, so that others can be told. Whoever is turned away hears
-`Rejected` with the reason and loses the link. Where a verdict names the key of a holder, `Challenge` and `Proof` come
-in between.
+`Rejected` with the reason and loses the link; who is merely late loses the link alone. Where a verdict names the key of
+a holder, `Challenge` and `Proof` come in between.
 
 Identity first. A new stream belongs to a *visitor* (`Knocked`), whatever name it gives; visitors can be many for one
 name, and nothing that they do touches a link there is. When the judge has said yes and the key is proved, `Admit` binds
@@ -275,7 +275,9 @@ class Access:
         return effects
 
     def turn_away(self, node: NodeId, reason: str) -> list[Effect]:
-        told: list[Effect] = [Send(node, Rejected(reason[:TEXT_CHARS_MAX])), Disconnect(node, reason)]
+        # Who is late was not judged, and may come again.
+        rejected = [] if reason == TOO_LATE else [Send(node, Rejected(reason[:TEXT_CHARS_MAX]))]
+        told: list[Effect] = [*rejected, Disconnect(node, reason)]
         entrant = self.entrants.get(node)
         if entrant is None:
             return told
