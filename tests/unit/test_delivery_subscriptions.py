@@ -23,7 +23,7 @@ from tidings.protocols.delivery.messages import (
     Unsubscribe,
 )
 from tidings.pubsub.client import Missed, Receipt
-from tidings.pubsub.signals import Matched, Settled, Skipped, Unwant, Want
+from tidings.pubsub.signals import ClientUp, Matched, Settled, Skipped, Unwant, Want
 
 # Installed.
 
@@ -318,6 +318,16 @@ def test_the_time_of_the_group_takes_the_place_of_the_members_own() -> None:
     assert received(answer(desk, "p", 1, at=12.0, group_at=11.0), "c") == [1]
     assert received(desk.arrive("p", [2], C1, at=10.0), "c") == []
     assert received(desk.arrive("p", [3], C1, at=12.5), "c") == [3]
+
+
+@pytest.mark.parametrize(("roles", "owner"), [(("client",), "ann"), ((), "")])
+def test_a_group_is_its_principals_or_everybodys_where_nobody_is_asked_who_he_is(
+    roles: tuple[str, ...], owner: str
+) -> None:
+    desk = served()
+    desk.handle(ClientUp("ann+desk", "ann", roles=roles))
+    (question,) = sent(desk.subscribe("ann+desk", guarantee="reference", group="twins"), Reference)
+    assert (question.group, question.principal) == ("twins", owner)
 
 
 def test_a_publisher_that_moved_is_asked_for_at_both_brokers_and_its_order_is_kept() -> None:

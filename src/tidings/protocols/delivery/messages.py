@@ -58,7 +58,8 @@ class Subscribe(Message, frozen=True):
     """Whether it had its receipt before, perhaps from another broker. Then publishers that `after` does not name were
     not known at the time, and everything of them is wanted."""
     group: OptionalName
-    """Members of a group of one principal, anywhere in the network, get the same events. Empty for none."""
+    """Members of a group of one principal, anywhere in the network, get the same events; where nobody is asked who he
+    is, all who name it are members. Empty for none."""
     policy: Policy
     queue_max: Count
     window: Count
@@ -229,7 +230,7 @@ class Reference(Message, frozen=True):
     """Of the others only what comes from now on."""
     group: OptionalName
     principal: OptionalName
-    """Whose group that is; empty where there is none."""
+    """Whose group that is; empty where there is none, or it is everybody's."""
     limit: Count
     """How many publications of each publisher there is room for."""
     limit_bytes: Count

@@ -52,6 +52,8 @@ class ServedClient:
         self.tenant_name = "" if up.tenant is None else up.tenant.name
         self.told_through = 0
         """Of its publications the last that came over this connection: what was declined up to there it is told."""
+        self.group_owner = up.principal if up.roles else self.tenant_name
+        """Whose its groups are. Where nobody is asked who he is, a name is a claim, and groups are everybody's."""
         self.pending_bytes = 0
         """Publications in its queues and on the way to it."""
         self.lagging: dict[int, ServedSubscription] = {}

@@ -5,7 +5,8 @@ number of the publisher, and since which time if a time was asked for. That coun
 whatever guarantee (G_r). A member whose subscription is older than the publisher is owed everything of it: its question
 moves the beginning back, for those who come after it.
 
-Whose group it is belongs to its key: a stranger who uses the same name has a group of its own, and takes nothing. Where
+Whose group it is belongs to its key: a stranger who uses the same name has a group of its own, and takes nothing. A
+broker that asks nobody who he is knows no strangers: there a group is everybody's who names it (principal ""). Where
 there are more groups than are remembered, the principal that has most of them loses its oldest.
 
 A group is forgotten when nobody of it has asked for as long as a history lasts (G-53). A durable broker finds its

@@ -202,7 +202,7 @@ class Fetching:
             since,
             subscription.is_from_now or not subscription.is_complete,
             subscription.group,
-            subscription.client.principal if subscription.group else "",
+            subscription.client.group_owner if subscription.group else "",
             *limits,
             (self.node_id,),
         )
