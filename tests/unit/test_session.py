@@ -620,6 +620,22 @@ def test_an_advertisement_is_withdrawn_behind_its_publications_also_after_a_brea
     assert items(client.hear(receipt("unadvertise", 1))) == [Confirmed("w", receipt("unadvertise", 1))]
 
 
+def test_an_advertisement_is_withdrawn_when_its_publications_are_accepted() -> None:
+    """Until then another broker may have to be asked for it."""
+    client = advertised()
+    client.handle(publish(b"1"))
+    client.handle(CloseAdvertisement("w", 1))
+    assert client.hear(receipt("unadvertise", 1)) == []
+    client.down()
+    again = [Advertise(1, "TRUE"), PublishMessage(1, 1, False, (b"h",), (b"1",)), Unadvertise(1)]
+    assert client.up("d") == again
+    assert client.hear(receipt("unadvertise", 1), "d") == []
+    done = [Accepted(1), Confirmed("w", receipt("unadvertise", 1))]
+    assert items(client.hear(Accepted(1), "d")) == done
+    client.down("d")
+    assert client.up() == []
+
+
 def test_an_advertisement_refused_for_now_is_retried() -> None:
     client = attached()
     client.handle(OpenAdvertisement("a", "TRUE"))

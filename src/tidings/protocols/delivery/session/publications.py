@@ -79,6 +79,9 @@ class Outbound:
         self.size_bytes += sum(sizes)
         return made
 
+    def has_under(self, advertisement: int) -> bool:
+        return any(sent.message.advertisement == advertisement for sent in self.kept)
+
     def elsewhere(self, broker: NodeId | None) -> int:
         """What this broker cannot have: the last number that another one has accepted."""
         return max((number for other, number in self.accepted_by.items() if other != broker), default=0)

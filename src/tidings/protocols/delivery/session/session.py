@@ -212,8 +212,7 @@ class Session:
         self.readings.link_lost()
         for receiving in self.receiving.values():
             receiving.is_asked = receiving.may_ask
-        again = self.unanswered()
-        return [Deliver(signal), *self.send(*again)]
+        return [Deliver(signal), *self.send(*self.unanswered())]
 
     def unanswered(self) -> list[Message]:
         """What the next broker has to be told."""
@@ -339,9 +338,11 @@ class Session:
             return [Drop(message, NOT_ASKED)]
         if message.through > sent and not self.is_repeating:
             # The broker takes what we publish for what somebody else published: none of it arrives.
-            return [Drop(message, NUMBERS_USED), *refuse_all(self.publishing, self.receipts, NUMBERS_USED)]
-        self.receipts.keep(self.publishing.accept(through, self.broker))
-        return [Deliver(Accepted(through))]
+            told = [Drop(message, NUMBERS_USED), *refuse_all(self.publishing, self.receipts, NUMBERS_USED)]
+        else:
+            self.receipts.keep(self.publishing.accept(through, self.broker))
+            told = [Deliver(Accepted(through))]
+        return told + self.advertisements.settle(self.publishing.has_under)
 
     def declined(self, now: float, message: Declined) -> list[Effect]:
         numbers = tuple([number for number in message.numbers if number not in self.publishing.voided])
@@ -351,7 +352,7 @@ class Session:
         if receipt.kind == "publish":
             return self.reached(receipt)
         if receipt.kind in ("advertise", "unadvertise"):
-            return self.advertisements.confirmed(receipt)
+            return self.advertisements.confirmed(receipt, self.publishing.has_under(receipt.number))
         if receipt.kind == "read":
             return [Drop(receipt, NOT_ASKED)]
         receiving = self.receiving.get(receipt.number)

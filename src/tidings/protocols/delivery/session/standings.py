@@ -2,8 +2,9 @@
 
 Both lead the same life. Opened, it is asked for (again with each new broker, and after a refusal that may pass) until
 the broker confirms it; then it stands, and is asked for again with each new broker, without the application hearing of
-it. Closed, it is taken back, and is gone when the broker confirms that. A refusal for good ends it: the application
-hears `Failed` while it waits for the answer, `Ended` later.
+it. Closed, it is taken back, and is gone when the broker confirms that; an advertisement not before the broker has what
+was published under it, which else could not be published again by way of another one. A refusal for good ends it: the
+application hears `Failed` while it waits for the answer, `Ended` later.
 
 Readings of the history of the network change nothing and keep nothing at the broker. So a request that was not answered
 when the link broke is made again, as it was, of the next broker; a part of an answer that came before is thrown away.
@@ -74,6 +75,8 @@ class Standings:
         self.params, self.rng, self.send = params, rng, send
         self.all: dict[int, Standing] = {}
         self.last = 0
+        self.withdrawn: dict[int, Receipt] = {}
+        """Those that the broker has taken back, and that are still needed."""
 
     @property
     def next(self) -> int:
@@ -110,19 +113,27 @@ class Standings:
         return [effect for it in list(self.all.values()) if it.is_leaving for effect in self.finish(it.number, None)]
 
     def link_lost(self) -> list[Effect]:
+        self.withdrawn.clear()
         return [effect for it in self.all.values() for effect in self.stop_retrying(it)]
 
     # The broker answers.
 
-    def confirmed(self, receipt: Receipt) -> list[Effect]:
+    def confirmed(self, receipt: Receipt, is_needed: bool = False) -> list[Effect]:
         standing = self.all.get(receipt.number)
         if standing is None or standing.is_leaving is not (receipt.kind == self.close_kind):
             return [Drop(receipt, NOT_ASKED)]
+        if standing.is_leaving and is_needed:
+            self.withdrawn[standing.number] = receipt
+            return []
         if standing.is_leaving:
             return self.finish(standing.number, receipt)
         standing.retries, standing.is_confirmed = 0, True
         ticket, standing.ticket = standing.ticket, None
         return [] if ticket is None else [Deliver(Confirmed(ticket, receipt))]
+
+    def settle(self, is_needed: Callable[[int], bool]) -> list[Effect]:
+        done = {number: receipt for number, receipt in self.withdrawn.items() if not is_needed(number)}
+        return [effect for number, receipt in done.items() for effect in self.finish(number, receipt)]
 
     def refused(self, now: float, refusal: Refusal) -> list[Effect]:
         standing = self.all.get(refusal.number)
@@ -147,6 +158,7 @@ class Standings:
         return self.send(*self.all[number].opening()) if self.is_open(number) else []
 
     def finish(self, number: int, receipt: Receipt | None) -> list[Effect]:
+        self.withdrawn.pop(number, None)
         return [Deliver(Confirmed(self.all.pop(number).ticket, receipt))]
 
     def stop_retrying(self, standing: Standing) -> list[Effect]:
@@ -160,6 +172,7 @@ class Standings:
 
     def check(self) -> None:
         assert len(self.all) <= self.count_max, "more are open than is allowed"
+        assert all(self.is_leaving(number) for number in self.withdrawn), "taken back though it is open"
         for number, standing in self.all.items():
             assert number == standing.number <= self.last, "filed under a wrong number"
             assert standing.is_confirmed or standing.ticket is not None, "nobody waits for the answer"
