@@ -343,6 +343,16 @@ def test_a_publisher_that_moved_is_asked_for_at_both_brokers_and_its_order_is_ke
     assert received(desk.arrive("p", [7], C1), "c") == [7]
 
 
+def test_a_subscription_that_is_made_again_takes_no_answer_to_its_former_self_for_its_own() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference")
+    former = desk.edge.subscriptions.all["c", 1].streams["p"].round
+    desk.subscribe("c", guarantee="reference", is_continued=True)
+    effects = answer(desk, "p", round=former, through=2)
+    assert drops(effects) == [OLD_ANSWER]
+    assert received(answer(desk, "p", 2), "c") == [2]
+
+
 def test_of_a_publisher_that_becomes_known_after_a_reference_all_is_asked_for_whatever_the_clocks_say() -> None:
     desk = served()
     desk.now = 5.0

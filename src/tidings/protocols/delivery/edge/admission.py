@@ -191,7 +191,6 @@ class ServedSubscription:
         "outlet",
         "policy",
         "receipt",
-        "round",
         "search_units",
         "since",
         "streams",
@@ -225,7 +224,6 @@ class ServedSubscription:
         self.is_settled = False
         self.known_before = 0
         """The latest advertisement that routing knew when it was told of this subscription."""
-        self.round = 0
         self.delivered = 0
         self.dropped: dict[str, int] = {}
         self.missed: dict[tuple[NodeId, str], int] = {}

@@ -62,6 +62,8 @@ class Fetching:
         """Advertisements as routing knows them, each with the count of such news at the time."""
         self.of_publisher: dict[NodeId, dict[AdvertisementId, None]] = {}
         self.news = 0
+        self.rounds = 0
+        """Of all subscriptions: one that is made again must not take an answer to its former self for its own."""
         self.asked: dict[tuple[SubscriptionKey, NodeId], ServedSubscription] = {}
         """Streams that wait for an answer, the one that has waited longest first."""
         self.placed: list[ServedSubscription] = []
@@ -159,7 +161,7 @@ class Fetching:
             return []
         if WORK.is_spent:
             return self.hold(now, subscription, streams)
-        subscription.round += 1
+        self.rounds += 1
         room_bytes = max(0, self.params.pending_bytes_max - subscription.client.pending_bytes)
         limits = (max(1, subscription.outlet.room // len(streams)), room_bytes // len(streams))
         if not subscription.is_complete:
@@ -170,7 +172,7 @@ class Fetching:
         for stream in streams:
             advertisements = self.of_publisher.get(stream.publisher, {})
             self.admission.forget_early(stream)
-            stream.ask(now, subscription.round, [origin_of(each) for each in advertisements])
+            stream.ask(now, self.rounds, [origin_of(each) for each in advertisements])
             key = (subscription.key, stream.publisher)
             self.asked.pop(key, None)
             self.asked[key] = subscription
@@ -179,33 +181,27 @@ class Fetching:
                 parts.append([])
             parts[-1] += [(advertisement, stream.position) for advertisement in advertisements]
             WORK.units += QUESTION_UNITS + NAMED_UNITS * len(advertisements)
-        for since, parts in questions.items():
-            for wanted in parts:
-                if wanted:
-                    effects += self.put(now, subscription, since, limits, wanted[:PUBLISHERS_MAX])
-        return effects
-
-    def put(
-        self,
-        now: float,
-        subscription: ServedSubscription,
-        since: float | None,
-        limits: tuple[int, int],
-        wanted: list[Wanted],
-    ) -> list[Effect]:
         question = Reference(
             subscription.client.name,
             subscription.number,
-            subscription.round,
+            self.rounds,
             subscription.filter_text,
-            tuple(wanted),
-            since,
+            (),
+            None,
             subscription.is_from_now or not subscription.is_complete,
             subscription.group,
             subscription.client.group_owner if subscription.group else "",
             *limits,
             (self.node_id,),
         )
+        for since, parts in questions.items():
+            for wanted in parts:
+                if wanted:
+                    part = replace(question, since=since, wanted=tuple(wanted[:PUBLISHERS_MAX]))
+                    effects += self.put(now, subscription, part)
+        return effects
+
+    def put(self, now: float, subscription: ServedSubscription, question: Reference) -> list[Effect]:
         effects: list[Effect] = []
         for hop, there in self.references.by_hop(question, None).items():
             # Where no way is known it becomes known again, and then it is asked for.
