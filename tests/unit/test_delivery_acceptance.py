@@ -326,6 +326,17 @@ def test_a_publisher_that_left_is_remembered_for_those_who_ask_for_its_history()
     assert [each.advertisement for each in of(Unoffer, desk.fire("sweep", 110.0))] == ["p/1@a"]
 
 
+def test_what_was_declined_is_not_counted_exactly_among_what_is_forgotten() -> None:
+    """It used up a number; how many of them there were is not remembered."""
+    desk = publishing(EdgeParams(history_age=10.0, marks_age=100.0))
+    desk.publish("p", 1, 10, -1, 30)
+    desk.down("p")
+    desk.neighbours("b")
+    desk.fire("sweep", 50.0)
+    (history,) = sent(desk.say("b", reference("p/1@a", since=-5.0)), History)
+    assert (history.is_truncated, history.missing, history.is_counted) == (True, 3, False)
+
+
 def test_a_publisher_that_is_remembered_takes_no_place_of_others_and_comes_back() -> None:
     desk = publishing(EdgeParams(history_age=10.0, publishers_max=1))
     desk.publish("p", 1, 10)

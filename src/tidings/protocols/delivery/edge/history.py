@@ -82,6 +82,8 @@ class PublisherHistory:
         self.eras: list[tuple[float, int]] = []
         """Of what was forgotten: times, each with the number of the last publication up to then; the oldest first."""
         self.has_all_eras = True
+        self.has_all_numbers = True
+        """Whether all that is lacking was published here and accepted: what was declined used up a number too."""
         self.lost: list[Extent] = []
         """What a damaged store held."""
         self.shaken_through, self.shaken_at = 0, NEVER
@@ -123,13 +125,18 @@ class PublisherHistory:
         self.size_bytes -= size
         self.store.size_bytes -= size
         self.forgotten(size)
-        self.forget(batch.numbers[-1], batch.accepted_at)
+        self.forget_batch(batch)
         return batch
+
+    def forget_batch(self, batch: Publications) -> None:
+        before = max(self.forgotten_through, self.base or 0)
+        self.has_all_numbers &= batch.numbers[-1] - before == len(batch.numbers)
+        self.forget(batch.numbers[-1], batch.accepted_at)
 
     def recall(self, through: int, at: float) -> None:
         """So much was forgotten before a restart, or before the publisher left; how it was spread over time is not
         known any more."""
-        self.has_all_eras = False
+        self.has_all_eras = self.has_all_numbers = False
         self.forget(through, at)
 
     def forget(self, through: int, at: float) -> None:
@@ -143,6 +150,7 @@ class PublisherHistory:
 
     def skip(self, begin: int, end: int) -> None:
         """The publisher has published these elsewhere."""
+        self.has_all_numbers = False
         self.elsewhere.append((begin, end))
         if len(self.elsewhere) > ELSEWHERE_MAX:
             self.elsewhere[:2] = [(self.elsewhere[0][0], self.elsewhere[1][1])]

@@ -198,7 +198,7 @@ class Publishers:
     def keep(self, publisher: Publisher, batch: Publications, size: int) -> list[Effect]:
         """Store a batch that was accepted."""
         if self.params.history_age == 0:
-            publisher.history.forget(batch.numbers[-1], batch.accepted_at)
+            publisher.history.forget_batch(batch)
             return []
         self.offered[batch.advertisement].stored += 1
         effects: list[Effect] = []

@@ -182,6 +182,7 @@ class References:
             if group.number != begin:
                 missing, is_counted = stored.lacks_behind(group.number), True
             begin, group_at = group.number, group.since
+        is_counted &= stored.has_all_numbers and missing > 0
         is_shaken = stored.is_shaken(begin, asked.since if after is None else None, asked.is_from_now)
         found, has_more, through = self.search(stored.behind(begin), filter, wanted, begin, asked)
         if not has_more:
@@ -197,7 +198,7 @@ class References:
             begin=begin,
             is_truncated=missing > 0 or is_shaken,
             missing=0 if is_shaken else missing,
-            is_counted=is_counted and not is_shaken and missing > 0 and self.is_all_of(filter, publisher),
+            is_counted=is_counted and not is_shaken and self.is_all_of(filter, publisher),
             lacking=tuple(stored.lacking()),
             held=tuple(stored.held(publisher.reach)),
             has_more=has_more,
