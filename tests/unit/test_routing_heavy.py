@@ -126,5 +126,6 @@ def test_what_there_is_no_room_for_is_left_out_and_marked() -> None:
     assert LEFT_OUT in drops(effects)
     left_out = [each.through for each in of(Skipped, effects)]
     assert left_out == [mark.through for mark in sent(effects, PublicationsSkipped, "q")] != []
+    assert {(each.publisher, each.advertisement) for each in of(Skipped, effects)} == {("h", "h/1")}
     carried = [number for _, number, _ in matched(desk.advance(100.0))]
     assert sorted(carried + left_out) == list(range(1, 50))

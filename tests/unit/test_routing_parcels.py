@@ -67,6 +67,16 @@ def test_what_a_neighbour_does_not_take_waits_and_the_rest_is_left_out_and_marke
     b.check()
 
 
+def test_a_mark_goes_ahead_of_what_its_publisher_publishes_next_under_any_advertisement() -> None:
+    flow, effects = ParcelFlow("q", LARGE, LARGE), list[Effect]()
+    for number in (1, 2, 3):
+        flow.put(large(number), effects)
+    flow.hear(LARGE, effects)
+    flow.put(Publications("pub", "pub/2", 1.0, 0, (4,), (HEAD,), (b"",)), effects)
+    flow.hear(2 * LARGE, effects)
+    assert to_q(effects) == [1, 2, PublicationsSkipped("pub", "pub/1", 3), 4]
+
+
 def test_a_mark_leaves_without_anything_behind_it() -> None:
     b = narrow_broker()
     b.handle(0.0, Received("q", SubscriptionAdded(1, "x > 0")))
@@ -156,7 +166,7 @@ def test_everything_arrives_in_order_or_a_mark_above_it_does(put: list[tuple[int
 
     for number, (publisher, size) in enumerate(put, 1):
         name = f"p{publisher}"
-        flow.put(Publications(name, f"{name}/1", 1.0, 0, (number,), (HEAD,), (bytes(size),)), effects)
+        flow.put(Publications(name, f"{name}/{rng.randrange(2)}", 1.0, 0, (number,), (HEAD,), (bytes(size),)), effects)
         flow.check()
         move(rng.randrange(3))
     move(1000)

@@ -272,7 +272,7 @@ class BatchCarrier:
         effects = self.heavy.put(now, HeavyBatch(source, batch, request))
         if effects is not None:
             return effects
-        mark = PublicationsSkipped(batch.advertisement, batch.publisher, batch.numbers[-1])
+        mark = PublicationsSkipped(batch.publisher, batch.advertisement, batch.numbers[-1])
         effects = [Drop(batch, LEFT_OUT), *self.pass_mark_on(source, mark)]
         return effects if request is None else effects + request.answer(LEFT_OUT)
 

@@ -40,11 +40,12 @@ class ParcelFlow:
         self.window = SendWindow(window_bytes)
         self.waiting: deque[Publications | PublicationsSkipped] = deque()
         """Marks stand for themselves only: what was left out after one is in the next. So there are at most one for
-        each parcel that waits, and one for each advertisement."""
+        each parcel that waits and advertisement of its publisher."""
         self.waiting_bytes = 0
-        self.marks: dict[tuple[str, str], int] = {}
-        """Publishers and advertisements of which something was left out behind all parcels of theirs that wait, and up
-        to which number: these marks go behind everything that waits now."""
+        self.marks: dict[str, dict[str, int]] = {}
+        """Publishers, and advertisements of theirs, of which something was left out behind all parcels of the publisher
+        that wait, and up to which number: these marks go behind everything that waits now, and ahead of the next
+        parcel of the publisher, under whichever advertisement, for its numbers ascend over all of them."""
 
     def put(self, parcel: Publications, effects: list[Effect]) -> bool:
         """Send it, or let it wait. False where it was left out."""
@@ -57,7 +58,7 @@ class ParcelFlow:
             self.mark(parcel.publisher, parcel.advertisement, parcel.numbers[-1])
             effects.append(Drop(parcel, LEFT_OUT))
             return False
-        self.place_mark(parcel.publisher, parcel.advertisement)
+        self.place_marks(parcel.publisher)
         self.waiting.append(parcel)
         self.waiting_bytes += size_bytes
         return True
@@ -68,12 +69,11 @@ class ParcelFlow:
         self.flow(effects)
 
     def mark(self, publisher: str, advertisement: str, through: int) -> None:
-        key = publisher, advertisement
-        self.marks[key] = max(through, self.marks.get(key, 0))
+        mine = self.marks.setdefault(publisher, {})
+        mine[advertisement] = max(through, mine.get(advertisement, 0))
 
-    def place_mark(self, publisher: str, advertisement: str) -> None:
-        through = self.marks.pop((publisher, advertisement), None)
-        if through is not None:
+    def place_marks(self, publisher: str) -> None:
+        for advertisement, through in sorted(self.marks.pop(publisher, {}).items(), key=lambda mark: mark[1]):
             self.waiting.append(PublicationsSkipped(publisher, advertisement, through))
 
     def hear(self, total_bytes: int, effects: list[Effect]) -> None:
@@ -83,7 +83,7 @@ class ParcelFlow:
     def flow(self, effects: list[Effect]) -> None:
         while self.window.has_room and (self.waiting or self.marks):
             if not self.waiting:
-                self.place_mark(*next(iter(self.marks)))
+                self.place_marks(next(iter(self.marks)))
             message = self.waiting.popleft()
             size_bytes = MESSAGE_BYTES
             if isinstance(message, Publications):
