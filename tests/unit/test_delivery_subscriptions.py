@@ -482,9 +482,21 @@ def test_the_same_loss_is_told_once_though_a_stream_without_room_asks_again() ->
     desk.know("p/1")
     subscription = desk.edge.subscriptions.all["c", 1]
     stream = subscription.streams["p"]
-    assert [stream.told_before(missing) for missing in (3, 3, 5)] == [None, 3, 3], "two more in the end"
+    told = [stream.told_before(missing, 7) for missing in (3, 3, 5)]
+    assert told == [(None, False), (3, False), (3, False)], "two more in the end"
     stream.position = 7
-    assert stream.told_before(2) is None, "another place"
+    assert stream.told_before(2, 9) == (None, False), "another place"
+    stream.position = 8
+    assert stream.told_before(3, 11) == (None, True), "one of them was told before"
+
+
+def test_what_came_by_itself_is_not_counted_exactly_among_what_is_forgotten() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference", after=(("p", 3),))
+    desk.arrive("p", [4], C1)
+    effects = answer(desk, "p", 9, is_truncated=True, missing=5, is_counted=True, begin=3, lacking=((0, 8),))
+    assert sent(effects, Missed) == [Missed(1, "p", 5, FORGOTTEN + AT_MOST)]
+    assert received(effects, "c") == [4, 9]
 
 
 def test_an_answer_that_nobody_waits_for_is_dropped() -> None:

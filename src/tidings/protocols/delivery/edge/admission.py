@@ -65,12 +65,17 @@ class PublisherStream(msgspec.Struct, eq=False):
     """Something up to this number was given up meanwhile, here or on the way."""
     told: tuple[int | None, int] | None = None
     """How many were forgotten behind which position, as the client was told last: it is not told the same again."""
+    told_through: int = 0
+    """Up to this number the client knows that something was forgotten."""
 
-    def told_before(self, missing: int) -> int | None:
-        """How many of those that are missing behind the position the client knows of; None if it knows of nothing."""
-        before = self.told[1] if self.told is not None and self.told[0] == self.position else None
-        self.told = self.position, max(missing, before or 0)
-        return before
+    def told_before(self, missing: int, through: int) -> tuple[int | None, bool]:
+        """How many of those that are missing behind the position, up to that number, the client knows of; None if it
+        knows of nothing. And whether it may have been told of some of them behind another position."""
+        is_same = self.told is not None and self.told[0] == self.position
+        before = self.told[1] if self.told is not None and is_same else None
+        may_be_told = not is_same and self.told_through > (self.position or 0)
+        self.told, self.told_through = (self.position, max(missing, before or 0)), max(through, self.told_through)
+        return before, may_be_told
 
     def ask(self, now: float, round: int, origins: Iterable[NodeId]) -> None:
         self.state, self.round, self.asked_at = "asked", round, now

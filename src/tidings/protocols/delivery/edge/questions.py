@@ -39,7 +39,7 @@ from tidings.pubsub.signals import AdvertisementId, Known, SubscriptionKey
 OLD_ANSWER = "answers a question that nobody waits for any more"
 FORGOTTEN = "older publications were asked for than are stored"
 
-AT_MOST = "; so many at most, since it is not known which of them match"
+AT_MOST = "; so many at most: some of them may not match, or were declined, have come, or were told of before"
 LATE_FORGOTTEN = (
     "the publisher became known after the subscription, and its oldest publications are no longer stored; some of them "
     "may have come after the receipt"
@@ -277,9 +277,11 @@ class Fetching:
         if is_truncated:
             is_late = stream.position is None and subscription.wanted_since(stream) is None
             reason = LATE_FORGOTTEN if is_late else FORGOTTEN
-            if missing and (len(answers) > 1 or not answers[0].is_counted):
+            forgotten = max((end for each in answers for _, end in each.lacking), default=0)
+            before, may_be_told = stream.told_before(missing, forgotten)
+            has_come = bool(early) and early[0].numbers[0] <= forgotten
+            if missing and (len(answers) > 1 or not answers[0].is_counted or may_be_told or has_come):
                 reason += AT_MOST
-            before = stream.told_before(missing)
             if before is None or before < missing:
                 message = Missed(subscription.number, stream.publisher, missing - (before or 0), reason)
                 effects.append(Send(subscription.client.name, message))
