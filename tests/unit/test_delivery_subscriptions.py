@@ -374,6 +374,16 @@ def test_of_a_publisher_that_moved_it_is_told_what_one_broker_lacks_and_the_othe
     assert sent(effects, Missed) == [Missed(1, "p", 4, FORGOTTEN + AT_MOST)]
 
 
+def test_what_the_only_broker_that_is_known_says_to_be_elsewhere_is_told() -> None:
+    desk = served()
+    desk.installed("c")
+    desk.arrive("p", [1], C1)
+    desk.know("p/1")
+    effects = answer(desk, "p", 5, lacking=((1, 4),), held=((0, 1), (4, 5)))
+    assert received(effects, "c") == [5]
+    assert sent(effects, Missed) == [Missed(1, "p", 3, FORGOTTEN + AT_MOST)]
+
+
 def test_what_comes_behind_the_answer_of_one_broker_waits_for_that_of_another() -> None:
     desk = served()
     desk.installed("c")

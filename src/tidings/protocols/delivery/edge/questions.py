@@ -280,7 +280,8 @@ class Fetching:
             forgotten = max((end for each in answers for _, end in each.lacking), default=0)
             before, may_be_told = stream.told_before(missing, forgotten)
             has_come = bool(early) and early[0].numbers[0] <= forgotten
-            if missing and (len(answers) > 1 or not answers[0].is_counted or may_be_told or has_come):
+            is_counted = len(answers) == 1 and answers[0].is_counted and missing == answers[0].missing
+            if missing and (not is_counted or may_be_told or has_come):
                 reason += AT_MOST
             if before is None or before < missing:
                 message = Missed(subscription.number, stream.publisher, missing - (before or 0), reason)
@@ -332,8 +333,6 @@ def lost_behind(position: int | None, answers: list[History]) -> tuple[bool, int
     """Whether anything is lost behind that position, or of what was asked for without one, and how much at most: what
     one broker lacks, another may have."""
     truncated = [each for each in answers if each.is_truncated]
-    if len(answers) == 1:
-        return bool(truncated), answers[0].missing
     held = [extent for each in answers for extent in each.held]
     if position is not None:
         lacking = [extent for each in answers for extent in within(each.lacking, position, INTEGER_MAX)]
@@ -341,6 +340,9 @@ def lost_behind(position: int | None, answers: list[History]) -> tuple[bool, int
     else:
         lacking = [extent for each in truncated for extent in within(each.lacking, each.begin, INTEGER_MAX)]
         missing = min(count_of(without(lacking, held)), sum(each.missing for each in truncated))
+    if len(answers) == 1 and truncated:
+        # What it has forgotten it counts itself, and best.
+        missing = max(missing, answers[0].missing) if answers[0].missing else 0
     return missing > 0 or len(truncated) == len(answers), missing
 
 
