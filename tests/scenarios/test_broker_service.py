@@ -11,7 +11,7 @@ from bench.brokers.servers import free_port
 from tests.scenarios.services import chain, make_service
 from tests.unit.test_health import exchange, get
 from tests.worlds.loopback import connect
-from tests.worlds.sockets import play, until
+from tests.worlds.sockets import WAIT_MAX, play, until
 from tidings.diagnosis.findings import diagnose
 from tidings.diagnosis.network import crawl
 from tidings.model.identity import name_of
@@ -70,7 +70,9 @@ def test_three_brokers_find_each_other_and_every_table_can_be_read() -> None:
     play(scenario())
 
 
-def test_ready_only_when_every_configured_link_was_heard_of() -> None:
+def test_ready_only_when_every_configured_link_was_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidings.net.broker.service.READY_TIMEOUT", WAIT_MAX)
+
     async def scenario() -> None:
         async with make_service("a", http="127.0.0.1:0") as a:
             b = make_service("b", a, http="127.0.0.1:0")

@@ -336,7 +336,7 @@ def test_over_tls_the_certificate_says_who_we_are(capsys: Captured, tmp_path: Pa
     async def scenario() -> None:
         first = make_service("a", **files("a"), principals=principals)
         async with first as a, make_service("b", a, **files("b"), principals=principals) as b:
-            assert b.node.overlay.neighbours == ["a"]
+            await until(lambda: b.node.overlay.neighbours == ["a"])
             await command_until(OK, "doctor", *where(b), *options("root"))
             assert "asked a, b" in capsys.readouterr().out
             assert await command("doctor", *where(b), *options("ann")) == NOT_PERMITTED
