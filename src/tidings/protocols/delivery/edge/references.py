@@ -9,6 +9,9 @@ publisher's broker answers in one step: everything stored so far that matches go
 everything it accepts later goes the same way, before it or behind it: the asker keeps what comes until it has the
 answer. No broker on the way keeps anything.
 
+An answer is about the publisher, not about the advertisements that the question names: these show the way only. One of
+them may be known to the asker later than another, or by another way, and the numbers ascend over all.
+
 An answer is a page: no longer than the asker has room (`limit`, `limit_bytes`), than `page_bytes`, or than a look at
 `scanned_max` publications. If there is more it says so, and up to which number it is complete; the asker asks again
 from there. Questions and answers leave as the next broker takes them (`flows.py`); an answer is made when it can leave.
@@ -172,7 +175,8 @@ class References:
         elif asked.is_from_now:
             begin = publisher.last
         else:
-            begin = min(self.publishers.offered[each].began for each in wanted) - 1
+            offered = (*publisher.advertisements.values(), *publisher.retired.values())
+            begin = min(each.began for each in offered) - 1
             missing = stored.lacks_behind(begin)
         if asked.group and after is None:
             key = GroupKey(asked.principal, asked.group, publisher.name)
@@ -184,7 +188,7 @@ class References:
             begin, group_at = group.number, group.since
         is_counted &= stored.has_all_numbers and missing > 0
         is_shaken = stored.is_shaken(begin, asked.since if after is None else None, asked.is_from_now)
-        found, has_more, through = self.search(stored.behind(begin), filter, wanted, begin, asked)
+        found, has_more, through = self.search(stored.behind(begin), filter, begin, asked)
         if not has_more:
             through = publisher.through
         times, numbers, heads, payloads = zip(*found, strict=True) if found else ((), (), (), ())
@@ -220,7 +224,6 @@ class References:
         self,
         batches: Iterator[Publications],
         filter: Filter,
-        wanted: dict[AdvertisementId, int | None],
         after: int,
         asked: Reference,
     ) -> tuple[list["Found"], bool, int]:
@@ -230,8 +233,6 @@ class References:
         verdicts: dict[bytes, bool] = {}
         scanned, through, began = 0, after, WORK.units
         for batch in batches:
-            if batch.advertisement not in wanted:
-                continue
             for number, head, payload in zip(batch.numbers, batch.heads, batch.payloads, strict=True):
                 if number <= after:
                     continue
