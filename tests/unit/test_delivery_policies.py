@@ -6,7 +6,7 @@ from tests.worlds.desk import drops, of, sent
 from tests.worlds.edge import C1, C2, EdgeDesk, answer, asked, received, served
 from tidings.machine.effects import Disconnect
 from tidings.model.bounds import BATCH_BYTES_MAX
-from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, QUEUE_FULL
+from tidings.protocols.delivery.edge.admission import BEFORE_RECEIPT, NOT_ACTIVE, QUEUE_FULL
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, NOT_UNDER_WAY
 from tidings.protocols.delivery.messages import DeliveriesTaken, Delivery, Fetch, Reference, Taken
@@ -125,6 +125,17 @@ def test_the_oldest_that_waits_makes_room_and_the_client_is_told_how_much_it_mis
     assert received(effects, "c") == [6, 7]
     assert sent(desk.take("c", 1), Missed) == []
     assert desk.edge.subscriptions.all["c", 1].dropped == {QUEUE_FULL: 3}
+
+
+def test_what_is_given_up_before_the_receipt_may_come_after_all_and_is_not_counted_exactly() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference", policy="drop newest", window=1, queue_max=1)
+    answer(desk, "p")
+    desk.arrive("p", [1, 2, 3], C1)
+    assert sent(desk.take("c", 1), Missed) == [Missed(1, "p", 1, QUEUE_FULL + BEFORE_RECEIPT)]
+    desk.settle()
+    desk.arrive("p", [4, 5, 6], C1)
+    assert sent(desk.take("c", 1), Missed) == [Missed(1, "p", 2, QUEUE_FULL)]
 
 
 def test_what_came_last_is_given_up() -> None:

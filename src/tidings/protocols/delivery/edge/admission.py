@@ -32,6 +32,7 @@ from tidings.pubsub.signals import Known, SubscriptionKey
 from tidings.pubsub.tenants import unstamped
 
 NOT_ACTIVE = "the subscription is not active for this publisher yet"
+BEFORE_RECEIPT = "; so many at most: there is no receipt yet, and if the network refuses it, what is stored comes again"
 REPEATED = "passed on before"
 TOO_EARLY = "accepted before the time asked for"
 QUEUE_FULL = "the queue is full: the client takes publications more slowly than they come"
@@ -421,7 +422,9 @@ def deliver(subscription: ServedSubscription, batch: Publications) -> Send:
 def tell_missed(subscription: ServedSubscription) -> list[Effect]:
     """What was given up since the client was last told."""
     missed, subscription.missed = subscription.missed, {}
+    may_begin_again = subscription.guarantee == "reference" and not subscription.is_settled
+    bound = BEFORE_RECEIPT if may_begin_again else ""
     return [
-        Send(subscription.client.name, Missed(subscription.number, publisher, count, reason))
+        Send(subscription.client.name, Missed(subscription.number, publisher, count, reason + bound))
         for (publisher, reason), count in missed.items()
     ]
