@@ -679,3 +679,21 @@ def test_whoever_asks_when_a_publisher_that_moved_advertises_here_hears_that_som
     assert publisher.history.held(5) == [(4, 5)]
     desk.say("p", Advertise(2, "x >= 1", elsewhere=4))
     assert publisher.through == 5, "it is known already"
+
+
+def test_a_publisher_that_comes_back_from_elsewhere_advertises_anew_so_that_readers_ask() -> None:
+    desk = publishing()
+    (first,) = {each.id for each in desk.edge.publishers.all["p"].advertisements.values()}
+    desk.publish("p", 1, 1)
+    desk.down("p")
+    desk.up("p")
+    (same,) = of(Offer, desk.say("p", Advertise(1, "x >= 0")))
+    assert same.advertisement == first
+    desk.down("p")
+    desk.up("p")
+    (anew,) = of(Offer, desk.say("p", Advertise(1, "x >= 0", elsewhere=3)))
+    assert anew.advertisement != first and {first, anew.advertisement} == desk.edge.publishers.offered.keys()
+    (again,) = of(Offer, desk.say("p", Advertise(1, "x >= 0", elsewhere=3)))
+    assert again.advertisement == anew.advertisement
+    (forward,) = of(Forward, desk.publish("p", 4, 4))
+    assert forward.batch.advertisement == anew.advertisement

@@ -106,9 +106,11 @@ class Acceptance:
         publisher = self.publishers.of(client)
         publisher.first = asked.first
         # Under the same advertisement it may have published elsewhere.
-        began = publisher.next
+        began, was_here = publisher.next, asked.number in publisher.advertisements
         elsewhere = self.note_moved(now, publisher, asked)
-        known, effects = self.publishers.advertise(publisher, asked.number, filter, began)
+        moved_at = asked.elsewhere if publisher.through == asked.elsewhere else 0
+        began = moved_at + 1 if was_here and moved_at else began
+        known, effects = self.publishers.advertise(publisher, asked.number, filter, began, moved_at)
         effects += elsewhere
         known.client = client
         ticket = self.requests.add(NetworkRequest("advertise", client, asked.number, client.shown(filter)))

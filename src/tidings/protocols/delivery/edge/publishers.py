@@ -135,16 +135,18 @@ class Publishers:
     # Advertisements.
 
     def advertise(
-        self, publisher: Publisher, number: int, filter: Filter, began: int
+        self, publisher: Publisher, number: int, filter: Filter, began: int, elsewhere: int = 0
     ) -> tuple[Advertised, list[Effect]]:
         """The advertisement under this number; if there is none yet, what is published under it begins with `began`.
-        One that has another filter, of an earlier life of the client or narrowed since, makes room for it."""
+        One that has another filter, of an earlier life of the client or narrowed since, makes room for it, and so does
+        one under which something was published before what is `elsewhere`: readers have to ask anew."""
         known = publisher.advertisements.get(number)
-        if known is not None and known.filter == filter:
+        count = len(publisher.advertisements) + len(publisher.retired)
+        is_renewed = known is not None and known.began <= elsewhere and count < self.params.advertisements_max
+        if known is not None and known.filter == filter and not is_renewed:
             return known, []
         retired = (each for each in publisher.retired.values() if each.number == number and each.filter == filter)
-        revived = next(retired, None)
-        count = len(publisher.advertisements) + len(publisher.retired)
+        revived = None if is_renewed else next(retired, None)
         makes_room = revived is not None or (known is not None and not known.stored)
         if count >= self.params.advertisements_max and not makes_room:
             raise BadRequest(TOO_MANY.format(count=self.params.advertisements_max))
