@@ -51,7 +51,7 @@ class PartTold(Message, frozen=True):
 
     is_filters: bool
     """Of the filters; otherwise of the advertisements."""
-    part: Annotated[int, Meta(ge=0, lt=TABLE_BUCKETS)]
+    part: Annotated[int, Meta(ge=0, le=TABLE_BUCKETS - 1)]
     parts: Annotated[int, Meta(ge=1, le=TABLE_BUCKETS)]
 
 
