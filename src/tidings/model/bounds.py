@@ -194,3 +194,6 @@ GOSSIP_KEY_CHARS_MAX = 256
 
 GOSSIP_KEYS_MAX = 128
 """Names in one message."""
+
+TABLE_PART_MAX = TABLE_BUCKETS - 1
+"""The last part of a table that is cut into one for each bucket."""

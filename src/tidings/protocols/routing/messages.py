@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, Text
-from tidings.model.bounds import CHANGES_PACKED_MAX, TABLE_BUCKETS, TABLE_SUMMARY_BYTES_MAX
+from tidings.model.bounds import CHANGES_PACKED_MAX, TABLE_BUCKETS, TABLE_PART_MAX, TABLE_SUMMARY_BYTES_MAX
 
 Summary = Annotated[bytes, Meta(max_length=TABLE_SUMMARY_BYTES_MAX)]
 
@@ -51,7 +51,7 @@ class PartTold(Message, frozen=True):
 
     is_filters: bool
     """Of the filters; otherwise of the advertisements."""
-    part: Annotated[int, Meta(ge=0, le=TABLE_BUCKETS - 1)]
+    part: Annotated[int, Meta(ge=0, le=TABLE_PART_MAX)]
     parts: Annotated[int, Meta(ge=1, le=TABLE_BUCKETS)]
 
 

@@ -14,7 +14,7 @@ from operator import add
 
 import msgspec
 
-from tidings.machine.effects import Deliver, Drop, Effect
+from tidings.machine.effects import Deliver, Drop, Effect, Send
 from tidings.model.bounds import PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import PublishMessage
@@ -215,8 +215,11 @@ def refuse_all(publishing: Outbound, receipts: Receipts, reason: str) -> list[Ef
     return [*effects, Deliver(Accepted(numbers[-1]))]
 
 
-def refuse_unread(publishing: Outbound, receipts: Receipts, message: PublishMessage, reason: str) -> list[Effect]:
-    """The broker cannot read this message."""
+def refuse_unread(
+    publishing: Outbound, receipts: Receipts, message: PublishMessage, reason: str, broker: NodeId | None
+) -> list[Effect]:
+    """The broker cannot read this message. If the link stays it is told at once that the numbers are used up, so that
+    it does not look for them elsewhere."""
     sent = publishing.void(message.first)
     if sent is None:
         return []
@@ -225,4 +228,6 @@ def refuse_unread(publishing: Outbound, receipts: Receipts, message: PublishMess
     if sent.ticket is not None and sent.last in receipts.awaited:
         effects += receipts.give_up((sent.ticket,))
         effects.append(Deliver(Failed(sent.ticket, reason)))
+    if broker is not None:
+        effects += [Send(broker, kept.message) for kept in publishing.kept if kept.message.first == message.first]
     return effects

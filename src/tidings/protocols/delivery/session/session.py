@@ -230,7 +230,7 @@ class Session:
     def unread(self, now: float, input: Unread) -> list[Effect]:
         message: Any = input.message
         if type(message) is PublishMessage:
-            return refuse_unread(self.publishing, self.receipts, message, input.reason[:TEXT_CHARS_MAX])
+            return refuse_unread(self.publishing, self.receipts, message, input.reason[:TEXT_CHARS_MAX], self.broker)
         kind = ASKED_WITH.get(type(message))
         if kind is None:
             return []
