@@ -38,28 +38,36 @@ def test_a_definition_is_complete(experiment: Experiment) -> None:
     module, _, function = experiment.run.partition(":")
     assert callable(getattr(import_module(module), function))
     assert {"small", "paper"} <= experiment.scales.keys()
-    assert experiment.scales["small"].seeds > 1, "one seed has no interval"
+    assert all(scale.seeds >= 5 for scale in experiment.scales.values()), "an interval of fewer says nothing"
+    assert all(claim.band is None or claim.band.has_both_ends for claim in experiment.claims)
+    assert all((claim.band is None) == bool(claim.not_judged) for claim in experiment.claims)
     names = [variant.name for variant in experiment.variants]
     assert len(set(names)) == len(names)
     assert experiment.title and experiment.question and experiment.source and experiment.claims
 
 
-LINE = {"figure": "missed", "says": "missed at all", "published": "none"}
+LINE: dict[str, Any] = {"figure": "missed", "says": "missed at all", "published": "none"}
+BOTH = {"low": 0, "below": 1}
 
 
 def test_a_claim_is_read_with_its_band_and_its_reason() -> None:
-    line = {**LINE, "groups": ["12 brokers"], "unit": "share", "below": 1, "requirement": "T-4", "reason": "few"}
-    assert claim_of(Path("e1.toml"), 1, line, {"few": "too few"}) == Claim(
+    line = {**LINE, "groups": ["12 brokers"], "unit": "share", **BOTH, "requirement": "T-4", "reason": "few"}
+    line |= {"good": "less", "better": "many", "most": 2}
+    assert claim_of(Path("e1.toml"), 1, line, {"few": "too few", "many": "so many"}) == Claim(
         figure="missed",
         says="missed at all",
         published="none",
         groups=("12 brokers",),
         unit="share",
-        band=Band(below=1.0),
+        band=Band(low=0.0, below=1.0),
+        good="less",
         requirement="T-4",
         reason="too few",
+        better="so many",
+        most=2.0,
     )
-    assert claim_of(Path("e1.toml"), 1, LINE, {}).band is None
+    plain = claim_of(Path("e1.toml"), 1, {**LINE, "not_judged": "curves only"}, {})
+    assert (plain.band, plain.not_judged) == (None, "curves only")
 
 
 @pytest.mark.parametrize(
@@ -68,9 +76,15 @@ def test_a_claim_is_read_with_its_band_and_its_reason() -> None:
         ({"bellow": 1}, r"unknown field `bellow`"),
         ({"unit": "percent"}, r"Invalid enum value 'percent' - at `\$.unit`"),
         ({"low": "much"}, r"Expected `float \| null`, got `str` - at `\$.low`"),
-        ({"requirement": "T-4"}, r"needs a band: low, high, above or below"),
-        ({"requirement": "four", "low": 1}, r"the requirement four is none, they are called such as S-118"),
-        ({"reason": "few"}, r"the reason few is not in \[reasons\]"),
+        ({}, r"give it a band with two ends, or say why not: not_judged"),
+        ({**BOTH, "not_judged": "curves only"}, r"give it a band with two ends, or say why not"),
+        ({"low": 1}, r"a band has two ends, one of low and above, one of high and below"),
+        ({"low": 1, "above": 2, "high": 3}, r"a band has two ends"),
+        ({"not_judged": "curves only", "requirement": "T-4"}, r"has no requirement, no good side and no reason"),
+        ({**BOTH, "requirement": "four"}, r"the requirement four is none, they are called such as S-118"),
+        ({**BOTH, "reason": "few"}, r"the reason few is not in \[reasons\]"),
+        ({**BOTH, "good": "more", "better": "few"}, r"the reason few is not in \[reasons\]"),
+        ({**BOTH, "better": "few"}, r"says on which side: good = 'less' or good = 'more'"),
     ],
 )
 def test_a_claim_that_is_wrong_is_refused_with_its_file_its_place_and_its_figure(
@@ -89,11 +103,12 @@ def test_a_file_with_an_unknown_name_or_without_a_title_or_broken_is_refused(tmp
 
 
 def test_a_scale_says_how_many_seeds_and_its_parameters_keep_their_kind() -> None:
-    scale = scale_of(Path("e1.toml"), "small", {"seeds": 3, "seconds": 24.0, "brokers": 12, "is_alike": True})
-    assert scale == Scale({"seconds": 24.0, "brokers": 12, "is_alike": True}, 3)
+    scale = scale_of(Path("e1.toml"), "small", {"seeds": 5, "seconds": 24.0, "brokers": 12, "is_alike": True})
+    assert scale == Scale({"seconds": 24.0, "brokers": 12, "is_alike": True}, 5)
     assert [type(value) for value in scale.parameters.values()] == [float, int, bool]
-    with pytest.raises(UsageError, match=r"e1\.toml, scale small: say how many seeds"):
-        scale_of(Path("e1.toml"), "small", {"seconds": 24.0})
+    for seeds in ({}, {"seeds": 4}):
+        with pytest.raises(UsageError, match=r"e1\.toml, scale small: say how many seeds, at least seeds = 5"):
+            scale_of(Path("e1.toml"), "small", {"seconds": 24.0, **seeds})
 
 
 def test_an_experiment_is_called_after_its_place() -> None:

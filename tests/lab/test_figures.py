@@ -30,7 +30,7 @@ Pair = tuple[dict[str, float], dict[str, float]]
 def drawn(*names: str) -> Callable[[Run], dict[str, float]]:
     def measures(run: Run) -> dict[str, float]:
         draw = random_stream(run.seed, run.variant)
-        return {name: draw.uniform(0.1, 2.0) for name in names}
+        return {name: draw.uniform(0.1, 1.0 if name.endswith("_share") else 2.0) for name in names}
 
     return measures
 
@@ -80,6 +80,10 @@ def test_figures_of_e23_are_those_of_plain_python(spark: SparkSession, tmp_path:
     both = zip(pairs(tmp_path, 3), pairs(tmp_path, 10), strict=True)
     growth = [large["acknowledgement_mean"] / small["acknowledgement_mean"] - 1 for (small, _), (large, _) in both]
     assert found.pop(("growth", "3 to 10 brokers")) == pytest.approx(interval(growth))
+    both = zip(pairs(tmp_path, 3), pairs(tmp_path, 10), strict=True)
+    name = "premature_per_affected_client"
+    more = [large[name] / small[name] - 1 for (_, small), (_, large) in both]
+    assert found.pop(("too many grows, plain", "3 to 10 brokers")) == pytest.approx(interval(more))
     assert found == {}
 
 

@@ -128,10 +128,10 @@ def judged_lines(judged: "Judged", title: str) -> list[str]:
         f"scale {order.scale}, seeds 1 to {order.seeds}, {len(judged.performed)} runs"
         + (f", {len(failed)} FAILED" if failed else ""),
         "",
-        *table_lines(["", "published", "measured", "verdict"], table_rows(judged.judgements)),
+        *table_lines(["", "published", "measured (95 %)", "n", "verdict"], table_rows(judged.judgements)),
         "",
         f"verdicts  {summary(judged)}",
-        *[f"  missed  {says}: {reason}" for says, reason in reasons(judged).items()],
+        *[f"  {verdict}  {says}: {why}" for (verdict, says), why in reasons(judged).items()],
         *[f"  failed  {each.error.splitlines()[0]}\n          {each.replay}" for each in failed[:ERRORS_SHOWN_MAX]],
         f"written   {judged.place}",
         f"again     {order.command()}",
@@ -145,20 +145,22 @@ def table_rows(judgements: "list[ClaimJudgement]") -> list[list[str]]:
     for each in judgements:
         if (each.says, each.band) != last:
             last = each.says, each.band
-            rows.append([each.says, each.published, "", each.band])
-        rows.append([f"  {each.group}", "", each.measured, each.verdict_text])
+            rows.append([each.says, each.published, "", "", each.band])
+        rows.append([f"  {each.group}", "", each.measured, str(each.runs), each.verdict])
     return rows
 
 
 def summary(judged: "Judged") -> str:
-    counts = [(judged.count(verdict), verdict) for verdict in ("reached", "missed", "reported", "not measured")]
-    doubts = sum(each.verdict_text.endswith("?") for each in judged.judgements)
-    told = ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
-    return told + (f"; {doubts} of them not certain (?): other seeds may differ" if doubts else "")
+    from tidings.lab.experiment import VERDICTS
+
+    counts = [(judged.count(verdict), verdict) for verdict in VERDICTS]
+    return ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
 
 
-def reasons(judged: "Judged") -> dict[str, str]:
-    return {each.says: each.reason for each in judged.judgements if each.reason}
+def reasons(judged: "Judged") -> dict[tuple[str, str], str]:
+    """Why something is missed, better or not judged; of what is undecided the interval says it."""
+    told = [each for each in judged.judgements if each.verdict not in ("reproduced", "undecided")]
+    return {(each.verdict, each.says): each.why for each in told}
 
 
 def entry_json(entry: Any) -> dict[str, Any]:

@@ -10,20 +10,25 @@ Its name comes from its place: `lab/transport/recovery/e12.py` is transport/E12.
     question = "..."                                        # experiment.py says what each of these is
 
     [scales]                                                # parameters of the runs, and how many seeds
-    small = { seeds = 2, seconds = 24.0 }
-    paper = { seeds = 5, seconds = 300.0 }
+    small = { seeds = 5, seconds = 24.0 }
+    paper = { seeds = 10, seconds = 300.0 }
 
-    [reasons]                                               # why we believe a band is missed, under a short name
+    [reasons]                                               # what we believe is why, under a short name
     unseen = "..."
 
     claims = [ ... ]                                        # above the tables; one line each, in the order of the page:
-    { figure = "worst part", groups = ["12 brokers"], says = "...", published = "a half", unit = "times", high = 0.8 },
+    { figure = "worst part", says = "...", published = "a half", unit = "times", low = 0.3, high = 0.8, good = "less" },
+    { figure = "worst part, one copy", says = "...", published = "curves only", unit = "times", not_judged = "..." },
 
-A claim is judged if it has ends of a band: low and high belong to it, above and below do not. `requirement` names where
-the band comes from; a band without one is our own. `reason` is the name of one in `[reasons]`.
+Every published statement is a claim. A claim has a band with two ends, or says why it is `not_judged`. Of the ends,
+`low` and `high` belong to the band, `above` and `below` do not; "less than 1 MB" has its other end where nothing can
+lie beyond. `good` says on which side of the band a value is better than what was published; without it neither side is.
+`requirement` names where the band comes from; a band without one is our own. `reason` (why it is missed) and `better`
+(why it is better) are names of some in `[reasons]`. `least` and `most` say where no value of the figure can lie.
 
 Everything is checked here, once, when the definition is loaded: a name that is not known, a value of the wrong kind, a
-requirement without a band, a reason that is not there. The error names the file and the claim.
+band with one end, a requirement without a band, a reason that is not there or that nobody names, too few seeds for an
+interval. The error names the file and the claim.
 """
 
 import re
@@ -34,11 +39,26 @@ from typing import Any
 
 import msgspec
 
-from tidings.lab.experiment import Band, Canvas, Claim, DataFrame, Experiment, Measured, Parameter, Scale, Unit, Variant
+from tidings.lab.experiment import (
+    Band,
+    Canvas,
+    Claim,
+    DataFrame,
+    Experiment,
+    Measured,
+    Parameter,
+    Scale,
+    Side,
+    Unit,
+    Variant,
+)
 from tidings.model.errors import UsageError
 from tidings.trace.writer import Writer
 
 LAB = Path(__file__).parent
+
+SEEDS_MIN = 5
+"""Fewer give an interval that says nothing."""
 
 Run = Callable[[str, Mapping[str, Any], int, Writer], Mapping[str, float]]
 
@@ -55,8 +75,13 @@ class ClaimLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     high: float | None = None
     above: float | None = None
     below: float | None = None
+    good: Side | None = None
+    not_judged: str = ""
     requirement: str | None = None
     reason: str = ""
+    better: str = ""
+    least: float | None = None
+    most: float | None = None
 
 
 class PublishedPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -82,6 +107,9 @@ def define(
     """`file` is the `__file__` of the definition."""
     path = Path(file).with_suffix(".toml")
     part = read_part(path)
+    named = {line.get(field) for line in part.claims for field in ("reason", "better")}
+    if idle := [reason for reason in part.reasons if reason not in named]:
+        raise UsageError(f"{path}: no claim names the reason {idle[0]}")
     return Experiment(
         id=id_of(path),
         title=part.title,
@@ -111,9 +139,9 @@ def read_part(path: Path) -> PublishedPart:
 
 def scale_of(path: Path, name: str, parameters: Mapping[str, Parameter]) -> Scale:
     match parameters.get("seeds"):
-        case int(seeds) if seeds > 0:
+        case int(seeds) if seeds >= SEEDS_MIN:
             return Scale({key: value for key, value in parameters.items() if key != "seeds"}, seeds)
-    raise UsageError(f"{path}, scale {name}: say how many seeds, such as seeds = 3")
+    raise UsageError(f"{path}, scale {name}: say how many seeds, at least seeds = {SEEDS_MIN}")
 
 
 def claim_of(path: Path, place: int, table: Mapping[str, Any], reasons: Mapping[str, str]) -> Claim:
@@ -123,19 +151,32 @@ def claim_of(path: Path, place: int, table: Mapping[str, Any], reasons: Mapping[
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: {error}") from None
     band = Band(low=line.low, high=line.high, above=line.above, below=line.below)
-    if line.requirement is not None and not re.fullmatch(r"[STDP]-\d+", line.requirement):
+    has_band = band != Band()
+    if has_band == bool(line.not_judged):
+        raise UsageError(f'{where}: give it a band with two ends, or say why not: not_judged = "..."')
+    if has_band and not band.has_both_ends:
+        raise UsageError(f"{where}: a band has two ends, one of low and above, one of high and below")
+    if line.requirement is not None and not re.fullmatch(r"[STDP]-\d+[a-z]?", line.requirement):
         raise UsageError(f"{where}: the requirement {line.requirement} is none, they are called such as S-118")
-    if line.requirement is not None and band == Band():
-        raise UsageError(f"{where}: what a requirement is named for needs a band: low, high, above or below")
-    if line.reason and line.reason not in reasons:
-        raise UsageError(f"{where}: the reason {line.reason} is not in [reasons]")
+    if not has_band and (line.requirement or line.good or line.reason or line.better):
+        raise UsageError(f"{where}: what is not judged has no requirement, no good side and no reason")
+    if line.better and line.good is None:
+        raise UsageError(f"{where}: what may be better says on which side: good = 'less' or good = 'more'")
+    for name in (line.reason, line.better):
+        if name and name not in reasons:
+            raise UsageError(f"{where}: the reason {name} is not in [reasons]")
     return Claim(
         figure=line.figure,
         says=line.says,
         published=line.published,
         unit=line.unit,
         groups=line.groups,
-        band=None if band == Band() else band,
+        band=band if has_band else None,
+        good=line.good,
+        not_judged=line.not_judged,
         requirement=line.requirement,
         reason=reasons.get(line.reason, ""),
+        better=reasons.get(line.better, ""),
+        least=line.least,
+        most=line.most,
     )

@@ -19,9 +19,9 @@ is a quantity with a name; it may have a value for each of several groups, such 
 there is only one). `figures.py` has what most experiments need: parameters as columns, means over seeds with their 95 %
 confidence interval (`low`, `high`; null where there is only one run), variants compared seed by seed.
 
-**Claims** are what the source says of a figure. A claim with a band is judged; one without is only reported. A band
-from the specification names its requirement; any other was set with an eye on first runs, and says so by naming none.
-A verdict is about the mean over the seeds. Claims and scales stand in TOML.
+**Claims** are what the source says of a figure. A claim has a band with two ends, or says why it is not judged
+(`verdicts.py` says what follows). A band from the specification names its requirement; any other is ours, and says so
+by naming none. Claims and scales stand in TOML.
 
 **The plot** draws the figures with matplotlib: `plot(canvas, measured)` gets an empty `matplotlib.figure.Figure` and
 the figures as a list of `Measured`, in the order of the claims; `plots.py` has the colours and the common look.
@@ -31,7 +31,8 @@ A module that defines an experiment imports neither pyspark nor matplotlib when 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
@@ -50,14 +51,22 @@ else:
 
 Parameter = bool | int | float | str
 
-Unit = Literal["number", "share", "change", "points", "seconds", "times"]
-"""How a value is written: 0.19 as "0.19", "19 %", "+19 %", "+19 points" (of percent), "190 ms", "0.19 times"."""
+Unit = Literal["number", "share", "ratio", "change", "points", "seconds", "times"]
+"""How a value is written: 0.19 as "0.19", "19 %", "19 %", "+19 %", "+19 points" (of percent), "190 ms", "0.19 times".
+A share is a part of a whole, so no more than all of it; a ratio may be more."""
 
-Verdict = Literal["reached", "missed", "reported", "not measured"]
+Verdict = Literal["reproduced", "better", "missed", "undecided", "not judged"]
+
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+Side = Literal["less", "more"]
+
+LIMITS: dict[Unit, tuple[float, float]] = {"share": (0.0, 1.0), "ratio": (0.0, inf), "times": (0.0, inf)}
+"""Between which no mean of such a figure can lie outside, however few runs there are."""
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a value must lie. What is left out is open."""
+    """Where a value must lie."""
 
     low: float | None = None
     """At least this."""
@@ -68,13 +77,20 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
     below: float | None = None
     """Less than this."""
 
+    @property
+    def has_both_ends(self) -> bool:
+        return (self.low is None) != (self.above is None) and (self.high is None) != (self.below is None)
+
+    def is_short_of(self, value: float) -> bool:
+        """Whether the value lies below the band."""
+        return (self.low is not None and value < self.low) or (self.above is not None and value <= self.above)
+
+    def is_beyond(self, value: float) -> bool:
+        """Whether the value lies above the band."""
+        return (self.high is not None and value > self.high) or (self.below is not None and value >= self.below)
+
     def holds(self, value: float) -> bool:
-        return (
-            (self.low is None or value >= self.low)
-            and (self.high is None or value <= self.high)
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
-        )
+        return not self.is_short_of(value) and not self.is_beyond(value)
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,10 +105,20 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     """Those it is about; all, if none is named."""
     band: Band | None = None
+    good: Side | None = None
+    """The side of the band on which a value is better than what was published; on the other, or where there is none, a
+    value outside is missed."""
+    not_judged: str = ""
+    """Why there is no band."""
     requirement: str | None = None
     """The numbered requirement that the band comes from, such as S-118."""
     reason: str = ""
-    """What we believe is the reason. It is shown where the band is missed."""
+    """What we believe is the reason, where the band is missed."""
+    better: str = ""
+    """What we believe is the reason, where the value is better."""
+    least: float | None = None
+    """No value of this figure can be smaller; intervals end there. Shares and ratios have their own limits."""
+    most: float | None = None
 
 
 class Variant(msgspec.Struct, frozen=True):

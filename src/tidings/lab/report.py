@@ -6,11 +6,11 @@ comes from `verdicts.py`, so the page says what the terminal says.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from tidings.lab.experiment import Experiment, Planned
+from tidings.lab.experiment import VERDICTS, Experiment, Planned, Verdict
 from tidings.lab.plots import INK
 from tidings.lab.registry import entries
 from tidings.lab.run import Judged
@@ -27,7 +27,14 @@ FILES = {
     "plot.svg": "as SVG",
 }
 
-HEADER = ("", "published", "band", "group", "measured", "interval (95 %)", "verdict")
+WHY: dict[Verdict, str] = {
+    "better": "Better than published, and what we believe is the reason",
+    "missed": "Missed, and what we believe is the reason",
+    "undecided": "Undecided",
+    "not judged": "Not judged, because",
+}
+
+HEADER = ("", "published", "band", "group", "measured", "interval (95 %)", "n", "verdict")
 
 
 def write_report(folder: Path, every: Sequence[Judged]) -> Path:
@@ -54,10 +61,10 @@ def anchor(judged: Judged) -> str:
 
 
 def overview_row(judged: Judged, title: str) -> str:
-    counts = "".join(f"<td class='count'>{judged.count(verdict) or ''}</td>" for verdict in ("reached", "missed"))
+    counts = "".join(f"<td class='count'>{judged.count(verdict) or ''}</td>" for verdict in VERDICTS)
     return (
         f"<tr><td><a href='#{anchor(judged)}'>{markup(judged.order.experiment)}</a></td><td>{markup(title)}</td>"
-        f"<td>{markup(judged.order.scale)}</td>{counts}<td class='count'>{judged.count('reported') or ''}</td>"
+        f"<td>{markup(judged.order.scale)}</td>{counts}"
         f"<td class='count'>{len(judged.failed) or ''}</td></tr>"
     )
 
@@ -76,7 +83,7 @@ seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
 <tbody>
 {claim_rows(judged.judgements)}
 </tbody></table></div>
-{missed(judged.judgements)}
+{reasons(judged.judgements)}
 <p class="files">{" ".join([*links(swept, RUNS), *links(here, FILES)])}</p>
 <p class="quiet">Run again: <code>{markup(order.command())}</code></p>
 {failures(judged)}
@@ -111,7 +118,7 @@ def claim_rows(judgements: Sequence[ClaimJudgement]) -> str:
         kind = "" if each.says == last[0] else "first"
         last = claim
         value, _, interval = each.measured.partition(" (")
-        cells = [published, band, each.group, value, interval.removesuffix(")")]
+        cells = [published, band, each.group, value, interval.removesuffix(")"), str(each.runs)]
         rows.append(
             f"<tr class='{kind}'><th scope='row'>{markup(says)}</th>"
             + "".join(f"<td>{markup(cell)}</td>" for cell in cells)
@@ -122,21 +129,24 @@ def claim_rows(judgements: Sequence[ClaimJudgement]) -> str:
 
 def chip(judgement: ClaimJudgement) -> str:
     kind = judgement.verdict.replace(" ", "-")
-    hint = " title='the interval reaches over the end of the band: other seeds may give the other verdict'"
-    is_doubtful = judgement.verdict_text.endswith("?")
     asked = f" <span class='quiet'>{markup(judgement.requirement)}</span>" if judgement.requirement else ""
-    return f"<span class='chip {kind}'{hint if is_doubtful else ''}>{markup(judgement.verdict_text)}</span>{asked}"
+    return f"<span class='chip {kind}' title='{markup(judgement.why)}'>{markup(judgement.verdict)}</span>{asked}"
 
 
-def missed(judgements: Iterable[ClaimJudgement]) -> str:
-    reasons = {each.says: each.reason for each in judgements if each.verdict == "missed"}
-    if not reasons:
-        return ""
-    items = "".join(
-        f"<li><strong>{markup(says)}</strong>: {markup(reason or 'we do not know why')}</li>"
-        for says, reason in reasons.items()
+def reasons(judgements: Sequence[ClaimJudgement]) -> str:
+    """Whatever is not reproduced, with why: a paragraph for each verdict."""
+    return "\n".join(
+        reasons_of(verdict, {each.says: each.why for each in judgements if each.verdict == verdict})
+        for verdict in VERDICTS
+        if verdict != "reproduced"
     )
-    return f"<div class='why'><p>Missed, and what we believe is the reason:</p><ul>{items}</ul></div>"
+
+
+def reasons_of(verdict: Verdict, whys: Mapping[str, str]) -> str:
+    if not whys:
+        return ""
+    items = "".join(f"<li><strong>{markup(says)}</strong>: {markup(why)}</li>" for says, why in whys.items())
+    return f"<div class='why {verdict.replace(' ', '-')}'><p>{WHY[verdict]}:</p><ul>{items}</ul></div>"
 
 
 def failures(judged: Judged) -> str:
@@ -146,7 +156,7 @@ def failures(judged: Judged) -> str:
         f"<li>{markup(each.variant)}, seed {each.seed}: {markup(each.error)}<br><code>{markup(each.replay)}</code></li>"
         for each in judged.failed
     )
-    return f"<div class='why'><p>Runs that failed:</p><ul>{items}</ul></div>"
+    return f"<div class='why missed'><p>Runs that failed:</p><ul>{items}</ul></div>"
 
 
 def run_items(judged: Judged) -> str:

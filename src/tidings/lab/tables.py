@@ -17,7 +17,6 @@ COLUMNS = {
     "published": str,
     "measured": str,
     "verdict": str,
-    "is_certain": bool,
     "value": float,
     "low": float,
     "high": float,
@@ -25,7 +24,7 @@ COLUMNS = {
     "runs": int,
     "band": str,
     "requirement": str,
-    "reason": str,
+    "why": str,
     "figure": str,
 }
 

@@ -1,16 +1,32 @@
-"""From figures to verdicts: what was claimed, what was measured, and whether that is within the band.
+"""From figures to verdicts: what was claimed, what was measured, and where that lies.
 
-A verdict is about the mean over the seeds. Where the confidence interval of the mean reaches over an end of the band,
-other seeds might have given the other verdict; it is then called not certain, and the table says so. With a single run
-there is no interval, so nothing that is judged is certain.
+A figure is a mean over seeds, with the 95 % confidence interval of that mean. A verdict is about the whole interval:
+
+| verdict | the interval |
+|---|---|
+| reproduced | lies within the band |
+| better | lies beyond the band on the good side, if the claim has one |
+| missed | lies outside on any other side |
+| undecided | crosses an end of the band: more seeds would tell; or there is none, since there was one run |
+| not judged | does not matter: the claim says why; or nothing was measured |
+
+Where a figure has natural limits (nothing is more than all of it), its interval ends there: the formula for intervals
+does not know of them. Each verdict but the first comes with why.
 """
 
 import re
 from collections.abc import Iterable, Sequence
+from math import inf
 
 import msgspec
 
-from tidings.lab.experiment import Band, Claim, Measured, Unit, Verdict
+from tidings.lab.experiment import LIMITS, Band, Claim, Measured, Side, Unit, Verdict
+from tidings.model.errors import UsageError
+
+UNKNOWN = "we do not know why"
+
+ROUNDING = 1e-9
+"""By how much a sum of shares may miss the whole."""
 
 
 class ClaimJudgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,18 +43,13 @@ class ClaimJudgement(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
     band: str
     verdict: Verdict
-    is_certain: bool
     requirement: str | None
-    reason: str
-    """Where the band was missed, what we believe is why."""
+    why: str
+    """What we believe is the reason for what is missed or better; what is undecided; why something is not judged."""
 
     @property
     def measured(self) -> str:
         return measured_text(self.value, self.low, self.high, self.unit)
-
-    @property
-    def verdict_text(self) -> str:
-        return self.verdict if self.is_certain or self.verdict not in ("reached", "missed") else f"{self.verdict}?"
 
 
 def judge(claims: Iterable[Claim], measured: Sequence[Measured]) -> list[ClaimJudgement]:
@@ -53,7 +64,9 @@ def judge_claim(claim: Claim, measured: Sequence[Measured]) -> list[ClaimJudgeme
 
 
 def judge_group(claim: Claim, group: str, measured: Measured | None) -> ClaimJudgement:
-    verdict, is_certain = verdict_of(claim.band, measured)
+    if measured is not None:
+        measured = within_limits(claim, measured)
+    verdict, why = verdict_of(claim, measured)
     return ClaimJudgement(
         says=claim.says,
         group=group,
@@ -66,21 +79,44 @@ def judge_group(claim: Claim, group: str, measured: Measured | None) -> ClaimJud
         runs=0 if measured is None else measured.runs,
         band=whose_band(claim),
         verdict=verdict,
-        is_certain=is_certain,
         requirement=claim.requirement,
-        reason=claim.reason if verdict == "missed" else "",
+        why=why,
     )
 
 
-def verdict_of(band: Band | None, measured: Measured | None) -> tuple[Verdict, bool]:
-    """And whether it is certain."""
+def within_limits(claim: Claim, measured: Measured) -> Measured:
+    least, most = LIMITS.get(claim.unit, (-inf, inf))
+    least = least if claim.least is None else claim.least
+    most = most if claim.most is None else claim.most
+    if not least - ROUNDING <= measured.value <= most + ROUNDING:
+        raise UsageError(
+            f"the figure {claim.figure} ({measured.group}) is {measured.value:g}, which its claim says is impossible: "
+            f"its unit is {claim.unit}, from {least:g} to {most:g}"
+        )
+    if measured.low is None or measured.high is None:
+        return measured
+    return msgspec.structs.replace(measured, low=max(measured.low, least), high=min(measured.high, most))
+
+
+def verdict_of(claim: Claim, measured: Measured | None) -> tuple[Verdict, str]:
+    """And why."""
     if measured is None:
-        return "not measured", False
-    if band is None:
-        return "reported", False
-    holds = band.holds(measured.value)
-    ends = [end for end in (measured.low, measured.high) if end is not None]
-    return "reached" if holds else "missed", bool(ends) and all(band.holds(end) == holds for end in ends)
+        return "not judged", "nothing was measured"
+    if claim.band is None:
+        return "not judged", claim.not_judged
+    if measured.low is None or measured.high is None:
+        return "undecided", "one run has no interval"
+    short = [claim.band.is_short_of(end) for end in (measured.low, measured.high)]
+    beyond = [claim.band.is_beyond(end) for end in (measured.low, measured.high)]
+    if not any(short) and not any(beyond):
+        return "reproduced", ""
+    if all(short) or all(beyond):
+        side: Side = "less" if all(short) else "more"
+        return ("better", claim.better or UNKNOWN) if side == claim.good else ("missed", claim.reason or UNKNOWN)
+    if any(short) and any(beyond):
+        return "undecided", "the interval is wider than the band"
+    side = "less" if any(short) else "more"
+    return "undecided", f"reproduced or {'better' if side == claim.good else 'missed'}: other seeds would tell"
 
 
 def in_order_of_claims(claims: Iterable[Claim], measured: Iterable[Measured]) -> list[Measured]:
@@ -105,7 +141,7 @@ def value_text(value: float, unit: Unit) -> str:
 def number_and_unit(value: float, unit: Unit, like: float) -> tuple[str, str]:
     """`like` decides whether seconds are written as milliseconds."""
     match unit:
-        case "share":
+        case "share" | "ratio":
             return three_digits(value * 100), "%"
         case "change":
             return signed(value * 100), "%"
@@ -147,13 +183,16 @@ def whose_band(claim: Claim) -> str:
     """With the requirement that it comes from."""
     if claim.band is None:
         return ""
-    text = band_text(claim.band, claim.unit)
+    text = band_text(claim.band, claim.unit) + (f", {claim.good} is better" if claim.good else "")
     return text if claim.requirement is None else f"{text} ({claim.requirement})"
 
 
 def band_text(band: Band, unit: Unit) -> str:
     if band.low is not None and band.low == band.high:
         return value_text(band.low, unit)
+    if band.low is not None and band.high is not None:
+        low, name = number_and_unit(band.low, unit, band.high)
+        return f"{low} to {number_and_unit(band.high, unit, band.high)[0]} {name}".rstrip()
     ends = (
         ("at least ", band.low),
         ("more than ", band.above),

@@ -38,6 +38,8 @@ def compared(runs: DataFrame) -> DataFrame:
     pairs = side_by_side(runs, group=F.concat(brokers, F.lit(" brokers")), side=parameter("system"))
     sizes = side_by_side(runs.where(parameter("system") == "guarantees"), group=F.lit("3 to 10 brokers"), side=brokers)
     growth = sides["10"]["acknowledgement_mean"] / sides["3"]["acknowledgement_mean"] - 1
+    plain_sizes = side_by_side(runs.where(parameter("system") == "plain"), group=F.lit("3 to 10 brokers"), side=brokers)
+    premature = "premature_per_affected_client"
     return over_seeds(
         pairs,
         {
@@ -46,10 +48,14 @@ def compared(runs: DataFrame) -> DataFrame:
             "time-out": F.ceil(ours["acknowledgement_max"]) / plain["timeout"],
             "memory": plain["publications_in_memory"] / ours["publications_in_memory"],
             "too early, plain": plain["premature_clients_share"],
-            "too many, plain": F.coalesce(plain["premature_per_affected_client"], F.lit(0.0)),
+            "too many, plain": F.coalesce(plain[premature], F.lit(0.0)),
             "too early, guarantees": ours["premature_clients_share"],
         },
-    ).union(over_seeds(sizes, {"growth": growth}))
+    ).union(
+        over_seeds(sizes, {"growth": growth}).union(
+            over_seeds(plain_sizes, {"too many grows, plain": sides["10"][premature] / sides["3"][premature] - 1})
+        )
+    )
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:

@@ -132,7 +132,8 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
             "requests": F.col("requests") / F.col("seconds"),
             "repairs": F.col("repairs") / F.col("seconds"),
         }
-    ).cache()
+    )
+    table = table.withColumn("recovery", (F.col("requests") + F.col("repairs")) / F.col("received")).cache()
     everywhere = {
         "missed a second": "missed",
         "received a second": "received",
@@ -144,6 +145,7 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     recovering = {
         "recovered": "recovered",
         "recoveries for a repair": "deliveries_per_repair",
+        "traffic of recovery": "recovery",
         "requests a second": "requests",
         "repairs a second": "repairs",
     }
@@ -153,7 +155,16 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
             by_variant(results, table, everywhere),
             by_variant(results.where(F.col("variant") != PLAIN), table, {"feedback": "feedback"}),
             by_variant(results.where(F.col("variant").isin(BOTH, DIGESTS)), table, recovering),
-            against(results, table, PLAIN, {"missed share": lambda ours, plain: ours["missed"] / plain["missed"]}),
+            against(
+                results,
+                table,
+                PLAIN,
+                {
+                    "missed share": lambda ours, plain: ours["missed"] / plain["missed"],
+                    "received share": lambda ours, plain: ours["received"] / plain["received"],
+                    "wide share": lambda ours, plain: ours["wide"] / plain["wide"],
+                },
+            ),
             lines(results, by_second, {"missed over time, {variant}": "false_negatives"}),
         ]
     )
