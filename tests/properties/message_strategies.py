@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from tidings.machine.message import Message
+from tidings.model.bounds import INTEGER_MAX
 from tidings.model.escapes import PRINTABLE, printable_syntax
 from tidings.model.event import Event
 from tidings.protocols.teaching.gossip import GossipRepair
+from tidings.pubsub.pages import NO_PAGE, StoredPage, page_of
 from tidings.wire import REGISTRY
 
 LENGTH_MAX = 6
@@ -65,9 +67,19 @@ def of_type(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return st.lists(of_type(member), min_size=kind.min_length or 0, max_size=length(kind)).map(tuple)
         case inspect.StructType(cls) if issubclass(cls, Message):
             return of_message(cls)
+        case inspect.StructType(cls) if cls is StoredPage:
+            return stored_pages
         case inspect.StructType(cls, fields):
             return st.builds(cls, *[of_type(field.type) for field in fields])
     raise AssertionError(f"no strategy for {kind}")
+
+
+stored_rows = st.tuples(
+    st.floats(-1e9, 1e9), st.integers(0, INTEGER_MAX), st.binary(min_size=1, max_size=9), st.binary(max_size=9)
+)
+stored_pages: st.SearchStrategy[StoredPage] = st.lists(stored_rows, max_size=LENGTH_MAX).map(
+    lambda rows: page_of(*zip(*rows, strict=True)) if rows else NO_PAGE
+)
 
 
 def length(kind: Any) -> int:

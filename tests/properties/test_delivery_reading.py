@@ -140,10 +140,11 @@ class ReadingPlay:
 
     def turn(self, job: Job, page: Fetched) -> None:
         assert not job.is_done
-        assert len(page.numbers) <= job.limit
+        stored = page.page
+        assert len(stored) <= job.limit
         assert page.through <= job.through and page.has_more == (page.through < job.through)
-        rows = [(number, decode_head(each)["x"]) for number, each in zip(page.numbers, page.heads, strict=True)]
-        assert all(job.position < number <= page.through for number in page.numbers)
+        rows = [(number, decode_head(each)["x"]) for number, each in zip(stored.numbers, stored.heads, strict=True)]
+        assert all(job.position < number <= page.through for number in stored.numbers)
         job.got += rows  # type: ignore[arg-type]
         job.is_truncated |= page.is_truncated
         job.position = max(job.position, page.through)

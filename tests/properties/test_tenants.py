@@ -172,8 +172,8 @@ def things(item: Any) -> list[Any]:
                 for number, head in zip(item.numbers, item.heads, strict=True)
             ]
         case HistoryRead(ticket, page):
-            contents = [sorted(read(head).items()) for head in page.heads]
-            return [(ticket, page.numbers, contents, page.is_truncated, page.has_more)]
+            contents = [sorted(read(head).items()) for head in page.page.heads]
+            return [(ticket, page.page.numbers, contents, page.is_truncated, page.has_more)]
         case MarksRead(ticket, parts):
             return [(ticket, part.marks, part.offers, part.unreachable) for part in parts]
         case Confirmed(ticket, receipt):
@@ -247,7 +247,7 @@ def test_nothing_crosses_whatever_routes_it_and_whichever_brokers_crash(
                     case Arrived(publisher=publisher, heads=heads):
                         assert tenant_of(publisher) == tenant
                     case HistoryRead(_, page):
-                        heads = page.heads
+                        heads = page.page.heads
                     case MarksRead(_, parts):
                         assert all(tenant_of(mark[0]) == tenant for part in parts for mark in part.marks)
                         continue

@@ -15,6 +15,7 @@ from tidings.protocols.transport.marks import Kind, mark
 from tidings.protocols.transport.messages import LossRepair, encode_control
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.pubsub.client import Arrived, Fetched, MarksReply, Missed, Took
+from tidings.pubsub.pages import page_of
 from tidings.pubsub.publications import encode_head
 
 PARAMS = TransportParams(record=2, is_reliable=True, recovery=RecoveryParams(rounds_max=1, distance_first=0.01))
@@ -101,8 +102,8 @@ class ReceivingPlay:
                 continue
             rows = [row for row in self.other.made if (question.after or 0) < row[0] <= question.through]
             columns = [tuple(column) for column in zip(*rows, strict=True)] if rows else [(), (), ()]
-            times = (50.0,) * len(rows)
-            self.see(self.desk.hear(Fetched(question.number, question.through, False, False, times, *columns)))
+            page = page_of([50.0] * len(rows), *columns)
+            self.see(self.desk.hear(Fetched(question.number, question.through, False, False, page)))
 
     def wait(self, seconds: float) -> None:
         self.see(self.desk.advance(self.desk.now + seconds))

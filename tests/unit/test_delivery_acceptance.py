@@ -130,7 +130,7 @@ def answered(desk: EdgeDesk, *advertisements: str) -> list[int]:
 
 
 def test_what_was_accepted_under_an_advertisement_is_there_though_it_is_withdrawn() -> None:
-    desk = publishing(EdgeParams(history_age=10.0))
+    desk = publishing(EdgeParams(history_age=10.0, marks_age=0.0))
     desk.neighbours("z")
     desk.publish("p", 1, 10, 20)
     effects = desk.say("p", Unadvertise(1))
@@ -140,6 +140,49 @@ def test_what_was_accepted_under_an_advertisement_is_there_though_it_is_withdraw
     assert sent(desk.publish("p", 3, 30), Declined) == [Declined((3,), NO_ADVERTISEMENT)]
     assert of(Unoffer, desk.fire("sweep", 9.0)) == []
     assert [each.advertisement for each in of(Unoffer, desk.fire("sweep", 11.0))] == ["p/1@a"]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_whoever_asks_for_what_is_forgotten_of_a_withdrawn_advertisement_is_told(is_late: bool) -> None:
+    desk = publishing(EdgeParams(history_age=10.0, marks_age=50.0))
+    desk.neighbours("z")
+    desk.publish("p", 1, 10, 20)
+    if is_late:
+        desk.fire("sweep", 11.0)
+    effects = desk.say("p", Unadvertise(1))
+    assert of(Unoffer, effects) == [] and sent(effects, Receipt)
+    assert of(Unoffer, desk.fire("sweep", 40.0)) == []
+    question = Reference("c", 1, 1, "x >= 0", (("p/1@a", None),), 0.0, False, "", "", 100, 10_000, ("z",))
+    (history,) = sent(desk.say("z", question), History)
+    assert history.is_truncated and history.missing == 2
+    assert [each.advertisement for each in of(Unoffer, desk.fire("sweep", 61.0))] == ["p/1@a"]
+
+
+def test_what_is_kept_of_withdrawn_advertisements_for_their_marks_makes_room_for_new_ones() -> None:
+    desk = EdgeDesk(EdgeParams(advertisements_max=2, history_age=10.0))
+    desk.up("p")
+    for number in (1, 2):
+        desk.advertise("p", number)
+        desk.publish("p", number, 10, advertisement=number)
+        desk.say("p", Unadvertise(number))
+    desk.fire("sweep", 11.0)
+    assert list(desk.edge.publishers.offered) == ["p/1@a", "p/2@a"]
+    effects = desk.say("p", Advertise(3, "x >= 0"))
+    assert [each.advertisement for each in of(Unoffer, effects)] == ["p/1@a"]
+    assert list(desk.edge.publishers.offered) == ["p/2@a", "p/3@a"]
+
+
+def test_who_advertises_again_after_a_refusal_does_not_hide_what_it_published_elsewhere() -> None:
+    desk = EdgeDesk()
+    desk.neighbours("z")
+    desk.up("p")
+    (first,) = of(Offer, desk.say("p", Advertise(1, "x >= 0", elsewhere=2)))
+    (again,) = of(Offer, desk.say("p", Advertise(1, "x >= 0", elsewhere=2)))
+    assert again.advertisement == first.advertisement
+    wanted = ((again.advertisement, None),)
+    question = Reference("c", 1, 1, "x >= 0", wanted, None, False, "", "", 100, 10_000, ("z",))
+    (history,) = sent(desk.say("z", question), History)
+    assert history.is_truncated and history.missing == 2 and history.lacking == ((0, 2),)
 
 
 def test_what_was_withdrawn_and_is_advertised_again_after_a_break_goes_on_as_before() -> None:

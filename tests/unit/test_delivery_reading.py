@@ -27,6 +27,7 @@ from tidings.protocols.delivery.messages import (
     Refusal,
 )
 from tidings.pubsub.client import Accepted, Fetched, MarksReply
+from tidings.pubsub.pages import page_of
 from tidings.pubsub.publications import encode_head
 from tidings.wire import encode
 
@@ -83,10 +84,7 @@ def far(advertisement: str = "p/1@z", *numbers: int, reading: int = 1, **fields:
         "elsewhere": (),
         "held": (),
         "path": (),
-        "accepted_at": tuple(map(float, numbers)),
-        "numbers": numbers,
-        "heads": tuple(map(head, numbers)),
-        "payloads": (b"",) * len(numbers),
+        "page": page_of(map(float, numbers), numbers, tuple(map(head, numbers)), (b"",) * len(numbers)),
     } | fields
     return FetchedFar(**known)
 
@@ -126,7 +124,7 @@ def test_what_was_declined_at_the_end_is_not_part_of_a_mark() -> None:
     desk = storing()
     desk.publish("p", 6, -1)
     assert look(desk).marks == (("p", 0, 5),)
-    assert page(desk, through=6, after=4).numbers == (5,)
+    assert page(desk, through=6, after=4).page.numbers == (5,)
 
 
 def test_looking_leaves_no_trace_in_routing_or_here() -> None:
@@ -213,9 +211,8 @@ def test_marks_of_many_publishers_come_in_several_messages() -> None:
 def test_a_page_holds_what_matches_behind_a_number_up_to_another() -> None:
     desk = storing()
     heads = tuple(map(head, (3, 4)))
-    assert page(desk, "x != 2", after=1, through=4) == Fetched(
-        1, 4, False, False, (3.0, 4.0), (3, 4), heads, (b"3", b"4")
-    )
+    found = page_of((3.0, 4.0), (3, 4), heads, (b"3", b"4"))
+    assert page(desk, "x != 2", after=1, through=4) == Fetched(1, 4, False, False, found)
 
 
 @pytest.mark.parametrize(
@@ -235,17 +232,17 @@ def test_a_page_begins_behind_a_number_or_at_a_time_or_with_the_oldest(
     asked: dict[str, Any], numbers: tuple[int, ...]
 ) -> None:
     fetched = page(storing(), **asked)
-    assert (fetched.numbers, fetched.is_truncated, fetched.has_more) == (numbers, False, False)
+    assert (fetched.page.numbers, fetched.is_truncated, fetched.has_more) == (numbers, False, False)
 
 
 def test_pages_follow_each_other_behind_the_number_up_to_which_the_last_is_complete() -> None:
     desk = storing()
     first = page(desk, limit=2)
-    assert (first.numbers, first.through, first.has_more) == ((1, 2), 2, True)
+    assert (first.page.numbers, first.through, first.has_more) == ((1, 2), 2, True)
     second = page(desk, after=2, limit=2)
-    assert (second.numbers, second.through, second.has_more) == ((3, 4), 4, True)
+    assert (second.page.numbers, second.through, second.has_more) == ((3, 4), 4, True)
     last = page(desk, after=4, limit=2)
-    assert (last.numbers, last.through, last.has_more) == ((5,), 5, False)
+    assert (last.page.numbers, last.through, last.has_more) == ((5,), 5, False)
 
 
 def test_a_page_in_the_middle_of_a_batch_is_cut_out_of_it() -> None:
@@ -254,16 +251,16 @@ def test_a_page_in_the_middle_of_a_batch_is_cut_out_of_it() -> None:
     desk.advertise("p")
     desk.publish("p", 1, *range(10))
     fetched = page(desk, after=3, through=7, limit=2)
-    assert (fetched.numbers, fetched.through, fetched.has_more) == ((4, 5), 5, True)
-    assert fetched.payloads == (b"4", b"5")
-    assert page(desk, after=5, through=7).numbers == (6, 7)
+    assert (fetched.page.numbers, fetched.through, fetched.has_more) == ((4, 5), 5, True)
+    assert fetched.page.payloads == (b"4", b"5")
+    assert page(desk, after=5, through=7).page.numbers == (6, 7)
 
 
 def test_no_more_is_looked_at_for_a_page_than_allowed() -> None:
     desk = storing(EdgeParams(scanned_max=3))
     first = page(desk, "x = 5")
-    assert (first.numbers, first.through, first.has_more) == ((), 3, True)
-    assert page(desk, "x = 5", after=3).numbers == (5,)
+    assert (first.page.numbers, first.through, first.has_more) == ((), 3, True)
+    assert page(desk, "x = 5", after=3).page.numbers == (5,)
 
 
 def test_a_page_fits_a_frame() -> None:
@@ -273,7 +270,7 @@ def test_a_page_fits_a_frame() -> None:
     for number in range(1, 4):
         desk.say("p", PublishMessage(1, number, False, (head(number),), (b"x" * (BATCH_BYTES_MAX // 2),)))
     first = page(desk, through=3)
-    assert (first.numbers, first.has_more, first.through) == ((1,), True, 1)
+    assert (first.page.numbers, first.has_more, first.through) == ((1,), True, 1)
     assert len(encode(first)) < FRAME_BYTES_MAX
     desk.say("p", PublishMessage(1, 4, False, (head(4),), (b"x" * (BATCH_BYTES_MAX - 10 - len(head(4))),)))
     assert len(encode(page(desk, after=3, through=4))) < FRAME_BYTES_MAX
@@ -283,7 +280,7 @@ def test_a_page_says_when_something_that_was_wanted_is_no_longer_stored() -> Non
     desk = storing(EdgeParams(history_count_max=2))
     assert page(desk, after=3).is_truncated is False
     assert page(desk, after=2).is_truncated is True
-    assert page(desk, after=2).numbers == (4, 5)
+    assert page(desk, after=2).page.numbers == (4, 5)
     assert page(desk, since=4.0).is_truncated is False
     assert page(desk, since=3.0).is_truncated is True
 
@@ -292,7 +289,7 @@ def test_what_is_published_under_another_advertisement_belongs_to_the_publisher_
     desk = storing()
     desk.advertise("p", 2)
     desk.publish("p", 6, 6, advertisement=2)
-    assert page(desk, through=6, after=4).numbers == (5, 6)
+    assert page(desk, through=6, after=4).page.numbers == (5, 6)
 
 
 def test_publications_that_are_not_saved_yet_are_not_shown() -> None:
@@ -307,7 +304,7 @@ def test_publications_that_are_not_saved_yet_are_not_shown() -> None:
     assert not sent(desk.effects, Fetched)
     desk.handle(Saved(saves[0].name))
     assert look(desk).marks == (("p", 0, 1),)
-    assert page(desk, through=1, number=2).numbers == (1,)
+    assert page(desk, through=1, number=2).page.numbers == (1,)
 
 
 def test_a_look_that_waited_for_the_store_to_be_read_finds_what_is_in_it() -> None:
@@ -334,7 +331,7 @@ def test_reading_is_narrowed_to_what_the_client_may_subscribe_to() -> None:
     desk.up("c", subscribe_bound=parse("x < 3"))
     marks = look(desk)
     assert (marks.marks, marks.offers) == ((("p", 0, 5),), ("x >= 0",))
-    assert page(desk).numbers == (1, 2)
+    assert page(desk).page.numbers == (1, 2)
     desk.say("c", fetch("x > 3"))
     assert "not permitted" in refused(desk)
     desk.say("c", Look(7, "x > 3"))
@@ -403,7 +400,7 @@ def test_a_page_of_a_publisher_elsewhere_comes_from_there() -> None:
     assert send == Send("b", FetchFar(1, "q/1@z", "x >= 0", 2, None, 9, 7, ("a",)))
     assert timer == SetTimer("read", 10.0)
     (fetched,) = sent(desk.say("b", far("q/1@z", 3, 4, 9)), Fetched)
-    assert (fetched.number, fetched.numbers, fetched.through, fetched.has_more) == (1, (3, 4, 9), 9, False)
+    assert (fetched.number, fetched.page.numbers, fetched.through, fetched.has_more) == (1, (3, 4, 9), 9, False)
 
 
 def test_a_publisher_that_moved_is_read_at_all_its_brokers() -> None:
@@ -415,7 +412,7 @@ def test_a_publisher_that_moved_is_read_at_all_its_brokers() -> None:
     desk.say("c", fetch(publisher="q", through=6))
     assert not sent(desk.say("b", far("q/1@z", 4, 5, 6, lacking=((0, 3),), held=((3, 6),))), Fetched)
     (fetched,) = sent(desk.say("d", far("q/1@y", 1, 2, 3, held=((0, 3),))), Fetched)
-    assert (fetched.numbers, fetched.is_truncated, fetched.has_more) == ((1, 2, 3, 4, 5, 6), False, False)
+    assert (fetched.page.numbers, fetched.is_truncated, fetched.has_more) == ((1, 2, 3, 4, 5, 6), False, False)
 
 
 def test_what_all_brokers_of_a_publisher_lack_is_lost() -> None:
@@ -427,7 +424,7 @@ def test_what_all_brokers_of_a_publisher_lack_is_lost() -> None:
     desk.say("c", fetch(publisher="q", through=6))
     desk.say("b", far("q/1@z", 5, 6, lacking=((0, 4),), held=((4, 6),)))
     (fetched,) = sent(desk.say("d", far("q/1@y", 1, 2, 3, held=((0, 3),))), Fetched)
-    assert (fetched.numbers, fetched.is_truncated) == ((1, 2, 3, 5, 6), True)
+    assert (fetched.page.numbers, fetched.is_truncated) == ((1, 2, 3, 5, 6), True)
 
 
 def test_a_page_of_several_brokers_ends_where_the_first_of_them_stopped() -> None:
@@ -439,7 +436,7 @@ def test_a_page_of_several_brokers_ends_where_the_first_of_them_stopped() -> Non
     desk.say("c", fetch(publisher="q", through=9, limit=3))
     desk.say("b", far("q/1@z", 2, 4, 7, has_more=True, reach=9))
     (fetched,) = sent(desk.say("d", far("q/1@y", 1, 3, 6, has_more=True, reach=9)), Fetched)
-    assert (fetched.numbers, fetched.through, fetched.has_more) == ((1, 2, 3), 3, True)
+    assert (fetched.page.numbers, fetched.through, fetched.has_more) == ((1, 2, 3), 3, True)
 
 
 def test_a_broker_that_does_not_answer_is_named_and_the_reading_may_be_repeated() -> None:
@@ -499,7 +496,7 @@ def test_a_publisher_that_has_not_come_so_far_is_not_taken_for_one_that_has() ->
     desk.say("c", fetch(through=6))
     desk.know("p/1@z")
     (fetched,) = sent(desk.say("b", far("p/1@z", 6, reading=2, lacking=((0, 5),), held=((5, 6),))), Fetched)
-    assert (fetched.numbers, fetched.is_truncated) == ((1, 2, 3, 4, 5, 6), False)
+    assert (fetched.page.numbers, fetched.is_truncated) == ((1, 2, 3, 4, 5, 6), False)
 
 
 def test_no_more_brokers_are_asked_for_a_publisher_than_allowed() -> None:
@@ -534,7 +531,7 @@ def test_the_questions_of_other_brokers_are_answered_along_their_way() -> None:
     (send,) = desk.say("b", question(after=1))
     assert (send.to, send.message.path) == ("b", ("z",))
     answer = send.message
-    assert (answer.reading, answer.advertisement, answer.numbers) == (3, "p/1@a", (3, 4, 5))
+    assert (answer.reading, answer.advertisement, answer.page.numbers) == (3, "p/1@a", (3, 4, 5))
     assert (answer.begin, answer.reach, answer.through, answer.has_more) == (1, 5, 5, False)
     assert (answer.lacking, answer.held) == (((1, 2),), ((2, 5),))
     (send,) = desk.say("b", LookFar(4, ("p/1@a",), ("z", "b")))
@@ -634,11 +631,11 @@ def test_what_was_published_elsewhere_is_waited_for_before_it_is_called_lost() -
     desk.publish("p", 9, 9)
     assert not sent(desk.say("c", fetch(through=9)), Fetched)
     (fetched,) = sent(desk.fire("read", 15.0), Fetched)
-    assert (fetched.numbers, fetched.is_truncated) == ((1, 2, 3, 4, 5, 9), True)
+    assert (fetched.page.numbers, fetched.is_truncated) == ((1, 2, 3, 4, 5, 9), True)
     desk.say("c", fetch(through=9))
     desk.know("p/1@z")
     (fetched,) = sent(desk.say("b", far("p/1@z", 6, 7, 8, reading=2, held=((5, 8),))), Fetched)
-    assert (fetched.numbers, fetched.is_truncated) == ((1, 2, 3, 4, 5, 6, 7, 8, 9), False)
+    assert (fetched.page.numbers, fetched.is_truncated) == ((1, 2, 3, 4, 5, 6, 7, 8, 9), False)
 
 
 def test_a_new_life_that_begins_with_a_higher_number_leaves_no_gap() -> None:
@@ -687,7 +684,7 @@ def test_a_publisher_that_repeats_itself_long_after_its_history_is_recognised() 
     assert sent(desk.publish("p", 1, 1, 2, 3), Accepted) == [Accepted(3)]
     assert look(desk).marks == (("p", 3, 3),)
     assert sent(desk.publish("p", 3, 3, 4), Accepted) == [Accepted(4)]
-    assert page(desk, after=3, through=4).payloads == (b"4",)
+    assert page(desk, after=3, through=4).page.payloads == (b"4",)
     assert page(desk, after=2, through=4).is_truncated is True
 
 
@@ -786,4 +783,4 @@ def test_heads_that_cannot_be_read_match_nothing() -> None:
     desk.up("p", "c")
     desk.advertise("p", 1, "TRUE")
     desk.say("p", PublishMessage(1, 1, False, (b"\xc1", encode_head({"x": 1})), (b"", b"")))
-    assert page(desk, through=2).numbers == (2,)
+    assert page(desk, through=2).page.numbers == (2,)

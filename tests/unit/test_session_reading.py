@@ -32,10 +32,11 @@ from tidings.pubsub.client import (
     Receipt,
     StopReading,
 )
+from tidings.pubsub.pages import page_of
 from tidings.pubsub.signals import PeerDown, PeerUp
 
 UP, DOWN = PeerUp("b", 1), PeerDown("b", 1, "broken")
-PAGE = Fetched(1, 9, False, False, (2.5,), (7,), (b"\x80",), (b"x",))
+PAGE = Fetched(1, 9, False, False, page_of((2.5,), (7,), (b"\x80",), (b"x",)))
 
 
 class Client(Desk[Session]):
@@ -57,7 +58,7 @@ def test_a_reading_is_numbered_sent_and_answered_once() -> None:
     asked = ReadHistory("u", "x > 1", "p", 3, None, 9, 100)
     assert client.handle(asked) == [Deliver(Begun("u", 2)), Send("b", Fetch(2, "x > 1", "p", 3, None, 9, 100))]
     assert client.hear(marks()) == [Deliver(MarksRead("t", (marks(),)))]
-    page = Fetched(2, 9, False, False, (2.5,), (7,), (b"\x80",), (b"x",))
+    page = Fetched(2, 9, False, False, page_of((2.5,), (7,), (b"\x80",), (b"x",)))
     assert client.hear(page) == [Deliver(HistoryRead("u", page))]
     assert client.hear(page) == [Drop(page, NOT_ASKED)]
     assert client.hear(marks()) == [Drop(marks(), NOT_ASKED)]

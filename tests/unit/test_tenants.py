@@ -274,7 +274,7 @@ def test_history_comes_without_the_stamp() -> None:
     desk.say("acme!p", PublishMessage(1, 1, False, (encode_head({"x": 1}),), (b"",)))
     desk.know("acme!p/1", "tidings.tenant = 'acme'", None)
     (page,) = sent(desk.say("acme!c", Fetch(1, "TRUE", "acme!p", 0, None, 1, 9)), Fetched)
-    assert [event_of(head, b"").attributes for head in page.heads] == [{"x": 1}]
+    assert [event_of(head, b"").attributes for head in page.page.heads] == [{"x": 1}]
 
 
 # Bounds.

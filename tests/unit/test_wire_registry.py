@@ -22,6 +22,7 @@ from tidings.protocols.teaching.gossip import Digest, GossipRepair, GossipReques
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.protocols.transport import carrier
 from tidings.pubsub import client
+from tidings.pubsub.pages import page_of
 from tidings.pubsub.publications import Publications
 from tidings.wire import REGISTRY, decode, encode
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello, Unreadable
@@ -114,6 +115,9 @@ CODES = {
 WANTED = (("p/1", 7), ("q/1", None))
 REFERENCE = delivery.Reference("c", 1, 2, "a = 1", WANTED, None, False, "g", "ann", 9, 4096, ("a",))
 
+ONE_STORED = page_of((2.5,), (7,), (b"\x80",), (b"x",))
+ONE_STORED_BYTES = "96c4080000000000000440c4080700000000000000c40401000000c40401000000c40180c40178"
+
 EXAMPLES: list[tuple[Message, str]] = [
     (Hello("a", 1, 1, 2, ("batch",), 3, 4096), "000197a16101010291a5626174636803cd1000"),
     (Goodbye("bye"), "000291a3627965"),
@@ -204,8 +208,8 @@ EXAMPLES: list[tuple[Message, str]] = [
         "041695019193a170020991a561203d203191a171c3",
     ),
     (
-        client.Fetched(1, 9, False, True, (2.5,), (7,), (b"\x80",), (b"x",)),
-        "0417980109c2c391cb4004000000000000910791c4018091c40178",
+        client.Fetched(1, 9, False, True, ONE_STORED),
+        "0417950109c2c3" + ONE_STORED_BYTES,
     ),
     (delivery.LookFar(1, ("p/1@b",), ("a",)), "0422930191a5702f31406291a161"),
     (
@@ -217,10 +221,8 @@ EXAMPLES: list[tuple[Message, str]] = [
         "04249801a5702f314062a561203d203107c0096491a161",
     ),
     (
-        delivery.FetchedFar(
-            1, "p/1@b", "", 7, 9, 8, True, ((7, 8),), ((0, 3),), ((8, 9),), ("a",), (2.5,), (7,), (b"\x80",), (b"x",)
-        ),
-        "04259f01a5702f314062a0070908c391920708919200039192080991a16191cb4004000000000000910791c4018091c40178",
+        delivery.FetchedFar(1, "p/1@b", "", 7, 9, 8, True, ((7, 8),), ((0, 3),), ((8, 9),), ("a",), ONE_STORED),
+        "04259c01a5702f314062a0070908c391920708919200039192080991a161" + ONE_STORED_BYTES,
     ),
     (inspection.Inspect(1, "links", "", 0), "05009401a56c696e6b73a000"),
     (inspection.Report(1, b"[]", 7, ""), "05019401c4025b5d07a0"),

@@ -23,6 +23,7 @@ from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.message import Message
 from tidings.machine.node import Machine
 from tidings.protocols.teaching.gossip import GossipRepair
+from tidings.pubsub.pages import StoredPage, page_of
 from tidings.pubsub.publications import encode_head
 from tidings.wire import REGISTRY, BadMessage, decode, encode
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello, Unreadable
@@ -127,9 +128,18 @@ class Forger:
                 if drawn_many and rng.random() < 0.2:
                     drawn_many = [drawn_many[0]] * len(drawn_many)
                 return tuple(drawn_many[:longest])
+            case inspect.StructType(cls) if cls is StoredPage:
+                return self.page(count)
             case inspect.StructType(cls, fields):
                 return cls(*[self.of_type(field.name, field.type, count) for field in fields])
         raise AssertionError(f"nothing is drawn for {kind}")
+
+    def page(self, count: int) -> StoredPage:
+        """Its arrays agree, so that readers believe it; what stands in them is anything, numbers that fall included."""
+        rng = self.rng
+        numbers = [rng.choice((rng.choice(NUMBERS), rng.choice(self.numbers))) for _ in range(count)]
+        times = [rng.choice((0.0, -1.0, 1e300, rng.uniform(0, 100))) for _ in range(count)]
+        return page_of(times, numbers, [rng.choice(HEADS) for _ in numbers], [rng.choice(BYTES) for _ in numbers])
 
 
 class Insider:

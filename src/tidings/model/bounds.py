@@ -108,6 +108,9 @@ makes Python keep a string four times as large as its bytes. What is large belon
 PUBLICATIONS_MAX = 4096
 """Publications in one batch."""
 
+WIDE_COLUMN_BYTES_MAX, NARROW_COLUMN_BYTES_MAX = 8 * PUBLICATIONS_MAX, 4 * PUBLICATIONS_MAX
+"""An array of a page of history: of numbers or times, and of lengths."""
+
 # Who comes in.
 
 CREDENTIALS_BYTES_MAX = 4096

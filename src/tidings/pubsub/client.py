@@ -18,12 +18,12 @@ from msgspec import Meta
 
 from tidings.machine.inputs import Request
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, OptionalName, Real, Text
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, MARKS_MAX, OFFERS_MAX, PUBLICATIONS_MAX
-from tidings.pubsub.publications import UNEVEN, Heads, Numbers, Payloads
+from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, MARKS_MAX, OFFERS_MAX
+from tidings.pubsub.pages import StoredPage
+from tidings.pubsub.publications import Numbers
 from tidings.pubsub.requests import Bundle, BundledEvent, PublishRequest
 
 Names = Annotated[tuple[Name, ...], Meta(max_length=MARKS_MAX)]
-Times = Annotated[tuple[Real, ...], Meta(max_length=PUBLICATIONS_MAX)]
 
 Ticket = Hashable
 
@@ -233,13 +233,7 @@ class Fetched(Message, frozen=True):
     """Whether something that was wanted is no longer stored."""
     has_more: bool
     """Whether there may be more, behind `through` and up to the number that was asked for."""
-    accepted_at: Times
-    numbers: Numbers
-    heads: Heads
-    payloads: Payloads
-
-    def __post_init__(self) -> None:
-        check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
+    page: StoredPage
 
 
 # Answers.
@@ -305,10 +299,3 @@ class Arrived(Bundle, frozen=True):
 
     def is_numbered(self, number: int) -> bool:
         return True
-
-
-def check_columns(accepted_at: Times, heads: Heads, payloads: Payloads, numbers: Numbers) -> None:
-    if not len(numbers) == len(heads) == len(payloads):
-        raise ValueError(UNEVEN)
-    if len(accepted_at) != len(numbers):
-        raise ValueError("as many times as numbers are needed")

@@ -32,7 +32,7 @@ def test_a_plain_client_sees_the_bytes_that_were_published() -> None:
     other = Other()
     numbers, heads, payloads = zip(*(other.make(value) for value in range(3)), strict=True)
     plain = encode_head({"x": 9})
-    assert has_marks(heads)
+    assert has_marks(b"".join(heads))
     item = without_transport(Arrived(1, "pub", 5.0, (*numbers, 4), (*heads, plain), (*payloads, b"plain")))
     assert item.numbers == (1, 2, 3, 4)
     assert item.heads == (*(encode_head({"x": value}) for value in range(3)), plain)

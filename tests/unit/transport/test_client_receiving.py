@@ -39,6 +39,7 @@ from tidings.pubsub.client import (
     ReadMarks,
     Took,
 )
+from tidings.pubsub.pages import NO_PAGE, page_of
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.rows import TransportRow
 
@@ -316,7 +317,7 @@ def test_a_loss_that_nobody_repairs_is_read_from_history_and_says_so() -> None:
     assert (fetch.filter, fetch.publisher, fetch.after, fetch.through) == ("x >= 0", "pub", 1, 2)
     (loss,) = [item for item in items(effects, Quality) if item.what == "lost"]
     assert (loss.stream, loss.sequence, loss.subscriptions) == (STREAM, 1, (number,))
-    page = Fetched(fetch.number, 2, False, False, (51.0,), (2,), (events[1][1],), (events[1][2],))
+    page = Fetched(fetch.number, 2, False, False, page_of((51.0,), (2,), (events[1][1],), (events[1][2],)))
     effects = desk.hear(page)
     head = encode_head({"x": 2})
     assert items(effects, Carried) == [Carried(number, "pub", 51.0, (2,), (head,), (b"2",), "history", 0.0, 0.0)]
@@ -332,7 +333,7 @@ def test_a_loss_that_history_does_not_have_is_given_up_and_said_for_whom(answer:
     if answer == "refused":
         effects = desk.hear(Refusal("read", fetch.number, "not reachable", True))
     else:
-        effects = desk.hear(Fetched(fetch.number, 2, True, False, (), (), (), ()))
+        effects = desk.hear(Fetched(fetch.number, 2, True, False, NO_PAGE))
     (given_up,) = items(effects)
     assert (given_up.what, given_up.sequence, given_up.subscriptions) == ("given_up", 1, (number,))
     (stream,) = desk.client.state().streams
@@ -345,7 +346,7 @@ def recall(sequence: int = 5, after: int = 10, before: int = 20) -> Recall:
 
 def page(has_more: bool, through: int, *numbers: int) -> Fetched:
     count = len(numbers)
-    return Fetched(1, through, False, has_more, (5.0,) * count, numbers, (b"h",) * count, (b"p",) * count)
+    return Fetched(1, through, False, has_more, page_of((5.0,) * count, numbers, (b"h",) * count, (b"p",) * count))
 
 
 def stored_events() -> StoredEvents:
@@ -400,7 +401,7 @@ def dropped_by_the_broker(desk: ClientDesk) -> tuple[int, Other]:
 
 def stored(fetch: Fetch, other: Other, first: int, last: int, has_more: bool = False) -> Fetched:
     numbers, heads, payloads = (tuple(column) for column in zip(*other.made[first - 1 : last], strict=True))
-    return Fetched(fetch.number, last, False, has_more, (51.0,) * len(numbers), numbers, heads, payloads)
+    return Fetched(fetch.number, last, False, has_more, page_of((51.0,) * len(numbers), numbers, heads, payloads))
 
 
 def test_what_the_broker_says_it_dropped_is_read_from_history_page_by_page() -> None:
@@ -464,7 +465,7 @@ def test_what_the_application_reads_itself_passes_as_it_is() -> None:
     desk = ClientDesk(ALL)
     effects = desk.handle(ReadHistory("mine", "TRUE", "pub", 1, None, 9, 100))
     (fetch,) = sent(effects, Fetch)
-    answer = Fetched(fetch.number, 9, False, False, (), (), (), ())
+    answer = Fetched(fetch.number, 9, False, False, NO_PAGE)
     assert items(desk.hear(answer)) == [HistoryRead("mine", answer)]
     assert sent(desk.handle(ReadMarks("marks", "TRUE")))
 

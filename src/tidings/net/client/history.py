@@ -8,7 +8,7 @@
 
 The publications of a publisher, under its numbers, are a log; a position in the history of the network is a number for
 each publisher. What was read between two positions can be read again, by another program if need be, and is the same,
-or says that some of it is no longer stored (`is_truncated`). Pages hold encoded events side by side, as bytes, for
+or says that some of it is no longer stored (`is_truncated`). A page is a few buffers of bytes (`pubsub/pages.py`), for
 those who make columns of them; `events()` makes objects. What publishers' transports wrote for themselves is taken off.
 
 While one page is in use the next one is on its way.
@@ -31,6 +31,7 @@ from tidings.net.client.subscription import Delivered
 from tidings.net.host import Host
 from tidings.protocols.transport.marks import has_marks, take_off
 from tidings.pubsub.client import HistoryRead, MarksRead, ReadHistory, ReadMarks, StopReading
+from tidings.pubsub.pages import StoredPage, page_of
 
 PAGE_PUBLICATIONS = 4096
 """Publications of a page at most; their bytes, and how long a broker may look for them, bound it too."""
@@ -54,7 +55,8 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """A page of what a publisher published, side by side."""
+    """A page of what a publisher published. The properties make values of it, anew each time; whoever makes columns
+    looks at the bytes of the page itself."""
 
     publisher: str
     through: int
@@ -62,10 +64,26 @@ class Stored(msgspec.Struct, frozen=True):
     is_truncated: bool
     """Whether something in between is no longer stored."""
     has_more: bool
-    accepted_at: tuple[float, ...]
-    numbers: tuple[int, ...]
-    heads: tuple[bytes, ...]
-    payloads: tuple[bytes, ...]
+    page: StoredPage
+
+    def __len__(self) -> int:
+        return len(self.page)
+
+    @property
+    def accepted_at(self) -> tuple[float, ...]:
+        return self.page.accepted_at
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return self.page.numbers
+
+    @property
+    def heads(self) -> tuple[bytes, ...]:
+        return self.page.heads
+
+    @property
+    def payloads(self) -> tuple[bytes, ...]:
+        return self.page.payloads
 
     def events(self) -> list[Delivered]:
         same = repeat(0), repeat(self.publisher)
@@ -113,13 +131,12 @@ class HistoryReader:
             since = since.timestamp()
         asked = text, publisher, after, since, through, limit
         answer: HistoryRead = await self.read("fetch", lambda ticket: ReadHistory(ticket, *asked))
-        page = answer.page
-        columns: tuple[Any, ...] = page.accepted_at, page.numbers, page.heads, page.payloads
-        if has_marks(page.heads):
+        fetched, page = answer.page, answer.page.page
+        if has_marks(page.raw_heads):
             places, heads, payloads = take_off(page.heads, page.payloads)
-            times, numbers = ([column[place] for place in places] for column in columns[:2])
-            columns = tuple(times), tuple(numbers), tuple(heads), tuple(payloads)
-        return Stored(publisher, page.through, page.is_truncated, page.has_more, *columns)
+            times, numbers = page.accepted_at, page.numbers
+            page = page_of([times[place] for place in places], [numbers[place] for place in places], heads, payloads)
+        return Stored(publisher, fetched.through, fetched.is_truncated, fetched.has_more, page)
 
     async def history(
         self,

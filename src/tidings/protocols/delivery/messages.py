@@ -30,7 +30,8 @@ from tidings.model.bounds import (
     REFERENCE_HOPS_MAX,
     SUBSCRIPTIONS_MATCHED_MAX,
 )
-from tidings.pubsub.client import Guarantee, Kind, Names, Policy, Times, check_columns
+from tidings.pubsub.client import Guarantee, Kind, Names, Policy
+from tidings.pubsub.pages import StoredPage
 from tidings.pubsub.publications import UNEVEN, Heads, Numbers, Payloads
 
 Positions = Annotated[tuple[tuple[Name, Count], ...], Meta(max_length=PUBLISHERS_MAX)]
@@ -277,13 +278,14 @@ class History(Message, frozen=True):
     """Why there is none at all; empty where there is."""
     path: Path
     """The brokers still to pass; the asking one first."""
-    accepted_at: Times
+    accepted_at: Annotated[tuple[Real, ...], Meta(max_length=PUBLICATIONS_MAX)]
     numbers: Numbers
     heads: Heads
     payloads: Payloads
 
     def __post_init__(self) -> None:
-        check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
+        if not len(self.accepted_at) == len(self.numbers) == len(self.heads) == len(self.payloads):
+            raise ValueError(UNEVEN)
 
 
 class HistoryBegun(Message, frozen=True):
@@ -360,10 +362,4 @@ class FetchedFar(Message, frozen=True):
     held: Extents
     """What is there of the publisher, of whatever kind."""
     path: Path
-    accepted_at: Times
-    numbers: Numbers
-    heads: Heads
-    payloads: Payloads
-
-    def __post_init__(self) -> None:
-        check_columns(self.accepted_at, self.heads, self.payloads, self.numbers)
+    page: StoredPage

@@ -19,6 +19,7 @@ from tidings.protocols.delivery.messages import (
     Reference,
 )
 from tidings.pubsub.client import Fetched, MarksReply, Receipt
+from tidings.pubsub.pages import StoredPage
 
 MESSAGE_BYTES = 512
 """What the smallest message counts."""
@@ -57,18 +58,23 @@ def size_of(message: Any) -> int:
         case Receipt():
             return MESSAGE_BYTES + len(message.filter) + names_bytes(message.brokers)
         case Fetched():
-            return MESSAGE_BYTES + columns_bytes(message)
+            return MESSAGE_BYTES + page_bytes(message.page)
         case MarksReply():
             named = names_bytes(each for each, *_ in message.marks) + names_bytes(message.unreachable)
             return MESSAGE_BYTES + named + names_bytes(message.offers)
         case History() | FetchedFar():
             extents_bytes = EXTENT_BYTES * (len(message.lacking) + len(message.held))
-            return MESSAGE_BYTES + columns_bytes(message) + names_bytes(message.path) + extents_bytes
+            rows_bytes = columns_bytes(message) if isinstance(message, History) else page_bytes(message.page)
+            return MESSAGE_BYTES + rows_bytes + names_bytes(message.path) + extents_bytes
     raise AssertionError(f"{type(message).__name__} goes through no window")
 
 
 def columns_bytes(message: Any) -> int:
     return sum(map(len, message.heads)) + sum(map(len, message.payloads)) + ROW_BYTES * len(message.heads)
+
+
+def page_bytes(page: StoredPage) -> int:
+    return page.size_bytes + ROW_BYTES * len(page)
 
 
 def names_bytes(names: Iterable[str]) -> int:

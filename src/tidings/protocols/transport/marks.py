@@ -106,9 +106,9 @@ def head_of(attributes: dict[str, Value], kind: Kind) -> bytes:
     return mark(encode_head(attributes), kind)
 
 
-def has_marks(heads: Sequence[bytes]) -> bool:
-    """Whether any of these may be marked."""
-    return NAME_BYTES in b"".join(heads)
+def has_marks(joined_heads: bytes) -> bool:
+    """Whether any of the heads that stand here one behind the other may be marked."""
+    return NAME_BYTES in joined_heads
 
 
 def take_off(heads: Sequence[bytes], payloads: Sequence[bytes]) -> tuple[list[int], list[bytes], list[bytes]]:

@@ -55,7 +55,7 @@ from tidings.pubsub.client import Accepted, Declined
 from tidings.pubsub.notes import RequestRefused
 from tidings.pubsub.publications import BadPublication, Publications, cut, pick, pieces, read_head
 from tidings.pubsub.signals import Forward, Offer
-from tidings.pubsub.tenants import REFUSED_HEADS, stamped, widened
+from tidings.pubsub.tenants import REFUSED_HEADS, RESERVED_BYTES, stamped, widened
 
 HEAD_BYTES_MAX = 512
 """Longer heads are looked at each time."""
@@ -106,10 +106,9 @@ class Acceptance:
         publisher = self.publishers.of(client)
         publisher.first = asked.first
         # Under the same advertisement it may have published elsewhere.
-        began, was_here = publisher.next, asked.number in publisher.advertisements
+        began = publisher.next
         elsewhere = self.note_moved(now, publisher, asked)
         moved_at = asked.elsewhere if publisher.through == asked.elsewhere else 0
-        began = moved_at + 1 if was_here and moved_at else began
         known, effects = self.publishers.advertise(publisher, asked.number, filter, began, moved_at)
         effects += elsewhere
         known.client = client
@@ -134,7 +133,7 @@ class Acceptance:
         known = None if publisher is None else publisher.advertisements.pop(asked.number, None)
         if known is None:
             return [], False
-        if known.stored:
+        if known.is_owed:
             return self.publishers.retire(known), False
         ticket = self.requests.add(NetworkRequest("unadvertise", client, asked.number))
         return self.publishers.retire(known, ticket), True
@@ -144,9 +143,8 @@ class Acceptance:
     def publish(self, now: float, client: ServedClient, asked: PublishMessage) -> list[Effect]:
         if not asked.heads or asked.first + len(asked.heads) > INTEGER_MAX:
             return [Drop(asked, NO_NUMBERS)]
-        heads = stamped(asked.heads, client.tenant_name)
-        if heads is not asked.heads:
-            asked = replace(asked, heads=heads)
+        if client.tenant_name or RESERVED_BYTES in b"".join(asked.heads):
+            asked = replace(asked, heads=stamped(asked.heads, client.tenant_name))
         publisher = self.publishers.all.get(client.publisher)
         numbers = tuple(range(asked.first, asked.first + len(asked.heads)))
         advertised = None if publisher is None else publisher.advertisements.get(asked.advertisement)
@@ -166,8 +164,9 @@ class Acceptance:
             if publisher.through == 0 or asked.first > publisher.through + 1:
                 effects += self.note_elsewhere(publisher, asked.first, accepted_at)
             publisher.through = numbers[-1]
-            asked, numbers, held_back = self.hold_back(now, client, asked, numbers)
-            effects += held_back
+            if client.tenant is not None:
+                asked, numbers, held_back = self.hold_back(now, client, asked, numbers)
+                effects += held_back
             if not numbers:
                 pass
             elif advertised is None:
@@ -184,8 +183,6 @@ class Acceptance:
         self, now: float, client: ServedClient, asked: PublishMessage, numbers: tuple[int, ...]
     ) -> tuple[PublishMessage, tuple[int, ...], list[Effect]]:
         """What of it the client's tenant may publish now; the rest is declined."""
-        if client.tenant is None:
-            return asked, numbers, []
         sizes = [len(head) + len(payload) for head, payload in zip(asked.heads, asked.payloads, strict=True)]
         count, reason = client.use.admit(now, sizes)
         if count == len(numbers):
@@ -269,7 +266,9 @@ class Acceptance:
         batch = Publications(
             publisher.name, advertised.id, publisher.accepted_at, 0, numbers, asked.heads, asked.payloads
         )
-        if not (is_all_within(advertised, asked) or advertised.within.issuperset(asked.heads)):
+        # The usual cases need no look at each.
+        is_everything = advertised.is_everything and REFUSED_HEADS.keys().isdisjoint(asked.heads)
+        if not is_everything and not advertised.within.issuperset(asked.heads):
             kept = self.permitted(client, advertised, asked, numbers, effects)
             if kept is not None:
                 if not kept:
@@ -300,10 +299,9 @@ class Acceptance:
     ) -> list[int] | None:
         """The places of those that may be published; None for all. The others are declined."""
         verdicts = self.judge(advertised, asked)
-        refused = by_reason(numbers, verdicts)
-        if not refused:
+        if not any(verdicts):
             return None
-        for reason, places in refused.items():
+        for reason, places in by_reason(numbers, verdicts).items():
             note = RequestRefused(client.name, client.principal, "publish", reason)
             effects += [note, Send(client.name, Declined(tuple(places), reason))]
         kept = [place for place, verdict in enumerate(verdicts) if not verdict]
@@ -314,7 +312,7 @@ class Acceptance:
     def judge(self, advertised: Advertised, asked: PublishMessage) -> list[str]:
         """For each publication why it is refused; empty where it is not."""
         verdicts = [""] * len(asked.heads)
-        if is_all_within(advertised, asked):
+        if advertised.is_everything and REFUSED_HEADS.keys().isdisjoint(asked.heads):
             return verdicts
         within = advertised.within
         unknown = list(filterfalse(within.__contains__, asked.heads)) if len(asked.heads) > FEW_HEADS else ()
@@ -384,8 +382,3 @@ def by_reason(numbers: Sequence[int], verdicts: Sequence[str]) -> dict[str, list
         if verdict:
             refused.setdefault(verdict, []).append(number)
     return refused
-
-
-def is_all_within(advertised: Advertised, asked: PublishMessage) -> bool:
-    """Whether it needs no look at each."""
-    return advertised.is_everything and REFUSED_HEADS.keys().isdisjoint(asked.heads)

@@ -413,8 +413,9 @@ def fall_back(subscription: ServedSubscription, stream: PublisherStream) -> None
 
 
 def deliver(subscription: ServedSubscription, batch: Publications) -> Send:
-    heads = unstamped(batch.heads, subscription.client.tenant_name)
-    return subscription.client.send(
+    client = subscription.client
+    heads = unstamped(batch.heads, client.tenant_name) if client.tenant_name else batch.heads
+    return client.send(
         Delivery(batch.publisher, batch.accepted_at, batch.numbers, heads, batch.payloads, subscription.matched),
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tidings.machine.effects import Effect, Save
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.sets.conjunction import Conjunction
@@ -20,7 +21,7 @@ from tidings.pubsub.signals import AdvertisementId
 from tidings.pubsub.tenants import TENANT_ATTRIBUTE
 
 if TYPE_CHECKING:
-    from tidings.protocols.delivery.edge.tenants import TenantUse
+    from tidings.protocols.delivery.edge.clients import TenantUse
 
 
 class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
@@ -33,6 +34,20 @@ class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
 
 
 advertisement_decoder = msgspec.msgpack.Decoder(SavedAdvertisement)
+batch_decoder = msgspec.msgpack.Decoder(Publications)
+
+
+def batch_name(batch: Publications) -> str:
+    """Sorted names are in the order of numbers."""
+    return f"publication/{batch.publisher}/{batch.numbers[0]:019d}-{batch.numbers[-1]:019d}"
+
+
+def rename(name: str, data: bytes) -> list[Effect]:
+    """An earlier version named a batch by its first number only."""
+    if not name.startswith("publication/"):
+        return []
+    renamed = batch_name(batch_decoder.decode(data))
+    return [] if renamed == name else [Save(renamed, data), Save(name, None)]
 
 
 def advertisement_id(publisher: NodeId, number: int, broker: NodeId, generation: int = 0) -> AdvertisementId:
@@ -57,6 +72,8 @@ class Advertised:
         self.id = advertisement_id(publisher.name, number, broker, generation)
         self.began = began
         """What is published under it has this number of its publisher, or a higher one."""
+        self.renewed_through = 0
+        """It was made when it was known that the publisher has published elsewhere up to this number."""
         self.client: ServedClient | None = None
         """The connection over which it was made; only there something is published under it."""
         self.stored = 0
@@ -66,6 +83,15 @@ class Advertised:
         """Then only routing needs to decode a head, and it refuses what is malformed."""
         self.within: set[bytes] = set()
         """Heads that are known to match."""
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether somebody may ask for what was published under it: it is stored, or may be among what is forgotten."""
+        return self.stored > 0 or self.began <= self.publisher.history.forgotten_through
+
+    def misses(self, elsewhere: int) -> bool:
+        """Whether something may have been published under it elsewhere, up to this number, since it was made."""
+        return self.began <= elsewhere and self.renewed_through < elsewhere
 
 
 def is_any_of_tenant(conjunction: Conjunction) -> bool:
@@ -90,6 +116,15 @@ class Publisher:
         self.accepted_at = NEVER
         self.saving: dict[str, Publications] = {}
         """What is on its way to the disk, in that order."""
+
+    @property
+    def count(self) -> int:
+        """Of its advertisements, the retired ones included."""
+        return len(self.advertisements) + len(self.retired)
+
+    def kept_for_marks(self) -> list[Advertised]:
+        """Advertisements that are retired, and under which nothing is stored any more."""
+        return [] if self.history.lost else [each for each in self.retired.values() if not each.stored]
 
     @property
     def next(self) -> int:

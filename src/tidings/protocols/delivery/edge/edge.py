@@ -45,7 +45,7 @@ from tidings.model.identity import NodeId
 from tidings.protocols.delivery.edge.acceptance import Acceptance
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription
 from tidings.protocols.delivery.edge.beginnings import Beginnings
-from tidings.protocols.delivery.edge.clients import BadRequest, Requests, ServedClient, refused
+from tidings.protocols.delivery.edge.clients import BadRequest, Requests, ServedClient, TenantUses, refused
 from tidings.protocols.delivery.edge.exchange import HistoryExchange
 from tidings.protocols.delivery.edge.flows import HistoryFlows
 from tidings.protocols.delivery.edge.history import Engine
@@ -57,7 +57,6 @@ from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.edge.readings import ServedReadings
 from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References, Routes
 from tidings.protocols.delivery.edge.subscriptions import ServedSubscriptions
-from tidings.protocols.delivery.edge.tenants import TenantUses
 from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (
     Advertise,

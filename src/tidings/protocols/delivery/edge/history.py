@@ -382,6 +382,8 @@ class Sieve:
         self.filter = filter
         self.is_heavy = weight_of(filter).finds > 0
         """Whether it searches for patterns: then publications are looked at one by one, so that one can stop."""
+        self.takes_all = filter.residual is None and () in filter.conjunctions
+        """Whether nothing is asked. A broker has accepted no publication that is none, so no head has to be read."""
         self.is_indexed = engine == "fast" and filter.residual is None and not self.is_heavy
         self.index: Index | None = None
 

@@ -9,21 +9,20 @@ says up to which number it is complete. It holds whatever the publisher stored h
 advertisement, so the same question has the same answer as long as history lasts. Where publications are saved, those
 that are not saved yet are not shown: what was read once does not vanish in a crash.
 
-A page is made of columns, because what is read is read in great numbers: whole batches are appended, and a filter
-answers for thousands of heads at once (`history.py`). A publisher that moved has a part of its publications at each of
-its brokers, some perhaps at two of them; their answers are put together for the client that asked. What one lacks
-another may hold; what is left then is lost, and the client is told.
+A page is a few buffers (`pubsub/pages.py`), because what is read is read in great numbers: whole batches are appended,
+a filter answers for thousands of heads at once (`history.py`), and what was found is joined in the end. A publisher
+that moved has a part of its publications at each of its brokers, some perhaps at two of them; their answers are put
+together for the client that asked. What one lacks another may hold; what is left then is lost, and the client is told.
 """
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect
-from tidings.model.bounds import BATCH_BYTES_MAX, MARKS_MAX, PIECE_OVERHEAD_BYTES_MAX, PUBLICATIONS_MAX
+from tidings.model.bounds import BATCH_BYTES_MAX, MARKS_MAX, PUBLICATIONS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -43,35 +42,28 @@ from tidings.protocols.delivery.edge.references import (
     NO_WAY,
     NOT_A_NEIGHBOUR,
     PATH_MAX,
-    POSITION_BYTES_MAX,
     WRONG_FILTER,
     WRONG_PATH,
     References,
 )
 from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, LookFar, MarksFar
 from tidings.pubsub.client import Fetched, MarksReply
+from tidings.pubsub.pages import NO_PAGE, ROW_BYTES, StoredPage, page_of
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 
 Mark = tuple[AdvertisementId, int, tuple[Extent, ...], tuple[Extent, ...]]
 """An advertisement, the number of its publisher's last publication here, what is lacking, what is held."""
 
-ROW_BYTES_MAX = POSITION_BYTES_MAX + PIECE_OVERHEAD_BYTES_MAX
-"""What a publication takes in a page besides its bytes."""
 
-Columns = tuple[tuple[float, ...], tuple[int, ...], tuple[bytes, ...], tuple[bytes, ...]]
-"""Times, numbers, heads, payloads."""
+class PageDraft:
+    """A page while it is put together: references to what is stored, which are joined in the end."""
 
-
-class HistoryPage:
     def __init__(self) -> None:
         self.times: list[float] = []
         self.numbers: list[int] = []
         self.heads: list[bytes] = []
         self.payloads: list[bytes] = []
-
-    def __len__(self) -> int:
-        return len(self.numbers)
 
     def append(self, batch: Publications, begin: int, end: int) -> None:
         """Publications of a batch, from one place up to before another."""
@@ -81,58 +73,43 @@ class HistoryPage:
         self.heads += batch.heads[part]
         self.payloads += batch.payloads[part]
 
-    def extend(self, columns: Columns) -> None:
-        times, numbers, heads, payloads = columns
-        self.times += times
-        self.numbers += numbers
-        self.heads += heads
-        self.payloads += payloads
+    def extend(self, other: "PageDraft") -> None:
+        self.times += other.times
+        self.numbers += other.numbers
+        self.heads += other.heads
+        self.payloads += other.payloads
 
-    def cut(self, count: int) -> None:
-        """Keep so many."""
-        del self.times[count:], self.numbers[count:], self.heads[count:], self.payloads[count:]
-
-    def picked(self, places: Sequence[int]) -> Columns:
-        """Those at these places."""
-        if len(places) < 2:
-            place = slice(places[0], places[0] + 1) if places else slice(0)
-            return (
-                tuple(self.times[place]),
-                tuple(self.numbers[place]),
-                tuple(self.heads[place]),
-                tuple(self.payloads[place]),
-            )
-        get = itemgetter(*places)
-        return get(self.times), get(self.numbers), get(self.heads), get(self.payloads)
-
-    def fitting(self) -> int:
-        """How many of the first fit a message; one always does."""
-        room = BATCH_BYTES_MAX - ROW_BYTES_MAX * len(self)
-        if sum(map(len, self.heads)) + sum(map(len, self.payloads)) <= room:
-            return len(self)
-        room = BATCH_BYTES_MAX
-        for place, (head, payload) in enumerate(zip(self.heads, self.payloads, strict=True)):
-            room -= len(head) + len(payload) + ROW_BYTES_MAX
-            if room < 0:
-                return max(1, place)
-        return len(self)
+    def picked(self, places: Sequence[int]) -> "PageDraft":
+        """Those at these places, ascending; itself if that is all of it."""
+        if len(places) == len(self.numbers):
+            return self
+        made = PageDraft()
+        made.times = [self.times[place] for place in places]
+        made.numbers = [self.numbers[place] for place in places]
+        made.heads = [self.heads[place] for place in places]
+        made.payloads = [self.payloads[place] for place in places]
+        return made
 
     @property
-    def columns(self) -> Columns:
-        return tuple(self.times), tuple(self.numbers), tuple(self.heads), tuple(self.payloads)
+    def size_bytes(self) -> int:
+        """What it takes in a message."""
+        return sum(map(len, self.heads)) + sum(map(len, self.payloads)) + ROW_BYTES * len(self.numbers)
+
+    def page(self) -> StoredPage:
+        return page_of(self.times, self.numbers, self.heads, self.payloads)
 
 
-def merged(parts: Sequence[Columns], through: int) -> HistoryPage:
+def merged(parts: Sequence[StoredPage], through: int) -> StoredPage:
     """What several brokers store of a publisher, in the order of numbers and each once, up to a number."""
-    together = HistoryPage()
+    if len(parts) == 1 and (not parts[0] or parts[0].last_number <= through):
+        return parts[0]
+    rows: dict[int, tuple[float, bytes, bytes]] = {}
     for part in parts:
-        together.extend(part)
-    if len(parts) == 1 and (not together.numbers or together.numbers[-1] <= through):
-        return together
-    place_of = {number: place for place, number in enumerate(together.numbers) if number <= through}
-    page = HistoryPage()
-    page.extend(together.picked([place_of[number] for number in sorted(place_of)]))
-    return page
+        contents = zip(part.accepted_at, part.heads, part.payloads, strict=True)
+        rows.update(each for each in zip(part.numbers, contents, strict=True) if each[0] <= through)
+    numbers = sorted(rows)
+    times, heads, payloads = zip(*map(rows.__getitem__, numbers), strict=True) if rows else ((), (), ())
+    return page_of(times, numbers, heads, payloads)
 
 
 class Inquiries:
@@ -215,8 +192,7 @@ class Inquiries:
         if asked.after is None and asked.since is not None:
             begin = history.number_before(asked.since)
         end = min(asked.through, reach)
-        found, through = self.search(history, self.sieves.of(asked.filter, filter), begin, end, asked.limit)
-        times, numbers, heads, payloads = found.columns
+        page, through = self.search(history, self.sieves.of(asked.filter, filter), begin, end, asked.limit)
         return FetchedFar(
             reading=asked.reading,
             advertisement=asked.advertisement,
@@ -229,42 +205,43 @@ class Inquiries:
             elsewhere=tuple(history.elsewhere),
             held=tuple(history.held(reach)),
             path=(),
-            accepted_at=times,
-            numbers=numbers,
-            heads=heads,
-            payloads=payloads,
+            page=page,
         )
 
     def search(
         self, history: PublisherHistory, sieve: Sieve, begin: int, end: int, limit: int
-    ) -> tuple[HistoryPage, int]:
+    ) -> tuple[StoredPage, int]:
         """What matches behind `begin` up to `end`, and the number up to which that is all: `end`, or less where a
         bound was met."""
-        limit, scanned, found = min(max(limit, 1), PUBLICATIONS_MAX), 0, HistoryPage()
+        limit, scanned, found, room_bytes = min(max(limit, 1), PUBLICATIONS_MAX), 0, PageDraft(), BATCH_BYTES_MAX
         at_once, began = 1 if sieve.is_heavy else limit, WORK.units
         while begin < end:
             candidates = gathered(history, begin, end, min(at_once, self.params.scanned_max - scanned))
             if not candidates.numbers:
-                return found, end
+                break
             scanned += len(candidates.numbers)
             begin = candidates.numbers[-1]
-            found.extend(candidates.picked(sieve.places(candidates.heads)))
-            count = min(limit, found.fitting())
-            if count < len(found.numbers):
-                found.cut(count)
-                return found, found.numbers[-1]
-            if count == limit or scanned >= self.params.scanned_max or WORK.units - began >= SCAN_UNITS_MAX:
-                return found, begin
-        return found, end
+            if not sieve.takes_all:
+                candidates = candidates.picked(sieve.places(candidates.heads))
+            found.extend(candidates)
+            room_bytes -= candidates.size_bytes
+            if len(found.numbers) > limit or room_bytes < 0:
+                page = found.page()
+                page = page.first(min(limit, page.fitting(BATCH_BYTES_MAX)))
+                return page, page.last_number
+            is_late = scanned >= self.params.scanned_max or WORK.units - began >= SCAN_UNITS_MAX
+            if len(found.numbers) == limit or is_late:
+                return found.page(), begin
+        return found.page(), end
 
     def lack(self, reading: int, advertisement: AdvertisementId, problem: str) -> FetchedFar:
         """There is no answer."""
-        return FetchedFar(reading, advertisement, problem, 0, 0, 0, False, (), (), (), (), (), (), (), ())
+        return FetchedFar(reading, advertisement, problem, 0, 0, 0, False, (), (), (), (), NO_PAGE)
 
 
-def gathered(history: PublisherHistory, begin: int, end: int, count: int) -> HistoryPage:
+def gathered(history: PublisherHistory, begin: int, end: int, count: int) -> PageDraft:
     """The next stored publications behind `begin` up to `end`, at most so many."""
-    page = HistoryPage()
+    page = PageDraft()
     for batch in history.behind(begin):
         numbers = batch.numbers
         first = bisect_right(numbers, begin) if numbers[0] <= begin else 0
@@ -305,14 +282,14 @@ def merged_marks(marks: Sequence[Mark]) -> tuple[int, int]:
 def fetched(asked: Fetch, answers: Sequence[FetchedFar], through: int) -> tuple[Fetched, list[Extent]]:
     """What the brokers of a publisher store, as far as all of them looked, and as much of it as there is room for; and
     what none of them has any more."""
-    page = merged([(each.accepted_at, each.numbers, each.heads, each.payloads) for each in answers], through)
-    count = min(max(asked.limit, 1), PUBLICATIONS_MAX, page.fitting())
-    if count < len(page.numbers):
-        page.cut(count)
-        through = page.numbers[-1]
+    page = merged([each.page for each in answers], through)
+    count = min(max(asked.limit, 1), PUBLICATIONS_MAX, page.fitting(BATCH_BYTES_MAX))
+    if count < len(page):
+        page = page.first(count)
+        through = page.last_number
     begin = max(each.begin for each in answers)
     lost = without(
         within([extent for each in answers for extent in each.lacking], begin, through),
         [extent for each in answers for extent in each.held],
     )
-    return Fetched(asked.number, through, bool(lost), through < asked.through, *page.columns), lost
+    return Fetched(asked.number, through, bool(lost), through < asked.through, page), lost

@@ -4,9 +4,10 @@ A publisher that left stays known, with its advertisements, until its history is
 fetched for as long as they are promised. If it went to another broker, both offer its advertisements for a while, each
 for the part that it stores; so the name of an advertisement ends with that of the broker.
 
-An advertisement that is withdrawn while publications under it are stored is *retired*: nothing more is published under
-it, but it stays offered until the last of them is forgotten, since it shows others the way to them. It does not matter
-then how soon after publishing somebody withdraws, or which links break meanwhile. Routing is told when it is over.
+An advertisement that is withdrawn when something was published under it is *retired*: nothing more is published under
+it, but it stays offered until the last of that is forgotten, since it shows others the way to it, and for `marks_age`
+longer, so that whoever asks is told that it is forgotten. It does not matter then how soon after publishing somebody
+withdraws, or which links break meanwhile. Routing is told when it is over, or when a new one needs its place.
 
 Whoever publishes must have advertised over the same connection: what a client may publish can be less than it was when
 it last came. The advertisement is narrowed when it is made again, and if it is another one then, the old one retires.
@@ -38,8 +39,11 @@ from tidings.protocols.delivery.edge.advertisements import (
     Publisher,
     SavedAdvertisement,
     advertisement_decoder,
+    batch_decoder,
+    batch_name,
+    rename,
 )
-from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient
+from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient, TenantUses
 from tidings.protocols.delivery.edge.history import (
     NEVER,
     Engine,
@@ -51,7 +55,6 @@ from tidings.protocols.delivery.edge.history import (
 )
 from tidings.protocols.delivery.edge.losses import LOST, StoreLosses
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.tenants import TenantUses
 from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
@@ -69,9 +72,6 @@ TOO_MANY_LIVES = (
 UNREADABLE = "was saved and cannot be read any more"
 
 encoder = msgspec.msgpack.Encoder()
-
-
-batch_decoder = msgspec.msgpack.Decoder(Publications)
 
 
 class Publishers:
@@ -141,17 +141,21 @@ class Publishers:
         One that has another filter, of an earlier life of the client or narrowed since, makes room for it, and so does
         one under which something was published before what is `elsewhere`: readers have to ask anew."""
         known = publisher.advertisements.get(number)
-        count = len(publisher.advertisements) + len(publisher.retired)
-        is_renewed = known is not None and known.began <= elsewhere and count < self.params.advertisements_max
-        if known is not None and known.filter == filter and not is_renewed:
+        is_new, most = known is None or known.filter != filter, self.params.advertisements_max
+        # What is kept for its marks alone refuses nobody an advertisement.
+        effects = self.forget_retired(publisher, max(0, publisher.count + 1 - most)) if is_new else []
+        count = publisher.count
+        is_renewed = known is not None and known.misses(elsewhere) and count < most
+        if known is not None and not is_new and not is_renewed:
             return known, []
         retired = (each for each in publisher.retired.values() if each.number == number and each.filter == filter)
         revived = None if is_renewed else next(retired, None)
         makes_room = revived is not None or (known is not None and not known.stored)
-        if count >= self.params.advertisements_max and not makes_room:
-            raise BadRequest(TOO_MANY.format(count=self.params.advertisements_max))
-        effects: list[Effect] = []
+        if count >= most and not makes_room:
+            raise BadRequest(TOO_MANY.format(count=most))
         if known is not None:
+            # Whoever has no position begins where the first of them did.
+            began = began if is_new else min(began, known.began)
             del publisher.advertisements[number]
             effects += self.retire(known)
         if revived is not None:
@@ -159,6 +163,7 @@ class Publishers:
             publisher.advertisements[number] = revived
             return revived, [*effects, *self.save_advertisement(revived)]
         made = self.make(publisher, number, filter, began)
+        made.renewed_through = elsewhere
         publisher.advertisements[number] = self.offered[made.id] = made
         return made, [*effects, *self.save_advertisement(made)]
 
@@ -174,10 +179,17 @@ class Publishers:
     def retire(self, known: Advertised, ticket: Ticket | None = None) -> list[Effect]:
         """Nothing more is published under it."""
         known.client = None
-        if not known.stored:
+        if not known.is_owed:
             return self.withdraw(known, ticket)
         known.publisher.retired[known.id] = known
         return self.save_advertisement(known)
+
+    def forget_retired(self, publisher: Publisher, most: int | None = None) -> list[Effect]:
+        """Those under which nothing is stored any more, the first of them first; `most` of them."""
+        gone = publisher.kept_for_marks()[:most]
+        for known in gone:
+            del publisher.retired[known.id]
+        return [effect for known in gone for effect in self.withdraw(known)]
 
     def save_advertisement(self, known: Advertised) -> list[Effect]:
         if not self.params.is_durable:
@@ -204,8 +216,9 @@ class Publishers:
             return []
         self.offered[batch.advertisement].stored += 1
         effects: list[Effect] = []
-        for other in self.uses.surplus(self.store, size):
-            effects += self.save_forgotten(other, [other.history.forget_first()])
+        if self.store.size_bytes + size > self.params.history_bytes_total_max:
+            for other in self.uses.surplus(self.store, size):
+                effects += self.save_forgotten(other, [other.history.forget_first()])
         publisher.use.stored(publisher, batch.numbers[0], size)
         forgotten = publisher.history.append(batch, size)
         if self.params.is_durable:
@@ -214,7 +227,7 @@ class Publishers:
             effects.append(Save(name, encoder.encode(batch)))
         if forgotten:
             effects += self.save_forgotten(publisher, forgotten)
-        for other in publisher.use.surplus():
+        for other in publisher.use.surplus() if publisher.use.tenant.stored_bytes_max is not None else ():
             effects += self.save_forgotten(other, [other.history.forget_first()])
         return effects
 
@@ -290,7 +303,7 @@ class Publishers:
         surplus: dict[NodeId, list[Publications]] = {}
         for name, data in entries:
             try:
-                effects += self.rename(name, data)
+                effects += rename(name, data)
                 for batch in self.restore(name, data):
                     surplus.setdefault(batch.publisher, []).append(batch)
             except (msgspec.MsgspecError, UsageError, ValueError):
@@ -303,13 +316,6 @@ class Publishers:
             forgotten = publisher.history.trim(now + self.params.clock_offset)
             effects += self.save_forgotten(publisher, [*surplus.get(publisher.name, ()), *forgotten])
         return effects + [Offer(each.id, each.publisher.name, each.filter) for each in self.offered.values()]
-
-    def rename(self, name: str, data: bytes) -> list[Effect]:
-        """An earlier version named a batch by its first number only."""
-        if not name.startswith("publication/"):
-            return []
-        renamed = batch_name(batch_decoder.decode(data))
-        return [] if renamed == name else [Save(renamed, data), Save(name, None)]
 
     def restore(self, name: str, data: bytes) -> list[Publications]:
         """Answers with what there is no room for any more."""
@@ -375,10 +381,9 @@ class Publishers:
             if is_over and not publisher.saving:
                 effects += self.remember(now, publisher)
                 continue
-            retired = [] if publisher.history.lost else list(publisher.retired.values())
-            for known in [each for each in retired if not each.stored]:
-                del publisher.retired[known.id]
-                effects += self.withdraw(known)
+            kept_for = self.params.history_age + self.params.marks_age
+            if now + self.params.clock_offset - publisher.history.forgotten_at >= kept_for:
+                effects += self.forget_retired(publisher)
         if self.remembered > self.params.marks_max:
             remembered = [each for each in self.all.values() if each.is_remembered]
             remembered.sort(key=lambda each: each.left_at)
@@ -442,8 +447,3 @@ class Publishers:
             assert sum(sizes) == use.stored_bytes, "what a tenant stores is miscounted"
         held = sum(publisher.history.size_bytes for publisher in self.all.values())
         assert held == self.store.size_bytes <= self.params.history_bytes_total_max, "the store is miscounted"
-
-
-def batch_name(batch: Publications) -> str:
-    """Sorted names are in the order of numbers."""
-    return f"publication/{batch.publisher}/{batch.numbers[0]:019d}-{batch.numbers[-1]:019d}"

@@ -36,6 +36,7 @@ from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark, fetched, 
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, Look, LookFar, MarksFar, Refusal
+from tidings.pubsub.pages import page_of
 from tidings.pubsub.signals import AdvertisementId, Known
 from tidings.pubsub.tenants import unstamped
 
@@ -296,8 +297,11 @@ class ServedReadings:
         if not is_late and without(lost, without(lost, elsewhere)):
             return []
         del self.open[id]
-        heads = unstamped(answer.heads, reading.client.tenant_name)
-        return reading.client.put(replace(answer, heads=heads) if heads is not answer.heads else answer)
+        if tenant := reading.client.tenant_name:
+            page = answer.page
+            heads = unstamped(page.heads, tenant)
+            answer = replace(answer, page=page_of(page.accepted_at, page.numbers, heads, page.payloads))
+        return reading.client.put(answer)
 
     # Time, and the end.
 

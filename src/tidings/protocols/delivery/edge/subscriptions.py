@@ -45,7 +45,7 @@ from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.filter import Filter
-from tidings.model.identity import NodeId, tenant_of
+from tidings.model.identity import TENANT_MARK, NodeId, tenant_of
 from tidings.model.weight import units_at_most
 from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.admission import Admission, ServedSubscription, deliver, tell_missed
@@ -328,7 +328,7 @@ class ServedSubscriptions:
             places_of = places_by_key(wanted)
         # Those that want the same get the same object.
         parts: dict[int, Publications] = {}
-        tenant = tenant_of(batch.publisher)
+        tenant = tenant_of(batch.publisher) if TENANT_MARK in batch.publisher else ""
         leaving: dict[NodeId, list[tuple[ServedSubscription, Publications]]] = {}
         for key, places in places_of.items():
             part = batch

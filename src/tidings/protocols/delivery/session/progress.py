@@ -12,18 +12,15 @@ from before a break is not its affair, so the application takes that first and n
 still held the subscription is not made again. So there are never more than two windows here, however often links break.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import lt
 from typing import Any
 
 import msgspec
 
 from tidings.machine.effects import Deliver, Effect
-from tidings.machine.message import Message
-from tidings.machine.window import TakenBytes
 from tidings.model.bounds import PUBLISHERS_MAX
-from tidings.protocols.delivery.messages import Beginning, Behind, DeliveriesTaken, Delivery, Subscribe
-from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
+from tidings.protocols.delivery.messages import Beginning, Behind, Delivery, Subscribe
 from tidings.pubsub.client import (
     Fetched,
     MarksReply,
@@ -50,18 +47,6 @@ POSITION_BYTES = 2 + 3 + 9
 
 COUNTED = (Delivery, MarksReply, Fetched, Receipt, Beginning)
 """What the window of a connection counts."""
-
-
-class LinkReceiving:
-    """What has arrived over one connection; the broker keeps what is on the way within a window of bytes."""
-
-    def __init__(self) -> None:
-        self.taken = TakenBytes(TAKEN_STEP_BYTES)
-
-    def take(self, message: Message) -> list[DeliveriesTaken]:
-        """One of `COUNTED` has arrived; what the broker is told."""
-        total_bytes = self.taken.take(size_of(message))
-        return [] if total_bytes is None else [DeliveriesTaken(total_bytes)]
 
 
 POSITIONS_SHORT = (
@@ -209,14 +194,10 @@ class SubscriptionReceiving:
         assert self.seen is None or self.seen.keys() == self.positions.keys(), "seen of whom nothing came"
 
 
-def shares_of(message: Delivery) -> dict[int, list[int] | None]:
-    """For each subscription the places of what it matches; None is all of them."""
-    if not message.numbers:
-        return {}
-    if len(message.matched) == 1:
-        return dict.fromkeys(message.matched[0])
+def shares_of(matched: Sequence[Sequence[int]]) -> dict[int, list[int] | None]:
+    """For each subscription the places of what it matches."""
     places: dict[int, list[int] | None] = {}
-    for place, numbers in enumerate(message.matched):
+    for place, numbers in enumerate(matched):
         for number in numbers:
             mine = places.setdefault(number, [])
             assert mine is not None

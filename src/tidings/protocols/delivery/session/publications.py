@@ -17,8 +17,9 @@ import msgspec
 from tidings.machine.effects import Deliver, Drop, Effect, Send
 from tidings.model.bounds import PUBLICATIONS_MAX
 from tidings.model.identity import NodeId
-from tidings.protocols.delivery.messages import PublishMessage
-from tidings.pubsub.client import Accepted, Declined, Failed, Ticket
+from tidings.protocols.delivery.messages import PublishMessage, Refusal
+from tidings.protocols.delivery.session.standings import NOT_ASKED
+from tidings.pubsub.client import Accepted, Confirmed, Declined, Failed, Receipt, Ticket
 from tidings.pubsub.notes import Acknowledged, ReceiptAsked, Released
 from tidings.pubsub.publications import encode_head, pieces
 
@@ -158,15 +159,23 @@ class Receipts:
         self.firsts[ticket] = made[0].message.first
         return ReceiptAsked(self.firsts[ticket], made[-1].last)
 
-    def came(self, number: int) -> Acknowledged | None:
-        """A receipt is here; what is to be noted if it is the last one of its request."""
-        ticket = self.awaited.pop(number)
-        self.release(number)
+    def came(self, receipt: Receipt) -> list[Effect]:
+        """The application hears of the last one of its request."""
+        ticket = self.awaited.pop(receipt.number, None)
+        if ticket is None:
+            return [Drop(receipt, NOT_ASKED)]
+        self.release(receipt.number)
         self.parts[ticket] -= 1
         if self.parts[ticket]:
-            return None
+            return []
         del self.parts[ticket]
-        return Acknowledged(self.firsts.pop(ticket))
+        return [Acknowledged(self.firsts.pop(ticket)), Deliver(Confirmed(ticket, receipt))]
+
+    def refused(self, refusal: Refusal) -> list[Effect]:
+        ticket = self.awaited.get(refusal.number)
+        if ticket is None:
+            return [Drop(refusal, NOT_ASKED)]
+        return [*self.give_up((ticket,)), Deliver(Failed(ticket, refusal.reason, refusal.may_retry))]
 
     def keep(self, accepted: Iterable[Sent]) -> None:
         for sent in accepted:

@@ -46,11 +46,13 @@ from typing import Any
 from tidings.machine.effects import Deliver, Disconnect, Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received, Signal, Unread
 from tidings.machine.message import Message
+from tidings.machine.window import TakenBytes
 from tidings.model.bounds import TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import (
     Advertise,
     Beginning,
+    DeliveriesTaken,
     Delivery,
     PublisherLife,
     PublishMessage,
@@ -62,7 +64,6 @@ from tidings.protocols.delivery.messages import (
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.delivery.session.progress import (
     COUNTED,
-    LinkReceiving,
     PositionsKept,
     SubscriptionReceiving,
     picked,
@@ -78,13 +79,13 @@ from tidings.protocols.delivery.session.standings import (
     Standing,
     Standings,
 )
+from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
 from tidings.pubsub.client import (
     Accepted,
     Arrived,
     Begun,
     CloseAdvertisement,
     CloseSubscription,
-    Confirmed,
     Declined,
     Failed,
     Fetched,
@@ -139,7 +140,7 @@ class Session:
         assert not (life and is_repeating), "what is repeated is no life of its own"
         self.params, self.is_repeating, self.life = params, is_repeating, life
         self.broker: NodeId | None = None
-        self.link = LinkReceiving()
+        self.arriving = TakenBytes(TAKEN_STEP_BYTES)
         self.advertisements = Standings("advertise", "unadvertise", params.advertisements_max, params, rng, self.send)
         self.subscriptions = Standings("subscribe", "unsubscribe", params.subscriptions_max, params, rng, self.send)
         self.positions_kept = PositionsKept(params.positions_max)
@@ -189,7 +190,9 @@ class Session:
                 return [Drop(input.message, NOT_OUR_BROKER)]
             heard = input.message
             if type(heard) in COUNTED:
-                return [*self.send(*self.link.take(heard)), *self.handlers[type(heard)](now, heard)]
+                total_bytes = self.arriving.take(size_of(heard))
+                if total_bytes is not None:
+                    return [Send(self.broker, DeliveriesTaken(total_bytes)), *self.handlers[type(heard)](now, heard)]
         handler = self.handlers.get(type(heard))
         return [] if handler is None else handler(now, heard)
 
@@ -208,7 +211,7 @@ class Session:
     # A broker comes and goes.
 
     def served(self, now: float, signal: PeerUp) -> list[Effect]:
-        self.broker, self.link = signal.broker, LinkReceiving()
+        self.broker, self.arriving = signal.broker, TakenBytes(TAKEN_STEP_BYTES)
         self.readings.link_lost()
         for receiving in self.receiving.values():
             receiving.is_asked = receiving.may_ask
@@ -286,8 +289,9 @@ class Session:
 
     def publish(self, now: float, request: PublishBatch) -> list[Effect]:
         if not self.takes(request):
-            is_open = self.advertisements.is_open(request.advertisement)
-            return self.give_up(request, WINDOW_FULL if is_open else NO_SUCH)
+            reason = WINDOW_FULL if self.advertisements.is_open(request.advertisement) else NO_SUCH
+            told = [] if request.ticket is None else [Deliver(Failed(request.ticket, reason))]
+            return [Drop(request, reason), *told]
         first = self.publishing.next
         made = self.publishing.add(request.advertisement, request.heads, request.payloads, request.ticket)
         effects: list[Effect] = []
@@ -310,10 +314,6 @@ class Session:
         """The number up to which the subscription has what it gets of this publisher; None if it is not open."""
         receiving = self.receiving.get(subscription)
         return None if receiving is None else receiving.positions.get(publisher, 0)
-
-    def give_up(self, request: PublishBatch, reason: str) -> list[Effect]:
-        told = [] if request.ticket is None else [Deliver(Failed(request.ticket, reason))]
-        return [Drop(request, reason), *told]
 
     def took(self, now: float, request: Took) -> list[Effect]:
         receiving = self.receiving.get(request.subscription)
@@ -340,9 +340,11 @@ class Session:
             # The broker takes what we publish for what somebody else published: none of it arrives.
             told = [Drop(message, NUMBERS_USED), *refuse_all(self.publishing, self.receipts, NUMBERS_USED)]
         else:
-            self.receipts.keep(self.publishing.accept(through, self.broker))
+            accepted = self.publishing.accept(through, self.broker)
+            if self.receipts.awaited:
+                self.receipts.keep(accepted)
             told = [Deliver(Accepted(through))]
-        return told + self.advertisements.settle(self.publishing.has_under)
+        return told + self.advertisements.settle(self.publishing.has_under) if self.advertisements.withdrawn else told
 
     def declined(self, now: float, message: Declined) -> list[Effect]:
         numbers = tuple([number for number in message.numbers if number not in self.publishing.voided])
@@ -350,7 +352,7 @@ class Session:
 
     def confirmed(self, now: float, receipt: Receipt) -> list[Effect]:
         if receipt.kind == "publish":
-            return self.reached(receipt)
+            return self.receipts.came(receipt)
         if receipt.kind in ("advertise", "unadvertise"):
             return self.advertisements.confirmed(receipt, self.publishing.has_under(receipt.number))
         if receipt.kind == "read":
@@ -368,16 +370,9 @@ class Session:
         receiving.begin(message.positions)
         return receiving.tell_short()
 
-    def reached(self, receipt: Receipt) -> list[Effect]:
-        ticket = self.receipts.awaited.get(receipt.number)
-        if ticket is None:
-            return [Drop(receipt, NOT_ASKED)]
-        note = self.receipts.came(receipt.number)
-        return [] if note is None else [note, Deliver(Confirmed(ticket, receipt))]
-
     def refused(self, now: float, refusal: Refusal) -> list[Effect]:
         if refusal.kind == "publish":
-            return self.not_reached(refusal)
+            return self.receipts.refused(refusal)
         if refusal.kind == "read":
             return self.readings.refused(refusal)
         if refusal.kind in ("advertise", "unadvertise"):
@@ -387,33 +382,29 @@ class Session:
             self.stop_receiving(refusal.number)
         return effects
 
-    def not_reached(self, refusal: Refusal) -> list[Effect]:
-        ticket = self.receipts.awaited.get(refusal.number)
-        if ticket is None:
-            return [Drop(refusal, NOT_ASKED)]
-        return [*self.receipts.give_up((ticket,)), Deliver(Failed(ticket, refusal.reason, refusal.may_retry))]
-
     # Events.
 
     def delivered(self, now: float, message: Delivery) -> list[Effect]:
-        shares = shares_of(message)
-        return [effect for number, chosen in shares.items() for effect in self.arrived(number, message, chosen)]
+        matched, effects = message.matched, list[Effect]()
+        # The usual case: all of it is for the same subscriptions.
+        shares = dict.fromkeys(matched[0]) if len(matched) == 1 else shares_of(matched)
+        for number, chosen in shares.items() if message.numbers else ():
+            effects += self.arrived(number, message, chosen)
+        return effects
 
     def arrived(self, number: int, message: Delivery, chosen: list[int] | None) -> list[Effect]:
         """Those publications of a message that match one subscription; None is all of them."""
         receiving = self.receiving.get(number)
-        if receiving is None:
+        if receiving is None or not receiving.is_asked:
             return [Drop(message, UNKNOWN_SUBSCRIPTION)]
         batch = (message.numbers, message.heads, message.payloads) if chosen is None else picked(message, chosen)
         numbers, heads, payloads = batch
-        if not receiving.is_asked:
-            return [Drop(message, UNKNOWN_SUBSCRIPTION)]
         if receiving.held + receiving.taken + len(numbers) > receiving.request.window:
             assert self.broker is not None
             return [Drop(message, WINDOW_IGNORED), Disconnect(self.broker, WINDOW_IGNORED)]
         receiving.bytes_untold += sum(map(len, heads)) + sum(map(len, payloads))
         fresh = receiving.admit(message.publisher, numbers)
-        effects = receiving.tell_short()
+        effects = receiving.tell_short() if receiving.is_short else []
         if fresh is not None:
             # What is dropped here is out of the way as well, and the broker has to know.
             receiving.taken += len(numbers) - len(fresh)

@@ -377,6 +377,7 @@ def read_history(ticket: Own, filter: str, publisher: str, after: int, through: 
 
 
 def contents_of_page(page: Fetched, publisher: str, subscriptions: tuple[int, ...]) -> Iterator[CarriedEvent]:
-    columns = page.heads, page.payloads, page.numbers, page.accepted_at
+    stored = page.page
+    columns = stored.heads, stored.payloads, stored.numbers, stored.accepted_at
     for head, payload, number, accepted_at in zip(*columns, strict=True):
         yield CarriedEvent(head, payload, publisher, number, accepted_at, subscriptions)
