@@ -12,9 +12,10 @@ from pyspark.sql.types import StructType
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.values import Value, number_of, text_of, truth_of
+from tidings.pubsub.pages import StoredPage, page_of
 from tidings.pubsub.publications import decode_head, encode_head
 from tidings.spark.live.columns import columns_of, infer_schema
-from tidings.spark.live.pieces import DecodedPage, Decoder, read_time
+from tidings.spark.live.decoder import Decoder, read_time
 from tidings.spark.live.sink import Encoder
 
 values = st.one_of(
@@ -38,11 +39,17 @@ def schema(**kinds: str) -> StructType:
 TYPED = schema(text="string", whole="long", real="double", truth="boolean")
 
 
-def page_of(events: list[dict[str, Value]]) -> DecodedPage:
-    count = len(events)
-    return DecodedPage(
-        "desk", tuple(range(1, count + 1)), (12.5,) * count, list(map(encode_head, events)), [b"x"] * count
-    )
+def page_with(events: list[dict[str, Value]]) -> StoredPage:
+    return page_of_heads(list(map(encode_head, events)))
+
+
+def page_of_heads(heads: list[bytes]) -> StoredPage:
+    return page_of([12.5] * len(heads), range(1, len(heads) + 1), heads, [b"x"] * len(heads))
+
+
+def decode(decoder: Decoder, events: list[dict[str, Value]]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = decoder.batch("desk", page_with(events)).to_pylist()
+    return rows
 
 
 def test_attributes_and_their_types_come_from_advertisements() -> None:
@@ -89,7 +96,7 @@ def test_a_schema_that_cannot_be_read_is_refused(given_schema: StructType, words
 def test_what_the_network_says_of_an_event_and_cloudevents_have_columns() -> None:
     wanted = infer_schema(["price > 0"])
     attributes: dict[str, Value] = {"type": "quote", "time": "2026-11-15T20:45:00Z", "price": 7}
-    [row] = Decoder(wanted).batch(page_of([attributes])).to_pylist()
+    [row] = decode(Decoder(wanted), [attributes])
     assert (row["publisher"], row["number"], row["id"], row["source"]) == ("desk", 1, "1", "desk")
     assert row["accepted_at"] == datetime(1970, 1, 1, 0, 0, 12, 500_000, tzinfo=UTC)
     assert row["time"] == datetime(2026, 11, 15, 20, 45, tzinfo=UTC)
@@ -98,13 +105,13 @@ def test_what_the_network_says_of_an_event_and_cloudevents_have_columns() -> Non
 
 def test_an_event_that_has_id_and_source_keeps_them() -> None:
     wanted = schema(source="string", id="string")
-    got = Decoder(wanted).batch(page_of([{"id": "e7", "source": "/desk"}, {"id": "e8"}])).to_pylist()
+    got = decode(Decoder(wanted), [{"id": "e7", "source": "/desk"}, {"id": "e8"}])
     assert got == [{"source": "/desk", "id": "e7"}, {"source": "desk", "id": "e8"}]
 
 
 @given(rows)
 def test_columns_read_values_as_filters_do(events: list[dict[str, Value]]) -> None:
-    got = Decoder(TYPED).batch(page_of(events)).to_pylist()
+    got = decode(Decoder(TYPED), events)
     for attributes, row in zip(events, got, strict=True):
         assert row["text"] == (text_of(attributes["text"]) if "text" in attributes else None)
         assert row["truth"] is (truth_of(attributes["truth"]) if "truth" in attributes else None)
@@ -117,27 +124,27 @@ def test_columns_read_values_as_filters_do(events: list[dict[str, Value]]) -> No
 
 @given(rows)
 def test_decoding_a_page_at_once_and_head_by_head_give_the_same(events: list[dict[str, Value]]) -> None:
-    decoder, page = Decoder(TYPED), page_of(events)
-    at_once = decoder.read_strictly(page.heads)
+    decoder, page = Decoder(TYPED), page_with(events)
+    at_once = decoder.read_strictly(page)
     if at_once is not None:
-        assert at_once == decoder.read_leniently(page.heads)
+        assert at_once == decoder.read_leniently(page)
         assert decoder.misread == 0
 
 
 def test_values_of_another_type_are_counted_or_refused() -> None:
-    page = page_of([{"real": "IBM", "whole": 2.5, "truth": 1}, {"real": 3}])
+    page = page_with([{"real": "IBM", "whole": 2.5, "truth": 1}, {"real": 3}])
     decoder = Decoder(TYPED)
-    assert decoder.batch(page).column("real").to_pylist() == [None, 3.0]
+    assert decoder.batch("desk", page).column("real").to_pylist() == [None, 3.0]
     assert decoder.misread == 3
     with pytest.raises(UsageError, match="'IBM' is nothing for a column of float"):
-        Decoder(schema(real="double"), fails_on_type=True).batch(page)
+        Decoder(schema(real="double"), fails_on_type=True).batch("desk", page)
 
 
 def test_heads_that_do_not_decode_have_nulls_and_harm_no_other() -> None:
     good = encode_head({"real": 1.5})
-    page = DecodedPage("desk", (1, 2, 3), (0.0,) * 3, [good, b"\xc1", good], [b""] * 3)
+    page = page_of_heads([good, b"\xc1", good])
     decoder = Decoder(TYPED)
-    assert decoder.batch(page).column("real").to_pylist() == [1.5, None, 1.5]
+    assert decoder.batch("desk", page).column("real").to_pylist() == [1.5, None, 1.5]
     assert decoder.misread == 1
 
 
@@ -145,7 +152,7 @@ def test_batches_have_exactly_the_schema_that_spark_checks() -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     wanted = infer_schema(["price > 0 AND ok = TRUE"])
-    assert Decoder(wanted).batch(page_of([{"price": 1}])).schema == to_arrow_schema(wanted, timezone="UTC")
+    assert Decoder(wanted).batch("desk", page_with([{"price": 1}])).schema == to_arrow_schema(wanted, timezone="UTC")
 
 
 @pytest.mark.parametrize(

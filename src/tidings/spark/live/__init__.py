@@ -6,7 +6,8 @@
     connection.py   what can be said with `.option(...)`; one connection, used from code without a loop
     columns.py      which columns an event has; schemas given and inferred; conditions of Spark as filters of ours
     offsets.py      positions in the network's history, and how far behind a query is: pure arithmetic
-    pieces.py       what tasks do, how the work is cut for them, and encoded events to Arrow columns
+    pieces.py       what tasks do, and how the work is cut for them
+    decoder.py      pages of history to Arrow columns
     sink.py         the writers: Arrow columns to encoded events
 
 Nothing of this is imported by a broker or by the command line; it needs pyspark and pyarrow.
