@@ -59,6 +59,7 @@ class Loop:
     def step(self, input: Input) -> None:
         if isinstance(input, Received):
             self.now += input.size_bytes / 1000
+            self.counts.step_seconds += input.size_bytes / 1000
             self.handled.append((input.sender, len([1 for name, _ in self.handled if name == input.sender]) + 1))
 
     def send(self, name: str, count: int, ms: int) -> None:
@@ -122,6 +123,26 @@ def test_a_burst_is_cut_into_rounds_of_one_turn() -> None:
     while loop.soon:
         assert loop.round() <= TURN + 0.0011
     assert loop.handled == [("a", number) for number in range(1, 101)]
+
+
+def test_what_was_read_is_taken_in_pieces_as_large_as_a_turn_allows() -> None:
+    """Messages that cost little are not handed over one by one: each time costs as much as several of them."""
+    loop = Loop()
+    resumed = 0
+
+    class Counting(Stretch):
+        def resume_reading(self) -> None:
+            nonlocal resumed
+            resumed += 1
+            super().resume_reading()
+
+    loop.peers["a"] = Counting(loop.turns.take)
+    loop.send("a", 1, ms=50)
+    loop.send("a", 100, ms=1)
+    while loop.soon:
+        loop.round()
+    assert loop.handled == [("a", number) for number in range(1, 102)]
+    assert resumed <= 60
 
 
 def test_those_who_wait_get_equal_time_and_others_none_of_their_wait() -> None:

@@ -44,6 +44,8 @@ class HostCounts:
         self.inputs = 0
         self.inputs_waited = 0
         self.handle_seconds = 0.0
+        self.step_seconds = 0.0
+        """With what the machine ordered carried out."""
         self.dial_failures = 0
         self.streams_opened = 0
         self.saves = 0

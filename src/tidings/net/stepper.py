@@ -103,9 +103,9 @@ class Stepper:
     def work(self, input: Input | None) -> None:
         """A step, and those that arise from it; None is the start of the machine."""
         self.is_stepping = True
+        began = first = self.latest = max(self.latest, self.clock())
         try:
             while True:
-                began = self.latest = max(self.latest, self.clock())
                 if input is None:
                     effects = self.machine.start(began)
                 else:
@@ -127,12 +127,14 @@ class Stepper:
                     elif not isinstance(effect, UNPERFORMED):
                         raise UsageError(f"{effect!r:.200} is no effect; return what tidings.machine.effects defines")
                 if not self.pending or not self.is_running:
-                    return
+                    break
                 input = self.pending.popleft()
+                began = self.latest = max(self.latest, self.clock())
         except Exception as error:
             self.failed(error)
         finally:
             self.is_stepping = False
+            self.counts.step_seconds += self.clock() - first
 
     def lost(self, to: NodeId, message: Any, reason: str) -> None:
         """A message could not be sent."""

@@ -38,6 +38,8 @@ DEBT_TURNS_MAX = 10
 DEBTS_MAX = 4096
 """Peers whose debt is remembered; of more, all are forgiven."""
 
+NO_DEBT = 0.0, 0.0
+
 
 class Reading(Protocol):
     """How reading from a peer is stopped and goes on."""
@@ -58,8 +60,9 @@ class WaitingPeer:
 
 
 class Turns:
-    """`step` takes an input to the machine, `soon` calls a function in the next round of the loop. `reading` finds what
-    is read from a peer; `is_paused` says whether nobody is served for now, and `serve` is called when that is over."""
+    """`step` takes an input to the machine, and `counts` say how long that took; `soon` calls a function in the next
+    round of the loop. `reading` finds what is read from a peer; `is_paused` says whether nobody is served for now, and
+    `serve` is called when that is over."""
 
     def __init__(
         self,
@@ -74,18 +77,23 @@ class Turns:
     ) -> None:
         self.turn, self.clock, self.counts, self.step, self.give_up = turn, clock, counts, step, give_up
         self.soon, self.reading, self.is_paused = soon, reading, is_paused
+        self.debt_max = DEBT_TURNS_MAX * turn
         self.debts: dict[NodeId, tuple[float, float]] = {}
         """What a peer owed, and when."""
         self.waiting: dict[NodeId, WaitingPeer] = {}
         """In the order in which they are served."""
         self.is_serving = False
+        self.served: WaitingPeer | None = None
+        """Whose turn it is at this moment."""
 
     def take(self, input: Input) -> None:
         if type(input) is Received:
-            sender, began = input.sender, self.clock()
-            if sender not in self.waiting and self.debt(sender, began) <= self.turn:
-                self.step(input)
-                self.owe(sender, began)
+            sender, now = input.sender, self.clock()
+            peer, debt = self.waiting.get(sender), self.debt(sender, now)
+            if peer is None and debt <= self.turn:
+                self.owe(sender, now, debt + self.timed_step(input))
+            elif peer is not None and peer is self.served and not peer.inputs and peer.credit > 0:
+                self.serve_input(peer, input, now)
             else:
                 self.put(input)
             return
@@ -96,16 +104,23 @@ class Turns:
         self.step(input)
 
     def debt(self, sender: NodeId, now: float) -> float:
-        owed, at = self.debts.get(sender, (0.0, 0.0))
-        return max(0.0, owed - SHARE * (now - at))
+        owed, at = self.debts.get(sender, NO_DEBT)
+        return owed - SHARE * (now - at) if owed > SHARE * (now - at) else 0.0
 
-    def owe(self, sender: NodeId, began: float) -> float:
-        """What has been done for it since; how long that took."""
-        now = self.clock()
+    def owe(self, sender: NodeId, now: float, debt: float) -> None:
         if len(self.debts) >= DEBTS_MAX and sender not in self.debts:
             self.debts.clear()
-        self.debts[sender] = min(self.debt(sender, now) + now - began, DEBT_TURNS_MAX * self.turn), now
-        return now - began
+        self.debts[sender] = debt if debt < self.debt_max else self.debt_max, now
+
+    def timed_step(self, input: Received) -> float:
+        before = self.counts.step_seconds
+        self.step(input)
+        return self.counts.step_seconds - before
+
+    def serve_input(self, peer: WaitingPeer, input: Received, now: float) -> None:
+        seconds = self.timed_step(input)
+        peer.credit -= seconds
+        self.owe(peer.name, now, self.debt(peer.name, now) + seconds)
 
     def put(self, input: Received) -> None:
         peer = self.waiting.get(input.sender)
@@ -139,17 +154,14 @@ class Turns:
             self.serve_soon()
 
     def serve_peer(self, peer: WaitingPeer) -> None:
-        while peer.credit > 0 and not self.is_paused():
-            if not peer.inputs:
-                # What was read before comes first, and waits in its turn.
-                reading = self.reading(peer.name)
-                if reading is not None:
-                    reading.resume_reading()
-                if not peer.inputs:
-                    break
-            began = self.clock()
-            self.step(peer.inputs.popleft())
-            peer.credit -= self.owe(peer.name, began)
+        self.served = peer
+        while peer.inputs and peer.credit > 0 and not self.is_paused():
+            self.serve_input(peer, peer.inputs.popleft(), self.clock())
+        reading = self.reading(peer.name)
+        if reading is not None and not peer.inputs and peer.credit > 0 and not self.is_paused():
+            # What was read before is taken at once, as far as the credit goes; the rest of it waits as bytes.
+            reading.resume_reading()
+        self.served = None
         if self.waiting.get(peer.name) is peer and not peer.inputs and peer.credit > 0:
             del self.waiting[peer.name]
 
