@@ -79,7 +79,8 @@ def test_what_is_stored_is_read_between_two_marks() -> None:
             await client.advertise("x >= 0")
             await publish(client, *range(1, 6))
             first = await reader.marks("x >= 2")
-            assert first == tidings.Marks((Mark(client.name, 0, 5),), ("x >= 0",), ())
+            assert (first.marks, first.offers) == ((Mark(client.name, 0, 5),), ("x >= 0",))
+            assert (first.unreachable, first.brokers, first.absent) == ((), ("broker",), ())
             await publish(client, *range(6, 9))
             (mark,) = (await reader.marks("x >= 2")).marks
             assert mark == Mark(client.name, 0, 8)
@@ -234,6 +235,27 @@ def test_publishers_elsewhere_are_read_through_our_own_broker() -> None:
                 assert found.unreachable == ()
                 for mark in found.marks:
                     assert payloads(await read(near, "x >= 2", mark.publisher, through=mark.through)) == [2, 3]
+
+    play(scenario())
+
+
+def test_a_broker_that_is_gone_is_named_with_what_it_stored_also_by_one_further_away() -> None:
+    async def scenario() -> None:
+        async with Broker("a") as a, Broker("b", [a.address]) as b:
+            await in_line(a, b)
+            async with connect(a.url) as reader:
+                async with Broker("c", [b.address]) as c, connect(c.url, name="far") as far:
+                    await far.advertise("x >= 0")
+                    await publish(far, 1, 2, 3)
+                    await until(lambda: a.node.edge.fetching.known)
+                    found = await reader.marks("x >= 0")
+                    assert [name_of(mark.publisher) for mark in found.marks] == ["far"]
+                    assert (found.brokers, found.absent) == (("a", "c"), ())
+                await until(lambda: not a.node.edge.fetching.known)
+                found = await reader.marks("x >= 0")
+                assert (found.marks, found.absent) == ((), ("c",))
+                assert [name_of(publisher) for publisher in found.unreachable] == ["far"]
+                assert (await reader.marks("x < 0")).absent == ()
 
     play(scenario())
 

@@ -8,7 +8,15 @@ from tests.worlds.desk import drops, sent
 from tests.worlds.edge import EdgeDesk, head
 from tidings.machine.effects import Save, Send, SetTimer
 from tidings.machine.inputs import Loaded, Saved
-from tidings.model.bounds import BATCH_BYTES_MAX, EXTENTS_MAX, FRAME_BYTES_MAX, MARKS_MAX, NAME_CHARS_MAX, OFFERS_MAX
+from tidings.model.bounds import (
+    BATCH_BYTES_MAX,
+    BROKERS_ASKED_MAX,
+    EXTENTS_MAX,
+    FRAME_BYTES_MAX,
+    MARKS_MAX,
+    NAME_CHARS_MAX,
+    OFFERS_MAX,
+)
 from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.history import ELSEWHERE_MAX, HistoryStore, PublisherHistory, within, without
@@ -103,7 +111,8 @@ def test_marks_say_how_far_each_publisher_has_come_and_what_it_advertises() -> N
     desk = storing()
     desk.up("q")
     desk.advertise("q", 1, "y = 1 AND x < 3")
-    assert look(desk) == MarksReply(1, (("p", 0, 5), ("q", 0, 0)), ("x < 3 AND y = 1", "x >= 0"), (), True)
+    marks = (("p", 0, 5), ("q", 0, 0))
+    assert look(desk) == MarksReply(1, marks, ("x < 3 AND y = 1", "x >= 0"), (), True, ("a",), (), 5.0)
 
 
 def test_only_publishers_whose_advertisements_overlap_the_filter_have_marks() -> None:
@@ -144,6 +153,7 @@ def test_publishers_elsewhere_are_asked_for_on_their_ways() -> None:
     assert not sent(desk.say("b", MarksFar(1, (("q/1@z", 9, ((0, 2),), ((2, 9),)),), (), ())), MarksReply)
     (marks,) = sent(desk.say("d", MarksFar(1, (("r/1@y", 7, (), ((0, 7),)),), (), ())), MarksReply)
     assert marks.marks == (("p", 0, 5), ("q", 2, 9), ("r", 0, 7))
+    assert (marks.brokers, marks.absent) == (("a", "y", "z"), ())
 
 
 def test_a_publisher_that_moved_has_one_mark_for_what_all_its_brokers_store() -> None:
@@ -178,6 +188,7 @@ def test_who_does_not_answer_in_time_is_named_and_left_out() -> None:
     desk.say("d", MarksFar(1, (("q/1@y", 7, (), ((0, 7),)),), (), ()))
     (marks,) = sent(desk.fire("read", 15.0), MarksReply)
     assert (marks.marks, marks.unreachable) == ((("p", 0, 5),), ("q",))
+    assert (marks.brokers, marks.absent) == (("a", "y"), ("z",))
     assert drops(desk.say("b", MarksFar(1, (("q/1@z", 9, (), ()),), (), ()))) == [OLD_ANSWER]
 
 
@@ -590,7 +601,9 @@ def test_the_longest_names_fit_a_frame() -> None:
     assert len(encode(MarksFar(1, far_marks, (name,) * MARKS_MAX, path))) < FRAME_BYTES_MAX
     offers = ("x" * 4096,) * OFFERS_MAX
     marks = ((name, 2**63 - 1, 2**63 - 1),) * MARKS_MAX
-    assert len(encode(MarksReply(1, marks, offers, (name,) * MARKS_MAX, True))) < FRAME_BYTES_MAX
+    brokers = (name,) * BROKERS_ASKED_MAX
+    longest = MarksReply(1, marks, offers, (name,) * MARKS_MAX, True, brokers, brokers)
+    assert len(encode(longest)) < FRAME_BYTES_MAX
 
 
 # What is held, and what is lacking.

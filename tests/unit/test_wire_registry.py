@@ -136,7 +136,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (routing.SubscriptionAdded(1, "a = 1"), "03009201a561203d2031"),
     (routing.SubscriptionRemoved(2, "a = 1"), "03019202a561203d2031"),
     (routing.AdvertisementAdded(3, "p/1", "p", "a = 1", "b", 7), "03029603a3702f31a170a561203d2031a16207"),
-    (routing.AdvertisementRemoved(4, "p/1"), "03039204a3702f31"),
+    (routing.AdvertisementRemoved(4, "p/1", True), "03039304a3702f31c3"),
     (routing.TablesTold(), "030490"),
     (routing.Installed(1, ("a", "b"), 2), "0305930192a161a16202"),
     (routing.NotInstalled(1, "late"), "03069201a46c617465"),
@@ -204,8 +204,8 @@ EXAMPLES: list[tuple[Message, str]] = [
     (client.Namesake("p~k3", "b"), "041892a4707e6b33a162"),
     (delivery.NamesakeFar("p~v9/1@a", "p~k3", "b", ("b",)), "042b94a8707e76392f314061a4707e6b33a16291a162"),
     (
-        client.MarksReply(1, (("p", 2, 9),), ("a = 1",), ("q",), True),
-        "041695019193a170020991a561203d203191a171c3",
+        client.MarksReply(1, (("p", 2, 9),), ("a = 1",), ("q",), True, ("a",), ("b",), 2.0),
+        "041698019193a170020991a561203d203191a171c391a16191a162cb4000000000000000",
     ),
     (
         client.Fetched(1, 9, False, True, ONE_STORED),

@@ -91,10 +91,10 @@ class EdgeDesk(Desk[Edge]):
             self.ways.hops[id] = hop
         return self.handle(Known(id, publisher_of(id), parse(filter), hop))
 
-    def forget(self, advertisement: str) -> list[Effect]:
+    def forget(self, advertisement: str, is_lost: bool = False) -> list[Effect]:
         id = named(advertisement)
         self.ways.hops.pop(id, None)
-        return self.handle(Forgotten(id))
+        return self.handle(Forgotten(id, is_lost))
 
     def fire(self, key: Any, at: float) -> list[Effect]:
         self.now = at

@@ -144,6 +144,9 @@ MARKS_MAX = 300
 OFFERS_MAX = 64
 """Filters of advertisements that an answer names."""
 
+BROKERS_ASKED_MAX = 64
+"""Brokers that answered, and those that did not, that an answer names."""
+
 # Routing by destination.
 
 NEIGHBOURS_MAX = 256

@@ -18,12 +18,13 @@ from msgspec import Meta
 
 from tidings.machine.inputs import Request
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, OptionalName, Real, Text
-from tidings.model.bounds import FILTER_TEXT_BYTES_MAX, MARKS_MAX, OFFERS_MAX
+from tidings.model.bounds import BROKERS_ASKED_MAX, FILTER_TEXT_BYTES_MAX, MARKS_MAX, OFFERS_MAX
 from tidings.pubsub.pages import StoredPage
 from tidings.pubsub.publications import Numbers
 from tidings.pubsub.requests import Bundle, BundledEvent, PublishRequest
 
 Names = Annotated[tuple[Name, ...], Meta(max_length=MARKS_MAX)]
+BrokersAsked = Annotated[tuple[Name, ...], Meta(max_length=BROKERS_ASKED_MAX)]
 
 Ticket = Hashable
 
@@ -221,6 +222,12 @@ class MarksReply(Message, frozen=True):
     unreachable: Names
     """Publishers whose brokers did not answer."""
     is_last: bool
+    brokers: BrokersAsked = ()
+    """Who answered, in the first message; not all of them if they are many."""
+    absent: BrokersAsked = ()
+    """Who did not though it should have: it stores what was asked for, or did when the way to it was lost."""
+    remembered_for: Real = 0.0
+    """Whoever published something at the broker that was asked within so many seconds is known to it."""
 
 
 class Fetched(Message, frozen=True):

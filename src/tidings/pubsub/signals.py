@@ -180,6 +180,8 @@ class Forgotten(Signal, frozen=True):
     """The advertisement was withdrawn, or the way to its publisher broke."""
 
     advertisement: AdvertisementId
+    is_lost: bool = False
+    """The way broke: what was published under it may be stored where nobody can be asked."""
 
 
 class Wants(Sequence[tuple[SubscriptionKey, ...]]):

@@ -52,6 +52,12 @@ class Marks(msgspec.Struct, frozen=True):
     """The filters of what is advertised, each once; not all of them if they are many."""
     unreachable: tuple[str, ...]
     """Publishers whose brokers did not answer; they have no mark here."""
+    brokers: tuple[str, ...] = ()
+    """Those that answered; not all of them if they are many."""
+    absent: tuple[str, ...] = ()
+    """Those that should have answered: they store what was asked for, or did when the way to them was lost."""
+    remembered_for: float = 0.0
+    """Who published something within so many seconds has a mark, or would have one where a broker is absent."""
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -106,7 +112,8 @@ class HistoryReader:
         rows = [Mark(*row) for part in answer.parts for row in part.marks]
         offers = [offer for part in answer.parts for offer in part.offers]
         unreachable = [name for part in answer.parts for name in part.unreachable]
-        return Marks(tuple(rows), tuple(offers), tuple(unreachable))
+        first = answer.parts[0]
+        return Marks(tuple(rows), tuple(offers), tuple(unreachable), first.brokers, first.absent, first.remembered_for)
 
     async def fetch(
         self,

@@ -61,7 +61,8 @@ def size_of(message: Any) -> int:
             return MESSAGE_BYTES + page_bytes(message.page)
         case MarksReply():
             named = names_bytes(each for each, *_ in message.marks) + names_bytes(message.unreachable)
-            return MESSAGE_BYTES + named + names_bytes(message.offers)
+            brokers = names_bytes(message.brokers) + names_bytes(message.absent)
+            return MESSAGE_BYTES + named + brokers + names_bytes(message.offers)
         case History() | FetchedFar():
             extents_bytes = EXTENT_BYTES * (len(message.lacking) + len(message.held))
             rows_bytes = columns_bytes(message) if isinstance(message, History) else page_bytes(message.page)

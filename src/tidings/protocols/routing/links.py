@@ -243,21 +243,24 @@ class NeighbourLink:
 
     # Advertisements.
 
-    def change_advertisement(
-        self, now: float, advertisement: AdvertisementId, offered: Offered | None, way: Way, effects: list[Effect]
+    def remove_advertisement(
+        self, now: float, advertisement: AdvertisementId, is_lost: bool, effects: list[Effect]
     ) -> Numbers:
-        """Tell what is now known of an advertisement, unless that is what was told last; None is nothing."""
+        """Tell that it is not known any more, where it was told: it was withdrawn, or the way to it is lost."""
+        if self.advertisements.pop(advertisement, None) is None:
+            return []
+        self.told_advertisements.discard(advertisement)
+        if self.offers_comparison is not None and self.offers_comparison.is_removal_ahead(advertisement):
+            return []
+        number = self.ledger.number_of_change()
+        self.tell(now, AdvertisementRemoved(number, advertisement, is_lost), number, None, effects)
+        return [number]
+
+    def change_advertisement(
+        self, now: float, advertisement: AdvertisementId, offered: Offered, way: Way, effects: list[Effect]
+    ) -> Numbers:
+        """Tell what is now known of an advertisement, unless that is what was told last."""
         announcement = self.advertisements.get(advertisement)
-        if offered is None:
-            if announcement is None:
-                return []
-            del self.advertisements[advertisement]
-            self.told_advertisements.discard(advertisement)
-            if self.offers_comparison is not None and self.offers_comparison.is_removal_ahead(advertisement):
-                return []
-            number = self.ledger.number_of_change()
-            self.tell(now, AdvertisementRemoved(number, advertisement), number, None, effects)
-            return [number]
         content = offered.publisher, offered.text, way
         if announcement is not None and announcement.content == content:
             return []

@@ -44,6 +44,8 @@ class AdvertisementAdded(Message, frozen=True):
 class AdvertisementRemoved(Message, frozen=True):
     number: Count
     advertisement: Name
+    is_lost: bool = False
+    """Nobody withdrew it: the way to its publisher is lost."""
 
 
 class PartTold(Message, frozen=True):

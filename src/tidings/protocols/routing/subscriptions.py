@@ -191,7 +191,6 @@ class RoutingSubscriptions:
 
 
 Chosen = tuple[LiveHop, Offered] | None
-NO_WAY: Way = ("", 0)
 
 
 class RoutingAdvertisements:
@@ -200,6 +199,8 @@ class RoutingAdvertisements:
         self.tables, self.ledger, self.links = state.tables, state.ledger, state.links
         self.ways: dict[AdvertisementId, Way] = {}
         """Under which name each is announced."""
+        self.lost: dict[AdvertisementId, None] = {}
+        """Those that nobody withdrew: the way to them broke. The one that was lost first goes first."""
         self.look_again: Callable[[float, NeighbourLink, list[Effect]], None] = lambda now, link, effects: None
         """Other filters than before may concern this neighbour (`walks.py`)."""
 
@@ -232,7 +233,8 @@ class RoutingAdvertisements:
         return self.offered(now, link, message.advertisement, offered, request)
 
     def removed(self, now: float, link: NeighbourLink, message: AdvertisementRemoved) -> list[Effect]:
-        return self.unoffered(now, link, message.advertisement, self.state.request(link, message.number))
+        request = self.state.request(link, message.number)
+        return self.unoffered(now, link, message.advertisement, request, message.is_lost)
 
     def offered(
         self,
@@ -284,14 +286,19 @@ class RoutingAdvertisements:
             link.offers_walk.wait(advertisement, request)
 
     def unoffered(
-        self, now: float, source: NeighbourLink | None, advertisement: AdvertisementId, request: PendingRequest
+        self,
+        now: float,
+        source: NeighbourLink | None,
+        advertisement: AdvertisementId,
+        request: PendingRequest,
+        is_lost: bool = False,
     ) -> list[Effect]:
         effects: list[Effect] = []
         hop = source.neighbour if source is not None else None
         before = self.tables.chosen(advertisement)
         gone = self.tables.remove_offer(hop, advertisement)
         if gone is not None:
-            for neighbour, number in self.reconcile(now, advertisement, before, effects):
+            for neighbour, number in self.reconcile(now, advertisement, before, effects, is_lost):
                 self.ledger.wait(request, neighbour, number)
             if source is not None and gone.text not in self.tables.offered[hop] and self.state.strategy.follows_offers:
                 self.look_again(now, source, effects)
@@ -302,7 +309,7 @@ class RoutingAdvertisements:
         for advertisement in list(self.tables.offers_of[neighbour]):
             before = self.tables.chosen(advertisement)
             self.tables.remove_offer(neighbour, advertisement)
-            self.reconcile(now, advertisement, before, effects)
+            self.reconcile(now, advertisement, before, effects, is_lost=True)
 
     def suspend(self, now: float, neighbour: NodeId, effects: list[Effect]) -> None:
         """Nothing that is offered behind the neighbour counts any more, until it counts again."""
@@ -310,13 +317,19 @@ class RoutingAdvertisements:
             before = self.tables.chosen(advertisement)
             self.tables.unchoose_offer(neighbour, advertisement)
             if before is not None:
-                self.reconcile(now, advertisement, before, effects)
+                self.reconcile(now, advertisement, before, effects, is_lost=True)
 
     def reconcile(
-        self, now: float, advertisement: AdvertisementId, before: Chosen, effects: list[Effect]
+        self,
+        now: float,
+        advertisement: AdvertisementId,
+        before: Chosen,
+        effects: list[Effect],
+        is_lost: bool = False,
     ) -> list[tuple[NodeId, int]]:
         """Tell neighbours and delivery what follows from a change of who offers this; the numbers of what was told."""
         after, way_before = self.tables.chosen(advertisement), self.ways.get(advertisement)
+        was_lost = self.note_lost(advertisement, is_lost and after is None)
         if after is None:
             self.ways.pop(advertisement, None)
         elif before is None or (before[0] == after[0] and before[1] is not after[1]):
@@ -329,13 +342,23 @@ class RoutingAdvertisements:
             for number in self.tell(now, link, advertisement, effects)
         ]
         if after is None:
-            if way_before is not None:
-                effects.append(Forgotten(advertisement))
+            if way_before is not None or (was_lost and not is_lost):
+                effects.append(Forgotten(advertisement, is_lost))
         elif self.ways[advertisement] != way_before:
             effects.append(Known(advertisement, after[1].publisher, after[1].filter, after[0]))
         if self.state.census is not None:
             effects += self.state.census.offers_changed(now, advertisement)
         return numbers
+
+    def note_lost(self, advertisement: AdvertisementId, is_lost: bool) -> bool:
+        """Whether it was lost before."""
+        was_lost = advertisement in self.lost
+        self.lost.pop(advertisement, None)
+        if is_lost:
+            self.lost[advertisement] = None
+            if len(self.lost) > self.state.params.advertisements_max:
+                del self.lost[next(iter(self.lost))]
+        return was_lost
 
     def tell(self, now: float, link: NeighbourLink, advertisement: AdvertisementId, effects: list[Effect]) -> list[int]:
         if link.reduction is None:
@@ -345,11 +368,12 @@ class RoutingAdvertisements:
             return []
         chosen = self.tables.chosen_beside(advertisement, link.neighbour)
         if chosen is None:
-            return link.change_advertisement(now, advertisement, None, NO_WAY, effects)
+            return link.remove_advertisement(now, advertisement, advertisement in self.lost, effects)
         return link.change_advertisement(now, advertisement, chosen[1], self.ways[advertisement], effects)
 
     def check(self) -> None:
         assert self.ways.keys() == self.tables.offers.keys()
+        assert len(self.lost) <= self.state.params.advertisements_max, "more lost ways than advertisements_max"
         for link in self.links.values():
             if link.reduction is not None and link.offers_walk.is_over:
                 told = {

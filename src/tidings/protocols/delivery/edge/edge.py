@@ -270,6 +270,7 @@ class Edge:
         return [*self.subscriptions.leave(client), *self.publishers.leave(now, client)]
 
     def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
+        self.readings.absences.come_back(now, up.neighbour)
         return self.flows.open(up.neighbour)
 
     def neighbour_down(self, now: float, down: NeighbourDown) -> list[Effect]:
@@ -277,13 +278,14 @@ class Edge:
 
     def known(self, now: float, known: Known) -> list[Effect]:
         effects = [*self.subscriptions.learn(now, known), *self.beginnings.learn(now, known.publisher)]
-        return [*effects, *self.readings.learn(known), *self.namesakes.learn(known)]
+        return [*effects, *self.readings.learn(now, known), *self.namesakes.learn(known)]
 
     def forgotten(self, now: float, forgotten: Forgotten) -> list[Effect]:
         self.namesakes.unlearn(forgotten.advertisement)
+        self.readings.note_absence(now, forgotten)
         effects = self.fetching.unlearn(now, forgotten.advertisement)
         self.beginnings.unlearn(forgotten.advertisement)
-        return [*effects, *self.readings.unlearn(forgotten.advertisement)]
+        return [*effects, *self.readings.unlearn(now, forgotten.advertisement)]
 
     # What others say.
 

@@ -73,6 +73,6 @@ class HistoryExchange:
             case History():
                 return self.subscriptions.hear(now, answer)
             case MarksFar():
-                return [] if self.beginnings.hear(answer) else self.readings.hear_marks(answer)
+                return [] if self.beginnings.hear(answer) else self.readings.hear_marks(now, answer)
             case FetchedFar():
                 return self.readings.hear_page(answer)

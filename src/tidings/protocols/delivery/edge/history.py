@@ -328,6 +328,8 @@ class PublisherNumbers:
     def __init__(self, params: EdgeParams) -> None:
         self.params = params
         self.marks: dict[NodeId, SavedPublisher] = {}
+        self.crowded_out_at = NEVER
+        """When the last publisher left of which no more than this is remembered because there were too many."""
         self.is_sorted = True
 
     @property

@@ -254,19 +254,21 @@ def gathered(history: PublisherHistory, begin: int, end: int, count: int) -> Pag
 
 
 def marks_found(
-    number: int, marks: Mapping[NodeId, Sequence[Mark]], offers: tuple[str, ...], unreachable: Sequence[NodeId]
+    whole: MarksReply, marks: Mapping[NodeId, Sequence[Mark]], unreachable: Sequence[NodeId]
 ) -> list[MarksReply]:
-    """The answer to a look, in as many messages as it takes, at least one. Who could not be reached at one of its
-    brokers has no mark."""
+    """The answer to a look, in as many messages as it takes, at least one; `whole` is what only the first one says. Who
+    could not be reached at one of its brokers has no mark."""
     rows = [(each, *merged_marks(marks[each])) for each in sorted(marks) if each not in unreachable]
     names = sorted(unreachable)
     messages = []
     while True:
         is_last = len(rows) <= MARKS_MAX and len(names) <= MARKS_MAX
-        messages.append(MarksReply(number, tuple(rows[:MARKS_MAX]), offers, tuple(names[:MARKS_MAX]), is_last))
+        part = replace(whole, marks=tuple(rows[:MARKS_MAX]), unreachable=tuple(names[:MARKS_MAX]), is_last=is_last)
+        messages.append(part)
         if is_last:
             return messages
-        rows, names, offers = rows[MARKS_MAX:], names[MARKS_MAX:], ()
+        rows, names = rows[MARKS_MAX:], names[MARKS_MAX:]
+        whole = replace(whole, offers=(), brokers=(), absent=())
 
 
 def merged_marks(marks: Sequence[Mark]) -> tuple[int, int]:

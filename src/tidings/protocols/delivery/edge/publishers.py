@@ -388,6 +388,7 @@ class Publishers:
             remembered = [each for each in self.all.values() if each.is_remembered]
             remembered.sort(key=lambda each: each.left_at)
             for publisher in remembered[: -self.params.marks_max]:
+                self.numbers.crowded_out_at = publisher.left_at
                 effects += self.remove(publisher)
         return effects + self.erase(self.numbers.sweep(now + self.params.clock_offset))
 

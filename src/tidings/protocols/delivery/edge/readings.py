@@ -12,7 +12,8 @@ as what it may subscribe to.
 Publishers elsewhere are asked for at their brokers (`inquiries.py`). One that moved has brokers that each store a part:
 all are asked, and the answers are put together (`inquiries.py`).
 
-Time. A request waits for brokers for `reading_timeout`. A look then says which publishers could not be reached. A fetch
+Time. A request waits for brokers for `reading_timeout`. A look then says which publishers could not be reached, which
+brokers are absent (`absences.py`), and for how long publishers that left are remembered here. A fetch
 is refused, and may be repeated; until then it also waits for a publisher to become known, again or for the first time,
 and to have come as far as was asked for: a reader may have heard of publications before this broker. What a publisher
 published elsewhere and no broker that is known holds is waited for as well, and only then said to be lost.
@@ -26,18 +27,20 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
-from tidings.model.bounds import MARKS_MAX, OFFERS_MAX, TEXT_CHARS_MAX
+from tidings.model.bounds import BROKERS_ASKED_MAX, MARKS_MAX, OFFERS_MAX, TEXT_CHARS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId, name_of
+from tidings.protocols.delivery.edge.absences import Absences
 from tidings.protocols.delivery.edge.advertisements import origin_of
 from tidings.protocols.delivery.edge.clients import BadRequest, Forbidden, ServedClient, read_filter
-from tidings.protocols.delivery.edge.history import without
+from tidings.protocols.delivery.edge.history import NEVER, without
 from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark, fetched, marks_found
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, Look, LookFar, MarksFar, Refusal
+from tidings.pubsub.client import MarksReply
 from tidings.pubsub.pages import page_of
-from tidings.pubsub.signals import AdvertisementId, Known
+from tidings.pubsub.signals import AdvertisementId, Forgotten, Known
 from tidings.pubsub.tenants import unstamped
 
 OLD_ANSWER = "answers a reading that nobody waits for any more"
@@ -87,6 +90,9 @@ class Looking(ServedReading):
         self.offers: tuple[str, ...] = ()
         self.marks: dict[NodeId, list[Mark]] = {}
         self.unreachable: dict[NodeId, None] = {}
+        self.brokers: dict[NodeId, None] = {}
+        """Who answered."""
+        self.absent: dict[NodeId, None] = {}
 
 
 class Fetches(ServedReading):
@@ -103,6 +109,9 @@ class ServedReadings:
         self.open: dict[int, Looking | Fetches] = {}
         """By our number for it, which is not that of the client."""
         self.remembered: dict[tuple[str, str], OfferedHere] = {}
+        self.absences = Absences(params)
+        self.began_at: float | None = None
+        """When this broker began with nothing stored."""
         self.made = 0
         self.is_timed = False
 
@@ -110,6 +119,14 @@ class ServedReadings:
         """Numbers of an earlier life are not used again: an answer to one of its questions may still come."""
         self.made = max(self.made, int((now + self.params.clock_offset) * NUMBERS_A_SECOND))
         self.is_timed = False
+        if self.began_at is None:
+            self.began_at = NEVER if self.params.is_durable else now
+
+    def remembered_for(self, now: float) -> float:
+        """Whoever published something here within so many seconds is known."""
+        assert self.began_at is not None
+        kept_for = self.params.history_age + self.params.marks_age if self.params.history_age else 0.0
+        return max(0.0, min(kept_for, now - self.began_at, now - self.inquiries.publishers.numbers.crowded_out_at))
 
     # What clients ask.
 
@@ -119,6 +136,12 @@ class ServedReadings:
         offered = self.offered(reading.filter, client)
         reading.offers, reading.publisher_of = offered.texts, offered.publisher_of
         reading.awaited = dict.fromkeys(reading.publisher_of)
+        reading.brokers[self.node_id] = None
+        known = set(reading.publisher_of.values())
+        for advertisement, publisher in self.absences.concerning(now, reading.filter, client).items():
+            reading.absent[origin_of(advertisement)] = None
+            if publisher not in known:
+                reading.unreachable[publisher] = None
         wanted = list(reading.awaited)
         hops = self.inquiries.by_hop(wanted)
         for each in hops.pop(None, ()):
@@ -131,7 +154,7 @@ class ServedReadings:
                 assert hop is not None
                 far = LookFar(id, tuple(there[place : place + MARKS_MAX]), (self.node_id,))
                 effects += self.inquiries.flows.put(hop, far)
-        return [*effects, *self.finish_look(id, reading), *self.arm()]
+        return [*effects, *self.finish_look(now, id, reading), *self.arm()]
 
     def offered(self, filter: Filter, client: ServedClient) -> OfferedHere:
         """Advertisements that overlap the filter. Whoever looks looks again, and they rarely change."""
@@ -223,7 +246,7 @@ class ServedReadings:
 
     # What other brokers answer.
 
-    def hear_marks(self, message: MarksFar) -> list[Effect]:
+    def hear_marks(self, now: float, message: MarksFar) -> list[Effect]:
         reading = self.open.get(message.reading)
         if not isinstance(reading, Looking):
             return [Drop(message, OLD_ANSWER)]
@@ -231,7 +254,7 @@ class ServedReadings:
             self.note(reading, mark)
         for each in message.missing:
             self.give_up(reading, each)
-        return self.finish_look(message.reading, reading)
+        return self.finish_look(now, message.reading, reading)
 
     def hear_page(self, message: FetchedFar) -> list[Effect]:
         reading = self.open.get(message.reading)
@@ -247,16 +270,26 @@ class ServedReadings:
     def note(self, reading: Looking, mark: Mark) -> None:
         if mark[0] in reading.awaited:
             del reading.awaited[mark[0]]
+            reading.brokers[origin_of(mark[0])] = None
             reading.marks.setdefault(reading.publisher_of[mark[0]], []).append(mark)
 
     def give_up(self, reading: Looking, advertisement: AdvertisementId) -> None:
         if advertisement in reading.awaited:
             del reading.awaited[advertisement]
             reading.unreachable[reading.publisher_of[advertisement]] = None
+            reading.absent[origin_of(advertisement)] = None
 
     # Publishers become known, and unknown.
 
-    def learn(self, known: Known) -> list[Effect]:
+    def note_absence(self, now: float, forgotten: Forgotten) -> None:
+        known = self.fetching.known.get(forgotten.advertisement)
+        if not forgotten.is_lost:
+            self.absences.withdraw(forgotten.advertisement)
+        elif known is not None:
+            self.absences.lose(now, known[0])
+
+    def learn(self, now: float, known: Known) -> list[Effect]:
+        self.absences.learn(now, known)
         effects: list[Effect] = []
         for id, reading in list(self.open.items()):
             if isinstance(reading, Fetches) and reading.wanted.publisher == known.publisher:
@@ -267,21 +300,31 @@ class ServedReadings:
                     effects += [*self.ask(id, reading, known.advertisement), *self.finish_fetch(id, reading)]
         return effects
 
-    def unlearn(self, advertisement: AdvertisementId) -> list[Effect]:
+    def unlearn(self, now: float, advertisement: AdvertisementId) -> list[Effect]:
         effects: list[Effect] = []
         for id, reading in list(self.open.items()):
             if isinstance(reading, Looking) and advertisement in reading.awaited:
                 self.give_up(reading, advertisement)
-                effects += self.finish_look(id, reading)
+                effects += self.finish_look(now, id, reading)
         return effects
 
     # Answers.
 
-    def finish_look(self, id: int, reading: Looking) -> list[Effect]:
+    def finish_look(self, now: float, id: int, reading: Looking) -> list[Effect]:
         if reading.awaited:
             return []
         del self.open[id]
-        messages = marks_found(reading.asked.number, reading.marks, reading.offers, list(reading.unreachable))
+        whole = MarksReply(
+            number=reading.asked.number,
+            marks=(),
+            offers=reading.offers,
+            unreachable=(),
+            brokers=tuple(sorted(reading.brokers)[:BROKERS_ASKED_MAX]),
+            absent=tuple(sorted(reading.absent)[:BROKERS_ASKED_MAX]),
+            remembered_for=self.remembered_for(now),
+            is_last=True,
+        )
+        messages = marks_found(whole, reading.marks, list(reading.unreachable))
         return [effect for message in messages for effect in reading.client.put(message)]
 
     def finish_fetch(self, id: int, reading: Fetches, is_late: bool = False) -> list[Effect]:
@@ -314,7 +357,7 @@ class ServedReadings:
             if isinstance(reading, Looking):
                 for each in list(reading.awaited):
                     self.give_up(reading, each)
-                effects += self.finish_look(id, reading)
+                effects += self.finish_look(now, id, reading)
             elif answer := self.finish_fetch(id, reading, is_late=True):
                 effects += answer
             else:
@@ -344,6 +387,7 @@ class ServedReadings:
         self.open = {id: reading for id, reading in self.open.items() if reading.client is not client}
 
     def check(self) -> None:
+        self.absences.check()
         assert self.is_timed or not self.open, "a reading may wait for ever"
         counts: dict[ServedClient, int] = {}
         for reading in self.open.values():
