@@ -15,7 +15,8 @@ from tidings.model.values import Value, number_of, text_of, truth_of
 from tidings.pubsub.pages import StoredPage, page_of
 from tidings.pubsub.publications import decode_head, encode_head
 from tidings.spark.live.columns import columns_of, infer_schema
-from tidings.spark.live.decoder import Decoder, read_time
+from tidings.spark.live.decoder import Decoder
+from tidings.spark.live.readings import read_time
 from tidings.spark.live.sink import Encoder
 
 values = st.one_of(
@@ -120,15 +121,6 @@ def test_columns_read_values_as_filters_do(events: list[dict[str, Value]]) -> No
         whole = number_of(attributes["whole"]) if "whole" in attributes else None
         fits = whole is not None and whole == int(whole) and -(2**63) <= int(whole) < 2**63
         assert row["whole"] == (int(whole) if fits and whole is not None else None)
-
-
-@given(rows)
-def test_decoding_a_page_at_once_and_head_by_head_give_the_same(events: list[dict[str, Value]]) -> None:
-    decoder, page = Decoder(TYPED), page_with(events)
-    at_once = decoder.read_strictly(page)
-    if at_once is not None:
-        assert at_once == decoder.read_leniently(page)
-        assert decoder.misread == 0
 
 
 def test_values_of_another_type_are_counted_or_refused() -> None:

@@ -26,7 +26,7 @@ from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.spark.live.columns import push, translate
-from tidings.spark.live.decoder import READINGS
+from tidings.spark.live.readings import READINGS
 
 KINDS: dict[str, type] = {"text": str, "whole": int, "real": float, "truth": bool, "id": str, "source": str}
 

@@ -7,7 +7,8 @@
     columns.py      which columns an event has; schemas given and inferred; conditions of Spark as filters of ours
     offsets.py      positions in the network's history, and how far behind a query is: pure arithmetic
     pieces.py       what tasks do, and how the work is cut for them
-    decoder.py      pages of history to Arrow columns
+    decoder.py      pages of history to Arrow columns; attributes head by head (readings.py), or a page at once
+                    (scan.py) by what is compiled (kernel.py)
     sink.py         the writers: Arrow columns to encoded events
 
 Nothing of this is imported by a broker or by the command line; it needs pyspark and pyarrow.

@@ -9,75 +9,71 @@ Two steps make a column of an attribute:
     read      heads -> a text, an integer, a double or a truth for each event, or null (`Column.kind`)
     finish    that array -> the column's own type (a time of the text, say)
 
-**Reading.** A head is not decoded on its own: all heads of a page, with the mark of an array in front, are one
-MessagePack value, which one call decodes into structs that have a field for each wanted attribute and skip all others.
-The structs are strict about types. Where an attribute has another type than its column (a number as text, say), the
-page is decoded again, each head to a dict, and values are read as a filter reads them (`columns.py`); both ways give
-the same columns, which a property test checks.
+**Twins.** The plain reading decodes head after head (`readings.py`). The compiled one scans the bytes of a whole page,
+many times as fast (`scan.py`), and asks the plain one about every head that is unusual. Both give the same, which a
+property test checks with bytes of any kind.
 
-Heads that do not decode at all (a broker lets none in) have only nulls.
+**Serve first, be fast soon.** Loading the kernel takes some tenths of a second, and compiling it, once on a machine,
+some seconds: longer than a task works that reads a few thousand events. So a process begins with the plain reading,
+and a thread makes the kernel ready for all its decoders.
 """
 
-import struct
+import logging
+import threading
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from operator import attrgetter
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
 
-import msgspec
 import numpy
 import pyarrow
 from pyarrow import compute
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidings.model.bounds import INTEGER_MAX, INTEGER_MIN
-from tidings.model.errors import UsageError
 from tidings.model.identity import name_of
-from tidings.model.values import Value, number_of, text_of, truth_of
 from tidings.pubsub.pages import StoredPage
-from tidings.pubsub.publications import BadPublication, decode_head
 from tidings.spark.live.columns import ACCEPTED_AT, NUMBER, PAYLOAD, PUBLISHER, TIME, columns_of
+from tidings.spark.live.readings import MICROSECONDS, MILLION, PlainReader
 
-ARRAY_OF_MANY = 0xDD
-"""The mark of an array whose length follows in four bytes."""
+if TYPE_CHECKING:
+    from tidings.spark.live.scan import PageScan
 
-MICROSECONDS = pyarrow.timestamp("us", tz="UTC")
-MILLION = 1_000_000
-KINDS: dict[type, pyarrow.DataType] = {
-    str: pyarrow.string(),
-    int: pyarrow.int64(),
-    float: pyarrow.float64(),
-    bool: pyarrow.bool_(),
-}
-"""What each reading is in Arrow."""
+DecodingEngine = Literal["soon", "compiled", "plain"]
+"""Which reading is used: the compiled one as soon as it is ready, at once and in any case, or never."""
+
+log = logging.getLogger("tidings.spark.live")
 
 
 class Decoder:
-    """Pages to record batches of one schema. `misread` counts values that had another type than their column."""
+    """Pages to record batches of one schema."""
 
-    def __init__(self, schema: StructType, fails_on_type: bool = False) -> None:
+    def __init__(self, schema: StructType, fails_on_type: bool = False, engine: DecodingEngine = "soon") -> None:
         self.columns = columns_of(schema)
         self.schema = to_arrow_schema(schema, timezone="UTC")
-        self.fails_on_type = fails_on_type
-        self.misread = 0
-        self.attributes = {it.name: it.kind for it in self.columns if it.kind is not None}
+        self.engine = engine
+        self.wanted = {it.name: it.kind for it in self.columns if it.kind is not None}
         if any(it.name == TIME for it in self.columns):
-            self.attributes[TIME] = str
-        self.places = {name: f"a{place}" for place, name in enumerate(self.attributes)}
-        fields = [(self.places[name], kind | None, None) for name, kind in self.attributes.items()]
-        made = msgspec.defstruct(
-            "Wanted", fields, rename={place: name for name, place in self.places.items()}, gc=False
-        )
-        self.strict = msgspec.msgpack.Decoder(list[made])  # type: ignore[valid-type]
+            self.wanted[TIME] = datetime
+        self.plain = PlainReader(self.wanted, fails_on_type)
+        self.scan: PageScan | None = None
+
+    @property
+    def misread(self) -> int:
+        """How many values had another type than their column."""
+        return self.plain.misread
 
     def batch(self, publisher: str, page: StoredPage) -> pyarrow.RecordBatch:
-        """The columns of a page of this publisher, which is not empty."""
-        read = self.read_strictly(page)
-        if read is None:
-            read = self.read_leniently(page)
+        """The columns of a page of this publisher."""
+        read = self.read(page) if self.wanted else {}
         made = [self.column(it.name, publisher, page, read) for it in self.columns]
         return pyarrow.RecordBatch.from_arrays(made, schema=self.schema)
+
+    def read(self, page: StoredPage) -> dict[str, pyarrow.Array]:
+        if self.scan is None and (self.engine == "compiled" or (self.engine == "soon" and is_kernel_ready())):
+            from tidings.spark.live.scan import PageScan
+
+            self.scan = PageScan(self.wanted)
+        return self.plain.read(page.heads) if self.scan is None else self.scan.read(page, self.plain)
 
     def column(self, name: str, publisher: str, page: StoredPage, read: dict[str, pyarrow.Array]) -> pyarrow.Array:
         if name == PUBLISHER:
@@ -93,64 +89,31 @@ class Decoder:
             return filled(read[name], lambda: numbers_of(page).cast(pyarrow.string()))
         if name == "source":
             return filled(read[name], lambda: repeated(name_of(publisher), page))
-        return times(read[name]) if name == TIME else read[name]
-
-    # Reading.
-
-    def read_strictly(self, page: StoredPage) -> dict[str, pyarrow.Array] | None:
-        """None where some value has another type than its column."""
-        if not self.attributes:
-            return {}
-        try:
-            rows = self.strict.decode(struct.pack(">BI", ARRAY_OF_MANY, len(page)) + page.raw_heads)
-        except (ValueError, RecursionError):
-            return None
-        return {
-            name: array_of(list(map(attrgetter(self.places[name]), rows)), kind)
-            for name, kind in self.attributes.items()
-        }
-
-    def read_leniently(self, page: StoredPage) -> dict[str, pyarrow.Array]:
-        rows = [self.decode(head) for head in page.heads]
-        return {
-            name: array_of([self.read(name, kind, row) for row in rows], kind) for name, kind in self.attributes.items()
-        }
-
-    def decode(self, head: bytes) -> dict[str, Value]:
-        try:
-            return decode_head(head)
-        except BadPublication as problem:
-            if self.fails_on_type:
-                raise UsageError(f"an event does not decode: {problem}") from None
-            self.misread += 1
-            return {}
-
-    def read(self, name: str, kind: type, row: dict[str, Value]) -> Value | None:
-        value = row.get(name)
-        if value is None:
-            return None
-        read = READINGS[kind](value)
-        if read is None:
-            self.misread += 1
-            if self.fails_on_type:
-                raise UsageError(
-                    f"attribute {name}: {value!r:.80} is nothing for a column of {kind.__name__}; choose another type, "
-                    'or leave mode "FAILFAST" to get null'
-                )
-        return read
+        return read[name]
 
 
-def array_of(values: list[Any], kind: type) -> pyarrow.Array:
-    if is_constant(values):
-        # Types and sources hardly vary, and an array of one text is made at once.
-        return pyarrow.repeat(pyarrow.scalar(values[0], KINDS[kind]), len(values))
-    return pyarrow.array(values, KINDS[kind])
+# The kernel.
+
+kernel_ready, kernel_begun = threading.Event(), threading.Lock()
 
 
-def is_constant(values: list[Any]) -> bool:
-    """Of texts alone: 0.0 and -0.0 are equal, and not the same."""
-    first = values[0] if values else 0
-    return (first is None or type(first) is str) and values.count(first) == len(values)
+def is_kernel_ready() -> bool:
+    """Whether it is; the first who asks has a thread make it ready."""
+    if not kernel_ready.is_set() and kernel_begun.acquire(blocking=False):
+        # Not a daemon: a process that ends in the middle of compiling would tear it down under the compiler's feet.
+        threading.Thread(target=make_kernel_ready, name="kernel").start()
+    return kernel_ready.is_set()
+
+
+def make_kernel_ready() -> None:
+    try:
+        from tidings.spark.live.scan import prepare
+
+        prepare()
+    except Exception:
+        log.exception("events are read the plain way, since the kernel cannot be made ready")
+        return
+    kernel_ready.set()
 
 
 # What the network says of events.
@@ -179,57 +142,3 @@ def payloads_of(page: StoredPage) -> pyarrow.Array:
 
 def filled(array: pyarrow.Array, instead: Callable[[], pyarrow.Array]) -> pyarrow.Array:
     return compute.coalesce(array, instead()) if array.null_count else array
-
-
-# Readings of values.
-
-
-def read_integer(value: Value) -> int | None:
-    number = number_of(value)
-    if number is None or (isinstance(number, float) and not number.is_integer()):
-        return None
-    return int(number) if INTEGER_MIN <= number <= INTEGER_MAX else None
-
-
-def read_double(value: Value) -> float | None:
-    number = number_of(value)
-    return None if number is None else float(number)
-
-
-READINGS: dict[type, Callable[[Value], Value | None]] = {
-    str: text_of,
-    int: read_integer,
-    float: read_double,
-    bool: truth_of,
-}
-
-
-def times(texts: pyarrow.Array) -> pyarrow.Array:
-    """RFC 3339 to microseconds. Arrow reads the usual spellings; leap seconds and the like are read here."""
-    try:
-        return texts.cast(MICROSECONDS)
-    except pyarrow.ArrowInvalid:
-        values = [None if text is None else read_time(text) for text in texts.to_pylist()]
-        return pyarrow.array(values, pyarrow.int64()).cast(MICROSECONDS)
-
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def read_time(text: str) -> int | None:
-    """Microseconds since 1970; a leap second is the one after it. None for years that nobody can count to."""
-    text = text.upper()
-    is_leap = text[17:19] == "60"
-    if is_leap:
-        text = f"{text[:17]}59{text[19:]}"
-    whole, _, rest = text[19:].partition(".")
-    digits = ""
-    if not whole:
-        digits = rest.rstrip("Z").partition("+")[0].partition("-")[0]
-        text = text[:19] + rest[len(digits) :]
-    try:
-        instant = datetime.fromisoformat(text)
-        micros = (instant - EPOCH) // timedelta(microseconds=1)
-    except (ValueError, OverflowError):
-        return None
-    return micros + int(digits[:6].ljust(6, "0") if digits else 0) + (MILLION if is_leap else 0)
