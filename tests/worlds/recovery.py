@@ -21,7 +21,7 @@ from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.protocols.transport.headers import Data
-from tidings.protocols.transport.marks import TO, Kind, unmark
+from tidings.protocols.transport.marks import TO, Kind, unmark, without_publisher
 from tidings.protocols.transport.messages import LossRepair, LossRequest, decode_control
 from tidings.protocols.transport.params import RecoveryParams, TransportParams
 from tidings.protocols.transport.recovery.recovery import Recovery
@@ -171,7 +171,8 @@ class RecoveryWorld(CarrierWorld[Recovery]):
         head, _ = unmark(outgoing.head)
         content = CarriedEvent(head, payload, "a carrier's name", 7, 0.0, (1,) if is_caught else ())
         if isinstance(message, LossRepair):
-            content = CarriedEvent(message.head or head, payload, "a carrier's name", 7, 0.0, content.subscriptions)
+            head = message.head or without_publisher(head, message.data.publisher)
+            content = CarriedEvent(head, payload, "a carrier's name", 7, 0.0, content.subscriptions)
             sequence = message.data.sequence
             stream = STREAM if node_id in self.filters else None
             self.tell(node_id, Told(message, content, stream, sequence, sequence not in self.has[node_id]))

@@ -3,7 +3,18 @@
 import pytest
 
 from tidings.model.values import Value
-from tidings.protocols.transport.marks import DATA_TAIL, MARK, TO, Kind, head_of, mark, unmark
+from tidings.protocols.transport.marks import (
+    DATA_TAIL,
+    MARK,
+    OF,
+    TO,
+    Kind,
+    head_of,
+    mark,
+    mark_repair,
+    unmark,
+    without_publisher,
+)
 from tidings.pubsub.publications import decode_head, encode_head
 
 
@@ -15,6 +26,16 @@ def test_unmarking_gives_back_the_same_bytes(count: int, kind: Kind) -> None:
     marked = mark(head, kind)
     assert decode_head(marked) == {**decode_head(head), MARK: kind.value}
     assert unmark(marked) == (head, kind)
+
+
+@pytest.mark.parametrize("count", [0, 1, 13, 14, 15, 16, 126, 127])
+def test_a_repair_says_whose_event_it_was_where_there_is_room_and_gives_back_the_same_bytes(count: int) -> None:
+    head = encode_head({f"attribute{number:03}": number for number in range(count)})
+    marked = mark_repair(head, 2**31)
+    of_whom = {OF: 2**31} if count <= 126 else {}
+    assert decode_head(marked) == {**decode_head(head), **of_whom, MARK: "repair"}
+    bare, kind = unmark(marked)
+    assert (without_publisher(bare, 2**31), kind) == (head, Kind.REPAIR)
 
 
 @pytest.mark.spec("T-17")

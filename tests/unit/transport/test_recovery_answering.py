@@ -10,7 +10,7 @@ from tidings.machine.effects import CancelTimer, Drop, Note, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
-from tidings.protocols.transport.marks import MARK, TO, Kind, unmark
+from tidings.protocols.transport.marks import MARK, OF, TO, Kind, unmark, without_publisher
 from tidings.protocols.transport.messages import LossRepair, LossRequest, decode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery import repairer
@@ -92,8 +92,9 @@ def test_a_repair_is_the_event_with_its_own_header_marked_as_one() -> None:
     assert message.data == event(5, A)[0] and payload == b"p" and message.head == b""
     assert (message.repairer, message.requester, message.request_sent) == (7, 8, 0.9)
     assert 0 < message.held <= 1.5 * D
-    assert unmark(outgoing.head) == (event(5, A)[1], Kind.REPAIR)
-    assert event_of(outgoing.head, b"").attributes == {"a": 1, MARK: "repair"}
+    head, kind = unmark(outgoing.head)
+    assert (without_publisher(head, PUBLISHER), kind) == (event(5, A)[1], Kind.REPAIR)
+    assert event_of(outgoing.head, b"").attributes == {"a": 1, OF: PUBLISHER, MARK: "repair"}
 
 
 @pytest.mark.spec("T-55")
@@ -118,6 +119,17 @@ def test_hearing_a_repair_starts_the_hold_down_as_well() -> None:
     machine.handle(1.0, repair())
     assert of(SetTimer, machine.handle(1.0 + 2.9 * D, request())) == []
     assert of(SetTimer, machine.handle(1.0 + 3.1 * D, request())) != []
+
+
+@pytest.mark.spec("T-55")
+def test_a_repair_that_brings_us_the_event_starts_the_hold_down_too_where_others_got_it() -> None:
+    header, head, _ = event(9, A)
+    content = CarriedEvent(head, b"p", subscriptions=(1,))
+    for inside, answered in ((b"", [False, True]), (head, [True])):
+        machine = volunteer()
+        machine.handle(1.0, Told(LossRepair(9, 0.0, 8, 0.4, 0.1, header, inside), content, STREAM, 9, True))
+        tries = (1.0 + 2.9 * D, 1.0 + 3.1 * D)[: len(answered)]
+        assert [of(SetTimer, machine.handle(at, request(sequence=9))) != [] for at in tries] == answered
 
 
 def test_of_several_requests_for_one_event_one_is_answered() -> None:
@@ -230,6 +242,25 @@ def test_a_publisher_answers_every_second_round_to_the_requester_alone() -> None
         assert (TO in event_of(outgoing.head, b"").attributes) is is_alone
 
 
+def test_a_publisher_that_hears_the_repair_of_another_is_quiet() -> None:
+    own = ("repair", ("", PUBLISHER), 5)
+    heard_by_publisher = Told(repair().message, CarriedEvent(b"", b""), None, 5)
+    machine = publisher()
+    machine.handle(1.0, asked_of_publisher())
+    assert CancelTimer(own) in machine.handle(1.01, heard_by_publisher)
+    assert of(SetTimer, machine.handle(1.02, asked_of_publisher())) == []
+
+
+def test_a_publisher_answers_who_asks_again_though_another_republished_the_event() -> None:
+    heard_by_publisher = Told(repair().message, CarriedEvent(b"", b""), None, 5)
+    machine = publisher()
+    machine.handle(1.0, heard_by_publisher)
+    at = timer(machine.handle(1.02, asked_of_publisher(round_=1)), "repair")
+    machine.handle(1.03, heard_by_publisher)
+    (outgoing,) = of(Emit, machine.handle(at, Fired(("repair", ("", PUBLISHER), 5))))
+    assert TO in event_of(outgoing.head, b"").attributes
+
+
 def test_publishers_that_do_not_repair_keep_nothing_and_ask_for_nothing() -> None:
     for params in (params_with(publisher_repairs=False), TransportParams()):
         machine = publisher(params)
@@ -240,16 +271,16 @@ def test_publishers_that_do_not_repair_keep_nothing_and_ask_for_nothing() -> Non
 
 def test_what_is_asked_for_follows_subscriptions_and_parameters() -> None:
     machine = UnpacedRecovery(7, FIXED, Random(1))
-    (own,) = of(Watch, machine.start(0.0))
-    assert own.key == "own requests"
+    assert [own.key for own in of(Watch, machine.start(0.0))] == ["own requests", "own repairs"]
     (first,) = machine.handle(0.0, Listen(1, parse("a = 1"), is_reliable=True))
     assert machine.handle(0.0, Listen(2, parse("a = 1 AND b = 2"), is_reliable=True)) == []  # the first row includes it
     gone, *new = machine.handle(0.0, Listen(1, parse("c = 1"), is_reliable=True))
     assert gone == Unwatch(first.key) and len(of(Watch, new)) == 2
     assert [type(effect) for effect in machine.handle(0.0, Listen(2, parse("b = 2")))] == [Unwatch]
-    assert machine.handle(0.0, Configure(TransportParams())) == [Unwatch("own requests")]
+    assert machine.handle(0.0, Configure(TransportParams())) == [Unwatch("own requests"), Unwatch("own repairs")]
     renamed = machine.handle(0.0, Configure(params_with(domain="x")))
-    assert all("tidings_domain = 'x'" in ask.filter for ask in of(Watch, renamed)) and len(of(Watch, renamed)) == 2
+    inside = ["tidings_domain = 'x'" in ask.filter for ask in of(Watch, renamed)]
+    assert len(inside) == 3 and sum(inside) == 2  # repairs go wherever the event went
 
 
 # Repairs and the rest of the node.

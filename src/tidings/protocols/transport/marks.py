@@ -9,7 +9,7 @@ transport itself; so an application never sees either (T-16). What is not marked
 Messages that are not for everybody are addressed by content, like all others:
 
     tidings_to          the transport that it is for: feedback, echoes, repairs for one receiver
-    tidings_of          the publisher that it is about: requests for a lost event, digests
+    tidings_of          the publisher that it is about: requests for a lost event, repairs of one, digests
     tidings_bit_N       bit N of the Bloom row of a lost event is set (recovery/requester.py)
     tidings_domain      the domain inside which a request stays
 
@@ -26,9 +26,10 @@ from enum import Enum
 
 import msgspec
 
+from tidings.model.bounds import ATTRIBUTES_MAX
 from tidings.model.values import Value
 from tidings.protocols.transport.headers import BASIC, COMPRESSED, DATA_FIRST, FURTHER, FURTHER_FLOW, HEADER_BYTES
-from tidings.pubsub.publications import encode_head
+from tidings.pubsub.publications import encode_head, names_announced
 
 RESERVED = "tidings_"
 """How all reserved names begin."""
@@ -56,6 +57,7 @@ class Kind(Enum):
 
 encode = msgspec.msgpack.Encoder().encode
 NAME_BYTES = encode(MARK)
+OF_BYTES = encode(OF)
 TAILS = {kind: NAME_BYTES + encode(kind.value) for kind in Kind}
 KINDS = {tail: kind for kind, tail in TAILS.items()}
 DATA_TAIL = TAILS[Kind.DATA]
@@ -63,13 +65,31 @@ DATA_TAIL = TAILS[Kind.DATA]
 
 def mark(head: bytes, kind: Kind) -> bytes:
     """The same attributes, and the mark. At least one place must be left among the attributes of the event."""
+    return lengthened(head, TAILS[kind])
+
+
+def mark_repair(head: bytes, publisher: int) -> bytes:
+    """The mark, and before it whose event it was, so that its publisher hears of the repair; an event that has as many
+    attributes as there may be goes without."""
+    has_room = names_announced(head, 0) + 2 <= ATTRIBUTES_MAX
+    return mark(lengthened(head, OF_BYTES + encode(publisher)) if has_room else head, Kind.REPAIR)
+
+
+def without_publisher(head: bytes, publisher: int) -> bytes:
+    """The head of a repair that was unmarked, as the application wrote it."""
+    tail = OF_BYTES + encode(publisher)
+    return shortened(head, len(tail)) if head.endswith(tail) else head
+
+
+def lengthened(head: bytes, tail: bytes) -> bytes:
+    """With a further attribute behind the last."""
     first = head[0]
     if SHORT_MAP <= first < SHORT_MAP_LAST:
-        return bytes((first + 1,)) + head[1:] + TAILS[kind]
+        return bytes((first + 1,)) + head[1:] + tail
     if first == SHORT_MAP_LAST:
-        return bytes((MAP_16, 0, 16)) + head[1:] + TAILS[kind]
+        return bytes((MAP_16, 0, 16)) + head[1:] + tail
     count = int.from_bytes(head[1:3]) + 1
-    return bytes((MAP_16,)) + count.to_bytes(2) + head[3:] + TAILS[kind]
+    return bytes((MAP_16,)) + count.to_bytes(2) + head[3:] + tail
 
 
 def unmark(head: bytes) -> tuple[bytes, Kind | None]:

@@ -27,7 +27,7 @@ from typing import Any
 from tidings.machine.effects import Deliver, Drop, Effect, SetTimer
 from tidings.machine.inputs import Fired
 from tidings.protocols.transport.headers import DATA, DIGEST, BadHeader, Data, decode_data
-from tidings.protocols.transport.marks import MARK, OF, TO, Kind, head_of, mark, unmark
+from tidings.protocols.transport.marks import MARK, OF, TO, Kind, head_of, mark, unmark, without_publisher
 from tidings.protocols.transport.messages import (
     Acknowledgement,
     EchoReply,
@@ -198,8 +198,8 @@ class Shim(TransportPart):
             return [Drop(content, BAD_HEADER)]
         if type(message) is not TYPES[kind]:
             return [Drop(content, BAD_HEADER)]
-        if isinstance(message, LossRepair) and message.head:
-            head = message.head
+        if isinstance(message, LossRepair):
+            head = message.head or without_publisher(head, message.data.publisher)
         return self.told(message, content.bare(head, payload))
 
     def event(self, now: float, header: Data, content: CarriedEvent) -> list[Effect]:
@@ -253,6 +253,8 @@ class Shim(TransportPart):
         if sender_of(message) == self.node_id:
             return [Drop(content, OWN)]
         if isinstance(message, LossRepair):
+            if message.data.publisher == self.node_id:
+                return [Told(message, content, None, self.publishing.whole(message.data.sequence))]
             stream, sequence, is_new = self.streams.find(message.data.publisher, message.data.sequence)
             return [Told(message, content, stream, sequence, is_new)]
         if isinstance(message, LossRequest):

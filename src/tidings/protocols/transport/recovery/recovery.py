@@ -268,16 +268,18 @@ class Recovery(TransportPart):
             return [*held, *self.review_later(now)]
         if state is self.own:
             return []
-        return self.take_repair(told, state, repair.data)
+        return self.take_repair(now, told, state, repair)
 
-    def take_repair(self, told: Told, state: RecoveryStream, header: Data) -> list[Effect]:
-        """An event that we may lack."""
+    def take_repair(self, now: float, told: Told, state: RecoveryStream, repair: LossRepair) -> list[Effect]:
+        """An event that we may lack. Where others got the repair too, requests for it that come now crossed it."""
         if (state.stream, told.sequence) not in self.losses:
             if not told.is_new:
                 return []
             if told.sequence < state.first or state.first < 0:
                 return [Drop(told.message, NOT_FOLLOWED)]
-        return self.bring(state, told.sequence, header, told.content, "repaired")
+        if not repair.head:
+            self.repairer.hold_down(now, state, told.sequence)
+        return self.bring(state, told.sequence, repair.data, told.content, "repaired")
 
     def bring(
         self, state: RecoveryStream, sequence: int, header: Data, content: CarriedEvent, way: Way

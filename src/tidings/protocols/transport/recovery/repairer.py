@@ -5,7 +5,8 @@
     repair heard    ours is not needed any more; hold-down
 
 Hold-down: for three distances after a repair was sent or heard, requests for the same event are those that crossed it,
-and are not answered.
+and are not answered. Publishers hear the repairs of their events too (`tidings_of`), and are quiet where another was
+quicker.
 
 A repair is the event with the header it had, so whoever has it already knows it again. Two ways to send it:
 
@@ -36,7 +37,7 @@ import msgspec
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, SetTimer
 from tidings.protocols.transport.limits import Bucket, Buckets
-from tidings.protocols.transport.marks import TO, Kind, head_of, mark
+from tidings.protocols.transport.marks import TO, Kind, head_of, mark_repair
 from tidings.protocols.transport.messages import LossRepair, LossRequest, encode_control
 from tidings.protocols.transport.params import TransportParams
 from tidings.protocols.transport.recovery.cache import Kept
@@ -125,7 +126,7 @@ class Repairer:
                 waiting.request = request
             return []
         hold = self.held.get(key)
-        if hold is not None and now < hold.until:
+        if hold is not None and now < hold.until and (hold.held is not None or not self.answers_alone(state, request)):
             return []
         if len(self.pending) >= PENDING_MAX:
             return [Drop(request, TOO_MANY_PENDING)]
@@ -174,6 +175,11 @@ class Repairer:
             is_alone = round_ < UNREACHED_ROUND
         return "unicast" if is_alone else "republish"
 
+    def answers_alone(self, state: RecoveryStream, request: LossRequest) -> bool:
+        """As its publisher, by unicast: what others republish may never reach this requester."""
+        is_publisher, mode = state.stream[1] == self.node_id, self.params.recovery.repair_mode
+        return is_publisher and mode == "republish" and request.round % 2 == 1
+
     def is_chosen(self, state: RecoveryStream) -> bool:
         if state.stream[1] == self.node_id or state.group_size <= UNICAST_ANSWERS:
             return True
@@ -184,25 +190,33 @@ class Repairer:
         request = pending.request
         inside = content.head if way == "unicast" else b""
         message = LossRepair(self.node_id, now, request.requester, request.sent, now - pending.heard_at, header, inside)
-        head = head_of({TO: request.requester}, Kind.REPAIR) if inside else mark(content.head, Kind.REPAIR)
+        for_one = head_of({TO: request.requester}, Kind.REPAIR) if inside else b""
+        head = for_one or mark_repair(content.head, header.publisher)
         return Emit(head, encode_control(message, content.payload), Kind.REPAIR)
 
     def heard(self, now: float, state: RecoveryStream, sequence: int, repair: LossRepair) -> list[Effect]:
         """Another has repaired something that we keep, or would have."""
         key = state.stream, sequence
-        pending = self.pending.pop(key, None)
+        pending = self.pending.get(key)
+        if pending is not None and self.answers_alone(state, pending.request):
+            return []
+        self.pending.pop(key, None)
         state.ring.heard_repair(sequence, pending is not None)
         if pending is not None:
             self.hold(now, state, key, pending, is_ours=False)
             return [*self.called_off(key, pending), Suppressed(fact_key(*key))]
         hold = self.held.get(key)
         if hold is None or hold.until <= now:
-            self.keep_hold(key, Hold(now + HOLD_DOWN * state.distance), state)
+            self.hold_down(now, state, sequence)
             return []
         hold.seen += 1
         if hold.held is not None and repair.held > FARTHER * hold.held:
             state.repairs.outran()
         return []
+
+    def hold_down(self, now: float, state: RecoveryStream, sequence: int) -> None:
+        """Everybody gets a repair of it that we had no part in."""
+        self.keep_hold((state.stream, sequence), Hold(now + HOLD_DOWN * state.distance), state)
 
     def hold(self, now: float, state: RecoveryStream, key: Key, pending: PendingRepair, is_ours: bool) -> None:
         elapsed = now - pending.heard_at

@@ -45,8 +45,8 @@ Domains. Where one is set, requests carry it and volunteers ask for it; where no
 without one. So requests never leave their domain.
 
 Volunteers. A node asks for the rows of all its reliable subscriptions, each once, and, as a publisher who answers for
-its own events, for everything that is `tidings_of` it. Whenever subscriptions or parameters change, only the difference
-is asked or no longer asked.
+its own events, for every request and every repair that is `tidings_of` it. Whenever subscriptions or parameters change,
+only the difference is asked or no longer asked.
 
 Source: the transport specification, 3.5.3, 3.5.4.
 """
@@ -127,6 +127,11 @@ def publisher_filter(publisher: int, domain: str = "") -> str:
     return f"{REQUESTS} AND {OF} = {publisher} AND {domain_condition(domain)}"
 
 
+def own_repairs_filter(publisher: int) -> str:
+    """What it asks for besides, so that it is quiet where another has answered."""
+    return f"{MARK} = '{Kind.REPAIR.value}' AND {OF} = {publisher}"
+
+
 def domain_condition(domain: str) -> str:
     return f"{DOMAIN} = {quoted(domain)}" if domain else f"NOT EXISTS {DOMAIN}"
 
@@ -183,6 +188,7 @@ class Volunteering:
         self.is_publisher = params.is_reliable and params.recovery.publisher_repairs
         if self.is_publisher:
             wanted["own requests"] = publisher_filter(self.node_id, domain)
+            wanted["own repairs"] = own_repairs_filter(self.node_id)
         effects: list[Effect] = [Unwatch(key) for key in self.asked if key not in wanted]
         effects += [Watch(key, text) for key, text in wanted.items() if self.asked.get(key) != text]
         self.asked = wanted
