@@ -10,7 +10,7 @@ from tidings.cli.chaos_round import ChaosFault, RoundOutcome, add_up, draw_chaos
 from tidings.cli.program import run
 from tidings.machine.streams import random_stream
 from tidings.workloads.nemesis.campaign import CampaignParams, draw_campaign
-from tidings.workloads.nemesis.promise import BrokenPromise
+from tidings.workloads.nemesis.judged import BrokenPromise
 
 
 def test_promises_are_kept_by_brokers_that_are_killed_and_stopped(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,10 @@ from tests.worlds.desk import drops, of, sent
 from tests.worlds.edge import C1, C2, EdgeDesk, answer, asked, received, served
 from tidings.machine.effects import Disconnect
 from tidings.model.bounds import BATCH_BYTES_MAX
-from tidings.protocols.delivery.edge.admission import BEFORE_RECEIPT, NOT_ACTIVE, QUEUE_FULL
+from tidings.protocols.delivery.edge.admission import BEFORE_RECEIPT, NOT_ACTIVE
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, NOT_UNDER_WAY
-from tidings.protocols.delivery.messages import DeliveriesTaken, Delivery, Fetch, Reference, Taken
+from tidings.protocols.delivery.messages import QUEUE_FULL, DeliveriesTaken, Delivery, Fetch, Reference, Taken
 from tidings.protocols.delivery.sizes import TAKEN_STEP_BYTES, size_of
 from tidings.pubsub.client import Fetched, Missed
 

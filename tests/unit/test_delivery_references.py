@@ -312,6 +312,14 @@ def test_a_member_that_is_older_than_the_publisher_is_owed_everything() -> None:
     assert answered(desk, question(group="twins", since=None, is_from_now=True)) == (1, 2, 3, 4, 5)
 
 
+def test_a_group_has_no_time_that_no_member_named() -> None:
+    desk = storing()
+    (first,) = sent(desk.say("b", question(group="twins", since=3.0, is_from_now=True)), History)
+    (later,) = sent(desk.say("d", question(group="twins", since=5.0, path=("d",))), History)
+    assert first.numbers == later.numbers == (3, 4, 5)
+    assert first.group_at is later.group_at is None
+
+
 def test_a_durable_broker_finds_its_groups_again() -> None:
     desk = durable()
     desk.say("b", question(group="twins", principal="ann", since=None, is_from_now=True))

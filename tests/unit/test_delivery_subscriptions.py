@@ -320,6 +320,29 @@ def test_the_time_of_the_group_takes_the_place_of_the_members_own() -> None:
     assert received(desk.arrive("p", [3], C1, at=12.5), "c") == [3]
 
 
+def test_a_member_that_names_no_time_has_none_and_gets_all_of_a_publisher_that_appears_later() -> None:
+    desk = served()
+    desk.now = 20.0
+    (question,) = sent(desk.subscribe("c", guarantee="reference", group="twins"), Reference)
+    assert (question.since, question.is_from_now) == (20.0, True)
+    (question,) = sent(desk.know("q/1"), Reference)
+    assert (question.since, question.is_from_now) == (None, False)
+
+
+@pytest.mark.parametrize("guarantee", ["installed", "reference"])
+def test_a_group_begins_where_the_first_broker_of_a_moved_publisher_says(guarantee: str) -> None:
+    desk = served()
+    desk.know("p/1@y", hop="b")
+    desk.subscribe("c", guarantee=guarantee, group="twins")
+    answer(desk, "p", begin=4, through=10)
+    again = answer(desk, "p", advertisement="p/1@y", begin=12, through=12)
+    if guarantee == "installed":
+        again = desk.settle()
+    assert asked(again)[0][1] == (("p/1", 4), ("p/1@y", 4))
+    answer(desk, "p", 5, 10, through=10)
+    assert received(answer(desk, "p", 11, 12, advertisement="p/1@y", through=12), "c") == [5, 10, 11, 12]
+
+
 @pytest.mark.parametrize(("roles", "owner"), [(("client",), "ann"), ((), "")])
 def test_a_group_is_its_principals_or_everybodys_where_nobody_is_asked_who_he_is(
     roles: tuple[str, ...], owner: str

@@ -9,7 +9,8 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.workloads.nemesis.campaign import CampaignParams, draw_campaign, payload_of
-from tidings.workloads.nemesis.promise import BrokenPromise, PromiseJudge
+from tidings.workloads.nemesis.judged import BrokenPromise
+from tidings.workloads.nemesis.promise import PromiseJudge
 from tidings.workloads.nemesis.wish import (
     EVERYTHING,
     Comparison,
@@ -49,6 +50,11 @@ def test_a_campaign_is_a_matter_of_its_seed_alone() -> None:
     assert {campaign.scale for campaign in drawn} == {"usual", "crowd", "bulk", "tables"}
     assert {campaign.may_forget for campaign in drawn} == {False, True}
     assert {each.is_durable for campaign in drawn for each in campaign.brokers} == {False, True}
+    assert {campaign.tenants for campaign in drawn} == {("",), ("", "acme", "zeta")}
+    wanted = [each for campaign in drawn for reader in campaign.readers for each in reader.wanted]
+    assert {each.policy for each in wanted} == {"wait", "drop oldest", "drop newest", "disconnect"}
+    assert {each.group for each in wanted} == {"", "twins"}
+    assert any(reader.read for campaign in drawn for reader in campaign.readers)
     with pytest.raises(UsageError, match="scale"):
         CampaignParams(scale="vast")
 
@@ -167,3 +173,58 @@ def test_every_request_is_answered() -> None:
     assert promises(judge) == ["answers"]
     judge.answered("a request")
     assert promises(judge) == []
+
+
+def test_members_of_a_group_that_come_later_are_owed_what_the_first_got() -> None:
+    judge = judge_of()
+    for key, reader in (("first", "r1"), ("second", "r2")):
+        judge.subscribed(key, reader, KIND_A, "installed", group="twins")
+        judge.confirmed(key, 1.0)
+        if key == "first":
+            for id in ("1", "2"):
+                judge.published(id, "w", 0.5, {"id": id, "kind": "a"}, b"", EVERYTHING)
+                judge.accepted(id)
+            judge.arrived(key, "w", {"id": "2", "kind": "a"}, b"")
+    assert [finding.text for finding in judge.at_end()] == ["2 is missing, published at 0.500"]
+    judge.arrived("second", "w", {"id": "2", "kind": "a"}, b"")
+    assert judge.at_end() == []
+    judge.subscribed("third", "r3", KIND_A, "installed", group="twins")
+    judge.confirmed("third", 1.0)
+    judge.forgot(["w"])
+    assert judge.at_end() == [], "nobody knows any more where the group began"
+
+
+def test_nothing_of_one_tenant_reaches_another() -> None:
+    judge = PromiseJudge()
+    judge.begun("acme!w", 1)
+    for key, reader in (("own", "acme!r"), ("other", "zeta!r")):
+        judge.subscribed(key, reader, KIND_A, "installed")
+        judge.confirmed(key, 1.0)
+    judge.published("1", "acme!w", 2.0, {"id": "1", "kind": "a"}, b"", EVERYTHING)
+    judge.accepted("1")
+    assert [(finding.promise, finding.who) for finding in judge.at_end()] == [("nothing lost", "acme!r")]
+    assert judge.arrived("own", "acme!w", {"id": "1", "kind": "a"}, b"") is None
+    crossed = judge.arrived("other", "acme!w", {"id": "1", "kind": "a"}, b"")
+    assert crossed is not None and crossed.promise == "tenants"
+    judge.missed("other", "acme!w", 1, "too slow")
+    assert promises(judge) == ["tenants"]
+
+
+def test_who_reads_in_the_end_finds_what_was_accepted_or_is_told() -> None:
+    judge = judge_of(("1", "b"), ("2", "b"), ("3", "a"))
+    arrive(judge, "3")
+    readings = judge.readings
+    for key, is_last in (("early", False), ("late", True)):
+        readings.begun(key, "r", EVERYTHING, is_last)
+        found = [readings.read(key, "w", {"id": "2", "kind": "b"}, payload_of("2", 9))]
+        found.append(readings.read(key, "w", {"id": "1", "kind": "b"}, payload_of("1", 9)))
+        found.append(readings.read(key, "w", {"id": "3", "kind": "a"}, b"something else"))
+        assert [each and each.promise for each in found] == [None, "readings", "readings"]
+        readings.over(key)
+    assert [finding.text for finding in judge.at_end()] == [
+        "1 is accepted, and was not found",
+        "3 is accepted, and was not found",
+    ]
+    readings.lacks("late", "w")
+    assert judge.at_end() == []
+    assert judge.figures()["events read"] == 2

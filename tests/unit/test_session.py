@@ -13,6 +13,7 @@ from tidings.machine.streams import random_stream
 from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATIONS_MAX, PUBLISHERS_MAX
 from tidings.model.errors import UsageError
 from tidings.protocols.delivery.messages import (
+    QUEUE_FULL,
     Advertise,
     Beginning,
     Delivery,
@@ -423,10 +424,16 @@ def test_what_the_broker_could_not_give_is_told() -> None:
 
 def test_a_subscription_that_wants_it_so_ends_when_it_is_too_slow() -> None:
     client = subscribed(policy="disconnect")
-    effects = client.hear(Missed(1, "p", 3, "queue full"))
-    assert items(effects) == [Missed(1, "p", 3, "queue full"), Ended("subscribe", 1, "too slow: queue full")]
+    effects = client.hear(Missed(1, "p", 3, QUEUE_FULL))
+    assert items(effects) == [Missed(1, "p", 3, QUEUE_FULL), Ended("subscribe", 1, f"too slow: {QUEUE_FULL}")]
     client.down()
     assert client.up() == []
+
+
+def test_what_history_has_forgotten_is_no_reason_to_end_for_one_who_is_not_too_slow() -> None:
+    client = subscribed(policy="disconnect")
+    missed = Missed(1, "p", 3, "older publications were asked for than are stored")
+    assert client.hear(missed) == [Deliver(missed)]
 
 
 def test_more_subscriptions_than_allowed_are_refused_here() -> None:

@@ -45,7 +45,7 @@ def chaos(
     Example:
       tidings chaos --seed 7 --duration 1800
     """
-    params = CampaignParams(brokers=brokers, span=span, scale="usual")
+    params = CampaignParams(brokers=brokers, span=span, scale="usual", has_tenants=False, has_readings=False)
     outcomes: list[RoundOutcome] = []
     ends_at = time.monotonic() + duration
     with progress_bar(duration) as progress:

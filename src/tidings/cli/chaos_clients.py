@@ -19,12 +19,14 @@ from tidings.net.client.client import Client
 from tidings.net.client.connection import connect
 from tidings.net.client.outbound import Advertisement
 from tidings.net.client.subscription import Subscription
-from tidings.net.errors import Closed, NotConfirmed, NotReachable, Refused
+from tidings.net.errors import Closed, NotConfirmed, NotReachable, Refused, TooSlow
+from tidings.protocols.delivery.session.session import TOO_SLOW
 from tidings.pubsub.client import Accepted, Declined, Missed
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.signals import PeerDown
 from tidings.workloads.nemesis.campaign import CampaignReader, CampaignWriter, WantedLater, payload_of
-from tidings.workloads.nemesis.promise import BrokenPromise, PromiseJudge
+from tidings.workloads.nemesis.judged import BrokenPromise
+from tidings.workloads.nemesis.promise import PromiseJudge
 from tidings.workloads.nemesis.wish import Wish, is_wanted
 
 CONNECT_AGAIN = 0.2
@@ -151,18 +153,25 @@ class ChaosReader(ChaosClient):
         key = (self.name, "subscribe", self.life, place)
         since = None if wanted.since is None else self.clock.time_of_day(wanted.since)
         promised = None if wanted.since is None else wanted.since + 2 * self.clock_error + 0.1
-        self.judge.subscribed(key, self.name, wanted.wish, wanted.guarantee, promised, wanted.policy != "wait")
-        subscription = await self.ask(
-            key,
-            client.subscribe(
-                wanted.wish.text(),
-                guarantee=wanted.guarantee,
-                since=since,
-                policy=wanted.policy,
-                queue_max=wanted.queue_max,
-                window=wanted.window,
-            ),
+        is_dropping = wanted.policy != "wait"
+        self.judge.subscribed(key, self.name, wanted.wish, wanted.guarantee, promised, is_dropping, wanted.group)
+        asked = client.subscribe(
+            wanted.wish.text(),
+            guarantee=wanted.guarantee,
+            since=since,
+            group=wanted.group,
+            policy=wanted.policy,
+            queue_max=wanted.queue_max,
+            window=wanted.window,
         )
+        try:
+            subscription = await self.ask(key, asked)
+        except Refused as problem:
+            if wanted.policy != "disconnect" or TOO_SLOW not in str(problem):
+                raise
+            self.judge.answered(key)
+            self.judge.closed(key)
+            return
         self.judge.confirmed(key, self.clock.now)
         self.keys[subscription.number] = key
         early, self.early = self.early, []
@@ -172,20 +181,27 @@ class ChaosReader(ChaosClient):
         try:
             if wanted.until is None:
                 await taking
-            await self.clock.until(wanted.until or 0.0)
-            self.judge.closed(key)
-            await self.ask((self.name, "unsubscribe", self.life, place), subscription.unsubscribe())
+                return
+            await self.clock.until(wanted.until)
+            if not taking.done():
+                self.judge.closed(key)
+                await self.ask((self.name, "unsubscribe", self.life, place), subscription.unsubscribe())
         finally:
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
 
     async def take(self, subscription: Subscription, key: Hashable, wanted: WantedLater) -> None:
-        async for event in subscription:
-            broken = self.judge.arrived(key, event.publisher, event.attributes, event.payload)
-            if broken is not None:
-                self.broken(broken)
-            if wanted.pause and self.clock.now < self.hurries_at:
-                await asyncio.sleep(wanted.pause)
+        try:
+            async for event in subscription:
+                broken = self.judge.arrived(key, event.publisher, event.attributes, event.payload)
+                if broken is not None:
+                    self.broken(broken)
+                if wanted.pause and self.clock.now < self.hurries_at:
+                    await asyncio.sleep(wanted.pause)
+        except TooSlow:
+            if wanted.policy != "disconnect":
+                raise
+            self.judge.closed(key)
 
     def missed(self, item: Missed) -> None:
         if item.subscription in self.keys:

@@ -31,7 +31,8 @@ from tidings.machine.streams import RandomStream, random_stream
 from tidings.net.broker.config import STORAGE_NAME
 from tidings.sim.topologies.shapes import make_topology
 from tidings.workloads.nemesis.campaign import BEGIN, Campaign, CampaignParams, draw_campaign
-from tidings.workloads.nemesis.promise import BrokenPromise, PromiseJudge
+from tidings.workloads.nemesis.judged import BrokenPromise
+from tidings.workloads.nemesis.promise import PromiseJudge
 
 PATIENCE = 90.0
 """Seconds: a question that was not answered is asked again after 30, a receipt given up after 30."""

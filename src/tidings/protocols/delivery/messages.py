@@ -34,6 +34,9 @@ from tidings.pubsub.client import Guarantee, Kind, Names, Policy
 from tidings.pubsub.pages import StoredPage
 from tidings.pubsub.publications import UNEVEN, Heads, Numbers, Payloads
 
+QUEUE_FULL = "the queue is full: the client takes publications more slowly than they come"
+"""How the reason begins for which a client misses what it was too slow for."""
+
 Positions = Annotated[tuple[tuple[Name, Count], ...], Meta(max_length=PUBLISHERS_MAX)]
 """Publishers, each with the number of its publication up to which we have everything."""
 Subscriptions = Annotated[tuple[Count, ...], Meta(max_length=SUBSCRIPTIONS_MATCHED_MAX)]
@@ -228,7 +231,8 @@ class Reference(Message, frozen=True):
     since: Real | None
     """Of the others what was accepted at this time or later; None is everything since they were advertised."""
     is_from_now: bool
-    """Of the others only what comes from now on."""
+    """Of the others only what comes from now on; with a time, that is the time of the asking broker, and nobody's who
+    named one."""
     group: OptionalName
     principal: OptionalName
     """Whose group that is; empty where there is none, or it is everybody's."""

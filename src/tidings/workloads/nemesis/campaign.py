@@ -3,7 +3,9 @@
 Readers subscribe and, some of them, unsubscribe; writers advertise, publish, withdraw what they advertised, and some
 leave. Everything about them is drawn: how the brokers are linked, whether each stores on disk, how far its clock is
 off, the guarantees and policies of subscriptions and how slow their readers are, the wishes, the sizes of payloads up
-to what an event may hold, and how many writers there are.
+to what an event may hold, and how many writers there are. Some readers are twins: members of a group, with the same
+wish. Some read what is stored, by marks. In some campaigns the clients belong to tenants, which use the same names for
+groups and events.
 
 Most campaigns are small, since a small failure is soon understood. Few are large in one respect, the *scale*: a crowd
 of writers, payloads that fill the queues of links, or tables of many subscriptions.
@@ -16,6 +18,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.bounds import PUBLICATION_BYTES_MAX
@@ -30,10 +33,16 @@ HEAD_ROOM_BYTES = 1024
 
 Scale = Literal["usual", "crowd", "bulk", "tables"]
 WantedGuarantee = Literal["none", "installed", "reference"]
+WantedPolicy = Literal["wait", "drop oldest", "drop newest", "disconnect"]
 
 GUARANTEES: tuple[WantedGuarantee, ...] = ("installed", "installed", "installed", "reference", "reference", "none")
 
 SHAPES = ("chain", "star", "ring", "random_tree", "clique", "scale_free")
+POLICIES: tuple[WantedPolicy, ...] = ("wait", "wait", "wait", "wait", "drop oldest", "drop newest", "disconnect")
+TENANTS = ("", "acme", "zeta")
+GROUP = "twins"
+READ_AFTER = 120.0
+"""Seconds after which applications that read in the end do so: nothing is unreachable any more."""
 CLOCK_ERRORS = (0.0, 0.0, 0.05, 0.5, 60.0)
 SMALL_BYTES, MIDDLE_BYTES = (0, 1, 20, 200), (2_000, 20_000)
 
@@ -55,6 +64,10 @@ class CampaignParams(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds by which the clock of a broker may be off."""
     has_short_history: bool = True
     """Whether brokers may forget what somebody still wants."""
+    has_groups: bool = True
+    has_tenants: bool = True
+    has_readings: bool = True
+    """Whether somebody may read what is stored without subscribing."""
     scale: str = ""
     """Always this scale; empty is drawn."""
 
@@ -72,6 +85,7 @@ class CampaignBroker(msgspec.Struct, frozen=True):
     name: str
     is_durable: bool
     clock_offset: float
+    """Of its first process."""
 
 
 class WantedLater(msgspec.Struct, frozen=True):
@@ -82,11 +96,22 @@ class WantedLater(msgspec.Struct, frozen=True):
     wish: Wish
     guarantee: WantedGuarantee
     since: float | None
-    policy: Literal["wait", "drop oldest", "drop newest"]
+    policy: WantedPolicy
     window: int
     queue_max: int
     pause: float
     """Seconds that its reader takes for each event."""
+    group: str = ""
+    """Members get the same."""
+
+
+class ReadLater(msgspec.Struct, frozen=True):
+    """What is stored is to be read, by marks."""
+
+    at: float
+    wish: Wish
+    limit: int
+    """How many events of a page."""
 
 
 class OfferedLater(msgspec.Struct, frozen=True):
@@ -98,7 +123,7 @@ class OfferedLater(msgspec.Struct, frozen=True):
 
 
 class WrittenLater(msgspec.Struct, frozen=True):
-    """An event to be published under the offer of this place."""
+    """An event to be published under the offer of this place. Those of one time and offer are published at once."""
 
     at: float
     offer: int
@@ -112,6 +137,7 @@ class CampaignReader(msgspec.Struct, frozen=True):
     brokers: tuple[str, ...]
     """Where to be served: the first, and the next when that one is gone."""
     wanted: tuple[WantedLater, ...]
+    read: tuple[ReadLater, ...] = ()
 
 
 class CampaignWriter(msgspec.Struct, frozen=True):
@@ -133,7 +159,9 @@ class Campaign(msgspec.Struct, frozen=True):
     history_age: float
     history_count_max: int
     until: float
-    """When applications have done all they do."""
+    """When applications have done all they do, but for those who read in the end."""
+    tenants: tuple[str, ...] = ("",)
+    """To whom clients belong, and say so in their names; the one without a name are those who belong to nobody."""
 
     @property
     def may_forget(self) -> bool:
@@ -157,18 +185,27 @@ def draw_campaign(params: CampaignParams, seed: int) -> Campaign:
     is_short = rng.random() < 0.15 and params.has_short_history and scale == "usual"
     readers = draw_readers(random_stream(seed, "campaign readers"), params, scale, names)
     writers = draw_writers(random_stream(seed, "campaign writers"), params, scale, names)
+    readers = draw_twins(random_stream(seed, "campaign groups"), params, names, readers)
+    readers = draw_readings(random_stream(seed, "campaign readings"), params, readers)
+    called = random_stream(seed, "campaign tenants")
+    tenants = TENANTS if params.has_tenants and scale == "usual" and called.random() < 0.25 else ("",)
     return Campaign(
         seed=seed,
         scale=scale,
         shape=rng.choice(SHAPES) if len(brokers) > 3 else "chain",
         brokers=brokers,
-        readers=readers,
-        writers=writers,
+        readers=tuple(replace(each, name=in_tenant(called.choice(tenants), each.name)) for each in readers),
+        writers=tuple(replace(each, name=in_tenant(called.choice(tenants), each.name)) for each in writers),
         clock_error=clock_error,
         history_age=rng.uniform(2.0, 10.0) if is_short else SURE_AGE,
         history_count_max=5 + rng.below(40) if is_short else SURE_COUNT,
         until=BEGIN + params.span,
+        tenants=tenants,
     )
+
+
+def in_tenant(tenant: str, name: str) -> str:
+    return f"{tenant}!{name}" if tenant else name
 
 
 def draw_scale(rng: RandomStream, params: CampaignParams) -> Scale:
@@ -226,11 +263,42 @@ def draw_wanted(rng: RandomStream, params: CampaignParams, before: float) -> Wan
         wish=draw_wish(rng),
         guarantee=guarantee,
         since=round(rng.uniform(BEGIN, at), 3) if is_since else None,
-        policy=rng.choice(("wait", "wait", "wait", "drop oldest", "drop newest")),
+        policy=rng.choice(POLICIES),
         window=window,
         queue_max=rng.choice((1, 10, 10_000)),
         pause=rng.choice((0.0, 0.0, 0.0, 0.02, 0.2)),
     )
+
+
+def draw_twins(
+    rng: RandomStream, params: CampaignParams, brokers: Sequence[str], readers: tuple[CampaignReader, ...]
+) -> tuple[CampaignReader, ...]:
+    """One more reader, and some of the others besides, are members of a group: they want the same, and wait for it."""
+    if not params.has_groups or rng.random() >= 0.3:
+        return readers
+    first = replace(draw_wanted(rng, params, params.span / 2), until=None, since=None, policy="wait", group=GROUP)
+    first = replace(first, guarantee=rng.choice(("installed", "reference")))
+    drawn = []
+    for reader in (*readers, CampaignReader(f"r{len(readers)}", draw_served(rng, brokers), ())):
+        at = round(first.at + params.span * rng.choice((0.0, 0.2, 0.8)) * rng.random(), 3)
+        twin = replace(first, at=at, window=rng.choice((1, 4, 32, 1024)))
+        is_member = not reader.wanted or rng.random() < 0.5
+        drawn.append(replace(reader, wanted=(*reader.wanted, twin)) if is_member else reader)
+    return tuple(drawn)
+
+
+def draw_readings(
+    rng: RandomStream, params: CampaignParams, readers: tuple[CampaignReader, ...]
+) -> tuple[CampaignReader, ...]:
+    """Some readers look at what is stored, at any time, and once more in the end, when all of it can be found."""
+    if not params.has_readings or rng.random() >= 0.4:
+        return readers
+    drawn = []
+    for reader in readers:
+        times = [rng.uniform(0.0, params.span) for _ in range(rng.below(3))] + [params.span + READ_AFTER]
+        read = [ReadLater(round(BEGIN + at, 3), draw_wish(rng), rng.choice((1, 10, 4096))) for at in times]
+        drawn.append(replace(reader, read=tuple(read)) if rng.random() < 0.5 else reader)
+    return tuple(drawn)
 
 
 def draw_writers(
@@ -249,13 +317,15 @@ def draw_writer(
 ) -> CampaignWriter:
     offers = [draw_offer(rng, params) for _ in range(1 if scale == "crowd" else 1 + rng.below(2))]
     bursts = [rng.uniform(0.0, params.span) for _ in range(1 + rng.below(4))]
-    written = []
+    written: list[WrittenLater] = []
     for _ in range(events):
         # Some at any time, some in bursts.
         after = rng.choice(bursts) + 0.01 * rng.random() if rng.random() < 0.7 else rng.uniform(0.0, params.span)
-        at = round(BEGIN + after, 4)
-        attributes, payload_bytes = draw_attributes(rng), draw_size(rng, scale)
-        written.append(WrittenLater(at, rng.below(len(offers)), attributes, payload_bytes, rng.random() < 0.2))
+        at, offer = round(BEGIN + after, 4), rng.below(len(offers))
+        attributes, payload_bytes, wants_receipt = draw_attributes(rng), draw_size(rng, scale), rng.random() < 0.2
+        if written and rng.random() < 0.2 and payload_bytes <= max(SMALL_BYTES):
+            at, offer = written[-1].at, written[-1].offer
+        written.append(WrittenLater(at, offer, attributes, payload_bytes, wants_receipt))
     written.sort(key=lambda each: each.at)
     return CampaignWriter(name, draw_served(rng, brokers), tuple(offers), tuple(written))
 

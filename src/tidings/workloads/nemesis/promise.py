@@ -13,18 +13,30 @@ when all faults are over and the network had time to mend what was broken (`at_e
     publications  whatever a writer that lives published is accepted or declined; declined is what lies outside of what
                   it advertised, and nothing else
     answers       every request was answered
+    readings      what was accepted is found by whoever reads what is stored, or the reader is told (`readings.py`)
 
 What is not owed: events published before the receipt (or before the time that a reader named, less what clocks differ),
 events that nobody told their writer to be accepted before its process ended, and events whose broker stores nothing on
 disk and has lost its memory (`forgot`). Subscriptions that were closed, or whose reader's process ended, are judged by
 what came to them only.
+
+Members of a group get the same: whatever one of them gets is owed, from there on, to those who ask later. Clients of
+different tenants share nothing, not even a word of what somebody missed.
 """
 
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-import msgspec
-
+from tidings.workloads.nemesis.judged import (
+    BrokenPromise,
+    JudgedEvent,
+    JudgedSubscription,
+    SubscriptionKey,
+    ToldMissed,
+    WriterLife,
+    tenant_of,
+)
+from tidings.workloads.nemesis.readings import ReadingJudge
 from tidings.workloads.nemesis.wish import Wish, is_wanted
 
 FINDINGS_MAX = 50
@@ -32,72 +44,6 @@ FINDINGS_MAX = 50
 
 AT_MOST = "at most"
 """Stands in the reason of a number that is an upper bound."""
-
-SubscriptionKey = Hashable
-
-
-class BrokenPromise(msgspec.Struct, frozen=True):
-    """A promise that was broken: which, how, and by whom it was noticed."""
-
-    promise: str
-    text: str
-    who: str
-
-
-class JudgedEvent(msgspec.Struct):
-    id: str
-    writer: str
-    place: int
-    """It is the so-manieth of this writer, over all its lives."""
-    life: int
-    at: float
-    attributes: Mapping[str, Any]
-    payload: bytes
-    is_offered: bool
-    """Whether it lies within what its writer advertised."""
-    is_accepted: bool = False
-    is_declined: bool = False
-    is_confirmed: bool = False
-    """Whether its writer was told that all who want it have it."""
-    may_be_gone: bool = False
-    """Whether the only broker that had it has lost its memory."""
-
-    def is_settled(self) -> bool:
-        return self.is_accepted or self.is_declined
-
-
-class ToldMissed(msgspec.Struct):
-    """What a reader was told to have missed of one writer."""
-
-    count: int = 0
-    is_at_least: bool = False
-    """Whether there may be more: a number was not known."""
-    is_at_most: bool = False
-    """Whether there may be fewer: it was not known which of those that are gone match."""
-
-
-class JudgedSubscription(msgspec.Struct):
-    reader: str
-    wish: Wish
-    guarantee: str
-    since: float | None
-    """What is accepted from then on is promised; None is from the receipt on."""
-    is_dropping: bool = False
-    """Whether its broker gives up what its reader is too slow for."""
-    confirmed_at: float | None = None
-    is_open: bool = True
-    is_interrupted: bool = False
-    arrived: dict[str, None] = {}
-    last: dict[tuple[str, int], JudgedEvent] = {}
-    """Of each life of a writer what arrived last: each has an order of its own."""
-    told: dict[str, ToldMissed] = {}
-    """By writer; under no name what concerns all."""
-
-    def owes(self, event: JudgedEvent) -> bool:
-        """Whether this event was promised, if it is wanted."""
-        if self.guarantee == "none" or self.confirmed_at is None or not event.is_accepted or event.may_be_gone:
-            return False
-        return event.is_offered and event.at >= (self.confirmed_at if self.since is None else self.since)
 
 
 class PromiseJudge:
@@ -114,6 +60,11 @@ class PromiseJudge:
         self.waiting: dict[Hashable, str] = {}
         """Requests that were not answered yet, and by whom they were made."""
         self.deliveries = 0
+        self.readings = ReadingJudge(self.events, self.of_writer)
+        self.groups: dict[tuple[str, str], dict[WriterLife, int]] = {}
+        """By tenant and name: where the members have begun."""
+        self.shaken: set[str] = set()
+        """Writers whose broker has lost its memory, and with it where groups began."""
 
     # What writers do.
 
@@ -155,6 +106,10 @@ class PromiseJudge:
         for writer in writers:
             for event in self.of_writer.get(writer, ()):
                 event.may_be_gone = True
+        self.shaken.update(writers)
+        for begun in (*self.groups.values(), *(each.begun for each in self.subscriptions.values())):
+            for pair in [pair for pair in begun if pair[0] in self.shaken]:
+                del begun[pair]
 
     # Requests that want an answer.
 
@@ -174,8 +129,12 @@ class PromiseJudge:
         guarantee: str,
         since: float | None = None,
         is_dropping: bool = False,
+        group: str = "",
     ) -> None:
-        self.subscriptions[key] = JudgedSubscription(reader, wish, guarantee, since, is_dropping)
+        made = self.subscriptions[key] = JudgedSubscription(reader, wish, guarantee, since, is_dropping)
+        if group:
+            made.group = group
+            made.begun = dict(self.groups.get((tenant_of(reader), group), {}))
 
     def confirmed(self, key: SubscriptionKey, at: float) -> None:
         self.subscriptions[key].confirmed_at = at
@@ -210,6 +169,9 @@ class PromiseJudge:
         assert event is not None
         subscription.arrived[event.id] = None
         subscription.last[event.writer, event.life] = event
+        if subscription.group and not self.may_forget and writer not in self.shaken:
+            begun = self.groups.setdefault((tenant_of(subscription.reader), subscription.group), {})
+            begun.setdefault((event.writer, event.life), event.place)
         return None
 
     def broken_by(
@@ -223,6 +185,8 @@ class PromiseJudge:
         """The promise that this delivery breaks, and how."""
         if (writer, attributes, payload) != (event.writer, event.attributes, event.payload):
             return "nothing false", f"which {event.writer} published otherwise"
+        if tenant_of(writer) != tenant_of(subscription.reader):
+            return "tenants", "which is of another tenant"
         if not is_wanted(subscription.wish, attributes):
             return "nothing unwanted", f"which {subscription.wish.text()} does not match"
         if event.is_declined or not event.is_offered:
@@ -248,7 +212,7 @@ class PromiseJudge:
             if subscription.is_open:
                 for writer, events in self.of_writer.items():
                     findings += self.judge_reader(subscription, writer, events)[:FINDINGS_MAX]
-        return findings
+        return findings + self.readings.at_end()[:FINDINGS_MAX]
 
     def judge_writer(self, writer: str, events: list[JudgedEvent]) -> list[BrokenPromise]:
         found: list[str] = []
@@ -264,6 +228,9 @@ class PromiseJudge:
     def judge_reader(
         self, subscription: JudgedSubscription, writer: str, events: list[JudgedEvent]
     ) -> list[BrokenPromise]:
+        if tenant_of(writer) != tenant_of(subscription.reader):
+            heard = f"told of what it missed of {writer}, which is of another tenant"
+            return [BrokenPromise("tenants", heard, subscription.reader)] if writer in subscription.told else []
         absent = [
             event
             for event in events
@@ -303,4 +270,5 @@ class PromiseJudge:
             "receipts of publications": sum(event.is_confirmed for event in events),
             "subscriptions": len(self.subscriptions),
             "told missed": len(told),
+            "events read": self.readings.count,
         }

@@ -13,7 +13,7 @@ many. All outlets of a client share its bound on bytes (`ServedClient.pending_by
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -25,7 +25,7 @@ from tidings.model.weight import units_at_most
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.history import NEVER, behind, fitting, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.messages import Delivery, History, Subscribe
+from tidings.protocols.delivery.messages import QUEUE_FULL, Delivery, History, Subscribe
 from tidings.pubsub.client import Guarantee, Missed, Policy, Receipt
 from tidings.pubsub.publications import Publications, cut
 from tidings.pubsub.signals import Known, SubscriptionKey
@@ -35,7 +35,6 @@ NOT_ACTIVE = "the subscription is not active for this publisher yet"
 BEFORE_RECEIPT = "; so many at most: there is no receipt yet, and if the network refuses it, what is stored comes again"
 REPEATED = "passed on before"
 TOO_EARLY = "accepted before the time asked for"
-QUEUE_FULL = "the queue is full: the client takes publications more slowly than they come"
 
 EARLY_BYTES = 128
 """What a batch that is kept counts besides its publications, which several may share."""
@@ -248,10 +247,19 @@ class ServedSubscription:
         """Behind which number it begins, where that is known. A name without a life means all lives of it."""
         return self.after.get(publisher, self.after.get(name_of(publisher)))
 
-    def wanted_since(self, stream: PublisherStream) -> float | None:
-        """Where the stream has a position, that counts instead."""
+    def wanted_since(self, stream: PublisherStream) -> tuple[float | None, bool]:
+        """Since which time, and whether it is of what comes from now on. Where the stream has a position, that counts
+        instead."""
         is_late = stream.position is None and stream.publisher not in self.unplaced
-        return self.since if is_late else self.asked_at
+        is_from_now = self.is_from_now or not self.is_complete
+        # Where a member named no time, the group has none: it would be held against the clocks of other brokers.
+        is_from_now |= bool(self.group) and not is_late and self.asked_at is not None and self.since is None
+        return self.since if is_late else self.asked_at, is_from_now
+
+    def begin_of(self, answers: Sequence[History]) -> int:
+        """Where the stream begins, as the brokers of its publisher say; of a group each may know less than another."""
+        begins = [each.begin for each in answers]
+        return min(begins) if self.group else max(begins)
 
     def give_up(self, batch: Publications, reason: str) -> None:
         count = len(batch.numbers)

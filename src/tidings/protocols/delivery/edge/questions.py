@@ -168,7 +168,7 @@ class Fetching:
             # Before the receipt nothing is passed on: it is only asked where the group begins.
             limits = (0, 0)
         effects: list[Effect] = [] if self.asked else [SetTimer("ask", now + self.params.ask_again_after)]
-        questions: dict[float | None, list[list[Wanted]]] = {}
+        questions: dict[tuple[float | None, bool], list[list[Wanted]]] = {}
         for stream in streams:
             advertisements = self.of_publisher.get(stream.publisher, {})
             self.admission.forget_early(stream)
@@ -188,16 +188,17 @@ class Fetching:
             subscription.filter_text,
             (),
             None,
-            subscription.is_from_now or not subscription.is_complete,
+            False,
             subscription.group,
             subscription.client.group_owner if subscription.group else "",
             *limits,
             (self.node_id,),
         )
-        for since, parts in questions.items():
+        for (since, is_from_now), parts in questions.items():
             for wanted in parts:
                 if wanted:
-                    part = replace(question, since=since, wanted=tuple(wanted[:PUBLISHERS_MAX]))
+                    named = tuple(wanted[:PUBLISHERS_MAX])
+                    part = replace(question, since=since, is_from_now=is_from_now, wanted=named)
                     effects += self.put(now, subscription, part)
         return effects
 
@@ -259,12 +260,12 @@ class Fetching:
         """Every broker that stores something of the publisher has answered."""
         del self.asked[subscription.key, stream.publisher]
         if not subscription.is_complete:
-            begin = max(each.begin for each in stream.answers)
+            begin = subscription.begin_of(stream.answers)
             stream.state, stream.answers = "silent", []
             self.admission.forget_early(stream)
             self.place(subscription, stream.publisher, begin)
             return []
-        answers, begin = stream.answers, max(each.begin for each in stream.answers)
+        answers, begin = stream.answers, subscription.begin_of(stream.answers)
         # Of what came by itself, that which lies before the beginning was on its way already.
         early = [part for batch, _ in stream.early if (part := behind(batch, begin)) is not None]
         stream.answers = []
@@ -273,9 +274,14 @@ class Fetching:
         group_times = [each.group_at for each in answers if each.group_at is not None]
         if group_times and stream.position is None:
             stream.effective_at = min(group_times)
+        if stream.position is None and subscription.group and any(each.begin > begin for each in answers):
+            # Only one of the publisher's brokers knows where the group begins: the others have to look from there on.
+            stream.position, stream.state = begin, "silent"
+            self.place(subscription, stream.publisher, begin)
+            return self.ask(now, subscription, [stream.publisher])
         is_truncated, missing = lost_behind(stream.position, answers)
         if is_truncated:
-            is_late = stream.position is None and subscription.wanted_since(stream) is None
+            is_late = stream.position is None and subscription.wanted_since(stream)[0] is None
             reason = LATE_FORGOTTEN if is_late else FORGOTTEN
             forgotten = max((end for each in answers for _, end in each.lacking), default=0)
             before, may_be_told = stream.told_before(missing, forgotten)

@@ -181,7 +181,8 @@ class References:
         if asked.group and after is None:
             key = GroupKey(asked.principal, asked.group, publisher.name)
             is_owed = asked.since is None and not asked.is_from_now
-            group, effects = self.groups.begin(now, key, begin, asked.since, is_owed)
+            named = None if asked.is_from_now else asked.since
+            group, effects = self.groups.begin(now, key, begin, named, is_owed)
             self.unsaved += effects
             if group.number != begin:
                 missing, is_counted = stored.lacks_behind(group.number), True

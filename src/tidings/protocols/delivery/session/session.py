@@ -50,6 +50,7 @@ from tidings.machine.window import TakenBytes
 from tidings.model.bounds import TEXT_CHARS_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.delivery.messages import (
+    QUEUE_FULL,
     Advertise,
     Beginning,
     DeliveriesTaken,
@@ -422,7 +423,7 @@ class Session:
         receiving = self.receiving.get(message.subscription)
         if receiving is None:
             return [Drop(message, UNKNOWN_SUBSCRIPTION)]
-        if receiving.request.policy != "disconnect" or not message.count:
+        if receiving.request.policy != "disconnect" or not message.reason.startswith(QUEUE_FULL):
             return [Deliver(message)]
         # The broker is about to turn us out; what else we asked for goes on with the next link, this does not.
         self.stop_receiving(message.subscription)
