@@ -77,6 +77,36 @@ def test_a_heavy_batch_is_matched_in_several_steps_of_which_none_is_long(engine:
     assert max(desk.costs) < 1.5 * STEP_UNITS_MAX
 
 
+@pytest.mark.parametrize("engine", ["plain", "fast"])
+def test_filters_without_a_normal_form_are_asked_a_few_at_a_time(engine: str) -> None:
+    desk = RouterDesk(engine)
+    for number, text in enumerate(PATTERNS):
+        desk.handle(Unwant(("c", number)))
+        desk.handle(Want(("e", number), parse(text.replace("a LIKE", "LOWER(a) LIKE"))))
+    desk.costs.clear()
+    assert not of(Matched, desk.publish("h", 1, {"a": LONG.upper()}, {"a": LONG + "B"}, {"a": "short"}))
+    effects = desk.advance(10.0)
+    assert list(matched(effects)) == [("h", 1, (1000,)), ("h", 2, (*range(100), 1000)), ("h", 3, (1000,))]
+    assert len(desk.costs) > 5
+    assert max(desk.costs) < 1.5 * STEP_UNITS_MAX
+
+
+def test_what_only_seems_heavy_passes_by_those_that_are() -> None:
+    desk = RouterDesk()
+    for number in range(2000):
+        desk.handle(Want(("e", number), parse(f"LOWER(a) LIKE '%b_c{number}%' AND LENGTH(a) > {number}")))
+    desk.publish("h", 1, {"a": LONG + "b"})
+    desk.fire_next()
+    desk.costs.clear()
+    assert desk.machine.carrier.heavy.units_of("x", (encode_head({"x": 1}),))[0] > STEP_UNITS_MAX, (
+        "make it seem heavier"
+    )
+    assert list(matched(desk.publish("o", 1, {"x": 1}))) == [("o", 1, (1001,))]
+    assert max(desk.costs) < STEP_UNITS_MAX
+    ((_, _, wanted),) = matched(desk.advance(10.0))
+    assert wanted[:100] == tuple(range(100))
+
+
 def test_the_order_of_a_publisher_is_kept_and_others_pass_by() -> None:
     desk = RouterDesk()
     desk.publish("h", 1, {"a": LONG})

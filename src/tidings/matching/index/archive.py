@@ -113,7 +113,7 @@ def save_index(index: Index, file: BinaryIO) -> None:
         atoms=saved_atoms(vocabulary),
         atoms_free=vocabulary.free,
         slots_free=index.free,
-        doubtful=sorted(engine.doubtful.items()),
+        doubtful=sorted(engine.doubtful.filters.items()),
         learning=(
             engine.records_seen,
             engine.events_seen,
@@ -156,7 +156,7 @@ def load_index(file: BinaryIO) -> Index:
     index.link_of_slot.extend([-1] * (len(index.slots) + len(index.free)))
     engine = index.engine
     assert isinstance(engine, FastEngine)
-    engine.doubtful = dict(header.doubtful)
+    engine.doubtful.filters = dict(header.doubtful)
     seen, events_seen, records_next, events_next, renewing = header.learning
     engine.records_seen, engine.events_seen = seen, events_seen
     engine.records_next, engine.events_next, engine.renewing = records_next, events_next, renewing

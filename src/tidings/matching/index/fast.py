@@ -34,13 +34,13 @@ from tidings.matching.index.answers import (
     is_columnar,
 )
 from tidings.matching.index.codes import encode_events
+from tidings.matching.index.doubts import Doubts
 from tidings.matching.index.kernels import changes, layout, renewal, search, sort
 from tidings.matching.index.kernels.layout import IndexBatch, Specs
 from tidings.matching.index.lexicon import HeadReader
 from tidings.matching.index.memory import Memory, learn
 from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.event import Event
-from tidings.model.filter import Filter
 
 HITS_HALVED_AT = 1 << 20
 """Events after which all counts are halved, so that the recent past counts most."""
@@ -78,7 +78,7 @@ class FastEngine:
         self.crowds: dict[tuple[int, ...], tuple[Key, ...]] = {}
         self.reader = HeadReader(vocabulary, params.memo_strings)
         self.released: Any = np.empty(RELEASED_MAX, np.int32)
-        self.doubtful: dict[int, Filter] = {}
+        self.doubtful = Doubts()
         self.link_filters: dict[int, int] = {}
         self.partition_of_link: dict[int, int] = {}
         self.records_seen = self.events_seen = 0
@@ -97,7 +97,7 @@ class FastEngine:
             memory.set_key(slot, key)
             self.keys_alone.pop(slot, None)
             if doubtful is not None:
-                self.doubtful[slot] = doubtful
+                self.doubtful.add(slot, doubtful)
             if len(records) > 1:
                 memory.keep_marks()
         self.set_links(additions)
@@ -161,7 +161,7 @@ class FastEngine:
         """Forget a slot; the atoms that its records named, once each time."""
         memory = self.memory
         memory.set_key(slot, 0)
-        self.doubtful.pop(slot, None)
+        self.doubtful.remove(slot)
         link = int(memory.slots.links[slot]) if memory.has_links else NO_LINK
         memory.make_room()
         partition = self.partition_of_link.get(link, SHARED)
@@ -203,17 +203,25 @@ class FastEngine:
     # ----------------------------------------------------------------------------------------------------- matching
 
     def match(self, event: Event) -> list[Key]:
+        slots = self.find(event)
+        if self.doubtful:
+            slots, _ = self.settle(slots, np.array((0, len(slots))), (event,))
+        keys: list[Key] = self.memory.keys[slots].tolist()
+        self.after_events(1)
+        return keys
+
+    def doubts_about(self, event: Event) -> list[int]:
+        """The slots of filters that have to be asked whether they match."""
+        return [~slot for slot in self.find(event).tolist() if slot < 0]
+
+    def find(self, event: Event) -> Any:
+        """Slots that match, and ~slot for those that may."""
         batch = encode_events(self.vocabulary, (event,))
         memory = self.memory
         memory.make_room_for_search(len(batch.atoms))
         offsets = np.empty(2, np.int64)
         search.match_events(memory.store, memory.slots, batch, 0, memory.visits, memory.out, offsets)
-        slots = memory.out[: offsets[1]]
-        if self.doubtful:
-            slots, _ = self.settle(slots, np.array((0, len(slots))), (event,))
-        keys: list[Key] = memory.keys[slots].tolist()
-        self.after_events(1)
-        return keys
+        return memory.out[: offsets[1]]
 
     def match_batch(self, events: Events) -> Matches:
         slots, offsets = self.find_slots(self.encode(events), events)
@@ -355,7 +363,7 @@ class FastEngine:
         keep = np.ones(len(slots), bool)
         for place, row in zip(places.tolist(), rows.tolist(), strict=True):
             slot = slots[place] = ~slots[place]
-            keep[place] = self.doubtful[int(slot)].matches(event_in(events, row))
+            keep[place] = self.doubtful.ask(int(slot), event_in(events, row))
         kept = np.zeros(len(slots) + 1, np.int64)
         np.cumsum(keep, out=kept[1:])
         return slots[keep], kept[offsets]
@@ -368,7 +376,7 @@ class FastEngine:
             links = [link for link in entries[begin:end] if link >= 0]
             for slot in [~entry for entry in entries[begin:end] if entry < 0]:
                 link = int(self.memory.slots.links[slot])
-                if link not in links and self.doubtful[slot].matches(event_in(events, row)):
+                if link not in links and self.doubtful.ask(slot, event_in(events, row)):
                     links.append(link)
             answers.append(links)
         return answers

@@ -46,7 +46,7 @@ from tidings.matching.index.answers import (
 )
 from tidings.matching.index.plain import PlainEngine
 from tidings.matching.index.records import Breaker
-from tidings.matching.index.vocabulary import Vocabulary
+from tidings.matching.index.vocabulary import AttributeTable, Vocabulary
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.filter import Filter
@@ -86,6 +86,8 @@ class Index:
         self.doubtful_weight = SearchWeight()
         self.weights: dict[int, SearchWeight] = {}
         """Of filters that are asked themselves, by slot."""
+        self.searched: tuple[bytes, Event] | None = None
+        """The head that was searched last, and its event: what was found out about it is remembered by that."""
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -200,20 +202,41 @@ class Index:
         return self.vocabulary.weight.plus(self.doubtful_weight)
 
     def search(self, head: bytes, until: int) -> bool:
-        """Look for patterns in the strings of a head until so much work is counted, and remember what was found;
-        whether all have been looked for, so that `match_heads` needs little time."""
+        """Look for patterns in the strings of a head, and ask filters that have no normal form, until so much work is
+        counted, and remember what was found; whether all is known, so that `match_heads` needs little time."""
         event = self.events_of([head]).event(0)
-        attributes = {} if event is None else event.attributes
-        for name, value in attributes.items():
+        if event is None:
+            return True
+        self.searched = head, event
+        return all(table.search(text, until) for table, text in self.texts_of(event)) and (
+            not self.weights or self.engine.doubtful.search(event, self.engine.doubts_about(event), until)
+        )
+
+    def is_light(self, head: bytes, until: int) -> bool:
+        """Whether a search would end before so much work is counted. What was found out of another head is kept, and
+        nothing of this one."""
+        event = self.events_of([head]).event(0)
+        return event is None or (
+            all(table.is_light(text, until) for table, text in self.texts_of(event))
+            and (not self.weights or self.engine.doubtful.is_light(event, self.engine.doubts_about(event), until))
+        )
+
+    def texts_of(self, event: Event) -> Iterator[tuple[AttributeTable, str]]:
+        """The strings of an event of which filters ask something."""
+        for name, value in event.attributes.items():
             table = self.vocabulary.attributes.get(name)
-            if table is not None and type(value) is str and not table.search(value, until):
-                return False
-        return True
+            if table is not None and type(value) is str:
+                yield table, value
 
     def events_of(self, heads: Sequence[bytes]) -> LazyEvents:
         if self.decode is None:
             raise UsageError("heads are matched by an index that can decode them: Index(decode=...)")
-        return LazyEvents(heads, self.decode)
+        return LazyEvents(heads, self.decode if self.searched is None else self.decode_again)
+
+    def decode_again(self, head: bytes) -> Event:
+        assert self.decode is not None and self.searched is not None
+        searched, event = self.searched
+        return event if head == searched else self.decode(head)
 
     def check(self) -> None:
         """Assert the invariants; for tests, since it looks at everything."""

@@ -14,7 +14,7 @@ in all rows and clear in `alive`, so that adding a record only clears bits and r
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tidings.matching.index.answers import (
     NO_LINK,
@@ -30,10 +30,10 @@ from tidings.matching.index.answers import (
     event_list,
     found_in,
 )
+from tidings.matching.index.doubts import Doubts
 from tidings.matching.index.records import Record
 from tidings.matching.index.vocabulary import AttributeTable, Vocabulary
 from tidings.model.event import Event
-from tidings.model.filter import Filter
 from tidings.model.values import Number
 
 EDGES = 30
@@ -218,13 +218,13 @@ class PlainEngine:
         self.blocks: list[Block] = []
         self.places: dict[int, list[tuple[Block, int]]] = {}
         self.keys: dict[int, Key] = {}
-        self.doubtful: dict[int, Filter] = {}
+        self.doubtful = Doubts()
 
     def insert(self, additions: Iterable[Addition]) -> None:
         for slot, key, records, doubtful, link in additions:
             self.keys[slot] = key
             if doubtful is not None:
-                self.doubtful[slot] = doubtful
+                self.doubtful.add(slot, doubtful)
             several = len(records) > 1
             self.places[slot] = [self.put(PlainEntry(slot, record, link, several)) for record in records]
 
@@ -244,7 +244,7 @@ class PlainEngine:
         """Forget a slot; the atoms that its records named, once each time."""
         atoms: list[int] = []
         del self.keys[slot]
-        self.doubtful.pop(slot, None)
+        self.doubtful.remove(slot)
         places = self.places.pop(slot)
         for block, position in places:
             entry = block.take(position, self.vocabulary)
@@ -284,8 +284,16 @@ class PlainEngine:
         return numbers, found, satisfied
 
     def match(self, event: Event) -> list[Key]:
+        doubtful = self.doubtful
+        return [self.keys[slot] for slot in self.find(event) if slot not in doubtful or doubtful.ask(slot, event)]
+
+    def doubts_about(self, event: Event) -> list[int]:
+        """The slots of filters that have to be asked whether they match."""
+        return [slot for slot in self.find(event) if slot in self.doubtful]
+
+    def find(self, event: Event) -> Iterator[int]:
+        """Slots that match, or may, each once."""
         numbers, found, satisfied = self.read(event)
-        keys: list[Key] = []
         seen: set[int] = set()
         for block in self.blocks:
             candidates = block.candidates(numbers, found)
@@ -294,14 +302,11 @@ class PlainEngine:
                 candidates ^= bit
                 entry = block.entries[bit.bit_length() - 1]
                 assert entry is not None
-                slot = entry.slot
-                if not entry.accepts(numbers, satisfied) or slot in seen:
+                if not entry.accepts(numbers, satisfied) or entry.slot in seen:
                     continue
-                if slot not in self.doubtful or self.doubtful[slot].matches(event):
-                    keys.append(self.keys[slot])
-                    if entry.several:
-                        seen.add(slot)
-        return keys
+                if entry.several:
+                    seen.add(entry.slot)
+                yield entry.slot
 
     def match_batch(self, events: Events) -> Matches:
         offsets, keys = [0], []
@@ -352,7 +357,7 @@ class PlainEngine:
                 assert entry is not None
                 if not entry.accepts(numbers, satisfied):
                     continue
-                if entry.slot not in self.doubtful or self.doubtful[entry.slot].matches(event):
+                if entry.slot not in self.doubtful or self.doubtful.ask(entry.slot, event):
                     links.append(entry.link)
                     candidates &= ~block.links[entry.link]
         return links

@@ -264,6 +264,16 @@ class AttributeTable(msgspec.Struct, eq=False):
                 self.verdicts[test] = test(text)
         return True
 
+    def is_light(self, text: str, until: int) -> bool:
+        """Whether all could be tried before so much work is counted; nothing is remembered."""
+        if text in self.memo or text in self.long_memo or self.texts.is_empty():
+            return True
+        for test in self.texts.candidates(text):
+            if WORK.units >= until:
+                return False
+            test(text)
+        return True
+
     def forget(self, texts: Iterable[str] | None = None) -> None:
         """Atoms changed: what was remembered about these strings (all strings) no longer holds."""
         if texts is None:

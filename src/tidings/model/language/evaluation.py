@@ -16,12 +16,16 @@ What decides:
 - IN casts each choice to the type of the operand; a choice that cannot be cast is not equal, which is no error.
 - Arithmetic on integers stays in 64 bit (beyond it: 0 and a math error) and truncates towards zero; as soon as one
   operand is a float it is done in floats, and a result that is not finite is a math error.
+
+What it costs is counted as work (`model/work.py`): each part of the expression a little, strings by their length where
+they are gone through. `model/weight.py` says in advance what that may be at most.
 """
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
+from tidings.model.bounds import STRING_BYTES_MAX
 from tidings.model.language.expression import (
     And,
     Arithmetic,
@@ -38,6 +42,7 @@ from tidings.model.language.expression import (
     Or,
     Xor,
     is_number_by_form,
+    walk,
 )
 from tidings.model.language.functions import (
     TESTS,
@@ -51,8 +56,9 @@ from tidings.model.language.functions import (
     number_order,
     order,
 )
-from tidings.model.sets.patterns import pattern_matches
+from tidings.model.sets.patterns import FIND_CHARS, ROW_BITS, pattern_matches
 from tidings.model.values import Value, text_of, truth_of
+from tidings.model.work import WORK
 
 __all__ = ["Attributes", "EvaluationOutcome", "Prepared", "evaluate", "is_true", "prepared"]
 
@@ -61,6 +67,12 @@ Prepared: TypeAlias = Callable[[Attributes], Result]
 
 PREPARED_MAX = 4096
 """Expressions kept in prepared form, the least recently used one makes room."""
+
+PART_UNITS = 16
+"""Work that each part of an expression counts for, beside the strings that it goes through."""
+
+CONCATENATED_CHARS_MAX = 2 * STRING_BYTES_MAX
+"""Characters of all strings of a function together; with more it does nothing."""
 
 SPECVERSION = "1.0"
 """The CloudEvents version of every event; `specversion` has this value whether or not it is spelled out."""
@@ -82,7 +94,16 @@ def prepare(expression: Expression) -> Prepared:
     return preparation(expression)
 
 
-prepared = lru_cache(PREPARED_MAX)(prepare)
+@lru_cache(PREPARED_MAX)
+def prepared(expression: Expression) -> Prepared:
+    """For a whole expression; what its parts cost without strings is counted here, once."""
+    run, units = prepare(expression), PART_UNITS * len(list(walk(expression)))
+
+    def counted(attributes: Attributes) -> Result:
+        WORK.units += units
+        return run(attributes)
+
+    return counted
 
 
 def prepare_literal(literal: Literal) -> Prepared:
@@ -159,13 +180,29 @@ def prepare_xor(exclusion: Xor) -> Prepared:
 
 def prepare_compare(comparison: Compare) -> Prepared:
     test = TESTS[comparison.operator]
+    apply: Callable[[Value, Value], Result | None]
     if comparison.operator in ("=", "!="):
         apply = partial(equality, test)
     elif is_number_by_form(comparison.left):
         apply = partial(number_order, test)
     else:
         apply = partial(order, test)
+    if compares_texts(comparison.left, comparison.right):
+        apply = partial(count_compared, apply)
     return prepare_pair(comparison.left, comparison.right, False, apply)
+
+
+def compares_texts(left: Expression, right: Expression) -> bool:
+    """Whether both may be long strings: a literal is short, and with a number texts are only read as one."""
+    return not (isinstance(left, Literal) or is_number_by_form(left)) and not (
+        isinstance(right, Literal) or is_number_by_form(right)
+    )
+
+
+def count_compared(apply: Callable[[Value, Value], Result | None], left: Value, right: Value) -> Result | None:
+    if type(left) is str and type(right) is str:
+        WORK.units += 2 * (min(len(left), len(right)) // ROW_BITS)
+    return apply(left, right)
 
 
 def prepare_arithmetic(arithmetic: Arithmetic) -> Prepared:
@@ -210,6 +247,7 @@ def prepare_like(like: Like) -> Prepared:
 def prepare_in(membership: In) -> Prepared:
     operand = prepare(membership.operand)
     choices = tuple(prepare(choice) for choice in membership.choices)
+    has_texts = any(compares_texts(membership.operand, choice) for choice in membership.choices)
 
     def search(attributes: Attributes) -> Result:
         value = operand(attributes)
@@ -220,8 +258,11 @@ def prepare_in(membership: In) -> Prepared:
             result = choice(attributes)
             if isinstance(result, EvaluationOutcome):
                 failure = failure or EvaluationOutcome(False, result.error)
-            elif is_equal_choice(value, result):
-                return True
+            else:
+                if has_texts and type(value) is str and type(result) is str:
+                    WORK.units += 2 * (min(len(value), len(result)) // ROW_BITS)
+                if is_equal_choice(value, result):
+                    return True
         return False if failure is None else failure
 
     return search
@@ -232,7 +273,17 @@ def prepare_call(call: Call) -> Prepared:
     if function is None:
         return lambda attributes: EvaluationOutcome(False, "missingFunction")
     arguments, invoke = tuple(prepare(argument) for argument in call.arguments), function.call
-    return lambda attributes: invoke([argument(attributes) for argument in arguments])
+    if not function.passes:
+        return lambda attributes: invoke([argument(attributes) for argument in arguments])
+    passes = function.passes
+
+    def run(attributes: Attributes) -> Result:
+        values = [argument(attributes) for argument in arguments]
+        chars = sum([len(value) for value in values if type(value) is str])
+        WORK.units += passes * (min(chars, CONCATENATED_CHARS_MAX) // FIND_CHARS)
+        return invoke(values)
+
+    return run
 
 
 PREPARATIONS: dict[type, Callable[[Any], Prepared]] = {

@@ -134,12 +134,16 @@ Cast = Callable[[Value], Value | None]
 
 
 class Function(msgspec.Struct, frozen=True):
-    """`parameters` casts the arguments one by one, `rest` any further ones; `zero` is the value of a failed call."""
+    """`parameters` casts the arguments one by one, `rest` any further ones; `zero` is the value of a failed call.
+    `passes` says how often it counts as work to go through its strings, compared with `str.find`, and `growth` how many
+    times as long as its longest string the answer may be; None for as long as all of them together."""
 
     run: Callable[..., Result]
     zero: Value
     parameters: tuple[Cast, ...] = ()
     rest: Cast | None = None
+    passes: int = 0
+    growth: int | None = 1
 
     def takes(self, count: int) -> bool:
         return count == len(self.parameters) or (count > len(self.parameters) and self.rest is not None)
@@ -216,18 +220,21 @@ def is_whole(value: Value) -> bool:
     return number is not None and isinstance(canonical_number(number), int)
 
 
+CASE_PASSES, CASE_GROWTH = 20, 3
+"""Letters that are not ASCII are looked up one by one, and one may become three."""
+
 FUNCTIONS: dict[str, tuple[Function, ...]] = {
     "LENGTH": (Function(len, 0, (text_of,)),),
-    "CONCAT": (Function(concatenate, "", rest=text_of),),
-    "CONCAT_WS": (Function(join_with, "", (text_of,), rest=text_of),),
-    "LOWER": (Function(lambda text: bounded(text.lower()), "", (text_of,)),),
-    "UPPER": (Function(lambda text: bounded(text.upper()), "", (text_of,)),),
-    "TRIM": (Function(str.strip, "", (text_of,)),),
-    "LEFT": (Function(left_part, "", (text_of, integer_of)),),
-    "RIGHT": (Function(right_part, "", (text_of, integer_of)),),
+    "CONCAT": (Function(concatenate, "", rest=text_of, passes=1, growth=None),),
+    "CONCAT_WS": (Function(join_with, "", (text_of,), rest=text_of, passes=1, growth=None),),
+    "LOWER": (Function(lambda text: bounded(text.lower()), "", (text_of,), passes=CASE_PASSES, growth=CASE_GROWTH),),
+    "UPPER": (Function(lambda text: bounded(text.upper()), "", (text_of,), passes=CASE_PASSES, growth=CASE_GROWTH),),
+    "TRIM": (Function(str.strip, "", (text_of,), passes=1),),
+    "LEFT": (Function(left_part, "", (text_of, integer_of), passes=1),),
+    "RIGHT": (Function(right_part, "", (text_of, integer_of), passes=1),),
     "SUBSTRING": (
-        Function(substring, "", (text_of, integer_of)),
-        Function(substring, "", (text_of, integer_of, integer_of)),
+        Function(substring, "", (text_of, integer_of), passes=1),
+        Function(substring, "", (text_of, integer_of, integer_of), passes=1),
     ),
     "ABS": (Function(absolute, 0, (number_of,)),),
     "INT": (Function(as_it_is, 0, (integer_of,)),),

@@ -5,9 +5,11 @@ take a broker half a second for one event, in which it does nothing else.
 
 The idea. What matching a batch costs at most is known in advance: the weight of all patterns in the tables
 (`model/weight.py`) for the length of its heads. Where that is little, and it nearly always is, the batch is carried at
-once. A heavy one waits, and those of the same publisher that come behind it, so that its order is kept. At the timer
+once; otherwise it is tried for a moment, since most of those patterns may be for strings that it does not have. One
+that is heavy indeed waits, and those of the same publisher that come behind it, so that its order is kept. At the timer
 "heavy" a few publications are carried, as many as one step may; of a publication that is too heavy alone the strings
-are searched for some patterns at a time, and what was found is remembered until all are known. Publishers take turns.
+are searched for some patterns at a time, and filters without a normal form are asked a few at a time, and what was
+found is remembered until all is known. Publishers take turns.
 Everybody else's publications pass by.
 
 Bounds. What waits of one publisher has a bound in bytes, and so has all that waits. What comes beyond is left out and
@@ -33,6 +35,9 @@ HEAVY_AFTER = 0.0005
 
 STEP_UNITS_MAX = 8 * UNITS_PER_MS
 """Work of one step. It is reckoned for the worst case, and seldom takes as long."""
+
+TRIAL_UNITS_MAX = UNITS_PER_MS
+"""Work for finding out that a batch is not heavy, whatever its weight."""
 
 PUBLISHER_BYTES_MAX, HEAVY_BYTES_MAX = 2 * 1024 * 1024, 32 * 1024 * 1024
 """What waits of one publisher, and altogether."""
@@ -73,7 +78,12 @@ class HeavyBatches:
             return True
         if not (self.tables.link_index.has_weight or self.tables.local_index.has_weight):
             return False
-        return sum(self.units_of(source, batch.heads)) > STEP_UNITS_MAX
+        return sum(self.units_of(source, batch.heads)) > STEP_UNITS_MAX and not self.is_light(batch.heads)
+
+    def is_light(self, heads: tuple[bytes, ...]) -> bool:
+        until = WORK.units + TRIAL_UNITS_MAX
+        indexes = self.tables.link_index, self.tables.local_index
+        return all(index.is_light(head, until) for head in dict.fromkeys(heads) for index in indexes)
 
     def put(self, now: float, each: HeavyBatch) -> list[Effect] | None:
         """None if there is no room for it."""

@@ -1,0 +1,234 @@
+"""What attackers do. Each attack is a coroutine that goes on until its process is ended.
+
+Insiders use the client that everybody uses:
+
+    patterns     200 subscriptions LIKE '%a___b%', each with another number of _, and events of 65 kB
+    questions    1,000 subscriptions with patterns at a and 300 advertisements with patterns at b, again and again
+    long         as many patterns of 4 kB as a client may have, and events of 65 kB
+    expressions  200 filters that have no normal form, with patterns, from 5 clients each, and events of 65 kB
+    lists        1,000 subscriptions with lists of 120 words and as many advertisements, and events of 100 attributes
+    fanout       1,000 subscriptions that all match, and batches of the smallest events
+    churn        1,000 subscriptions made and ended again and again, as quickly as possible
+    crossing     1,000 subscriptions at a and 1,000 advertisements at b that overlap in some attributes
+    reading      50 readers of history that ask for everything and take nothing
+    watching     every table of the broker, asked for again and again
+    tokens       texts of filters as dear as possible to read
+
+Outsiders open connections and say little:
+
+    knocking     new connections as quickly as possible, with and without a first word
+    dripping     500 connections that send a byte a second, at the door and at /metrics
+    returning    clients that attach and leave without a word, as quickly as possible
+"""
+
+import asyncio
+import itertools
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import tidings
+from tidings.net.errors import ClientError
+from tidings.wire import encode, frame
+from tidings.wire.handshake import Hello
+
+LONG_TEXT = 65_000
+
+
+class Target(NamedTuple):
+    url_a: str
+    url_b: str
+    http_a: str
+
+
+# ------------------------------------------------------------------------------------------------------------ insiders
+
+
+async def patterns(target: Target) -> None:
+    await subscribe_and_publish(target, [f"text LIKE '%a{'_' * ones}b%'" for ones in range(1, 201)])
+
+
+async def long(target: Target) -> None:
+    await subscribe_and_publish(target, [f"text LIKE '%{'a_' * (1900 + length)}b%'" for length in range(100)])
+
+
+async def expressions(target: Target) -> None:
+    texts = [f"LOWER(text) LIKE '%a{'_' * ones}b%' OR LENGTH(text) = {ones}" for ones in range(1, 201)]
+    async with asyncio.TaskGroup() as group:
+        for _ in range(5):
+            group.create_task(subscribe_and_publish(target, texts))
+
+
+async def subscribe_and_publish(target: Target, filters: list[str]) -> None:
+    async with tidings.connect(target.url_a) as subscriber, tidings.connect(target.url_a) as publisher:
+        for each in filters:
+            with suppress(ClientError):
+                await subscriber.subscribe(each)
+        await publisher.advertise("EXISTS text")
+        for number in itertools.count():
+            text = "a" * (LONG_TEXT - number % 1000)
+            with suppress(ClientError):
+                await publisher.publish({"text": text}, receipt=True)
+
+
+async def questions(target: Target) -> None:
+    for life in itertools.count():
+        pattern = f"text LIKE '%{life}{{letter}}{{ones}}{{number}}_'"
+
+        def texts(letter: str, count: int, pattern: str = pattern) -> list[str]:
+            return [pattern.format(letter=letter, ones="_" * (20 + n % 20), number=n) for n in range(count)]
+
+        await cross(target, texts("a", 1000), texts("b", 300))
+
+
+async def crossing(target: Target) -> None:
+    """No patterns: numbers and words, each filter with six attributes, every second with an OR."""
+
+    def texts(step: int, life: int) -> list[str]:
+        return [
+            " AND ".join(f"(n{k} > {n * k + life} OR w{k} = 'w{n}')" for k in range(1, 3))
+            + "".join(f" AND x{k} < {n * step + k}" for k in range(4))
+            for n in range(1000)
+        ]
+
+    for life in itertools.count():
+        await cross(target, texts(1, life), texts(-1, life))
+
+
+async def lists(target: Target) -> None:
+    def texts(life: int) -> list[str]:
+        return [
+            "a IN (" + ", ".join(f"'{life + n + k * 7}'" for k in range(120)) + f") AND b NOT IN ({n}, {n + 1})"
+            for n in range(1000)
+        ]
+
+    for life in itertools.count():
+        await cross(target, texts(life), texts(life + 1000)[:300])
+
+
+async def cross(target: Target, subscribed: list[str], advertised: list[str]) -> None:
+    async with tidings.connect(target.url_a) as subscriber, tidings.connect(target.url_b) as publisher:
+        await asyncio.gather(*(subscriber.subscribe(each) for each in subscribed), return_exceptions=True)
+        await asyncio.gather(*(publisher.advertise(each) for each in advertised), return_exceptions=True)
+
+
+async def fanout(target: Target) -> None:
+    async with tidings.connect(target.url_a) as subscriber, tidings.connect(target.url_a) as publisher:
+        await asyncio.gather(
+            *(subscriber.subscribe(f"x != {n}", policy="drop oldest") for n in range(1000)), return_exceptions=True
+        )
+        await publisher.advertise("EXISTS x")
+        for number in itertools.count():
+            await publisher.publish({"x": -number})
+
+
+async def churn(target: Target) -> None:
+    async with tidings.connect(target.url_a) as client:
+        for life in itertools.count():
+            texts = [f"kind = 'c{life}' AND number > {n}" for n in range(1000)]
+            made = await asyncio.gather(*(client.subscribe(each) for each in texts), return_exceptions=True)
+            ending = [each.unsubscribe() for each in made if not isinstance(each, BaseException)]
+            await asyncio.gather(*ending, return_exceptions=True)
+
+
+async def reading(target: Target) -> None:
+    async with tidings.connect(target.url_a, name="writer") as writer:
+        await writer.advertise("EXISTS x")
+        for number in range(20_000):
+            await writer.publish({"x": number, "text": "word" * 20})
+        await writer.flush()
+
+        async def read() -> None:
+            while True:
+                with suppress(ClientError):
+                    async with tidings.connect(target.url_a) as reader:
+                        for _ in range(20):
+                            await reader.subscribe("x >= 0", since=0.0, window=1)
+                            await reader.fetch("x >= 0 AND LENGTH(text) > 3", "writer", through=20_000, limit=4096)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(50):
+                group.create_task(read())
+
+
+async def watching(target: Target) -> None:
+    from tidings.net.inspector import Inspector  # noqa: F401
+
+    raise NotImplementedError
+
+
+async def tokens(target: Target) -> None:
+    """4 KiB and 512 words each, most of which have no normal form; refused or not."""
+
+    def text(n: int) -> str:
+        return " AND ".join(f"(a{k} = {n} OR b{k} LIKE '%{n}_%')" for k in range(55))
+
+    async with tidings.connect(target.url_a) as client:
+        for life in itertools.count():
+            texts = [text(1000 * life + n) for n in range(200)]
+            made = await asyncio.gather(*(client.subscribe(each) for each in texts), return_exceptions=True)
+            ending = [each.unsubscribe() for each in made if not isinstance(each, BaseException)]
+            await asyncio.gather(*ending, return_exceptions=True)
+
+
+# ----------------------------------------------------------------------------------------------------------- outsiders
+
+
+def place_of(url: str) -> tuple[str, int]:
+    host, _, port = url.removeprefix("tidings://").rpartition(":")
+    return host, int(port)
+
+
+async def knocking(target: Target) -> None:
+    place = place_of(target.url_a)
+
+    async def knock(number: int) -> None:
+        for life in itertools.count():
+            with suppress(OSError):
+                _, writer = await asyncio.open_connection(*place)
+                if number % 2:
+                    writer.write(frame(encode(Hello(f"n{number}.{life}", capabilities=("link",), epoch=1))))
+                await asyncio.sleep(0.05)
+                writer.close()
+
+    await asyncio.gather(*map(knock, range(100)))
+
+
+async def dripping(target: Target) -> None:
+    host, _, port = target.http_a.rpartition(":")
+    places = [place_of(target.url_a), (host, int(port))]
+
+    async def drip(number: int) -> None:
+        while True:
+            with suppress(OSError):
+                _, writer = await asyncio.open_connection(*places[number % 2])
+                for byte in itertools.cycle(b"GET /metrics HTTP/1.1\r\nX: "):
+                    writer.write(bytes([byte]))
+                    await writer.drain()
+                    await asyncio.sleep(1.0)
+
+    await asyncio.gather(*map(drip, range(500)))
+
+
+async def returning(target: Target) -> None:
+    async def come_and_go(number: int) -> None:
+        while True:
+            with suppress(ClientError, OSError):
+                client = await tidings.connect(target.url_a, name=f"n{number}")
+                client.host.links.abort()
+                await client.leave()
+
+    await asyncio.gather(*map(come_and_go, range(20)))
+
+
+ATTACKS: dict[str, Callable[[Target], Coroutine[Any, Any, None]]] = {
+    each.__name__: each
+    for each in (
+        *(patterns, questions, long, expressions, lists, fanout, churn, crossing, reading, watching, tokens),
+        *(knocking, dripping, returning),
+    )
+}
+
+if __name__ == "__main__":
+    asyncio.run(ATTACKS[sys.argv[1]](Target(*sys.argv[2:])))
