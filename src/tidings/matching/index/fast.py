@@ -18,7 +18,6 @@ import numpy as np
 
 from tidings.matching.index.answers import (
     NO_LINK,
-    NOBODY,
     Addition,
     Alone,
     Events,
@@ -38,6 +37,7 @@ from tidings.matching.index.doubts import Doubts
 from tidings.matching.index.kernels import changes, layout, renewal, search, sort
 from tidings.matching.index.kernels.layout import IndexBatch, Specs
 from tidings.matching.index.lexicon import HeadReader
+from tidings.matching.index.members import FEW_EVENTS, places_of, tuples_of
 from tidings.matching.index.memory import Memory, learn
 from tidings.matching.index.vocabulary import Vocabulary
 from tidings.model.event import Event
@@ -56,9 +56,6 @@ RELEASED_MAX = 1 << 14
 
 CROWDS_MAX, CROWD_SLOTS_MAX = 4096, 8
 """Answers with several members that are remembered, and how many members those may have."""
-
-FEW_EVENTS = 8
-"""Fewer are answered one by one: a loop is then cheaper than operations on arrays."""
 
 SHARED = 0
 """The partition of all filters whose link has none of its own."""
@@ -423,32 +420,3 @@ class FastEngine:
             "doubtful": len(self.doubtful),
             "bytes": self.memory.size_bytes() + self.released.nbytes,
         }
-
-
-def tuples_of(found: Any, offsets: Any, alone: Alone, several: Several) -> list[tuple[Hashable, ...] | None]:
-    """The answer of each event as a tuple; most have one member or none, and those are at hand."""
-    if len(offsets) <= FEW_EVENTS:
-        members, ends = found.tolist(), offsets.tolist()
-        return [several(members[begin:end]) for begin, end in pairwise(ends)]
-    counts = np.diff(offsets)
-    firsts = np.append(found, NOBODY)[offsets[:-1]]
-    firsts[counts == 0] = NOBODY
-    answers: list[tuple[Hashable, ...] | None] = list(map(alone.__getitem__, firsts.tolist()))
-    crowded = np.flatnonzero(counts > 1)
-    if len(crowded):
-        members = found.tolist()
-        begins, ends = offsets[crowded].tolist(), offsets[crowded + 1].tolist()
-        for row, begin, end in zip(crowded.tolist(), begins, ends, strict=True):
-            answers[row] = several(members[begin:end])
-    return answers
-
-
-def places_of(found: Any, offsets: Any) -> dict[int, list[int]]:
-    """For each number that was found the events for which it was."""
-    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    order = np.argsort(found, kind="stable")
-    numbers, rows = found[order], rows[order].tolist()
-    begins = np.flatnonzero(np.diff(numbers, prepend=NOBODY))
-    bounds = [*begins.tolist(), len(rows)]
-    spans = zip(numbers[begins].tolist(), bounds, bounds[1:], strict=False)
-    return {number: rows[begin:end] for number, begin, end in spans}
