@@ -312,6 +312,12 @@ def test_a_member_that_is_older_than_the_publisher_is_owed_everything() -> None:
     assert answered(desk, question(group="twins", since=None, is_from_now=True)) == (1, 2, 3, 4, 5)
 
 
+def test_a_group_that_has_begun_elsewhere_begins_where_its_first_member_here_goes_on() -> None:
+    desk = storing()
+    assert answered(desk, question(("p/1", 2), group="twins", since=None)) == (3, 4, 5)
+    assert answered(desk, question(group="twins", since=None, is_from_now=True)) == (3, 4, 5)
+
+
 def test_a_group_has_no_time_that_no_member_named() -> None:
     desk = storing()
     (first,) = sent(desk.say("b", question(group="twins", since=3.0, is_from_now=True)), History)

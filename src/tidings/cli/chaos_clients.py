@@ -24,7 +24,7 @@ from tidings.protocols.delivery.session.session import TOO_SLOW
 from tidings.pubsub.client import Accepted, Declined, Missed
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.signals import PeerDown
-from tidings.workloads.nemesis.campaign import CampaignReader, CampaignWriter, WantedLater, payload_of
+from tidings.workloads.nemesis.campaign import Campaign, CampaignReader, CampaignWriter, WantedLater, payload_of
 from tidings.workloads.nemesis.judged import BrokenPromise
 from tidings.workloads.nemesis.promise import PromiseJudge
 from tidings.workloads.nemesis.wish import Wish, is_wanted
@@ -127,9 +127,10 @@ def both(first: Callable[[Any], None], then: Callable[[Any], None]) -> Callable[
 class ChaosReader(ChaosClient):
     """Slow readers are slow until `hurries_at`."""
 
-    def __init__(self, part: CampaignReader, clock_error: float, hurries_at: float, **others: Any) -> None:
+    def __init__(self, part: CampaignReader, campaign: Campaign, **others: Any) -> None:
         super().__init__(part, **others)
-        self.part, self.clock_error, self.hurries_at = part, clock_error, hurries_at
+        self.part, self.clock_error, self.hurries_at = part, campaign.clock_error, campaign.until
+        self.movers = campaign.movers
         self.keys: dict[int, Hashable] = {}
         """What the judge calls the subscription of a number, in this life."""
         self.early: list[Missed] = []
@@ -154,7 +155,9 @@ class ChaosReader(ChaosClient):
         since = None if wanted.since is None else self.clock.time_of_day(wanted.since)
         promised = None if wanted.since is None else wanted.since + 2 * self.clock_error + 0.1
         is_dropping = wanted.policy != "wait"
-        self.judge.subscribed(key, self.name, wanted.wish, wanted.guarantee, promised, is_dropping, wanted.group)
+        self.judge.subscribed(
+            key, self.name, wanted.wish, wanted.guarantee, promised, is_dropping, wanted.group, self.movers
+        )
         asked = client.subscribe(
             wanted.wish.text(),
             guarantee=wanted.guarantee,

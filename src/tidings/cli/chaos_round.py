@@ -140,7 +140,7 @@ class ChaosRound:
             "broken": self.broken.append,
         }
         campaign = self.campaign
-        readers = [ChaosReader(part, campaign.clock_error, campaign.until, **common) for part in campaign.readers]
+        readers = [ChaosReader(part, campaign, **common) for part in campaign.readers]
         writers = [ChaosWriter(part, **common) for part in campaign.writers]
         return {client.name: client for client in (*readers, *writers)}
 

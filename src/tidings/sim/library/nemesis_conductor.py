@@ -157,8 +157,10 @@ class NemesisConductor(Checker):
         since = None if wanted.since is None else wanted.since
         # Each of two clocks, and what a fault adds to them, may be off.
         promised = None if since is None else since + 2 * self.campaign.clock_error + SKEW_MAX
-        is_dropping = wanted.policy != "wait"
-        self.judge.subscribed(key, node.id, wanted.wish, wanted.guarantee, promised, is_dropping, wanted.group)
+        is_dropping, group = wanted.policy != "wait", wanted.group
+        # While links are broken, one of the two brokers of a writer may not be asked.
+        unsure = self.campaign.movers if now < self.campaign.until else ()
+        self.judge.subscribed(key, node.id, wanted.wish, wanted.guarantee, promised, is_dropping, group, unsure)
         self.judge.asked(key, node.id)
         node.inject(
             now,

@@ -168,6 +168,11 @@ class Campaign(msgspec.Struct, frozen=True):
         return self.history_age < SURE_AGE
 
     @property
+    def movers(self) -> set[str]:
+        """Writers that may go to another broker."""
+        return {writer.name for writer in self.writers if len(writer.brokers) > 1}
+
+    @property
     def clients(self) -> tuple[CampaignReader | CampaignWriter, ...]:
         return (*self.readers, *self.writers)
 
@@ -280,8 +285,10 @@ def draw_twins(
     first = replace(first, guarantee=rng.choice(("installed", "reference")))
     drawn = []
     for reader in (*readers, CampaignReader(f"r{len(readers)}", draw_served(rng, brokers), ())):
-        at = round(first.at + params.span * rng.choice((0.0, 0.2, 0.8)) * rng.random(), 3)
-        twin = replace(first, at=at, window=rng.choice((1, 4, 32, 1024)))
+        later = params.span * rng.choice((0.0, 0.2, 0.8)) * rng.random()
+        if not reader.wanted and params.has_readings and rng.random() < 0.5:
+            later = params.span + READ_AFTER
+        twin = replace(first, at=round(first.at + later, 3), window=rng.choice((1, 4, 32, 1024)))
         is_member = not reader.wanted or rng.random() < 0.5
         drawn.append(replace(reader, wanted=(*reader.wanted, twin)) if is_member else reader)
     return tuple(drawn)

@@ -24,7 +24,7 @@ Members of a group get the same: whatever one of them gets is owed, from there o
 different tenants share nothing, not even a word of what somebody missed.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from typing import Any
 
 from tidings.workloads.nemesis.judged import (
@@ -130,11 +130,13 @@ class PromiseJudge:
         since: float | None = None,
         is_dropping: bool = False,
         group: str = "",
+        unsure: Collection[str] = (),
     ) -> None:
+        """`unsure` are writers of whom nobody may be able to say where the group has begun."""
         made = self.subscriptions[key] = JudgedSubscription(reader, wish, guarantee, since, is_dropping)
         if group:
-            made.group = group
-            made.begun = dict(self.groups.get((tenant_of(reader), group), {}))
+            made.group, begun = group, self.groups.get((tenant_of(reader), group), {})
+            made.begun = {pair: place for pair, place in begun.items() if pair[0] not in unsure}
 
     def confirmed(self, key: SubscriptionKey, at: float) -> None:
         self.subscriptions[key].confirmed_at = at

@@ -178,8 +178,12 @@ class References:
             offered = (*publisher.advertisements.values(), *publisher.retired.values())
             begin = min(each.began for each in offered) - 1
             missing = stored.lacks_behind(begin)
-        if asked.group and after is None:
-            key = GroupKey(asked.principal, asked.group, publisher.name)
+        key = GroupKey(asked.principal, asked.group, publisher.name)
+        if asked.group and after is not None:
+            # It began elsewhere, before the publisher moved here: whoever comes later gets what this member gets.
+            _, effects = self.groups.begin(now, key, after, None, is_owed=False)
+            self.unsaved += effects
+        elif asked.group:
             is_owed = asked.since is None and not asked.is_from_now
             named = None if asked.is_from_now else asked.since
             group, effects = self.groups.begin(now, key, begin, named, is_owed)
