@@ -68,6 +68,12 @@ def test_the_same_with_what_a_workload_asks_for_and_publishes(workload: str) -> 
     assert_passes(brokers(4, rounds=30, workload=workload), seed=1)
 
 
+def test_the_same_where_a_question_for_history_passes_more_than_a_hundred_brokers() -> None:
+    scenario = brokers(150, "chain", rounds=12, spacing=5.0, latency=0.002, late=True)
+    result = run_scenario(scenario, 2, check="never", frames=False)
+    assert result.passed, "\n".join(map(str, result.problems))
+
+
 @pytest.mark.spec("S-99", "S-110")
 @pytest.mark.parametrize("late", [False, True], ids=["advertised before", "advertised after the receipt"])
 def test_the_same_on_a_map_of_fifty_brokers(late: bool, examples: int) -> None:

@@ -9,11 +9,11 @@ from tests.worlds.desk import drops, of, sent
 from tests.worlds.edge import EdgeDesk, batch, head, named
 from tidings.machine.effects import Drop, Save, Send
 from tidings.machine.inputs import Loaded, Saved
-from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATION_BYTES_MAX
+from tidings.model.bounds import FRAME_BYTES_MAX, PATH_BYTES_MAX, PUBLICATION_BYTES_MAX, REFERENCE_HOPS_MAX
 from tidings.protocols.delivery.edge.flows import PACK_BYTES_MAX, TOO_MANY
 from tidings.protocols.delivery.edge.history import ERAS_MAX, HistoryStore, PublisherHistory, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_FILTER, WRONG_PATH
+from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, TOO_FAR, WRONG_FILTER, WRONG_PATH
 from tidings.protocols.delivery.messages import (
     Advertise,
     History,
@@ -169,7 +169,7 @@ def test_an_answer_is_a_page_of_bytes_and_says_that_there_is_more() -> None:
 
 def test_a_publication_larger_than_a_page_is_one_and_fits_a_frame() -> None:
     desk = publishing(EdgeParams(page_bytes=1000), PUBLICATION_BYTES_MAX - len(head(1)), 2)
-    asked = question(("p/1", 0), limit_bytes=0, path=("z" * 255,) * (PATH_MAX - 2) + ("b",))
+    asked = question(("p/1", 0), limit_bytes=0, path=("z" * 255,) * (PATH_BYTES_MAX // 255 - 1) + ("b",))
     (history,) = sent(desk.say("b", asked), History)
     assert (history.numbers, history.has_more) == ((1,), True)
     assert len(encode(history)) <= FRAME_BYTES_MAX
@@ -402,12 +402,22 @@ def test_where_no_way_is_known_the_asker_is_told() -> None:
         ("b", question(path=("z",)), WRONG_PATH),
         ("b", question(path=()), WRONG_PATH),
         ("b", question(path=("a", "b")), WRONG_PATH),
-        ("b", question(path=("z",) * PATH_MAX + ("b",)), WRONG_PATH),
         ("b", question(filter="x >"), WRONG_FILTER),
     ],
 )
 def test_questions_that_make_no_sense_are_dropped(sender: str, asked: Reference, reason: str) -> None:
     assert drops(storing().say(sender, asked)) == [reason]
+
+
+@pytest.mark.parametrize(
+    "path", [("z",) * (REFERENCE_HOPS_MAX - 1), ("z" * 255,) * (PATH_BYTES_MAX // 255) + ("y" * 127,)]
+)
+def test_a_question_that_has_come_too_far_is_answered_here_and_goes_no_further(path: tuple[str, ...]) -> None:
+    desk = storing()
+    desk.know("q/1", hop="d")
+    here, far = sent(desk.say("b", question(("p/1", 3), ("q/1@z", None), path=(*path, "b"))), History)
+    assert (here.numbers, here.problem, here.path) == ((4, 5), "", path)
+    assert (far.advertisement, far.problem, far.path) == ("q/1@z", TOO_FAR, path)
 
 
 def test_answers_that_make_no_sense_are_dropped() -> None:

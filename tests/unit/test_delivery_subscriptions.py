@@ -10,6 +10,7 @@ from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
 from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN, OLD_ANSWER
+from tidings.protocols.delivery.edge.references import TOO_FAR
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, TOO_MANY_POSITIONS
 from tidings.protocols.delivery.messages import (
     Beginning,
@@ -318,6 +319,20 @@ def test_the_time_of_the_group_takes_the_place_of_the_members_own() -> None:
     assert received(answer(desk, "p", 1, at=12.0, group_at=11.0), "c") == [1]
     assert received(desk.arrive("p", [2], C1, at=10.0), "c") == []
     assert received(desk.arrive("p", [3], C1, at=12.5), "c") == [3]
+
+
+@pytest.mark.parametrize("guarantee", ["installed", "reference"])
+def test_who_asks_for_what_is_too_far_away_is_told_and_gets_what_comes(guarantee: str) -> None:
+    desk = served()
+    desk.subscribe("c", guarantee=guarantee)
+    if guarantee == "installed":
+        desk.settle()
+        desk.know("p/1")
+    desk.arrive("p", [7], C1)
+    effects = answer(desk, "p", problem=TOO_FAR)
+    assert sent(effects, Missed) == [Missed(1, "p", 0, TOO_FAR)]
+    assert received(effects, "c") == [7]
+    assert received(desk.arrive("p", [8], C1), "c") == [8]
 
 
 def test_a_member_that_names_no_time_has_none_and_gets_all_of_a_publisher_that_appears_later() -> None:

@@ -123,8 +123,11 @@ PUBLIC_KEY_BYTES = 32
 
 # Delivery, history and what is asked of it.
 
-REFERENCE_HOPS_MAX = 255
-"""Brokers on the way from a subscriber's broker to a publisher's."""
+REFERENCE_HOPS_MAX = 1000
+"""Brokers on the way from a subscriber's broker to a publisher's, as a question for history writes them down."""
+
+PATH_BYTES_MAX = 32 * 1024
+"""Their names together, so that an answer with the largest publication and its way back fits a frame."""
 
 SUBSCRIPTIONS_MATCHED_MAX = 1000
 """Subscriptions of one client that one publication may match: all it may have."""

@@ -52,6 +52,9 @@ from tidings.workloads.nemesis.promise import PromiseJudge
 TRY_AGAIN = 0.25
 """Seconds after which a client that could not publish tries again."""
 
+PUBLISHERS_READ_MAX = 300
+"""Of so many the pages are read: one after the other, and the run ends."""
+
 SKEW_MAX = 5.0
 """What faults may add to a clock."""
 
@@ -249,8 +252,10 @@ class NemesisConductor(Checker):
             for publisher in part.unreachable:
                 self.judge.readings.lacks(reading.key, name_of(publisher))
             for publisher, forgotten, through in part.marks:
-                reading.left.append((publisher, forgotten, through))
-                if forgotten:
+                is_read = len(reading.left) < PUBLISHERS_READ_MAX
+                if is_read:
+                    reading.left.append((publisher, forgotten, through))
+                if forgotten or not is_read:
                     self.judge.readings.lacks(reading.key, name_of(publisher))
         self.turn_page(now, node, reading)
 

@@ -41,10 +41,11 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import (
     NO_WAY,
     NOT_A_NEIGHBOUR,
-    PATH_MAX,
+    TOO_FAR,
     WRONG_FILTER,
     WRONG_PATH,
     References,
+    lengthened,
 )
 from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, LookFar, MarksFar
 from tidings.pubsub.client import Fetched, MarksReply
@@ -123,8 +124,7 @@ class Inquiries:
     def why_not(self, sender: NodeId, path: Sequence[NodeId]) -> str:
         if sender not in self.references.neighbours:
             return NOT_A_NEIGHBOUR
-        is_wrong = len(path) >= PATH_MAX or tuple(path[-1:]) != (sender,) or self.node_id in path
-        return WRONG_PATH if is_wrong else ""
+        return WRONG_PATH if tuple(path[-1:]) != (sender,) or self.node_id in path else ""
 
     def look(self, sender: NodeId, asked: LookFar) -> list[Effect]:
         """Answered as far as the publishers are here; the rest goes further."""
@@ -133,13 +133,15 @@ class Inquiries:
             return [Drop(asked, problem), *self.flows.release(origin)]
         marks = self.marks(asked.wanted)
         hops = self.by_hop(asked.wanted, sender)
+        path = lengthened(asked.path, self.node_id)
+        if path is None:
+            hops = {None: [each for there in hops.values() for each in there]}
         missing = tuple(hops.pop(None, ()))
         effects: list[Effect] = []
         if marks or missing:
             effects += self.flows.put(sender, MarksFar(asked.reading, tuple(marks), missing, asked.path[:-1]))
-        path = (*asked.path, self.node_id)
         for hop, there in hops.items():
-            if hop is not None:
+            if hop is not None and path is not None:
                 effects += self.flows.put(hop, LookFar(asked.reading, tuple(there), path), origin)
                 origin = None
         return effects + self.flows.release(origin)
@@ -149,8 +151,9 @@ class Inquiries:
         if problem := self.why_not(sender, asked.path):
             return [Drop(asked, problem), *self.flows.release(origin)]
         hop = self.hop_toward(asked.advertisement, sender)
-        if asked.advertisement not in self.publishers.offered and hop is not None:
-            return self.flows.put(hop, replace(asked, path=(*asked.path, self.node_id)), origin)
+        path = lengthened(asked.path, self.node_id)
+        if asked.advertisement not in self.publishers.offered and hop is not None and path is not None:
+            return self.flows.put(hop, replace(asked, path=path), origin)
         try:
             filter = parse(asked.filter)
         except UsageError:
@@ -161,7 +164,9 @@ class Inquiries:
         if asked.advertisement in self.publishers.offered:
             page = self.page(asked, filter)
         else:
-            page = self.lack(asked.reading, asked.advertisement, NO_WAY.format(broker=self.node_id))
+            is_known = self.hop_toward(asked.advertisement, asked.path[-1]) is not None
+            problem = TOO_FAR if is_known else NO_WAY.format(broker=self.node_id)
+            page = self.lack(asked.reading, asked.advertisement, problem)
         return replace(page, path=asked.path[:-1])
 
     def hop_toward(self, advertisement: AdvertisementId, sender: NodeId | None = None) -> NodeId | None:

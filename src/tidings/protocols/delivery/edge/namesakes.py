@@ -27,7 +27,14 @@ from tidings.model.identity import LIFE_MARK, NodeId, name_of
 from tidings.protocols.delivery.edge.advertisements import origin_of, publisher_of
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.publishers import Publishers
-from tidings.protocols.delivery.edge.references import NO_WAY, NOT_A_NEIGHBOUR, PATH_MAX, WRONG_PATH, References
+from tidings.protocols.delivery.edge.references import (
+    NO_WAY,
+    NOT_A_NEIGHBOUR,
+    TOO_FAR,
+    WRONG_PATH,
+    References,
+    lengthened,
+)
 from tidings.protocols.delivery.messages import NamesakeFar
 from tidings.pubsub.client import Namesake
 from tidings.pubsub.notes import NamesakeFound
@@ -97,7 +104,8 @@ class Namesakes:
         if sender not in self.references.neighbours:
             return [Drop(message, NOT_A_NEIGHBOUR)]
         path = message.path
-        if len(path) >= PATH_MAX or path[-1:] != (sender,) or self.node_id in path or path[0] != message.broker:
+        longer = lengthened(path, self.node_id)
+        if path[-1:] != (sender,) or self.node_id in path or path[0] != message.broker:
             return [Drop(message, WRONG_PATH)]
         if message.advertisement in self.publishers.offered:
             client = self.serving.get(name_of(message.publisher))
@@ -105,7 +113,7 @@ class Namesakes:
         hop = self.references.routes.hop_toward(message.advertisement)
         if hop is None or hop == sender or hop not in self.references.neighbours:
             return [Drop(message, NO_WAY.format(broker=self.node_id))]
-        return [Send(hop, replace(message, path=(*path, self.node_id)))]
+        return [Drop(message, TOO_FAR)] if longer is None else [Send(hop, replace(message, path=longer))]
 
     def tell(self, client: ServedClient, publisher: NodeId, broker: NodeId) -> list[Effect]:
         is_itself = publisher == client.publisher and LIFE_MARK in publisher

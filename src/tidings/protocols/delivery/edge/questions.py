@@ -30,7 +30,7 @@ from tidings.protocols.delivery.edge.advertisements import origin_of
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.history import NEVER, behind, count_of, within, without
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.references import References
+from tidings.protocols.delivery.edge.references import TOO_FAR, References
 from tidings.protocols.delivery.messages import History, Reference
 from tidings.pubsub.client import Missed
 from tidings.pubsub.publications import Publications
@@ -247,7 +247,8 @@ class Fetching:
         stream = None if subscription is None else subscription.streams.get(history.publisher)
         if subscription is None or stream is None or stream.state != "asked" or stream.round != history.round:
             return [Drop(history, OLD_ANSWER)]
-        if history.problem:
+        if history.problem and history.problem != TOO_FAR:
+            # The way becomes known again.
             return [Drop(history, history.problem)]
         origin = origin_of(history.advertisement)
         if origin not in stream.awaited:
@@ -280,9 +281,10 @@ class Fetching:
             self.place(subscription, stream.publisher, begin)
             return self.ask(now, subscription, [stream.publisher])
         is_truncated, missing = lost_behind(stream.position, answers)
-        if is_truncated:
+        is_far = any(each.problem for each in answers)
+        if is_truncated or is_far:
             is_late = stream.position is None and subscription.wanted_since(stream)[0] is None
-            reason = LATE_FORGOTTEN if is_late else FORGOTTEN
+            reason, missing = (TOO_FAR, 0) if is_far else (LATE_FORGOTTEN if is_late else FORGOTTEN, missing)
             forgotten = max((end for each in answers for _, end in each.lacking), default=0)
             before, may_be_told = stream.told_before(missing, forgotten)
             has_come = bool(early) and early[0].numbers[0] <= forgotten

@@ -30,7 +30,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from tidings.machine.effects import Drop, Effect
-from tidings.model.bounds import PUBLICATIONS_MAX
+from tidings.model.bounds import PATH_BYTES_MAX, PUBLICATIONS_MAX, REFERENCE_HOPS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
@@ -46,11 +46,11 @@ from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, R
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 
-PATH_MAX = 100
-"""Brokers on the way of a question, so that the answer with its path fits a frame."""
-
 NOT_A_NEIGHBOUR = "comes from a node that is no neighbour"
-WRONG_PATH = "the path does not lead here, or is too long"
+WRONG_PATH = "the path does not lead here"
+TOO_FAR = (
+    "a broker of the publisher is further away than a question for its history may go, so nobody knows what is missing"
+)
 WRONG_FILTER = "the filter cannot be read"
 NO_WAY = "no way to the publisher is known at the broker {broker}"
 NO_WAY_BACK = "the way back is broken"
@@ -92,22 +92,20 @@ class References:
             for name, mine in here.items():
                 effects += self.flows.put_later(sender, partial(self.answer_back, now, asked, filter, name, mine))
         for hop, wanted in self.by_hop(asked, sender).items():
-            if hop is not None:
-                further = replace(asked, wanted=tuple(wanted), path=(*asked.path, self.node_id))
-                effects += self.flows.put(hop, further, origin)
+            path = lengthened(asked.path, self.node_id)
+            if hop is not None and path is not None:
+                effects += self.flows.put(hop, replace(asked, wanted=tuple(wanted), path=path), origin)
                 origin = None
                 continue
+            problem = TOO_FAR if hop is not None else NO_WAY.format(broker=self.node_id)
             for each, _ in wanted:
-                answer = lack(asked, each, NO_WAY.format(broker=self.node_id))
-                effects += self.flows.put(sender, replace(answer, path=asked.path[:-1]))
+                effects += self.flows.put(sender, replace(lack(asked, each, problem), path=asked.path[:-1]))
         return effects + self.flows.release(origin)
 
     def why_not(self, sender: NodeId, asked: Reference) -> str:
         if sender not in self.neighbours:
             return NOT_A_NEIGHBOUR
-        if len(asked.path) >= PATH_MAX or asked.path[-1:] != (sender,) or self.node_id in asked.path:
-            return WRONG_PATH
-        return ""
+        return WRONG_PATH if asked.path[-1:] != (sender,) or self.node_id in asked.path else ""
 
     def by_hop(
         self, asked: Reference, sender: NodeId | None
@@ -258,6 +256,13 @@ class References:
     def check(self) -> None:
         self.groups.check()
         assert not self.unsaved, "a change of groups is not saved"
+
+
+def lengthened(path: tuple[NodeId, ...], broker: NodeId) -> tuple[NodeId, ...] | None:
+    """The way of a question that this broker passes on; None if it is too long for that."""
+    longer = (*path, broker)
+    is_too_long = len(longer) > REFERENCE_HOPS_MAX or sum(len(each.encode()) for each in longer) > PATH_BYTES_MAX
+    return None if is_too_long else longer
 
 
 Found = tuple[float, int, bytes, bytes]
