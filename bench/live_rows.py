@@ -8,9 +8,11 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from tidings.pubsub.publications import head_decoder
-from tidings.spark.live.connection import LiveConnection, Options
+from tidings.spark.live.connection import LiveConnection
+from tidings.spark.live.options import Options
 from tidings.spark.live.pieces import Piece, read_pages
-from tidings.spark.live.source import TidingsReader, TidingsSource, TidingsStreamReader
+from tidings.spark.live.source import TidingsReader, TidingsSource
+from tidings.spark.live.stream import TidingsStreamReader
 
 
 def read_rows(piece: InputPartition, filter: str, schema: StructType, options: Options) -> Iterator[tuple[Any, ...]]:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -15,6 +15,7 @@ from tests.worlds.loopback import connect
 from tests.worlds.sockets import WAIT_MAX
 from tidings.net.addresses import address_text
 from tidings.net.broker.service import BrokerService
+from tidings.net.tls import Address
 from tidings.pubsub.publications import decode_head, encode_head
 
 STORED = {"history_age": 3600.0, "history_count_max": 1_000_000, "history_bytes_max": 2**30}
@@ -45,9 +46,10 @@ class ThreadBroker:
         data: Path | None = None,
         port: int = 0,
         authorities: list[Path] | None = None,
+        links: Sequence[Address] = (),
         **delivery: Any,
     ) -> None:
-        self.name, self.data, self.port, self.authorities = name, data, port, authorities
+        self.name, self.data, self.port, self.authorities, self.links = name, data, port, authorities, links
         self.delivery = {**STORED, "history_bytes_total_max": 2**30, **delivery}
 
     def __enter__(self) -> Self:
@@ -60,8 +62,13 @@ class ThreadBroker:
 
     async def begin(self) -> BrokerService:
         settings = {"data": self.data, "listen": f"127.0.0.1:{self.port}", "authorities": self.authorities}
+        others = map(address_text, self.links)
         sections = {"delivery": self.delivery, "routing": {"engine": "plain"}}
-        return await make_service(self.name, **settings, **sections).__aenter__()
+        return await make_service(self.name, *others, **settings, **sections).__aenter__()
+
+    @property
+    def address(self) -> Address:
+        return self.service.address
 
     def run(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(WAIT_MAX)

@@ -9,34 +9,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.model.errors import UsageError
-from tidings.net.client.history import Mark
+from tidings.net.client.history import Mark, Marks
 from tidings.spark.live.offsets import (
+    DataLoss,
     Offset,
     Range,
-    Start,
     advance,
+    check_plan,
     cut,
     doubtful,
-    first_offset,
     last_numbers,
     loss,
+    loss_of_unknown,
+    lost,
+    plan_of,
     ranges_between,
     read_offset,
-    read_start,
     share,
+    unknown,
 )
+from tidings.spark.live.starts import Start, first_offset, last_offset, read_start
 
 MARKS = (Mark("desk", 5, 17), Mark("floor", 0, 4))
 
 widths = st.lists(st.integers(1, 50), max_size=8)
 
 
+def found(*marks: Mark, unreachable: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Marks:
+    """By brokers that remember an hour."""
+    return Marks(marks, (), unreachable, ("a",), absent, 3600.0)
+
+
 def test_latest_is_where_every_publisher_is_now_and_the_time_for_those_who_come_later() -> None:
-    assert first_offset(Start("latest"), MARKS, 100.0) == Offset(100.0, {"desk": 17, "floor": 4}, is_first=True)
+    wanted = Offset(100.0, {"desk": 17, "floor": 4}, is_first=True, seen=100.0)
+    assert first_offset(Start("latest"), MARKS, 100.0) == wanted
 
 
-def test_earliest_is_whatever_is_stored() -> None:
-    assert first_offset(Start("earliest"), MARKS, 100.0) == Offset(0.0, {}, is_first=True)
+def test_earliest_is_where_brokers_begin_to_store_for_each_publisher() -> None:
+    wanted = Offset(0.0, {"desk": 5, "floor": 0}, is_first=True, seen=100.0, behind=["desk", "floor"])
+    assert first_offset(Start("earliest"), MARKS, 100.0) == wanted
+
+
+def test_each_publisher_can_begin_elsewhere_and_is_named_with_or_without_its_life() -> None:
+    marks = (Mark("desk~k3", 5, 17), Mark("desk~v9", 0, 3), Mark("floor", 2, 4), Mark("hall", 1, 9))
+    start = read_start("startingOffsets", '{"desk~k3": 7, "desk": -1, "floor": "earliest", "gone": 12}')
+    begin = first_offset(start, marks, 100.0)
+    assert begin.after == {"desk~k3": 7, "desk~v9": 3, "floor": 2, "hall": 1, "gone": 12}
+    assert lost(begin, found(*marks), begin.behind, 0.0, 100.0 + 3600.0) == ["gone"]
 
 
 @pytest.mark.parametrize(
@@ -49,16 +68,31 @@ def test_earliest_is_whatever_is_stored() -> None:
         ("1970-01-01 00:01", Start("time", 60.0)),
         ('{"after": {"desk": 3}}', Start("offset", offset=Offset(0.0, {"desk": 3}))),
         ('{"since": 5, "after": {"desk": 3}, "begun": {}}', Start("offset", offset=Offset(5.0, {"desk": 3}))),
+        ('{"desk": 3, "floor": -2}', Start("publishers", numbers={"desk": 3, "floor": "earliest"})),
     ],
 )
-def test_a_beginning_is_a_word_a_time_or_an_offset(text: str, start: Start) -> None:
+def test_a_beginning_is_a_word_a_time_an_offset_or_a_number_for_each(text: str, start: Start) -> None:
     assert read_start("startingOffsets", text) == start
 
 
-@pytest.mark.parametrize("text", ["soon", "{", '{"after": 3}', '{"desk": 3}'])
+@pytest.mark.parametrize("text", ["soon", "{", '{"after": 3}', '{"desk": -3}', '{"desk": "soon"}', '{"desk": 2.5}'])
 def test_any_other_beginning_is_refused_with_what_to_write(text: str) -> None:
     with pytest.raises(UsageError, match=r"option startingOffsets: .*write"):
         read_start("startingOffsets", text)
+
+
+def test_a_batch_ends_where_it_is_told_and_not_behind_what_is_there() -> None:
+    reached = {"desk": 17, "floor": 4}
+    assert last_offset(None, reached, MARKS, True) == reached
+    assert last_offset(read_start("endingOffsets", '{"desk": 9, "floor": -1}'), reached, MARKS, True) == {
+        "desk": 9,
+        "floor": 4,
+    }
+    for text in ('{"desk": 18}', '{"gone": 1}', '{"after": {"desk": 18}}'):
+        end = read_start("endingOffsets", text)
+        with pytest.raises(DataLoss, match=r"has come to .* not to .*; name a publisher"):
+            last_offset(end, reached, MARKS, True)
+    assert last_offset(read_start("endingOffsets", '{"desk": 18}'), reached, MARKS, False) == {"desk": 17}
 
 
 def test_nobody_goes_back_and_whoever_cannot_be_asked_stays() -> None:
@@ -70,22 +104,25 @@ def test_a_publisher_that_has_nothing_stored_is_no_news() -> None:
     assert last_numbers(Offset(0.0), [Mark("idle", 12, 12)]) == {}
 
 
-def test_without_news_the_position_is_the_same_value() -> None:
+def test_the_end_of_a_batch_says_where_it_began_for_whoever_is_new_in_it() -> None:
     start = Offset(9.0, {"desk": 17}, is_first=True)
-    assert advance(start, {"desk": 17}) is start
-
-
-def test_the_first_batch_tells_where_it_began_and_no_later_one() -> None:
-    start = Offset(9.0, {"desk": 17}, is_first=True)
-    first = advance(start, {"desk": 18, "floor": 4})
-    assert first == Offset(9.0, {"desk": 18, "floor": 4}, begun={"desk": 17})
-    assert advance(first, {"desk": 19, "floor": 4}) == Offset(9.0, {"desk": 19, "floor": 4})
+    first = advance(start, {"desk": 18, "floor": 4}, {"floor": 2}, seen=10.0, behind=["floor"])
+    assert first == Offset(9.0, {"desk": 18, "floor": 4}, begun={"desk": 17, "floor": 2}, seen=10.0, behind=["floor"])
+    later = advance(first, {"desk": 19, "floor": 4, "hall": 8}, {"hall": 7}, seen=11.0)
+    assert later == Offset(9.0, {"desk": 19, "floor": 4, "hall": 8}, begun={"hall": 7}, seen=11.0)
+    assert advance(later, {"desk": 20, "floor": 4, "hall": 8}, seen=12.0).begun is None
 
 
 def test_a_first_batch_that_is_repeated_does_not_believe_a_beginning_that_moved() -> None:
-    first = advance(Offset(9.0, {"desk": 17}, is_first=True), {"desk": 18, "floor": 4})
+    first = advance(Offset(9.0, {"desk": 17}, is_first=True), {"desk": 18, "floor": 4}, {"floor": 0})
     moved = Offset(12.0, {"desk": 25, "floor": 9}, is_first=True)
-    assert ranges_between(moved, first) == [Range("desk", 17, 9.0, 18), Range("floor", None, 9.0, 4)]
+    assert ranges_between(moved, first) == [Range("desk", 17, 9.0, 18), Range("floor", 0, 9.0, 4)]
+
+
+def test_a_later_batch_that_is_repeated_begins_where_it_did_for_a_publisher_that_was_new() -> None:
+    start = Offset(0.0, {"desk": 17})
+    end = advance(start, {"desk": 18, "hall": 8}, {"hall": 3})
+    assert ranges_between(start, end) == [Range("desk", 17, 0.0, 18), Range("hall", 3, 0.0, 8)]
 
 
 def test_nothing_lies_before_the_beginning() -> None:
@@ -108,6 +145,44 @@ def test_what_a_mark_says_was_forgotten_behind_the_position_is_doubtful() -> Non
     (found,) = doubtful(Offset(9.0, {"desk": 2, "floor": 4}), MARKS)
     assert (found.publisher, found.after) == ("desk", 2)
     assert doubtful(Offset(9.0, {"desk": 5}), MARKS) == []
+
+
+def test_a_publisher_that_no_broker_knows_has_lost_nothing_if_it_was_read_and_brokers_remember_so_long() -> None:
+    start = Offset(0.0, {"desk": 17, "gone": 3}, seen=1000.0)
+    there = found(Mark("desk", 5, 17))
+    assert unknown(start, there) == ["gone"]
+    assert lost(start, there, [], 1000.0, 4600.0) == []
+    assert lost(start, there, [], 1000.0, 4601.0) == ["gone"]
+    assert lost(start, there, ["gone"], 1000.0, 1001.0) == ["gone"]
+
+
+def test_nothing_is_concluded_from_who_is_unknown_while_somebody_cannot_be_asked() -> None:
+    start = Offset(0.0, {"desk": 17, "gone": 3}, seen=1000.0)
+    assert lost(start, found(Mark("desk", 5, 17), absent=("b",)), ["gone"], 1000.0, 9000.0) == []
+    assert lost(start, found(Mark("desk", 5, 17), unreachable=("gone",)), ["gone"], 1000.0, 9000.0) == []
+
+
+def test_who_is_named_in_an_offset_that_is_given_and_known_to_nobody_is_lost() -> None:
+    start = first_offset(read_start("startingOffsets", '{"after": {"gone": 3}}'), MARKS, 5000.0)
+    assert lost(start, found(*MARKS), start.behind, start.seen, 5000.0) == ["gone"]
+    assert re.search(r"no broker knows anything of 1 publishers .*gone.*failOnDataLoss", str(loss_of_unknown(["gone"])))
+
+
+def test_a_position_shrinks_by_who_is_dropped() -> None:
+    start = Offset(0.0, {"desk": 17, **{f"old{place}": 3 for place in range(1000)}})
+    numbers = {name: number for name, number in last_numbers(start, MARKS).items() if not name.startswith("old")}
+    assert advance(start, numbers).json()["after"] == {"desk": 17, "floor": 4}
+
+
+def test_another_filter_or_schema_is_refused_with_what_to_do() -> None:
+    end = advance(Offset(0.0), {"desk": 3}, plan=plan_of("x > 1", "a long"))
+    kept = read_offset(json.loads(json.dumps(end.json())))
+    check_plan(kept, plan_of("x > 1", "a long"))
+    check_plan(Offset(0.0), plan_of("x > 2", "a long"))
+    with pytest.raises(UsageError, match=r"the filter of this query changed .* former filter, or .* startingOffsets"):
+        check_plan(kept, plan_of("x > 2", "a long"))
+    with pytest.raises(UsageError, match="the filter and schema of this query changed"):
+        check_plan(kept, plan_of("x > 2", "a double"))
 
 
 def test_a_loss_says_what_to_do() -> None:

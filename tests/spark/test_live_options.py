@@ -1,5 +1,6 @@
 """What can be said with `.option(...)`."""
 
+import os
 from base64 import b64encode
 from pathlib import Path
 
@@ -7,8 +8,8 @@ import pytest
 
 from tidings.model.errors import UsageError
 from tidings.protocols.access.tokens import Claims, make_token
-from tidings.spark.live.connection import read_options
-from tidings.spark.live.offsets import Start
+from tidings.spark.live.options import read_options
+from tidings.spark.live.starts import Start
 
 URL = "tidings://localhost:7411"
 
@@ -20,7 +21,9 @@ def make_text(publish: str = "") -> str:
 
 def test_everything_but_the_url_has_a_default() -> None:
     options = read_options({"url": URL}, {})
-    assert (options.filter, options.partitions, options.fails_on_loss, options.events_max) == ("TRUE", 2, True, None)
+    assert (options.filter, options.fails_on_loss, options.events_max) == ("TRUE", True, None)
+    assert options.partitions == os.cpu_count()
+    assert read_options({"url": URL}, {"TIDINGS_PARTITIONS": "12"}).partitions == 12
 
 
 def test_names_are_read_in_any_case_and_options_of_spark_are_passed_over() -> None:

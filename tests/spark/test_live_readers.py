@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from pyspark.sql.datasource import EqualTo, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from tests.spark.live_world import ThreadBroker
@@ -17,9 +18,11 @@ from tidings.net.errors import NotReachable
 from tidings.spark.live import pieces
 from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.offsets import DataLoss
-from tidings.spark.live.sink import first_number, publish
-from tidings.spark.live.source import TidingsSource
+from tidings.spark.live.pieces import Unreachable
+from tidings.spark.live.sink import ChangedBatch, StagedRows, TidingsStreamWriter, TidingsWriter
+from tidings.spark.live.source import PushingReader, TidingsSource
 
+ROWS = StructType().add("n", "long")
 NUMBERED = StructType().add("publisher", "string").add("n", "long")
 
 
@@ -83,7 +86,10 @@ def test_a_large_history_is_cut_among_tasks_and_each_event_is_read_once() -> Non
 def test_what_conditions_exclude_does_not_leave_the_broker() -> None:
     with ThreadBroker() as broker:
         broker.publish("desk", events(0, 1000))
-        reader = source(broker, filter="n < 500").reader(StructType().add("n", "long").add("odd", "boolean"))
+        schema = StructType().add("n", "long").add("odd", "boolean")
+        assert not isinstance(source(broker).reader(schema), PushingReader)
+        reader = source(broker, filter="n < 500", pushDown="true").reader(schema)
+        assert isinstance(reader, PushingReader)
         assert list(reader.pushFilters([EqualTo(("odd",), True)])) == []
         [piece] = reader.partitions()
         assert isinstance(piece, pieces.Piece)
@@ -214,17 +220,203 @@ def test_a_broker_that_is_away_is_named_with_what_to_do() -> None:
         there.schema()
 
 
-def test_rows_that_are_published_again_under_their_numbers_are_dropped() -> None:
-    import pyarrow
+def rows_of(*rows: int) -> Any:
+    return iter([pyarrow.record_batch({"n": list(rows)})] if rows else [])
 
-    schema = StructType().add("n", "long")
+
+def write(writer: TidingsStreamWriter, batch: int, *partitions: tuple[int, ...]) -> None:
+    """What Spark does with a micro-batch."""
+    writer.commit([writer.stage("q", rows_of(*rows)) for rows in partitions], batch)
+
+
+def stored_in(broker: ThreadBroker) -> list[int]:
+    return sorted(broker.stored())
+
+
+def test_a_batch_that_is_repeated_in_other_partitions_and_order_is_published_once() -> None:
     with ThreadBroker() as broker:
-        options = source(broker).said
-        for rows in ([0, 1, 2], [0, 1, 2, 3, 4]):
-            publish("sink.q.0", first_number(0), iter([pyarrow.record_batch({"n": rows})]), schema, options)
-        publish("sink.q.0", first_number(1), iter([pyarrow.record_batch({"n": [5]})]), schema, options)
-        reader = source(broker).reader(NUMBERED)
-        assert numbers(reader, reader.partitions()) == [0, 1, 2, 3, 4, 5]
+        writer = source(broker).streamWriter(ROWS, overwrite=False)
+        write(writer, 0, (3, 1, 2), (5, 4, 4))
+        write(writer, 0, (4,), (4, 2, 1), (3, 5))
+        write(writer, 1, (), (7, 6))
+        assert stored_in(broker) == [1, 2, 3, 4, 4, 5, 6, 7]
+
+
+def test_what_a_first_try_had_published_when_it_died_is_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidings.spark.live import sink
+
+    monkeypatch.setattr(sink, "PUBLISHED_AT_ONCE", 2)
+    with ThreadBroker() as broker:
+        writer = source(broker).streamWriter(ROWS, overwrite=False)
+        one = [writer.stage("q", rows_of(5, 3, 1)), writer.stage("q", rows_of(4, 2))]
+        rows = sorted(row for it in one for row in it.rows)
+        numbers = sink.BatchNumbers(0, writer.keys.digest(rows), len(rows))
+        with sink.SinkConnection("spark.q", numbers.first, writer.options) as dying:
+            dying.publish(rows[:3])
+        write(writer, 0, (1, 2, 3), (4,), (5,))
+        assert stored_in(broker) == [1, 2, 3, 4, 5]
+
+
+def test_a_batch_that_is_repeated_with_other_rows_is_refused_or_published_again() -> None:
+    with ThreadBroker() as broker:
+        writer = source(broker).streamWriter(ROWS, overwrite=False)
+        write(writer, 3, (1, 2, 3))
+        with pytest.raises(ChangedBatch, match=r"batch 3 was published before, .* idColumn.* failOnChangedBatch"):
+            write(writer, 3, (1, 2, 9))
+        with pytest.raises(ChangedBatch, match=r"batch 2 comes behind batch 3, .*checkpoint"):
+            write(writer, 2, (1,))
+        assert stored_in(broker) == [1, 2, 3]
+        write(source(broker, failOnChangedBatch="false").streamWriter(ROWS, overwrite=False), 3, (1, 2, 9))
+        assert stored_in(broker) == [1, 1, 2, 2, 3, 9]
+        write(writer, 4, (10,))
+        assert stored_in(broker)[-1] == 10
+
+
+def test_rows_with_ids_are_told_apart_by_these_alone() -> None:
+    schema = StructType().add("n", "long").add("drawn", "double")
+
+    def draw(*drawn: float) -> list[StagedRows]:
+        return [writer.stage("q", iter([pyarrow.record_batch({"n": [2, 1], "drawn": list(drawn)})]))]
+
+    with ThreadBroker() as broker:
+        writer = source(broker, idColumn="n").streamWriter(schema, overwrite=False)
+        writer.commit([*draw(0.5, 0.25)], 0)
+        writer.commit([*draw(0.75, 0.125)], 0)
+        assert stored_in(broker) == [1, 2]
+        with pytest.raises(UsageError, match="option idColumn: n = 1 stands for several rows"):
+            writer.commit([*draw(1.0, 2.0), *draw(1.0, 2.0)], 1)
+        with pytest.raises(UsageError, match="option idColumn: there is no column m; there are n, drawn"):
+            source(broker, idColumn="m").streamWriter(schema, overwrite=False)
+
+
+def test_rows_that_were_read_are_published_in_the_order_of_their_publishers() -> None:
+    schema = StructType().add("publisher", "string").add("number", "long").add("n", "long")
+    batch = pyarrow.record_batch({"publisher": ["b", "a", "a"], "number": [1, 20, 3], "n": [0, 1, 2]})
+    with ThreadBroker() as broker:
+        writer = source(broker).streamWriter(schema, overwrite=False)
+        writer.commit([writer.stage("q", iter([batch]))], 0)
+        assert broker.stored() == [2, 1, 0]
+
+
+def test_a_task_of_a_batch_write_that_is_tried_again_publishes_what_is_left() -> None:
+    with ThreadBroker() as broker:
+        writer: TidingsWriter = source(broker).writer(ROWS, overwrite=False)
+        writer.publish("spark.job.0", rows_of(4, 1, 1), is_again=False)
+        assert writer.publish("spark.job.0", rows_of(1, 2, 4, 1, 3), is_again=True).rows == 5
+        assert stored_in(broker) == [1, 1, 2, 3, 4]
+        with pytest.raises(ChangedBatch, match="tried again with other rows than it had: 5 of those"):
+            writer.publish("spark.job.0", rows_of(8), is_again=True)
+        assert writer.publish("spark.job.1", rows_of(), is_again=False).rows == 0
+
+
+# What is gone, and who is away.
+
+
+def test_a_publisher_that_left_and_is_forgotten_with_what_was_not_read_is_an_error() -> None:
+    """3,000 were published, 1,000 read, and the publisher left; brokers remember for a moment only."""
+    with ThreadBroker(history_age=0.1, marks_age=0.0, sweep_period=0.05) as broker:
+        broker.publish("desk", events(0, 3000))
+        reader = source(broker, startingOffsets="earliest").streamReader(NUMBERED)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadMaxRows(1000))
+        while broker.service.node.edge.publishers.all:
+            pass
+        with pytest.raises(DataLoss, match=r"no broker knows anything of 1 publishers .*desk"):
+            reader.latestOffset(end, ReadAllAvailable())
+        reader.stop()
+        restarted = source(broker).streamReader(NUMBERED)
+        with pytest.raises(DataLoss, match=r"no broker knows anything of 1 publishers .*desk"):
+            restarted.latestOffset(end, ReadAllAvailable())
+        restarted.stop()
+        loose = source(broker, failOnDataLoss="false").streamReader(NUMBERED)
+        assert loose.latestOffset(end, ReadAllAvailable()) == end
+        loose.stop()
+        batch = source(broker, startingOffsets=json.dumps({"after": end["after"]})).reader(NUMBERED)
+        with pytest.raises(DataLoss, match="no broker knows anything"):
+            batch.partitions()
+
+
+def test_what_is_forgotten_before_a_first_batch_is_repeated_is_missed() -> None:
+    """ "earliest" is the same position when it is asked for again."""
+    with ThreadBroker(history_count_max=10) as broker:
+        for n in range(10):
+            broker.publish("desk", events(n, n + 1))
+        reader = source(broker, startingOffsets="earliest").streamReader(NUMBERED)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        assert numbers_of_batch(reader, start, end) == list(range(10))
+        reader.stop()
+        for n in range(10, 15):
+            broker.publish("desk", events(n, n + 1))
+        restarted = source(broker, startingOffsets="earliest").streamReader(NUMBERED)
+        with pytest.raises(DataLoss, match="publications of desk"):
+            numbers_of_batch(restarted, restarted.initialOffset(), end)
+        restarted.stop()
+
+
+def test_a_query_whose_filter_was_changed_is_refused() -> None:
+    with ThreadBroker() as broker:
+        broker.publish("desk", events(0, 30))
+        reader = source(broker, filter="n >= 0", startingOffsets="earliest").streamReader(NUMBERED)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        reader.stop()
+        changed = source(broker, filter="n >= 10", startingOffsets="earliest").streamReader(NUMBERED)
+        for ask in (lambda: changed.latestOffset(end, ReadAllAvailable()), lambda: changed.partitions(start, end)):
+            with pytest.raises(UsageError, match="the filter of this query changed since its checkpoint"):
+                ask()
+        changed.stop()
+        other_cores = source(broker, filter="n >= 0", partitions="7").streamReader(NUMBERED)
+        assert sorted(numbers_of_batch(other_cores, start, end)) == list(range(30))
+        other_cores.stop()
+
+
+def test_a_broker_that_is_away_fails_a_batch_read_and_is_told_of_by_a_stream(caplog: pytest.LogCaptureFixture) -> None:
+    with ThreadBroker("a") as a:
+        a.publish("near", events(0, 10))
+        with ThreadBroker("b", links=[a.address]) as b:
+            b.publish("far", events(10, 20))
+            reader = source(a).reader(NUMBERED)
+            while sorted(numbers(reader, reader.partitions())) != list(range(20)):
+                pass
+            stream = source(a, startingOffsets="earliest").streamReader(NUMBERED)
+            start = stream.initialOffset()
+        with pytest.raises(Unreachable, match=r"1 brokers .*\(b\), nor 1 publishers there.*failOnUnreachable"):
+            while True:
+                reader.partitions()
+        partial = source(a, failOnUnreachable="false").reader(NUMBERED)
+        assert numbers(partial, partial.partitions()) == list(range(10))
+        end = stream.latestOffset(start, ReadAllAvailable())
+        assert sorted(numbers_of_batch(stream, start, end))[:10] == list(range(10))
+        assert stream.latestOffset(end, ReadAllAvailable()) == end
+        reported = stream.reportLatestOffset()
+        assert reported is not None and (reported["absent"], reported["unreachable"]) == (["b"], 1)
+        assert [it.getMessage()[:38] for it in caplog.records].count("1 brokers with what this query reads c") >= 1
+        strict = source(a, failOnUnreachable="true").streamReader(NUMBERED)
+        with pytest.raises(Unreachable):
+            strict.initialOffset()
+        strict.stop()
+        stream.stop()
+
+
+def test_a_schema_without_attributes_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    with ThreadBroker() as broker:
+        broker.publish("desk", events(0, 3))
+        inferred = source(broker, includeMetadata="false").schema()
+    assert "name those you want" in caplog.text
+    assert "publisher" not in inferred.names and "subject" in inferred.names
+
+
+def test_a_limit_in_bytes_is_kept_about() -> None:
+    with ThreadBroker() as broker:
+        broker.publish("desk", events(0, 1000))
+        reader = source(broker, startingOffsets="earliest", maxBytesPerTrigger="10000").streamReader(NUMBERED)
+        assert reader.getDefaultReadLimit() == ReadMaxBytes(10_000)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, reader.getDefaultReadLimit())
+        count = len(numbers_of_batch(reader, start, end))
+        reader.stop()
+    assert 100 < count < 500
 
 
 def test_what_a_stream_or_a_sink_cannot_do_is_refused() -> None:

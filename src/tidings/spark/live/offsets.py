@@ -4,48 +4,58 @@ The idea. A broker numbers nothing: each publisher numbers its own publications,
 position in the history of the whole network is one number for each publisher, "read behind this", and a time for
 publishers that nobody knew yet:
 
-    {"since": 1794797198.9, "after": {"desk": 4711, "floor": 22}}
+    {"since": 1794797198.9, "after": {"desk": 4711, "floor": 22}, "seen": 1794797311.2}
 
 Publishers that are named are read behind their number, all others since that time (0 for all that is stored). What
-lies between two positions never changes, except that the oldest of it is forgotten; that is what makes a batch
-repeatable.
+lies between two positions never changes, except that the oldest of it is forgotten, and then it is missed; that is what
+makes a batch repeatable.
 
-Where a stream begins. Spark keeps the position at which each batch ended, but not the one at which the first began: it
-asks again for that, also when it restarts a query whose first batch was not finished. "latest" would then be another
-position, and what lay between would be lost. So the position at which the first batch ended also says where it began:
-in "begun", or with "is_first" that it ended where it began, since there was no news. That is believed rather than what
-is asked for anew:
+**Where a batch begins** is said where it ends. Spark keeps the position at which each batch ended, but not the one at
+which the first began: it asks again for that when it restarts a query whose first batch was not finished, and "latest"
+or "earliest" would then be another position. A publisher that comes later has no number in the position before. So the
+position at which a batch ends names, in "begun", where the batch begins for each publisher that is new in it, and the
+first batch for all; that is believed rather than what is asked for anew. "is_first" is a position where nothing was
+read yet.
 
-    {"since": 1794797198.9, "after": {"desk": 4713, "floor": 22}, "begun": {"desk": 4711, "floor": 22}}
+    {"since": 0, "after": {"desk": 4713, "floor": 22}, "begun": {"desk": 4711, "floor": 0}, ...}
+
+**Nobody disappears unnoticed.** Brokers remember publishers that left for as long as `Marks.remembered_for` says. A
+position says when brokers were last asked ("seen"), and who had published more by then than was read ("behind"). A
+publisher in a position of which no broker knows has left nothing unread if it was not behind and less time has passed
+than brokers remember. Then it need not be in the position any more, so that positions stay as short as the memory of
+brokers. Otherwise it may have published something that nobody will read: that is a loss, and told (`lost`). While a
+broker is absent nothing is concluded from who is not known.
+
+**The same question.** A batch that is read again after its filter or its schema was changed would be another one. A
+position carries a digest of both ("plan"), and a query that asks for something else is refused (`check_plan`).
 
 Numbers have holes: of a filter, and of clients that came again under the same name and begin far above what they had
 used. So a difference of numbers bounds the events from above, and may be far above; whoever divides the work asks first
 where the events begin (`pieces.py`).
 
 Everything here is a pure function; time and brokers come in as values.
-
-How far a query is behind its publishers (`lag`). Spark reports, with the progress of each micro-batch, where the batch
-ended and how far brokers had come when we last asked (`sources[...].endOffset` and `latestOffset`; also in listeners
-and in Spark's UI). Python sources cannot add numbers of their own to that, so the difference is taken here.
 """
 
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from tidings.model.errors import UsageError
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
-
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
 ALL_STORED = 0.0
 """As a time: everything that is stored."""
 
-HOW_TO_START = 'write "earliest", "latest", a time such as 2026-11-15T09:30:00Z, seconds since 1970, or an offset'
+SHRINK_AFTER = 60.0
+"""A publisher of which no broker knows any more leaves the position after so many seconds: a broker that has just
+started may not know it yet."""
+
+SEEN_AGAIN_AFTER = 60.0
+"""A position in which nothing is new is noted again, with the time, after so many seconds at least."""
+
+NAMED_MAX = 3
+"""Publishers that a message names."""
 
 
 class OffsetMark(Protocol):
@@ -59,25 +69,54 @@ class OffsetMark(Protocol):
     def through(self) -> int: ...
 
 
+class FoundMarks(Protocol):
+    """What brokers answer who are asked for marks."""
+
+    @property
+    def marks(self) -> Sequence[OffsetMark]: ...
+    @property
+    def unreachable(self) -> Sequence[str]: ...
+    @property
+    def absent(self) -> Sequence[str]: ...
+    @property
+    def remembered_for(self) -> float: ...
+
+
 class DataLoss(UsageError):
     """Something was forgotten before it was read."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is asked for, as digests."""
+
+    filter: str
+    schema: str
 
 
 class Offset(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     since: float = ALL_STORED
     after: dict[str, int] = {}
     begun: dict[str, int] | None = None
-    """Where the batch that ends here began, if it was the first."""
+    """Where the batch that ends here begins, for publishers that no position before it names."""
     is_first: bool = False
     """Where a stream begins: nothing was read yet."""
+    seen: float = 0.0
+    """The time of day at which brokers were asked."""
+    behind: list[str] = []
+    """Publishers that had published more then than was read."""
+    plan: Plan | None = None
 
     def json(self) -> dict[str, Any]:
         """As Spark keeps it. Spark compares texts, so names stand in one order."""
-        made: dict[str, Any] = {"since": self.since, "after": dict(sorted(self.after.items()))}
+        made: dict[str, Any] = {"since": self.since, "after": dict(sorted(self.after.items())), "seen": self.seen}
         if self.begun is not None:
             made["begun"] = dict(sorted(self.begun.items()))
         if self.is_first:
             made["is_first"] = True
+        if self.behind:
+            made["behind"] = sorted(self.behind)
+        if self.plan is not None:
+            made["plan"] = msgspec.to_builtins(self.plan)
         return made
 
 
@@ -91,52 +130,30 @@ def read_offset(given: Mapping[str, Any]) -> Offset:
         ) from None
 
 
-class Start(msgspec.Struct, frozen=True):
-    """What `startingOffsets` or `endingOffsets` says."""
-
-    kind: Literal["earliest", "latest", "time", "offset"]
-    time: float = 0.0
-    offset: Offset | None = None
+# The same question.
 
 
-def read_start(option: str, text: str) -> Start:
-    text = text.strip()
-    if text.lower() in (EARLIEST, LATEST):
-        return Start(EARLIEST if text.lower() == EARLIEST else LATEST)
-    if text.startswith("{"):
-        try:
-            offset = msgspec.json.decode(text, type=Offset)
-        except (msgspec.DecodeError, msgspec.ValidationError) as problem:
-            raise UsageError(
-                f'option {option}: no offset ({problem}); write {{"since": 0, "after": {{"publisher": 17}}}}'
-            ) from None
-        return Start("offset", offset=Offset(offset.since, offset.after))
-    return Start("time", time=read_time(option, text))
+def plan_of(filter: str, schema: str) -> Plan:
+    """Of the texts of both."""
+    return Plan(digest(filter), digest(schema))
 
 
-def read_time(option: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        pass
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"option {option}: {text!r:.80} is not understood; {HOW_TO_START}") from None
-    return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp()
+def digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def first_offset(start: Start, marks: Iterable[OffsetMark], now: float) -> Offset:
-    """Where a read begins."""
-    match start.kind:
-        case "earliest":
-            return Offset(ALL_STORED, is_first=True)
-        case "latest":
-            return Offset(now, {mark.publisher: mark.through for mark in marks}, is_first=True)
-        case "time":
-            return Offset(start.time, is_first=True)
-    assert start.offset is not None
-    return Offset(start.offset.since, start.offset.after, is_first=True)
+def check_plan(offset: Offset, plan: Plan) -> None:
+    if offset.plan is None or offset.plan == plan:
+        return
+    changed = " and ".join(name for name in ("filter", "schema") if getattr(offset.plan, name) != getattr(plan, name))
+    raise UsageError(
+        f"the {changed} of this query changed since its checkpoint was written, and a batch that was begun would have "
+        f"other rows; go on with the former {changed}, or start with a new checkpointLocation and with startingOffsets "
+        "set to the last offset of the old one (the last line of the last file in its folder offsets)"
+    )
+
+
+# How far.
 
 
 def last_numbers(start: Offset, marks: Iterable[OffsetMark]) -> dict[str, int]:
@@ -149,11 +166,27 @@ def last_numbers(start: Offset, marks: Iterable[OffsetMark]) -> dict[str, int]:
     return numbers
 
 
-def advance(start: Offset, numbers: Mapping[str, int]) -> Offset:
-    """The position at which a batch ends that begins at `start` and reads up to these numbers."""
-    if numbers == start.after:
-        return start
-    return Offset(start.since, dict(numbers), start.after if start.is_first else None)
+def advance(
+    start: Offset,
+    numbers: Mapping[str, int],
+    pins: Mapping[str, int] | None = None,
+    *,
+    seen: float = 0.0,
+    behind: Iterable[str] = (),
+    plan: Plan | None = None,
+) -> Offset:
+    """The position at which a batch ends that begins at `start` and reads up to these numbers; `pins` are where it
+    begins for those that `start` does not name."""
+    begun = {**(start.after if start.is_first else {}), **(pins or {})}
+    named = {publisher: number for publisher, number in begun.items() if publisher in numbers}
+    return Offset(
+        since=start.since,
+        after=dict(numbers),
+        begun=named if named or start.is_first else None,
+        seen=seen,
+        behind=sorted(behind),
+        plan=plan,
+    )
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -180,10 +213,10 @@ def ranges_between(start: Offset, end: Offset) -> list[Range]:
     that is said to be now."""
     if end.is_first:
         return []
-    begun = start.after if end.begun is None else end.begun
+    begun = end.begun or {}
     ranges = []
     for publisher, through in sorted(end.after.items()):
-        after = begun.get(publisher)
+        after = begun.get(publisher, start.after.get(publisher))
         if through > (after or 0):
             ranges.append(Range(publisher, after, end.since, through))
     return ranges
@@ -225,6 +258,9 @@ def cut(ranges: list[Range], pieces: int, least: int) -> list[list[Range]]:
     return [piece for piece in made if piece]
 
 
+# What is gone.
+
+
 def doubtful(start: Offset, marks: Iterable[OffsetMark]) -> list[Range]:
     """What may have been forgotten before it was read. A mark says so too early where the publisher has moved and its
     earlier broker is out of reach for a while; whoever asks for these is told the truth."""
@@ -235,6 +271,26 @@ def doubtful(start: Offset, marks: Iterable[OffsetMark]) -> list[Range]:
     ]
 
 
+def unknown(start: Offset, found: FoundMarks) -> list[str]:
+    """Publishers of the position of which no broker knows, where all could be asked."""
+    if found.absent:
+        return []
+    known = {mark.publisher for mark in found.marks} | set(found.unreachable)
+    return sorted(start.after.keys() - known)
+
+
+def lost(start: Offset, found: FoundMarks, behind: Collection[str], seen: float, now: float) -> list[str]:
+    """Those of them who may have published something that nobody can read any more. Brokers were last asked at `seen`,
+    and some were behind then."""
+    is_long_ago = now - seen > found.remembered_for
+    return [publisher for publisher in unknown(start, found) if is_long_ago or publisher in behind]
+
+
+def unread(marks: Iterable[OffsetMark], numbers: Mapping[str, int]) -> list[str]:
+    """Who has published more than up to these numbers."""
+    return [mark.publisher for mark in marks if mark.through > numbers.get(mark.publisher, mark.through)]
+
+
 def loss(publisher: str) -> DataLoss:
     return DataLoss(
         f"publications of {publisher} were forgotten by its broker before they were read: let brokers store more "
@@ -243,26 +299,11 @@ def loss(publisher: str) -> DataLoss:
     )
 
 
-def lag(query: "StreamingQuery") -> dict[str, int]:
-    """For each publisher, how many of its numbers were not read yet when the query last reported; 0 for none. Numbers
-    have holes, so that there may be fewer events. Empty before the first report."""
-    progress = query.lastProgress
-    behind: dict[str, int] = {}
-    for source in progress["sources"] if progress is not None else ():
-        end, latest = position(source["endOffset"]), position(source["latestOffset"])
-        if latest is None:
-            continue
-        read = end.after if end is not None else {}
-        for publisher, through in sorted(latest.after.items()):
-            behind[publisher] = max(0, through - read.get(publisher, 0))
-    return behind
-
-
-def position(reported: Any) -> Offset | None:
-    """None for what a source of another format reports."""
-    try:
-        if isinstance(reported, str):
-            return msgspec.json.decode(reported, type=Offset)
-        return msgspec.convert(reported, Offset)
-    except (msgspec.ValidationError, msgspec.DecodeError):
-        return None
+def loss_of_unknown(publishers: Sequence[str]) -> DataLoss:
+    named = ", ".join(publishers[:NAMED_MAX]) + (", ..." if len(publishers) > NAMED_MAX else "")
+    return DataLoss(
+        f"no broker knows anything of {len(publishers)} publishers any more that this query was reading ({named}), and "
+        "nobody can say whether they published more than it has read: let brokers remember for longer "
+        "(delivery.history_age, marks_age, marks_max; --data over restarts), run the query more often, or set "
+        "failOnDataLoss to false and go on without them"
+    )

@@ -14,7 +14,7 @@ long as brokers store them. Where they do not, `DataLoss` ends the query, or a l
 
 import logging
 from bisect import bisect_left
-from collections.abc import Coroutine, Generator, Iterator
+from collections.abc import Coroutine, Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -22,10 +22,12 @@ import pyarrow
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-from tidings.net.client.history import Stored
-from tidings.spark.live.connection import LiveConnection, Options
+from tidings.model.errors import UsageError
+from tidings.net.client.history import Marks, Stored
+from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.decoder import Decoder
-from tidings.spark.live.offsets import Range, cut, loss
+from tidings.spark.live.offsets import NAMED_MAX, Range, cut, loss, loss_of_unknown
+from tidings.spark.live.options import Options
 
 PAGE_EVENTS = 4096
 """Events of one page, and the least worth a task of its own."""
@@ -36,6 +38,10 @@ PROBE_EVENTS = 64
 log = logging.getLogger("tidings.spark.live")
 
 
+class Unreachable(UsageError):
+    """A broker that stores what was asked for does not answer."""
+
+
 class Piece(InputPartition):
     """What one task reads; `until` is the time of day at which a batch read ends, if it has one."""
 
@@ -44,10 +50,10 @@ class Piece(InputPartition):
 
 
 class RangeStart:
-    """Where the events of a range begin: a range that says so, and the numbers of the first few."""
+    """Where the events of a range begin: a range that says so, the numbers of the first few, and their size."""
 
-    def __init__(self, range: Range, numbers: tuple[int, ...]) -> None:
-        self.range, self.numbers = range, numbers
+    def __init__(self, range: Range, numbers: tuple[int, ...], size_bytes: int) -> None:
+        self.range, self.numbers, self.size_bytes = range, numbers, size_bytes
 
 
 def find_begin(link: LiveConnection, filter: str, range: Range, fails: bool) -> RangeStart | None:
@@ -57,7 +63,8 @@ def find_begin(link: LiveConnection, filter: str, range: Range, fails: bool) -> 
     if not stored.numbers and not stored.has_more:
         return None
     after = stored.numbers[0] - 1 if stored.numbers else stored.through
-    return RangeStart(Range(range.publisher, after, range.since, range.through), tuple(stored.numbers))
+    begin = Range(range.publisher, after, range.since, range.through)
+    return RangeStart(begin, tuple(stored.numbers), stored.page.size_bytes)
 
 
 def cut_work(
@@ -71,7 +78,10 @@ def cut_work(
                 found.append(begin.range)
         else:
             found.append(range)
-    return cut(found, options.partitions, PAGE_EVENTS)
+    least = PAGE_EVENTS
+    if options.partitions_min:
+        least = max(1, min(least, sum(it.width for it in found) // options.partitions_min))
+    return cut(found, max(options.partitions, options.partitions_min), least)
 
 
 def fetch(link: LiveConnection, filter: str, range: Range, limit: int) -> Coroutine[Any, Any, Stored]:
@@ -86,6 +96,34 @@ def check_whole(stored: Stored, range: Range, fails: bool) -> None:
         if fails:
             raise loss(range.publisher)
         log.warning("%s: publications behind %s were forgotten before they were read", range.publisher, range.after)
+
+
+def check_known(publishers: Sequence[str], fails: bool) -> None:
+    """Of these nobody knows anything any more."""
+    if publishers and fails:
+        raise loss_of_unknown(publishers)
+    if publishers:
+        log.warning("no broker knows anything of %d publishers that this query was reading", len(publishers))
+
+
+def check_reached(found: Marks, fails: bool, told: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Could everybody be asked who stores what is wanted? The brokers that could not; `told` are those of whom the log
+    knows."""
+    missing = tuple(sorted({*found.absent, *(f"that of {name}" for name in found.unreachable if not found.absent)}))
+    if missing and fails:
+        raise Unreachable(
+            f"{len(missing)} brokers with what this query reads cannot be reached ({', '.join(missing[:NAMED_MAX])}), "
+            f"nor {len(found.unreachable)} publishers there: start them, wait until they are linked, or set "
+            "failOnUnreachable to false and read what there is"
+        )
+    if missing and missing != told:
+        log.warning(
+            "%d brokers with what this query reads cannot be reached (%s); it goes on, and reads what they store when "
+            "they are back",
+            len(missing),
+            ", ".join(missing[:NAMED_MAX]),
+        )
+    return missing
 
 
 def check_stored(link: LiveConnection, filter: str, ranges: list[Range], fails: bool) -> None:

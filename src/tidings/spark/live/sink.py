@@ -1,160 +1,87 @@
 """The writers: rows become events, `df.writeStream.format("tidings")` and `df.write.format("tidings")`.
 
-Each task publishes the rows of its partition under a name of its own, in their order, and has done when the broker has
-accepted them (with `--data`: when they are on disk).
+**A stream, exactly once.** A micro-batch may be written twice: a task is tried again, or the query dies and starts
+again from its checkpoint. Brokers recognise what they have by publisher and number. So a row must get the same number
+each time, and Spark gives nothing to number it by: behind a shuffle rows come in another order each time (SPARK-28650),
+and with other cores, or with adaptive execution, in other partitions.
 
-Exactly once. A micro-batch may be written twice: a task is tried again, or the query dies and starts again from its
-checkpoint. Brokers recognise what they have by publisher and number, so all that is needed is that the same row always
-gets the same name and number:
+So rows are not numbered where they are made. Tasks encode their rows and hand them to the driver, and nothing is
+published before all tasks are done. The driver puts the rows of the whole batch in one order that depends on nothing
+but the rows, and publishes them under one name:
 
-    publisher   <sinkName>.<id of the query>.<partition>
-    number      (batch + 1) * 2**32 + index of the row in the partition
+    publisher   <sinkName>.<id of the query>
+    number      (batch + 1) * 2**35 + digest of the batch + place of the row
 
-Spark tells tasks the id of the query, which it keeps in the checkpoint, and the number of the batch. What was accepted
-before is dropped by the broker and counts as accepted. Each (query, batch, partition, index) is published once.
+The order is that of `idColumn`; or of publisher and number, where the rows still have both; or else of the encoded
+rows. Whatever partitions, cores and order there were, the same rows get the same numbers. What was accepted before is
+left out, or dropped by the broker if it is sent again.
 
-What this asks of the query: that a batch which is repeated has the same rows in the same places. It has, if the source
-is repeatable (this one is), the number of partitions stays the same across restarts (`partitions`,
-spark.sql.shuffle.partitions), and rows behind a shuffle are sorted within their partitions. A broker remembers the last
-number of a publisher for `delivery.numbers_age`; a query that was down for longer may repeat one batch. And the query
-must come back to the same network of brokers.
+Where a batch is repeated with *other* rows (a query that draws random numbers, code that was changed), the digest, and
+with it all numbers, are others. Before it publishes, the driver asks how far its publisher has come. If that is within
+this batch and under another digest, some rows of another first try are out already, and the batch is refused
+(`ChangedBatch`); `failOnChangedBatch` = "false" publishes all of it again, behind them. With `idColumn` the digest is
+that of the ids alone: other contents of the same ids are the same batch.
 
-A batch write has no checkpoint: each is a new publication. It is named by the job, so that only tasks that are tried
-again are recognised.
+What remains to the query: that it comes back to the same network of brokers, within `delivery.numbers_age` (a week),
+and that a micro-batch fits the memory of the driver (`STAGED_BYTES_MAX`, `ROWS_MAX`; bound it at its source, with
+maxEventsPerTrigger). Its token must allow to read what it publishes.
 
-Each row becomes a head, the map of its attributes in ascending order of their names with nulls left out, and a
-payload. Rows are encoded through a struct that is made for the schema: its fields stand in that order, and what equals
-its default is not written, so that the bytes are those of `encode_head`.
+**A batch** write has no checkpoint: each is a new publication. Tasks publish their rows themselves, in their order,
+each under a name of its own (`<sinkName>.<job>.<partition>`). A task that is tried again first reads what the try
+before it has published, and publishes the rest of its rows; if they are others, it fails.
 
-What an event must not hold (`model/event.py`) is looked for in whole columns first: a number that is none, a text that
-is too long, an empty text where CloudEvents wants one. The error names the column and says what to do about it.
-
-    string, boolean, double, long          as they are          float, int, short, byte      as double and long
-    timestamp                              RFC 3339 text        binary                       only `payload`
-
-The columns publisher, number and accepted_at are what the network said of an event that was read; they are left out.
-
-`advertise` says what will be published; the default is everything that the client may
-publish.
+`advertise` says what will be published; the default is everything that the client may publish.
 """
 
+import hashlib
 import secrets
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow
-import pyarrow.compute as compute
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from tidings.model.bounds import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX
+from tidings.model.bounds import INTEGER_MAX
 from tidings.model.errors import UsageError
-from tidings.model.event import CONTEXT_NAMES
-from tidings.model.values import check_name
-from tidings.spark.live.columns import OF_THE_NETWORK, PAYLOAD, TIME
-from tidings.spark.live.connection import LiveConnection, Options
+from tidings.spark.live.columns import NUMBER, PUBLISHER
+from tidings.spark.live.connection import LiveConnection
+from tidings.spark.live.encoder import Encoder
+from tidings.spark.live.options import Options
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-NATURAL = {"string": str, "boolean": bool, "double": float, "bigint": int}
-WIDENED = {"float": "double", "int": "bigint", "smallint": "bigint", "tinyint": "bigint"}
-INSTANTS = ("timestamp", "timestamp_ntz")
-INSTEAD = "string, boolean, double, bigint, or a narrower number, or timestamp"
+BATCH_BITS = 35
+"""Room for the digest and the rows of one batch."""
 
+ROWS_MAX = 1 << 22
+STAGED_BYTES_MAX = 768 * 1024 * 1024
+"""Of one micro-batch, on their way to the driver; Spark takes a gigabyte there (spark.driver.maxResultSize)."""
 
-class Encoder:
-    def __init__(self, schema: StructType) -> None:
-        self.kinds = {
-            field.name: field.dataType.simpleString() for field in schema.fields if field.name not in OF_THE_NETWORK
-        }
-        has_payload = self.kinds.pop(PAYLOAD, "binary")
-        if has_payload != "binary":
-            raise UsageError(f"column payload: it is {has_payload}, and must be binary; cast it")
-        if len(self.kinds) > ATTRIBUTES_MAX:
-            raise UsageError(
-                f"{len(self.kinds)} columns, and an event has at most {ATTRIBUTES_MAX} attributes; drop some"
-            )
-        for name, kind in self.kinds.items():
-            check_column(name, kind)
-        self.names = sorted(self.kinds)
-        fields = [(f"a{place}", object, None) for place in range(len(self.names))]
-        rename = {f"a{place}": name for place, name in enumerate(self.names)}
-        self.row = msgspec.defstruct("Row", fields, rename=rename, omit_defaults=True, gc=False)
-        self.encode = msgspec.msgpack.Encoder().encode
-
-    def events(self, batch: pyarrow.RecordBatch) -> tuple[list[bytes], list[bytes]]:
-        """Heads and payloads; UsageError for a row that is no event."""
-        columns = [prepare(name, self.kinds[name], batch.column(name)).to_pylist() for name in self.names]
-        rows = map(self.row, *columns) if columns else (self.row() for _ in range(batch.num_rows))
-        heads = list(map(self.encode, rows))
-        longest = max(map(len, heads), default=0)
-        if longest > ATTRIBUTES_BYTES_MAX:
-            raise UsageError(
-                f"a row of {longest} encoded bytes, at most {ATTRIBUTES_BYTES_MAX} are allowed; put what is large into "
-                "payload"
-            )
-        return heads, self.payloads(batch)
-
-    def payloads(self, batch: pyarrow.RecordBatch) -> list[bytes]:
-        if PAYLOAD not in batch.schema.names:
-            return [b""] * batch.num_rows
-        column = batch.column(PAYLOAD)
-        longest = compute.max(compute.binary_length(column)).as_py() or 0
-        if longest > PAYLOAD_BYTES_MAX:
-            raise UsageError(
-                f"column payload: {longest} bytes, at most {PAYLOAD_BYTES_MAX} are allowed; cut it in pieces"
-            )
-        return [b"" if it is None else it for it in column.to_pylist()]
-
-
-def check_column(name: str, kind: str) -> None:
-    check_name(name)
-    allowed = kind in NATURAL or kind in WIDENED or kind in INSTANTS
-    if not allowed:
-        raise UsageError(f"column {name}: {kind} is no type of an attribute; cast it to {INSTEAD}")
-    if name in CONTEXT_NAMES and kind != "string" and not (name == TIME and kind in INSTANTS):
-        raise UsageError(f"column {name}: CloudEvents wants a text here, not {kind}; cast it to string")
-
-
-def prepare(name: str, kind: str, column: pyarrow.Array) -> pyarrow.Array:
-    """The column as values of an event."""
-    if kind in INSTANTS:
-        return instants(name, column)
-    if kind in ("double", "float"):
-        if not compute.all(compute.is_finite(column), min_count=0).as_py():
-            raise UsageError(f"column {name}: NaN or infinity is no value of an event; turn it into null")
-        return column.cast(pyarrow.float64())
-    if kind == "string":
-        longest = compute.max(compute.binary_length(column)).as_py() or 0
-        if longest > STRING_BYTES_MAX:
-            raise UsageError(
-                f"column {name}: a text of {longest} bytes, at most {STRING_BYTES_MAX} are allowed; put it into payload"
-            )
-        if name in CONTEXT_NAMES and compute.any(compute.equal(compute.binary_length(column), 0)).as_py():
-            raise UsageError(f"column {name}: CloudEvents wants no empty text here; turn it into null")
-    return column
-
-
-def instants(name: str, column: pyarrow.Array) -> pyarrow.Array:
-    """2026-11-15T20:45:00.000000Z."""
-    texts = column.cast(pyarrow.timestamp("us", tz="UTC")).cast(pyarrow.string())
-    is_usual = compute.equal(compute.utf8_length(texts), len("2026-11-15 20:45:00.000000Z"))
-    if not compute.all(is_usual, min_count=0).as_py():
-        raise UsageError(
-            f"column {name}: outside of the years 0 to 9999 a time has no RFC 3339 text; turn it into null"
-        )
-    return compute.replace_substring(texts, " ", "T")
-
-
-BATCH_BITS = 32
-"""Room for the rows of a partition in one batch."""
+PUBLISHED_AT_ONCE = 8192
 
 BATCH_ID = "streaming.sql.batchId"
 QUERY_ID = "sql.streaming.queryId"
 """What Spark calls them among the properties of a task."""
+
+
+class ChangedBatch(UsageError):
+    """A batch is repeated, and its rows are not those of its first try."""
+
+
+Row = tuple[tuple[Any, ...], bytes, bytes]
+"""What tells it apart, its head, its payload."""
+
+
+class StagedRows(WriterCommitMessage):
+    """What a task hands to the driver, in order."""
+
+    def __init__(self, query: str, rows: list[Row]) -> None:
+        self.query, self.rows = query, rows
 
 
 class TaskCommit(WriterCommitMessage):
@@ -164,21 +91,127 @@ class TaskCommit(WriterCommitMessage):
         self.publisher, self.rows = publisher, rows
 
 
+class RowKeys:
+    """What the rows of a batch are told apart by."""
+
+    def __init__(self, schema: StructType, options: Options) -> None:
+        names = set(schema.names)
+        for name in options.id_columns:
+            if name not in names:
+                raise UsageError(f"option idColumn: there is no column {name}; there are {', '.join(schema.names)}")
+        self.is_chosen = bool(options.id_columns)
+        self.names = options.id_columns or ((PUBLISHER, NUMBER) if {PUBLISHER, NUMBER} <= names else ())
+
+    def keys(self, batch: "RecordBatch") -> list[tuple[Any, ...]]:
+        """Tuples that can be compared: nulls come first."""
+        if not self.names:
+            return [()] * batch.num_rows
+        columns = [[(it is not None, it) for it in batch.column(name).to_pylist()] for name in self.names]
+        return list(zip(*columns, strict=True))
+
+    def check_unique(self, rows: Sequence[Row]) -> None:
+        """Of rows in order."""
+        for one, other in pairwise(rows):
+            if self.is_chosen and one[0] == other[0]:
+                values = ", ".join(repr(value) for _, value in one[0])
+                raise UsageError(
+                    f"option idColumn: {', '.join(self.names)} = {values:.200} stands for several rows of one batch; "
+                    "name columns that together are different for each row, or leave the option out"
+                )
+
+    def digest(self, rows: Sequence[Row]) -> int:
+        """Of rows in order; of their keys alone where these were chosen."""
+        hashed = hashlib.blake2b(digest_size=8)
+        for key, head, payload in rows:
+            part = repr(key).encode() if self.is_chosen else msgspec.msgpack.encode((repr(key), head, payload))
+            hashed.update(len(part).to_bytes(4) + part)
+        return int.from_bytes(hashed.digest())
+
+
+class BatchNumbers:
+    """The numbers of a batch: behind those of the batches before it, and others for other rows."""
+
+    def __init__(self, batch: int, digest: int, count: int) -> None:
+        place_bits = max(1, (count - 1).bit_length())
+        self.begin, self.end = (batch + 1) << BATCH_BITS, (batch + 2) << BATCH_BITS
+        if self.end > INTEGER_MAX:
+            raise UsageError(f"batch {batch}: a query has at most {INTEGER_MAX >> BATCH_BITS} batches; begin a new one")
+        self.first = self.begin + ((digest % (1 << (BATCH_BITS - place_bits))) << place_bits)
+        self.count = count
+
+    def published(self, through: int) -> int | None:
+        """How many of its rows a publisher has published that has come so far; None if these were others."""
+        if through < self.begin:
+            return 0
+        return through - self.first + 1 if self.first <= through < self.first + self.count else None
+
+
 class TidingsStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, schema: StructType, options: Options) -> None:
         Encoder(schema)
+        self.keys = RowKeys(schema, options)
         self.schema, self.options = schema, options
+
+    # In tasks.
 
     def write(self, iterator: "Iterator[RecordBatch]") -> WriterCommitMessage:
         task = TaskContext.get()
         assert task is not None
-        query, batch = task.getLocalProperty(QUERY_ID), task.getLocalProperty(BATCH_ID)
-        if query is None or batch is None:
+        query = task.getLocalProperty(QUERY_ID)
+        if query is None or task.getLocalProperty(BATCH_ID) is None:
             raise UsageError(
                 "this version of Spark does not tell tasks which query and batch they are of; use pyspark 4.2 or 4.3"
             )
-        name = f"{self.options.sink_name}.{query}.{task.partitionId()}"
-        return publish(name, first_number(int(batch)), iterator, self.schema, self.options)
+        return self.stage(query, iterator)
+
+    def stage(self, query: str, iterator: "Iterator[RecordBatch]") -> StagedRows:
+        encoder, rows, size_bytes = Encoder(self.schema), list[Row](), 0
+        for batch in iterator:
+            heads, payloads = encoder.events(batch)
+            rows += zip(self.keys.keys(batch), heads, payloads, strict=True)
+            size_bytes += sum(map(len, heads)) + sum(map(len, payloads))
+            check_staged(len(rows), size_bytes)
+        rows.sort()
+        return StagedRows(query, rows)
+
+    # On the driver.
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        staged = [it for it in messages if isinstance(it, StagedRows) and it.rows]
+        if staged:
+            self.publish(staged[0].query, batchId, sorted(row for it in staged for row in it.rows))
+
+    def publish(self, query: str, batch: int, rows: Sequence[Row]) -> None:
+        """Rows in order; what is out already is not published again."""
+        check_staged(len(rows), sum(len(head) + len(payload) for _, head, payload in rows))
+        self.keys.check_unique(rows)
+        numbers = BatchNumbers(batch, self.keys.digest(rows), len(rows))
+        name, first = f"{self.options.sink_name}.{query}", numbers.first
+        with SinkConnection(name, first, self.options) as sink:
+            through = sink.ask_through()
+            if through is None:
+                raise UsageError(NOT_TOLD.format(name=name))
+            done = numbers.published(through)
+            if done is not None:
+                sink.publish(rows if done < len(rows) else ())
+                return
+            first = self.behind_another_try(batch, through, numbers)
+        with SinkConnection(name, first, self.options) as sink:
+            sink.publish(rows)
+
+    def behind_another_try(self, batch: int, through: int, numbers: BatchNumbers) -> int:
+        if through >= numbers.end:
+            raise ChangedBatch(
+                f"batch {batch} comes behind batch {(through >> BATCH_BITS) - 1}, which this query has published: "
+                "was its checkpoint taken from a copy? Give the query a new checkpointLocation"
+            )
+        if self.options.fails_on_changed_batch:
+            raise ChangedBatch(
+                f"batch {batch} was published before, at least in part, with other rows than it has now: the query "
+                "draws random numbers, or it or its source was changed. Name the columns that tell its rows apart with "
+                "idColumn; or set failOnChangedBatch to false for one run, which publishes all rows of the batch again"
+            )
+        return max(numbers.first, through + 1)
 
 
 class TidingsWriter(DataSourceArrowWriter):
@@ -191,33 +224,107 @@ class TidingsWriter(DataSourceArrowWriter):
         task = TaskContext.get()
         assert task is not None
         name = f"{self.options.sink_name}.{self.job}.{task.partitionId()}"
-        return publish(name, first_number(0), iterator, self.schema, self.options)
+        return self.publish(name, iterator, task.attemptNumber() > 0)
+
+    def publish(self, name: str, iterator: "Iterator[RecordBatch]", is_again: bool) -> TaskCommit:
+        before, through = Counter[tuple[bytes, bytes]](), 0
+        filled = (batch for batch in iterator if batch.num_rows)
+        first = next(filled, None)
+        if first is None:
+            return TaskCommit(name, 0)
+        iterator = chain([first], filled)
+        with SinkConnection(name, 1, self.options) as sink:
+            told = sink.ask_through()
+            if told is None and is_again:
+                raise UsageError(NOT_TOLD.format(name=name))
+            if not told:
+                return TaskCommit(name, self.publish_left(sink, iterator, before))
+            before, through = sink.read_back(told), told
+        with SinkConnection(name, through + 1, self.options) as sink:
+            count = self.publish_left(sink, iterator, before)
+        if before.total():
+            raise ChangedBatch(
+                f"{name} is tried again with other rows than it had: {before.total()} of those that it published do "
+                "not come again. Let the query give the same rows each time, or write it with checkpoints as a stream"
+            )
+        return TaskCommit(name, count)
+
+    def publish_left(
+        self, sink: "SinkConnection", iterator: "Iterator[RecordBatch]", before: Counter[tuple[bytes, bytes]]
+    ) -> int:
+        """Publish what is not among what was published before, and take it out there; how many rows there were."""
+        encoder, count = Encoder(self.schema), 0
+        for batch in iterator:
+            rows = list(zip(*encoder.events(batch), strict=True))
+            count += len(rows)
+            left = []
+            for row in rows if before else ():
+                if before[row]:
+                    before[row] -= 1
+                else:
+                    left.append(row)
+            sink.publish([((), *row) for row in (left if before else rows)])
+        return count
 
 
-def first_number(batch: int) -> int:
-    return (batch + 1) << BATCH_BITS
+NOT_TOLD = (
+    "{name} is not told how far it has come, so that what was published before could not be recognised: let its token "
+    "subscribe to what it publishes, too"
+)
 
 
-def publish(
-    name: str, first: int, batches: "Iterator[RecordBatch]", schema: StructType, options: Options
-) -> TaskCommit:
-    encoder, rows = Encoder(schema), 0
-    link: LiveConnection | None = None
-    try:
-        for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            heads, payloads = encoder.events(batch)
-            if link is None:
-                link = LiveConnection(options, name, numbers_from=first)
-                link.run(link.client.advertise(options.advertise or link.client.advertisements.bound or "TRUE"))
-            rows += len(heads)
-            if rows >= 1 << BATCH_BITS:
-                raise UsageError(f"more than 2**{BATCH_BITS} rows in one partition of a batch; use more partitions")
-            link.run(link.client.publish_encoded(heads, payloads))
-        if link is not None:
-            link.run(link.client.flush())
-    finally:
-        if link is not None:
-            link.close()
-    return TaskCommit(name, rows)
+class SinkConnection:
+    """A publisher with numbers of our own, which knows how far it had come before."""
+
+    def __init__(self, name: str, first: int, options: Options) -> None:
+        self.link = LiveConnection(options, name, numbers_from=first)
+        self.advertised = options.advertise or self.link.client.advertisements.bound or "TRUE"
+
+    def __enter__(self) -> "SinkConnection":
+        try:
+            self.link.run(self.link.client.advertise(self.advertised))
+        except BaseException:
+            self.link.close()
+            raise
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.link.close()
+
+    def ask_through(self) -> int | None:
+        """The last number that brokers have of this publisher; None where that is not told."""
+        found = self.link.run(self.link.client.marks(self.advertised))
+        through = {mark.publisher: mark.through for mark in found.marks}
+        return through.get(self.link.client.name)
+
+    def read_back(self, through: int) -> Counter[tuple[bytes, bytes]]:
+        """What brokers have of this publisher."""
+        rows, after, client = Counter[tuple[bytes, bytes]](), 0, self.link.client
+        while after < through:
+            stored = self.link.run(client.fetch(self.advertised, client.name, after=after, through=through))
+            if stored.is_truncated:
+                raise ChangedBatch(
+                    f"{client.name} is tried again, and what it published before is not stored any more, so that "
+                    "nobody can say what is left: let brokers store more (delivery.history_age)"
+                )
+            rows.update(zip(stored.heads, stored.payloads, strict=True))
+            after = stored.through
+        return rows
+
+    def publish(self, rows: Sequence[Row]) -> None:
+        """All of them are accepted when this returns."""
+        for place in range(0, len(rows), PUBLISHED_AT_ONCE):
+            part = rows[place : place + PUBLISHED_AT_ONCE]
+            heads, payloads = [head for _, head, _ in part], [payload for _, _, payload in part]
+            self.link.run(self.link.client.publish_encoded(heads, payloads))
+        if rows:
+            self.link.run(self.link.client.flush())
+
+
+def check_staged(rows: int, size_bytes: int) -> None:
+    if rows > ROWS_MAX or size_bytes > STAGED_BYTES_MAX:
+        raise UsageError(
+            f"{rows} rows of {size_bytes} bytes in one micro-batch, and at most {ROWS_MAX} rows and {STAGED_BYTES_MAX} "
+            "bytes fit: they go through the driver, which publishes them once each; let the source give less at a time "
+            "(maxEventsPerTrigger, maxBytesPerTrigger)"
+        )
