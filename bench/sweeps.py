@@ -61,7 +61,7 @@ def make_runs(count: int, first: int = 0) -> list[Run]:
 
 def perform(cores: int, runs: list[Run], folder: str) -> list[Outcome]:
     if cores == HERE:
-        return [run_here(run, folder) for run in runs]
+        return [run_here(run, Path(folder, f"{run.id}.parquet")) for run in runs]
     done = sweep(open_session(f"local[{cores},{TRIES_MAX}]"), runs, folder)
     return [msgspec.convert(row.asDict(), Outcome) for row in done.results.collect()]
 

@@ -13,8 +13,9 @@ from tests.lab.folders import interval, read_rows, write_results
 from tidings.lab.dependable import e23, e24
 from tidings.lab.experiment import Experiment
 from tidings.lab.figures import T_975, summarise
-from tidings.lab.run import LabOrder, judge_place
+from tidings.lab.run import RUNS, LabOrder, judge_place
 from tidings.machine.streams import random_stream
+from tidings.spark.place import place_of
 from tidings.spark.sweeps.run import Run
 
 pytestmark = pytest.mark.spark
@@ -37,7 +38,7 @@ def drawn(*names: str) -> Callable[[Run], dict[str, float]]:
 
 def judged_values(spark: SparkSession, experiment: Experiment, place: Path) -> dict[tuple[str, str], Any]:
     order = LabOrder(experiment=experiment.id, scale="small", seeds=SEEDS)
-    judged = judge_place(spark, experiment, order, place)
+    judged = judge_place(spark, experiment, order, place_of(place))
     assert (len(judged.performed), judged.missing) == (SEEDS * len(experiment.variants), 0)
     return {(each.figure, each.group): (each.value, each.low, each.high) for each in judged.measured}
 
@@ -46,7 +47,7 @@ def pairs(place: Path, brokers: int) -> list[Pair]:
     """(guarantees, plain) for each seed."""
     found = {
         (row["parameters"]["system"], row["seed"]): row["measures"]
-        for row in read_rows(place)
+        for row in read_rows(place / RUNS)
         if row["parameters"]["brokers"] == brokers
     }
     return [(found["guarantees", seed], found["plain", seed]) for seed in range(1, SEEDS + 1)]
@@ -62,7 +63,7 @@ def test_figures_of_e23_are_those_of_plain_python(spark: SparkSession, tmp_path:
         "premature_per_affected_client",
     )
     order = LabOrder(experiment=E23.id, scale="small", seeds=SEEDS)
-    write_results(tmp_path, E23, order, drawn(*names))
+    write_results(place_of(tmp_path), E23, order, drawn(*names))
     found = judged_values(spark, E23, tmp_path)
     expected: dict[str, Callable[[dict[str, float], dict[str, float]], float]] = {
         "receipt": lambda ours, plain: ours["acknowledgement_mean"],
@@ -90,7 +91,7 @@ def test_figures_of_e23_are_those_of_plain_python(spark: SparkSession, tmp_path:
 def test_figures_of_e24_are_those_of_plain_python(spark: SparkSession, tmp_path: Path) -> None:
     order = LabOrder(experiment=E24.id, scale="small", seeds=SEEDS)
     names = {"missed_share": "misses", "missed_count": "missed", "difference_share": "twins differ"}
-    write_results(tmp_path, E24, order, drawn(*names, "difference_count"))
+    write_results(place_of(tmp_path), E24, order, drawn(*names, "difference_count"))
     found = judged_values(spark, E24, tmp_path)
     for brokers in (3, 6, 10):
         group = f"{brokers} brokers"

@@ -67,8 +67,8 @@ def test_a_run_prints_published_measured_and_verdict_and_a_missed_band_is_no_err
     assert "up to 10 times (7.5.2)" in told.splitlines()[memory] and lines[memory][-1].strip() == band
     assert [cell.strip() for cell in lines[memory + 1] if cell.strip()] == ["3 brokers", "2.50 times", "2", "missed"]
     assert "missed  publications in memory, time-out to receipts: we do not know why" in told
-    assert "verdicts  11 reproduced, 4 missed, 6 not judged" in told
-    assert f"again     {order.command()}" in told
+    assert "verdicts   11 reproduced, 4 missed, 6 not judged" in told
+    assert f"again      {order.command()}" in told
 
     assert run(["lab", "report", "--folder", str(tmp_path), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

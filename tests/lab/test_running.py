@@ -4,24 +4,29 @@ import json
 import re
 import shutil
 from html import escape
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy
 import pyarrow
+import pyspark
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from tests.lab.folders import interval, read_rows
+from tests.lab.folders import interval, read_rows, read_table, write_rows
 from tidings.lab.dependable.cloud import INSTALLATION_MAX, LINKED_BEFORE, REGIONS
 from tidings.lab.dependable.e25 import ACKNOWLEDGEMENTS, CARRYING
 from tidings.lab.dependable.e25 import EXPERIMENT as E25
 from tidings.lab.experiment import Scale
 from tidings.lab.report import write_report
 from tidings.lab.run import Judged, LabOrder, judge_folder, judge_place, order_of, run_experiment
+from tidings.spark.place import place_of
 from tidings.spark.sweeps import Progress
+from tidings.spark.sweeps.provenance import definition_digest
+from tidings.spark.sweeps.table import RESULTS, TRACES
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +48,8 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
 
 def measures_of(place: Path, row: dict[str, Any]) -> dict[str, float]:
     """What the trace of a run says, row by row."""
-    trace = parquet.ParquetFile(place / "traces" / f"run={row['run']}" / "trace.parquet").read().to_pylist()
+    rows = read_table(place / "runs").to_pylist()
+    trace = [each for each in rows if each["table"] == TRACES and each["run"] == row["run"]]
     sent = [each["message"] for each in trace if each["kind"] == "send" and each["node"] in REGIONS]
     counted = [kind for kind in sent if row["parameters"]["system"] != "plain" or kind not in ACKNOWLEDGEMENTS]
     begun = {each["node"]: each["time"] for each in trace if each["kind"] == "start"}
@@ -64,45 +70,51 @@ def measures_of(place: Path, row: dict[str, Any]) -> dict[str, float]:
 
 
 def pairs(place: Path) -> list[tuple[dict[str, float], dict[str, float]]]:
-    found = {(row["parameters"]["system"], row["seed"]): measures_of(place, row) for row in read_rows(place)}
+    found = {(row["parameters"]["system"], row["seed"]): measures_of(place, row) for row in read_rows(place / "runs")}
     return [(found["guarantees", seed], found["plain", seed]) for seed in (1, 2)]
 
 
 def test_every_file_that_an_experiment_promises_is_there(judged: Judged) -> None:
-    assert judged.place.parts[-3:] == ("dependable", "E25", "small")
-    names = {path.name for path in judged.place.iterdir()}
-    assert names >= {"order.json", "results", "traces", "figures.parquet", "plot.png", "plot.svg"}
+    place = judged.place.path
+    assert place.parts[-3:] == ("dependable", "E25", "small")
+    names = {path.name for path in place.iterdir()}
+    assert names >= {"order.json", "runs", "figures.parquet", "plot.png", "plot.svg"}
     assert names >= {"table.csv", "table.json", "table.parquet"}
     assert msgspec.json.decode((judged.place / "order.json").read_bytes(), type=LabOrder) == ORDER
 
 
 def test_verdicts_are_those_of_plain_python_over_the_parquet(judged: Judged) -> None:
     changes = {
-        figure: interval([ours[figure] / plain[figure] - 1 for ours, plain in pairs(judged.place)])
+        figure: interval([ours[figure] / plain[figure] - 1 for ours, plain in pairs(judged.place.path)])
         for figure in ("messages", "throughput", "latency")
     }
     bands = {"messages": (0.0, 0.05), "throughput": (-0.05, 0.05), "latency": (-0.05, 0.05)}
-    table = json.loads((judged.place / "table.json").read_text())
+    table = json.loads((judged.place / "table.json").read_bytes())
     rows = {row["figure"]: row for row in table if row["requirement"] == "S-120"}
     assert rows.keys() == bands.keys()
     for figure, row in rows.items():
         assert (row["value"], row["low"], row["high"]) == pytest.approx(changes[figure], abs=1e-5)
         assert (row["group"], row["runs"]) == (GROUP, 2)
         assert row["verdict"] == judged_by_hand(row["low"], row["high"], *bands[figure], figure == "throughput")
-    written = parquet.read_table(judged.place / "table.parquet").to_pylist()
+    written = parquet.read_table(judged.place.path / "table.parquet").to_pylist()
     assert written == table
 
 
 def test_traces_that_are_changed_change_the_verdict(spark: SparkSession, judged: Judged, tmp_path: Path) -> None:
     place = tmp_path / "copy"
-    shutil.copytree(judged.place, place)
-    plain = {row["run"] for row in read_rows(place) if row["parameters"]["system"] == "plain"}
+    shutil.copytree(judged.place.path, place)
+    plain = {row["run"] for row in read_rows(place / "runs") if row["parameters"]["system"] == "plain"}
+    table = read_table(place / "runs")
 
     def verdict_with(messages_more: float) -> str:
-        for path in place.glob("traces/*/trace.parquet"):
-            is_plain = path.parent.name.removeprefix("run=") in plain
-            let_brokers_send(path, 6000 if is_plain else round(6000 * (1 + messages_more)))
-        lines = judge_place(spark, TINY, ORDER, place).judgements
+        changed = [
+            row
+            for run in {row["run"] for row in table.to_pylist() if row["table"] == RESULTS}
+            for row in let_brokers_send(table, run, 6000 if run in plain else round(6000 * (1 + messages_more)))
+        ]
+        others = [row for row in table.to_pylist() if row["table"] != TRACES]
+        write_rows(pyarrow.Table.from_pylist([*changed, *others], table.schema), place / "runs")
+        lines = judge_place(spark, TINY, ORDER, place_of(place)).judgements
         [line] = [line for line in lines if line.figure == "messages"]
         assert line.value == pytest.approx(messages_more)
         return line.verdict
@@ -118,22 +130,22 @@ def judged_by_hand(low: float, high: float, least: float, most: float, is_more_g
     return "undecided"
 
 
-def let_brokers_send(path: Path, count: int) -> None:
-    """So many messages in all, instead of what they sent."""
-    rows = parquet.ParquetFile(path).read().to_pylist()
+def let_brokers_send(table: pyarrow.Table, run: str, count: int) -> list[dict[str, Any]]:
+    """The trace of a run with so many messages in all, instead of what brokers sent."""
+    rows = [row for row in table.to_pylist() if row["table"] == TRACES and row["run"] == run]
     sent = [row for row in rows if row["kind"] == "send" and row["node"] in REGIONS]
     others = [row for row in rows if not (row["kind"] == "send" and row["node"] in REGIONS)]
     first = next(row for row in sent if row["message"] not in ACKNOWLEDGEMENTS)
-    schema = parquet.ParquetFile(path).schema_arrow
-    parquet.write_table(pyarrow.Table.from_pylist([*others, *[first] * count], schema), path)
+    return [*others, *[first] * count]
 
 
 def test_finished_runs_are_not_run_again(spark: SparkSession, judged: Judged) -> None:
-    before = {path: path.stat().st_mtime_ns for path in judged.place.glob("results/*/*.parquet")}
+    runs = judged.place.path / "runs"
+    before = {path: path.stat().st_mtime_ns for path in runs.rglob("*.parquet")}
     told: list[Progress] = []
-    again = run_experiment(spark, TINY, ORDER, judged.place.parents[2], told.append)
+    again = run_experiment(spark, TINY, ORDER, judged.place.path.parents[2], told.append)
     assert [each.done for each in told] == [4]
-    assert {path: path.stat().st_mtime_ns for path in judged.place.glob("results/*/*.parquet")} == before
+    assert {path: path.stat().st_mtime_ns for path in runs.rglob("*.parquet")} == before
     assert again.judgements == judged.judgements
 
 
@@ -152,8 +164,8 @@ def test_runs_that_fail_are_told_with_their_replay_and_leave_the_rest_to_be_judg
 
 
 def test_the_page_holds_tables_plots_links_and_replays_and_needs_nothing_else(judged: Judged) -> None:
-    folder = judged.place.parents[2]
-    page = write_report(folder, [judged]).read_text()
+    folder = judged.place.path.parents[2]
+    page = write_report(folder, [judged]).read_bytes().decode()
     assert page.count("<svg") == 1
     assert not re.findall(r"<(?:link|script|img)\b", page)
     assert re.findall(r"(?:src|href)=[\"'](http[^\"']*)", page.replace("xlink:href", "")) == []
@@ -163,6 +175,17 @@ def test_the_page_holds_tables_plots_links_and_replays_and_needs_nothing_else(ju
         assert (folder / link).exists(), link
     assert all(escape(each.replay) in page for each in judged.performed)
     assert "dependable/E20" in page, "what is not built is listed"
+
+
+def test_tables_and_page_say_what_runs_were_made_with(spark: SparkSession, judged: Judged) -> None:
+    [made] = judged.made_with
+    assert made.definition == definition_digest(TINY.run, Path.cwd()) and judged.is_current
+    assert (made.version, made.pyspark, made.numpy) == (version("tidings"), pyspark.__version__, numpy.__version__)
+    for row in json.loads((judged.place / "table.json").read_bytes()):
+        assert (row["version"], row["commit"], row["definition"]) == (made.version, made.commit, made.definition)
+    older = msgspec.structs.replace(judged, is_current=False)
+    for each, words in ((judged, f"definition {made.definition}"), (older, "has been changed since")):
+        assert words in write_report(judged.place.path.parents[2], [each]).read_bytes().decode()
 
 
 def test_a_folder_without_experiments_says_what_to_do(spark: SparkSession, tmp_path: Path) -> None:

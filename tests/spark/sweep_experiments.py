@@ -53,8 +53,8 @@ def fails(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer)
 
 
 def waits(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
-    """For somebody to open the gate, a named pipe; seed 0 does not."""
-    if seed:
+    """For somebody to open the gate, a named pipe, if there is one."""
+    if parameters["gate"]:
         Path(parameters["gate"]).read_bytes()
     return {}
 

@@ -6,13 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
+import pyarrow.compute
 import pyarrow.dataset
 import pytest
 
+from tests.lab.folders import read_table
 from tests.spark.cluster import QUICK_JAVA, cluster
 from tests.spark.live_world import ThreadBroker
 from tidings.spark.session import LOOPBACK
 from tidings.spark.sweeps import Run, run_here
+from tidings.trace.reader import read_trace
+from tidings.trace.record import COLUMNS
 
 __all__ = ["cluster"]
 
@@ -32,10 +37,11 @@ def test_a_sweep_on_a_cluster_gives_what_its_runs_give_here(cluster: str, tmp_pa
     answer = json.loads(done.stdout)
     assert [(each["variant"], each["runs"]) for each in answer["variants"]] == [("nodes=3", 3), ("nodes=4", 3)]
     runs = [Run("gossip", f"nodes={n}", {"events": 3, "nodes": n}, seed) for n in (3, 4) for seed in range(3)]
-    alone = {run.id: run_here(run, tmp_path / "alone") for run in runs}
+    alone = {run.id: run_here(run, tmp_path / f"{run.id}.parquet") for run in runs}
+    swept = read_table(folder).filter(pyarrow.compute.field("table") == "traces").select(COLUMNS)
     for run in runs:
-        place = Path("traces", f"run={run.id}", "trace.parquet")
-        assert (folder / place).read_bytes() == (tmp_path / "alone" / place).read_bytes()
+        mine = swept.filter(pyarrow.compute.field("run") == run.id).to_pylist()
+        assert mine == [msgspec.structs.asdict(record) for record in read_trace(tmp_path / f"{run.id}.parquet")]
     sent = [sum(alone[run.id].measures["sent"] for run in runs[begin : begin + 3]) / 3 for begin in (0, 3)]
     assert [each["measures"]["sent"] for each in answer["variants"]] == sent
 

@@ -17,6 +17,7 @@ from tidings.model.errors import UsageError
 from tidings.spark.metrics.peers import relative_difference
 from tidings.spark.metrics.registry import FAMILIES, METRICS
 from tidings.spark.metrics.traces import read_traces, trace_files
+from tidings.spark.place import place_of
 from tidings.trace.reader import read_trace
 from tidings.trace.record import COLUMNS, Record, TraceError
 from tidings.trace.writers import open_writer
@@ -107,7 +108,7 @@ def test_partial_and_hidden_files_of_a_folder_are_passed_over(tmp_path: Path) ->
     wanted = write(tmp_path / "whole.parquet", "whole")
     for name in ("crashed.partial.parquet", ".hidden.parquet", "_temporary.parquet"):
         touched(tmp_path / name)
-    assert trace_files(tmp_path) == [wanted]
+    assert trace_files(place_of(tmp_path)) == [place_of(wanted)]
 
 
 @pytest.mark.spark

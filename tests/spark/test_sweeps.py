@@ -5,14 +5,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.sweep_experiments import HERE
 from tidings.cli.program import run as run_program
@@ -20,11 +19,13 @@ from tidings.cli.sweep import combinations
 from tidings.model.errors import UsageError
 from tidings.sim.library import find
 from tidings.sim.order import replay
-from tidings.spark.sweeps import Outcome, Progress, Run, run_here, runs_frame, sweep
-from tidings.spark.sweeps.folder import SweepTally, open_folder
+from tidings.spark.sweeps import Outcome, Progress, Run, read_results, run_here, runs_frame, sweep
+from tidings.spark.sweeps.death import SILENT, WorkerDied, last_words, meaning
+from tidings.spark.sweeps.pace import WAVE_GROWTH_MAX, WAVE_SECONDS, Pace, SweepTally
+from tidings.spark.sweeps.provenance import definition_digest
 from tidings.spark.sweeps.run import distinct_runs, parse_run, run_of_row
-from tidings.spark.sweeps.sweep import SILENT, WorkerDied, last_words, meaning
 from tidings.trace.reader import read_trace
+from tidings.trace.record import Record
 
 TOSSES, KINDS, FAILS, WAITS, ENDS_ALL = (f"{HERE}:{name}" for name in ("tosses", "kinds", "fails", "waits", "ends_all"))
 
@@ -46,8 +47,29 @@ def small_runs() -> list[Run]:
     ]
 
 
-def files(folder: Path, name: str) -> dict[str, bytes]:
-    return {path.parent.name: path.read_bytes() for path in sorted(folder.glob(f"*/run=*/{name}"))}
+def perform_here(runs: list[Run], folder: Path) -> list[Outcome]:
+    folder.mkdir()
+    return [run_here(run, trace_of(folder, run)) for run in runs]
+
+
+def trace_of(folder: Path, run: Run) -> Path:
+    return folder / f"{run.id}.parquet"
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.parquet"))}
+
+
+def records_of(rows: DataFrame) -> dict[str, list[Record]]:
+    """Of each run, in the order in which they stand in the table."""
+    found: dict[str, list[Record]] = {}
+    for row in rows.collect():
+        found.setdefault(row.run, []).append(Record(**row.asDict()))
+    return found
+
+
+def writing_times(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*.parquet")}
 
 
 def without_time(outcome: Outcome) -> dict[str, Any]:
@@ -115,37 +137,35 @@ def test_parameters_of_a_row_that_are_no_object_are_refused() -> None:
 
 
 def test_a_run_is_the_same_wherever_and_whenever_it_is_performed(tmp_path: Path) -> None:
-    first = [run_here(run, tmp_path / "one") for run in small_runs()]
-    again = [run_here(run, tmp_path / "other") for run in reversed(small_runs())]
+    first = perform_here(small_runs(), tmp_path / "one")
+    again = perform_here(small_runs()[::-1], tmp_path / "other")
     assert [without_time(each) for each in first] == [without_time(each) for each in reversed(again)]
-    assert files(tmp_path / "one", "trace.parquet") == files(tmp_path / "other", "trace.parquet")
+    assert bytes_of(tmp_path / "one") == bytes_of(tmp_path / "other")
     assert all(each.status == "ok" and each.measures for each in first)
 
 
 def test_the_order_of_parameters_does_not_matter(tmp_path: Path) -> None:
-    run_here(Run("gossip", "", {"nodes": 3, "events": 2}), tmp_path / "one")
-    run_here(Run("gossip", "", {"events": 2, "nodes": 3}), tmp_path / "other")
-    assert files(tmp_path / "one", "trace.parquet") == files(tmp_path / "other", "trace.parquet")
+    run_here(Run("gossip", "", {"nodes": 3, "events": 2}), tmp_path / "one.parquet")
+    run_here(Run("gossip", "", {"events": 2, "nodes": 3}), tmp_path / "other.parquet")
+    assert (tmp_path / "one.parquet").read_bytes() == (tmp_path / "other.parquet").read_bytes()
 
 
 def test_the_trace_of_a_scenario_can_be_replayed_and_names_the_run(tmp_path: Path) -> None:
     run = Run("gossip", "", {"nodes": 3, "events": 2}, 5)
-    outcome = run_here(run, tmp_path)
-    path = open_folder(tmp_path).trace(run.id)
-    replayed = replay(path)
+    outcome = run_here(run, tmp_path / "trace.parquet")
+    replayed = replay(tmp_path / "trace.parquet")
     assert replayed.is_same and replayed.result.counters.delivered == outcome.measures["delivered"]
-    assert {record.run for record in read_trace(path)} == {run.id}
+    assert {record.run for record in read_trace(tmp_path / "trace.parquet")} == {run.id}
 
 
 def test_without_traces_the_measures_are_the_same(tmp_path: Path) -> None:
-    for run in small_runs():
-        bare = run_here(run, tmp_path / "bare", traces=False)
-        assert without_time(bare) == without_time(run_here(run, tmp_path / "traced"))
-    assert files(tmp_path / "bare", "trace.parquet") == {}
+    traced = perform_here(small_runs(), tmp_path / "traced")
+    for run, outcome in zip(small_runs(), traced, strict=True):
+        assert {**without_time(run_here(run)), "traced": True} == without_time(outcome)
 
 
-def test_text_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
-    outcome = run_here(Run(KINDS, "", {"a": "007", "b": 7, "c": "1e3", "d": "true", "e": True}), tmp_path)
+def test_text_that_looks_like_a_number_stays_text() -> None:
+    outcome = run_here(Run(KINDS, "", {"a": "007", "b": 7, "c": "1e3", "d": "true", "e": True}))
     assert outcome.measures == {"a": 1, "b": 0, "c": 1, "d": 1, "e": 0}
 
 
@@ -168,21 +188,19 @@ def test_text_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
     ],
     ids=lambda value: value.variant or value.experiment if isinstance(value, Run) else "",
 )
-def test_a_run_that_fails_says_why(run: Run, words: str, tmp_path: Path) -> None:
-    outcome = run_here(run, tmp_path)
+def test_a_run_that_fails_says_why(run: Run, words: str) -> None:
+    outcome = run_here(run)
     assert (outcome.status, outcome.measures, outcome.seed) == ("failed", {}, 0)
     assert re.search(words, outcome.error), outcome.error
-    assert open_folder(tmp_path).result(run.id).exists()
 
 
 def test_the_trace_of_a_run_that_failed_is_kept(tmp_path: Path) -> None:
-    run = Run(FAILS, "raises")
-    run_here(run, tmp_path)
-    assert [record.message for record in read_trace(open_folder(tmp_path).trace(run.id))] == ["so far so good"]
+    run_here(Run(FAILS, "raises"), tmp_path / "trace.parquet")
+    assert [record.message for record in read_trace(tmp_path / "trace.parquet")] == ["so far so good"]
 
 
-def test_a_long_error_loses_its_middle(tmp_path: Path) -> None:
-    error = run_here(Run("x" * 10_000), tmp_path).error
+def test_a_long_error_loses_its_middle() -> None:
+    error = run_here(Run("x" * 10_000)).error
     assert len(error) < 5000 and error.startswith("there is no scenario") and error.endswith("mine.py:function")
 
 
@@ -195,15 +213,15 @@ def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_command_of_a_run_performs_it_again_to_the_byte(tmp_path: Path, root: Path) -> None:
     run = Run(TOSSES, 'it\'s "quoted" $HOME;', {"note": "a 'b' \\", "tosses": 12}, -4)
-    outcome = run_here(run, tmp_path)
+    outcome = run_here(run, tmp_path / "trace.parquet")
     done = shell(f"{outcome.replay} --trace {tmp_path / 'again.parquet'}", root)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"  heads = {outcome.measures['heads']}" in done.stdout and f"run        {run.id}" in done.stdout
-    assert (tmp_path / "again.parquet").read_bytes() == open_folder(tmp_path).trace(run.id).read_bytes()
+    assert (tmp_path / "again.parquet").read_bytes() == (tmp_path / "trace.parquet").read_bytes()
 
 
-def test_the_command_of_a_run_that_failed_fails_again(tmp_path: Path, root: Path) -> None:
-    outcome = run_here(Run("gossip", "", {"nods": 3}, 5), tmp_path)
+def test_the_command_of_a_run_that_failed_fails_again(root: Path) -> None:
+    outcome = run_here(Run("gossip", "", {"nods": 3}, 5))
     done = shell(outcome.replay, root)
     assert done.returncode == 1
     assert f"error      {outcome.error}" in done.stdout and "seed       5" in done.stdout
@@ -214,25 +232,39 @@ def test_a_command_without_a_run_says_so(root: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "") and "'gossip' is no run" in done.stderr
 
 
-def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=r"cannot write to the folder .*file/out: Not a directory; name one"):
-        run_here(Run("gossip"), tmp_path / "file" / "out")
-
-
-def test_progress_counts_what_is_in_the_folder(tmp_path: Path) -> None:
-    folder, runs = open_folder(tmp_path), [Run(TOSSES), Run(FAILS, "raises"), Run(KINDS)]
-    run_here(runs[0], tmp_path)
-    tally = SweepTally(folder, [run.id for run in runs])
-    assert tally.progress() == Progress(total=3, done=1, failed=0, seconds_left=None)
-    run_here(runs[1], tmp_path)
-    run_here(Run(TOSSES, "somebody else's"), tmp_path)
-    assert tally.look() and not tally.look()
+def test_progress_counts_what_is_done() -> None:
+    tally = SweepTally(["a", "b", "c"])
+    assert tally.progress() == Progress(total=3, done=0, failed=0, seconds_left=None)
+    tally.done("a", "ok")
+    tally.done("b", "failed")
     told = tally.progress()
-    assert (told.done, told.failed, list(tally.waiting)) == (2, 1, [runs[2].id])
+    assert (told.done, told.failed, list(tally.waiting)) == (2, 1, ["c"])
     assert told.seconds_left is not None and told.seconds_left > 0
-    tally.discard(runs[1].id)
-    assert (tally.progress().done, tally.progress().failed) == (1, 0)
+
+
+# How much a wave and a task have of a sweep.
+
+
+def test_the_first_wave_has_a_run_for_each_core_and_later_ones_take_some_seconds() -> None:
+    pace = Pace(cores=4)
+    assert pace.wave() == 4
+    pace.learn([0.01] * 4)
+    assert pace.wave() == 4 * WAVE_GROWTH_MAX, "a few quick ones do not tell of all"
+    pace.learn([0.01] * 256)
+    assert pace.wave() == int(WAVE_SECONDS * 4 / 0.01)
+    pace.learn([1000.0] * 10)
+    assert pace.wave() == 4, "no core is left without a run"
+
+
+def test_quick_runs_are_many_to_a_task_and_every_core_has_one() -> None:
+    pace, runs = Pace(cores=2), [Run("a", "", {}, seed) for seed in range(100)]
+    assert [len(task) for task in pace.tasks(runs)] == [1] * 100, "nothing is known"
+    pace.learn([0.1] * 10)
+    assert [len(task) for task in pace.tasks(runs)] == [10] * 10
+    pace.learn([0.0001] * 1000)
+    assert [len(task) for task in pace.tasks(runs)] == [50, 50]
+    assert [len(task) for task in Pace(cores=2, runs_per_task=40).tasks(runs)] == [40, 40, 20]
+    assert [run for task in pace.tasks(runs) for run in task] == runs
 
 
 # What Spark says of workers that died.
@@ -260,6 +292,8 @@ def test_last_words_of_a_worker_are_short() -> None:
     )
     assert last_words(LOST) == "Command exited with code 137"
     assert last_words("Python worker exited unexpectedly (crashed)") == SILENT
+    dead = meaning(RuntimeError(CRASH))
+    assert isinstance(dead, WorkerDied) and dead.task == 0
 
 
 def test_a_death_a_refusal_and_a_problem_of_spark_are_told_apart() -> None:
@@ -272,24 +306,19 @@ def test_a_death_a_refusal_and_a_problem_of_spark_are_told_apart() -> None:
 # On Spark.
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[Outcome]]]:
-    """The small runs as they come out without Spark."""
-    folder = tmp_path_factory.mktemp("alone")
-    yield folder, [run_here(run, folder) for run in small_runs()]
-
-
 @pytest.mark.spark
-@pytest.mark.parametrize("runs_per_task", [8, 4, 1])
-def test_a_sweep_is_the_same_as_its_runs_alone_in_1_2_and_8_tasks(
-    spark: SparkSession, alone: tuple[Path, list[Outcome]], tmp_path: Path, runs_per_task: int
+@pytest.mark.parametrize("runs_per_task", [8, 3, None])
+def test_a_sweep_is_the_same_as_its_runs_alone_however_it_is_cut(
+    spark: SparkSession, tmp_path: Path, runs_per_task: int | None
 ) -> None:
-    done = sweep(spark, [*small_runs(), *small_runs()[::3]], tmp_path, runs_per_task=runs_per_task)
-    assert (done.runs, done.failed, done.skipped) == (8, 0, 0)
+    alone = perform_here(small_runs(), tmp_path / "alone")
+    done = sweep(spark, [*small_runs(), *small_runs()[::3]], tmp_path / "out", runs_per_task=runs_per_task)
+    assert (done.runs, done.failed, done.skipped, done.outdated) == (8, 0, 0, 0)
     rows = {row.run: row.asDict() for row in done.results.drop("seconds").collect()}
-    assert rows == {outcome.run: without_time(outcome) for outcome in alone[1]}
-    assert files(tmp_path, "trace.parquet") == files(alone[0], "trace.parquet")
-    assert [path.name for path in tmp_path.iterdir() if path.name == "drafts" and any(path.iterdir())] == []
+    assert rows == {outcome.run: without_time(outcome) for outcome in alone}
+    assert records_of(done.traces) == {
+        run.id: list(read_trace(trace_of(tmp_path / "alone", run))) for run in small_runs()
+    }
 
 
 @pytest.mark.spark
@@ -304,7 +333,8 @@ def test_runs_come_as_a_table_and_results_and_traces_go_as_tables(spark: SparkSe
     assert [(row.parameters, row.seed) for row in rows] == sorted((run.parameters_text, run.seed) for run in runs)
     assert dict(done.results.dtypes) == {
         **dict.fromkeys(["run", "experiment", "variant", "parameters", "status", "error", "replay"], "string"),
-        **{"seed": "bigint", "seconds": "double", "measures": "map<string,double>"},
+        **{"seed": "bigint", "seconds": "double", "measures": "map<string,double>", "traced": "boolean"},
+        **dict.fromkeys(["definition", "version", "commit", "pyspark", "numpy"], "string"),
     }
     assert sorted(
         (row.run, row.seed, row["count"]) for row in done.traces.groupBy("run", "seed").count().collect()
@@ -324,39 +354,62 @@ def test_runs_that_fail_and_workers_that_die_are_rows_of_a_sweep_that_goes_on(
     assert (done.runs, done.failed, len(rows)) == (10, 6, 10)
     assert [rows[run.id].status for run in fine] == ["ok"] * 4
     errors = {run.variant: rows[run.id].error for run in failing}
-    assert errors["raises"].startswith("KeyError") and errors["leaves"] == run_here(failing[1], tmp_path).error
+    assert errors["raises"].startswith("KeyError") and errors["leaves"] == run_here(failing[1]).error
     assert errors["exits"] == f"the worker died, also with nothing else to do: {SILENT}"
     assert re.search("died.*Segmentation fault <- .*sweep_experiments.py, line", errors["crashes"])
     assert all(rows[run.id].replay == run.replay and rows[run.id].seed == 3 for run in failing)
     kept = {row.run for row in done.traces.where("message = 'so far so good'").collect()}
     assert kept == {run.id for run in failing if run.variant not in ("exits", "crashes")}
 
-    untouched = files(tmp_path, "result.parquet")
+    untouched = writing_times(tmp_path)
     again = sweep(spark, [*failing, *fine], tmp_path, retry_failed=False)
     assert (again.failed, again.skipped) == (5, 9) and again.results.count() == 9
-    assert files(tmp_path, "result.parquet") == untouched
+    assert writing_times(tmp_path) == untouched
 
 
 @pytest.mark.spark
 def test_what_is_finished_is_not_performed_again(spark: SparkSession, tmp_path: Path) -> None:
     finished = [Run(TOSSES, "", {}, seed) for seed in range(3)]
-    for run in finished:
-        run_here(run, tmp_path, traces=run.seed != 2)
-    run_here(Run(FAILS, "raises"), tmp_path)
-    before = files(tmp_path, "result.parquet")
+    assert sweep(spark, finished[:2], tmp_path).skipped == 0
+    assert sweep(spark, [finished[2], Run(FAILS, "raises")], tmp_path, traces=False).failed == 1
+    before = writing_times(tmp_path)
     done = sweep(spark, [*finished, Run(TOSSES, "", {}, 9), Run(FAILS, "raises")], tmp_path)
     assert (done.runs, done.failed, done.skipped) == (5, 1, 2)
-    after = files(tmp_path, "result.parquet")
-    same = [name for name in before if after[name] == before[name]]
-    assert sorted(same) == sorted(f"run={run.id}" for run in finished[:2])
-    assert open_folder(tmp_path).trace(finished[2].id).exists()
+    assert before.items() < writing_times(tmp_path).items()
+    traced = [row.run for row in done.traces.where("message <> 'so far so good'").select("run").distinct().collect()]
+    assert sorted(traced) == sorted(run.id for run in [*finished, Run(TOSSES, "", {}, 9)])
+    assert done.results.count() == 5, "a run that was performed twice counts once"
+    assert done.traces.where(f"run = '{finished[2].id}'").count() == 20
 
 
 @pytest.mark.spark
-def test_an_interrupted_sweep_ends_its_job_and_goes_on_later(spark: SparkSession, tmp_path: Path) -> None:
+def test_runs_of_an_experiment_that_was_changed_are_performed_anew_and_counted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    head = "def answer(variant, parameters, seed, trace):\n"
+    module = tmp_path / "changing_experiment.py"
+    runs = [Run("changing_experiment:answer", "", {}, seed) for seed in (1, 2)]
+
+    def swept(text: str) -> tuple[int, int, set[float]]:
+        module.write_text(text)
+        done = sweep(spark, runs, tmp_path / "out")
+        definitions = {row.definition for row in done.results.collect()}
+        assert definitions == {definition_digest(runs[0].experiment, tmp_path)}
+        return done.skipped, done.outdated, definitions
+
+    assert swept(f"{head}    return {{'answer': 1}}\n")[:2] == (0, 0)
+    commented = f"# A remark.\n{head}    'A sentence.'\n    return {{'answer': 1}}\n"
+    assert swept(commented)[:2] == (2, 0), "a remark changes nothing"
+    assert swept(f"{head}    return {{'answer': 2}}\n")[:2] == (0, 2)
+
+
+@pytest.mark.spark
+def test_an_interrupted_sweep_ends_its_jobs_and_goes_on_later(spark: SparkSession, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    runs = [Run(WAITS, "", {"gate": str(gate)}, seed) for seed in range(6)]
+    free = [Run(WAITS, "", {"gate": ""}, seed) for seed in range(spark.sparkContext.defaultParallelism)]
+    runs = [*free, *[Run(WAITS, "", {"gate": str(gate)}, seed) for seed in range(4)]]
 
     def interrupt(told: Progress) -> None:
         if told.done:
@@ -364,22 +417,11 @@ def test_an_interrupted_sweep_ends_its_job_and_goes_on_later(spark: SparkSession
 
     with pytest.raises(KeyboardInterrupt):
         sweep(spark, runs, tmp_path / "out", progress=interrupt)
-    assert list(files(tmp_path / "out", "result.parquet")) == [f"run={runs[0].id}"]
+    assert {row.run for row in read_results(spark, tmp_path / "out").collect()} == {run.id for run in free}
     gate.unlink()
     gate.touch()
     done = sweep(spark, runs, tmp_path / "out")
-    assert (done.runs, done.failed, done.results.count()) == (6, 0, 6)
-    # Workers of the job that was ended may come to the gate late, and find it open.
-    assert 1 <= done.skipped <= 1 + spark.sparkContext.defaultParallelism
-
-
-@pytest.mark.spark
-def test_a_folder_that_workers_cannot_write_to_is_told_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    def take_away(told: Progress) -> None:
-        (tmp_path / "drafts").rmdir()
-
-    with pytest.raises(UsageError, match=rf"^cannot write to the folder {tmp_path} on .*: No such file .* shares$"):
-        sweep(spark, [Run(TOSSES)], tmp_path, progress=take_away)
+    assert (done.runs, done.failed, done.results.count(), done.skipped) == (len(runs), 0, len(runs), len(free))
 
 
 SWEEP_SCRIPT = f"""
@@ -392,7 +434,7 @@ sweep(spark, [Run({ENDS_ALL!r}, "", {{"mark": sys.argv[2]}}, seed) for seed in r
 
 
 @pytest.mark.spark
-def test_a_sweep_that_is_killed_loses_nothing_that_was_finished(
+def test_a_sweep_that_is_killed_keeps_the_waves_that_were_finished(
     spark: SparkSession, tmp_path: Path, root: Path
 ) -> None:
     mark, folder = tmp_path / "mark", tmp_path / "out"
@@ -405,12 +447,11 @@ def test_a_sweep_that_is_killed_loses_nothing_that_was_finished(
     )
     assert killed.returncode == -9, killed.stderr.decode()
     runs = [Run(ENDS_ALL, "", {"mark": str(mark)}, seed) for seed in range(6)]
-    before = files(folder, "result.parquet")
-    assert list(before) == sorted(f"run={run.id}" for run in runs[:3])
+    before, kept = writing_times(folder), {row.run for row in read_results(spark, folder).collect()}
+    assert {runs[0].id} <= kept <= {run.id for run in runs[:3]}, "whole waves"
     done = sweep(spark, runs, folder)
-    assert (done.failed, done.skipped, done.results.where("status = 'ok'").count()) == (0, 3, 6)
-    after = files(folder, "result.parquet")
-    assert {name: after[name] for name in before} == before
+    assert (done.failed, done.skipped, done.results.where("status = 'ok'").count()) == (0, len(kept), 6)
+    assert before.items() < writing_times(folder).items()
 
 
 # The command.
@@ -440,7 +481,7 @@ def test_the_command_prints_means_failures_and_how_to_have_them_again(
     assert [(each["variant"], each["runs"], each["failed"]) for each in answer["variants"]] == [
         *(("nodes=3", 2, 0), ("nodes=4", 2, 0))
     ]
-    alone = [run_here(Run("gossip", "nodes=3", {"events": 3, "nodes": 3}, seed), tmp_path) for seed in (0, 1)]
+    alone = [run_here(Run("gossip", "nodes=3", {"events": 3, "nodes": 3}, seed)) for seed in (0, 1)]
     assert answer["variants"][0]["measures"]["sent"] == sum(each.measures["sent"] for each in alone) / 2
     assert run_program(words) == 0
     text = capsys.readouterr().out

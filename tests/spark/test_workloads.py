@@ -168,7 +168,7 @@ def test_a_workload_on_disk_says_what_it_is(spark: SparkSession, tmp_path: Path)
     assert sorted(stored.tables) == sorted(workload.tables)
     for table, found in stored.tables.items():
         assert sorted(rows_of(found)) == sorted(rows_of(frame(spark, workload, table)))
-    assert json.loads((tmp_path / "w" / "_workload.json").read_text())["seed"] == 11
+    assert json.loads((tmp_path / "w" / "_workload.json").read_text())["workload"]["seed"] == 11
     alone = next((tmp_path / "w" / "subscriptions").glob("*.parquet"))
     footer = pyarrow.parquet.read_schema(alone).metadata[b"org.apache.spark.sql.parquet.row.metadata"]
     assert '\\"seed\\":11' in footer.decode()

@@ -4,7 +4,6 @@ Spark and matplotlib are loaded when an experiment is run or judged, not before.
 """
 
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from tidings.lab.run import Judged
     from tidings.lab.verdicts import ClaimJudgement
+    from tidings.spark.sweeps.provenance import Provenance
 
 lab = typer.Typer(
     help="Run published experiments and compare with what was published.",
@@ -29,9 +29,14 @@ lab = typer.Typer(
 )
 
 ERRORS_SHOWN_MAX = 5
+DIGITS_SHOWN = 12
+"""Of a digest."""
 
 Master = Annotated[str, typer.Option(metavar="URL", help="The Spark cluster; local[*] is this machine.")]
-Folder = Annotated[Path, typer.Option(help="Where everything is written, and what was run before is found.")]
+Folder = Annotated[
+    str,
+    typer.Option(help="Where everything is written, and what was run before is found: a folder, or a URL (s3a://...)."),
+]
 
 
 @lab.command("list")
@@ -63,13 +68,13 @@ def run_command(
     scale: Annotated[str, typer.Option(help="small: a minute or two; paper: as published, long.")] = "small",
     seeds: Annotated[int | None, typer.Option(min=1, help="How many; each experiment has its own number.")] = None,
     master: Master = LOCAL,
-    folder: Folder = Path("lab-results"),
+    folder: Folder = "lab-results",
     json: Json = False,
 ) -> None:
     """Run experiments as Spark sweeps, and judge each against what was published.
 
-    Runs that are finished in the folder are not run again. Exit code: 0 if everything ran, also where a band was
-    missed; 1 if a run failed.
+    Runs that are finished in the folder are not run again, unless the experiment has been changed since. Exit code: 0
+    if everything ran, also where a band was missed; 1 if a run failed.
 
     \b
     Example:
@@ -95,7 +100,7 @@ def run_command(
 
 
 @lab.command("report")
-def report_command(folder: Folder = Path("lab-results"), master: Master = LOCAL, json: Json = False) -> None:
+def report_command(folder: Folder = "lab-results", master: Master = LOCAL, json: Json = False) -> None:
     """Judge everything in the folder anew, from its Parquet, and write one page: FOLDER/index.html.
 
     \b
@@ -110,7 +115,14 @@ def report_command(folder: Folder = Path("lab-results"), master: Master = LOCAL,
     if json:
         print_json({"page": str(page), "experiments": [judged_json(each) for each in every]})
         return
-    rows = [[each.order.experiment, each.order.scale, summary(each)] for each in every]
+    rows = [
+        [
+            each.order.experiment,
+            each.order.scale,
+            summary(each) + ("" if each.is_current else " (of an older definition)"),
+        ]
+        for each in every
+    ]
     show(*table_lines(["experiment", "scale", "verdicts"], rows))
     show(f"page  {page}")
 
@@ -130,13 +142,28 @@ def judged_lines(judged: "Judged", title: str) -> list[str]:
         "",
         *table_lines(["", "published", "measured (95 %)", "n", "verdict"], table_rows(judged.judgements)),
         "",
-        f"verdicts  {summary(judged)}",
+        f"verdicts   {summary(judged)}",
         *[f"  {verdict}  {says}: {why}" for (verdict, says), why in reasons(judged).items()],
         *[f"  failed  {each.error.splitlines()[0]}\n          {each.replay}" for each in failed[:ERRORS_SHOWN_MAX]],
-        f"written   {judged.place}",
-        f"again     {order.command()}",
+        *[f"made with  {made_with_text(each)}" for each in judged.made_with],
+        *(
+            []
+            if judged.is_current
+            else ["           the experiment has been changed since; run it to judge it as it is"]
+        ),
+        f"written    {judged.place}",
+        f"again      {order.command()}",
         "",
     ]
+
+
+def remark(judged: "Judged") -> str:
+    return "" if judged.is_current else " (of an older definition)"
+
+
+def made_with_text(made: "Provenance") -> str:
+    commit = f" ({made.commit})" if made.commit else ""
+    return f"tidings {made.version}{commit}, definition {made.definition[:DIGITS_SHOWN]}"
 
 
 def table_rows(judgements: "list[ClaimJudgement]") -> list[list[str]]:
@@ -189,6 +216,8 @@ def judged_json(judged: "Judged") -> dict[str, Any]:
         "folder": str(judged.place),
         "runs": len(judged.performed),
         "missing": judged.missing,
-        "table": [row_of(judged.order.experiment, each) for each in judged.judgements],
+        "made_with": judged.made_with,
+        "is_current": judged.is_current,
+        "table": [row_of(judged.order.experiment, each, judged.made_with) for each in judged.judgements],
         "failed": judged.failed,
     }

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import product
-from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
 
@@ -20,6 +19,7 @@ from tidings.spark.session import LOCAL, open_session
 from tidings.spark.sweeps import Outcome, Progress, Run
 from tidings.spark.sweeps import sweep as perform_sweep
 from tidings.spark.sweeps.run import FAILED
+from tidings.spark.sweeps.table import PARQUET
 
 FAILURES_SHOWN_MAX = 20
 
@@ -36,6 +36,7 @@ class SweepSummary(msgspec.Struct, frozen=True):
     last_seed: int
     folder: str
     skipped: int
+    outdated: int
     variants: list["SweepVariant"]
     failures: list[Outcome]
 
@@ -50,7 +51,10 @@ class SweepVariant(msgspec.Struct, frozen=True):
 
 def sweep(
     name: Name,
-    folder: Annotated[Path, typer.Option(help="Where results and traces go; what is finished there is not repeated.")],
+    folder: Annotated[
+        str,
+        typer.Option(help="Where results and traces go, a folder or a URL; what is finished there is not repeated."),
+    ],
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds to run.")] = 20,
     first: Annotated[int, typer.Option("--from", help="The first of them.")] = 0,
     set: Sets = None,
@@ -58,6 +62,7 @@ def sweep(
         list[str] | None,
         typer.Option(metavar="NAME=A,B,...", help="Run with each of these values; several of these: with every pair."),
     ] = None,
+    format: Annotated[str, typer.Option(help="As what they are written: parquet, or what your Spark knows.")] = PARQUET,
     traces: Annotated[bool, typer.Option("--traces/--no-traces", help="Keep what happened in each run.")] = True,
     master: Annotated[str, typer.Option(metavar="URL", help="Where Spark runs it: spark://host:7077 is a cluster.")] = (
         LOCAL
@@ -66,8 +71,9 @@ def sweep(
 ) -> None:
     """Run a scenario with many seeds, and with every combination of settings, on all cores or on a cluster.
 
-    Printed are the means of what was counted, for each combination. Results and traces are Parquet files, one run each.
-    A sweep that was interrupted goes on where it was when it is started again; runs that failed are tried again.
+    Printed are the means of what was counted, for each combination. Results and traces are one table that Spark writes.
+    A sweep that was interrupted goes on where it was when it is started again; runs that failed are tried again, and so
+    are runs of a scenario that has been changed since.
 
     Exit code: 0 if all runs passed, 1 if one failed.
 
@@ -80,7 +86,7 @@ def sweep(
     runs = [Run(name, variant, dict(chosen), first + place) for variant, chosen in variants for place in range(seeds)]
     spark = open_session(master)
     with progress_bar() as progress:
-        done = perform_sweep(spark, runs, folder, traces=traces, progress=progress)
+        done = perform_sweep(spark, runs, folder, traces=traces, format=format, progress=progress)
     outcomes = [msgspec.convert(row.asDict(), Outcome) for row in done.results.collect()]
     answer = SweepSummary(
         scenario=name,
@@ -89,6 +95,7 @@ def sweep(
         last_seed=first + seeds - 1,
         folder=str(folder),
         skipped=done.skipped,
+        outdated=done.outdated,
         variants=[summarise(variant, outcomes) for variant, _ in variants],
         failures=[outcome for outcome in outcomes if outcome.status == FAILED],
     )
@@ -131,6 +138,7 @@ def summarise(variant: str, outcomes: list[Outcome]) -> SweepVariant:
 def answer_lines(answer: SweepSummary) -> list[str]:
     runs = sum(each.runs for each in answer.variants)
     before = f", {answer.skipped} finished before" if answer.skipped else ""
+    before += f", {answer.outdated} anew because the scenario has been changed" if answer.outdated else ""
     names = sorted({name for each in answer.variants for name in each.measures if BY_REASON not in name})
     rows = [
         [each.variant or "-", str(each.runs), str(each.failed), *[f"{each.measures.get(name, 0):g}" for name in names]]

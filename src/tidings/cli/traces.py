@@ -30,12 +30,13 @@ COLUMNS_WIDE, RUNS_UPRIGHT = 9, 6
 
 def metrics_command(
     paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH", help="Traces: files (.parquet, .jsonl) or folders.")
+        list[str] | None,
+        typer.Argument(metavar="PATH", help="Traces: files (.parquet, .jsonl), folders, sweeps; paths or URLs."),
     ] = None,
     metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this metric; may be repeated.")] = None,
     by: Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="One row for each value of this, too.")] = None,
     expected: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="What is due: Parquet with columns run, key, node.")
+        str | None, typer.Option(metavar="PATH", help="What is due: Parquet with columns run, key, node.")
     ] = None,
     list_all: Annotated[bool, typer.Option("--list", help="Say which metrics there are.")] = False,
     master: Annotated[str, typer.Option(metavar="URL", help="Where Spark runs.")] = "local[*]",
@@ -91,17 +92,18 @@ def open_spark(master: str) -> "SparkSession":
 
 
 def open_tables(
-    spark: "SparkSession", paths: Sequence[Path], expected: Path | None
+    spark: "SparkSession", paths: Sequence[str], expected: str | None
 ) -> "tuple[DataFrame, DataFrame | None]":
     from pyspark.errors import AnalysisException
 
     from tidings.spark.metrics.traces import read_traces
+    from tidings.spark.place import place_of
 
     trace = read_traces(spark, paths)
     if expected is None:
         return trace, None
     try:
-        return trace, spark.read.parquet(str(expected)).select("run", "key", "node")
+        return trace, spark.read.parquet(place_of(expected).text).select("run", "key", "node")
     except AnalysisException:
         raise UsageError(
             f"--expected {expected}: this is no Parquet table with the columns run, key and node"

@@ -4,7 +4,6 @@ Rows are shown without Spark; it is loaded when tables are written.
 """
 
 from itertools import islice
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -80,7 +79,7 @@ def show_command(
 def write_command(
     name: Name,
     folder: Annotated[
-        Path, typer.Argument(help="Where the tables go, as Parquet; tables that are there are replaced.")
+        str, typer.Argument(help="Where the tables go, as Parquet, a folder or a URL; tables there are replaced.")
     ],
     table: Annotated[list[str] | None, typer.Option(help="Only this table; may be repeated.")] = None,
     set: Sets = None,
@@ -103,7 +102,7 @@ def write_command(
     chosen = table or list(tables_of(workload))
     write(open_session(master), workload, folder, chosen)
     if json:
-        print_json({"folder": str(folder), "tables": chosen, "workload": msgspec.Raw(encode(workload).encode())})
+        print_json({"folder": folder, "tables": chosen, "workload": msgspec.Raw(encode(workload).encode())})
     else:
         show(f"{folder}: {', '.join(chosen)} of {encode(workload)}")
 

@@ -5,11 +5,12 @@ the text around it, so that it reads on light and on dark. Text in it stays text
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 from tidings.lab.experiment import Axes, Experiment, Measured
 from tidings.lab.verdicts import natural
+from tidings.spark.place import Place
 
 INK = "#2b3036"
 """Nothing else in a plot has this colour: on the page it becomes the colour of the text."""
@@ -44,7 +45,7 @@ STYLE: Any = {
 }
 
 
-def draw(experiment: Experiment, measured: Sequence[Measured], folder: Path) -> None:
+def draw(experiment: Experiment, measured: Sequence[Measured], folder: Place) -> None:
     """plot.png and plot.svg."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -55,8 +56,11 @@ def draw(experiment: Experiment, measured: Sequence[Measured], folder: Path) -> 
         grid = canvas.axes[0].get_gridspec()
         rows, columns = (1, 1) if grid is None else grid.get_geometry()
         canvas.set_size_inches(INCHES_PER_PANEL * columns, HEIGHT_INCHES * rows)
-        canvas.savefig(folder / "plot.svg", transparent=True, metadata={"Date": None})
-        canvas.savefig(folder / "plot.png", dpi=PNG_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
+        drawing, picture = BytesIO(), BytesIO()
+        canvas.savefig(drawing, format="svg", transparent=True, metadata={"Date": None})
+        canvas.savefig(picture, format="png", dpi=PNG_DOTS_PER_INCH, facecolor="white", metadata={"Software": None})
+    (folder / "plot.svg").write_bytes(drawing.getvalue())
+    (folder / "plot.png").write_bytes(picture.getvalue())
 
 
 def points(

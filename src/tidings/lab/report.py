@@ -16,8 +16,8 @@ from tidings.lab.registry import entries
 from tidings.lab.run import Judged
 from tidings.lab.verdicts import ClaimJudgement
 from tidings.model.escapes import markup
+from tidings.spark.place import Place, place_of
 
-RUNS = {"results": "results (Parquet)", "traces": "traces (Parquet)"}
 FILES = {
     "figures.parquet": "figures",
     "table.csv": "table as CSV",
@@ -37,14 +37,15 @@ WHY: dict[Verdict, str] = {
 HEADER = ("", "published", "band", "group", "measured", "interval (95 %)", "n", "verdict")
 
 
-def write_report(folder: Path, every: Sequence[Judged]) -> Path:
+def write_report(folder: str | Path | Place, every: Sequence[Judged]) -> Place:
     known = entries()
     experiments = {id: each for id, each in known.items() if isinstance(each, Experiment)}
     planned = [each for each in known.values() if isinstance(each, Planned)]
-    page = folder / "index.html"
+    here = place_of(folder)
+    page = here / "index.html"
     filled = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
         overview="\n".join(overview_row(each, experiments[each.order.experiment].title) for each in every),
-        sections="\n".join(section(folder, each, experiments[each.order.experiment]) for each in every),
+        sections="\n".join(section(here, each, experiments[each.order.experiment]) for each in every),
         waiting=len(planned),
         planned="\n".join(
             f"<tr><td>{markup(each.id)}</td><td>{markup(each.title)}</td><td>{markup(each.asks)}</td>"
@@ -52,7 +53,7 @@ def write_report(folder: Path, every: Sequence[Judged]) -> Path:
             for each in planned
         ),
     )
-    page.write_text(filled, encoding="utf-8")
+    page.write_bytes(filled.encode())
     return page
 
 
@@ -69,14 +70,14 @@ def overview_row(judged: Judged, title: str) -> str:
     )
 
 
-def section(folder: Path, judged: Judged, experiment: Experiment) -> str:
-    here, swept = (path.relative_to(folder).as_posix() for path in (judged.place, judged.swept))
+def section(folder: Place, judged: Judged, experiment: Experiment) -> str:
+    here, swept = (place.below(folder) for place in (judged.place, judged.swept))
     order = judged.order
     return f"""<section id="{anchor(judged)}">
 <h2><span class="id">{markup(experiment.id)}</span> {markup(experiment.title)}</h2>
 <p>{markup(experiment.question)}</p>
 <p class="quiet">{markup(experiment.source)}. Scale {markup(order.scale)}: {markup(setting_text(experiment, judged))};
-seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
+seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}. {markup(made_with_text(judged))}</p>
 <figure>{inline_svg(judged.place / "plot.svg", experiment.title)}</figure>
 <div class="wide"><table class="claims">
 <thead><tr>{"".join(f"<th>{name}</th>" for name in HEADER)}</tr></thead>
@@ -84,7 +85,7 @@ seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
 {claim_rows(judged.judgements)}
 </tbody></table></div>
 {reasons(judged.judgements)}
-<p class="files">{" ".join([*links(swept, RUNS), *links(here, FILES)])}</p>
+<p class="files"><a href="{markup(swept)}">runs (Parquet)</a> {" ".join(links(here, FILES))}</p>
 <p class="quiet">Run again: <code>{markup(order.command())}</code></p>
 {failures(judged)}
 <details><summary>{len(judged.performed)} runs, and the command that runs each alone</summary>
@@ -92,6 +93,16 @@ seeds 1 to {order.seeds}; {len(judged.performed)} runs{incomplete(judged)}.</p>
 {run_items(judged)}
 </ol></details>
 </section>"""
+
+
+def made_with_text(judged: Judged) -> str:
+    told = [
+        f"tidings {each.version}{f' at {each.commit}' if each.commit else ''}, definition {each.definition}, "
+        f"pyspark {each.pyspark}, numpy {each.numpy}"
+        for each in judged.made_with
+    ]
+    now = "" if judged.is_current else " The experiment has been changed since; run it again to judge it as it is now."
+    return f"Made with {'; '.join(told) or 'nothing yet'}.{now}"
 
 
 def links(here: str, files: Mapping[str, str]) -> list[str]:
@@ -166,9 +177,9 @@ def run_items(judged: Judged) -> str:
     )
 
 
-def inline_svg(path: Path, title: str) -> str:
+def inline_svg(place: Place, title: str) -> str:
     """The drawing alone, as wide as there is room, in the colour of the text around it."""
-    text = path.read_text(encoding="utf-8")
+    text = place.read_bytes().decode()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     # Several drawings on one page would otherwise have elements of the same name; nothing refers to these.

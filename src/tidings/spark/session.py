@@ -108,6 +108,8 @@ def wrap_packaged_java() -> Path:
 TRIES_MAX = 3
 """How often a task is tried."""
 
+RANGE_ROWS = 100_000
+
 LOCAL = "local[*]"
 CORES_ALL = f"local[*,{TRIES_MAX}]"
 
@@ -185,6 +187,17 @@ def default_settings(master: str, ui: bool, java_options: str) -> dict[str, str]
 def cores() -> int:
     """Those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def parallelism(session: "SparkSession") -> int:
+    """How many tasks run at once, as far as Spark tells; a remote session says it by how it cuts a range."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    try:
+        return session.sparkContext.defaultParallelism
+    except (AttributeError, PySparkException):
+        return session.range(RANGE_ROWS).select(F.spark_partition_id()).distinct().count()
 
 
 def register_formats(session: "SparkSession") -> None:

@@ -14,6 +14,7 @@ says so, and an older trace of the same name stays as it was.
 """
 
 import os
+import re
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -43,6 +44,10 @@ STATISTICS_COLUMNS = ["time"]
 
 COMPRESSION, COMPRESSION_LEVEL = "zstd", 1
 
+SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+"""How the name of a place in another store begins. A writer renames and takes back what it wrote, which only a file
+system can do."""
+
 OWNER_ONLY = 0o600
 PARTIAL = ".partial"
 
@@ -52,6 +57,8 @@ METADATA_KEY = "tidings.trace"
 
 def open_writer(path: str | Path, run: str = "", seed: int = 0) -> "FileWriter":
     """A writer for the format that the ending of the name says."""
+    if isinstance(path, str) and SCHEME.match(path):
+        raise TraceError(f"cannot write the trace {path}: name a file on this machine, and copy it there afterwards")
     path = Path(path)
     if path.suffix not in FORMATS:
         raise TraceError(f"cannot write the trace {path}: end its name in {' or '.join(FORMATS)}")
@@ -150,11 +157,11 @@ class JsonLinesWriter(FileWriter):
 
 class ParquetWriter(FileWriter):
     def __init__(self, path: Path, run: str, seed: int) -> None:
-        self.arrow, parquet = import_parquet(f"cannot write the trace {path}")
+        _, parquet = import_parquet(f"cannot write the trace {path}")
         super().__init__(path, run, seed, PARQUET_ROWS_MAX)
         self.parquet = parquet.ParquetWriter(
             self.file,
-            self.schema(),
+            encoded_schema(),
             use_dictionary=DICTIONARY_COLUMNS,
             write_statistics=STATISTICS_COLUMNS,
             compression=COMPRESSION,
@@ -163,37 +170,7 @@ class ParquetWriter(FileWriter):
         )
 
     def store(self, rows: Rows) -> None:
-        arrow, count = self.arrow, len(rows)
-        nodes, subjects = list(rows.names), rows.subjects
-        numbers = self.numbers(rows.subject_numbers, arrow.int32())
-        columns = {
-            "run": self.texts([self.run], arrow.repeat(arrow.scalar(0, arrow.int8()), count)),
-            "seed": arrow.repeat(arrow.scalar(self.seed, arrow.int64()), count),
-            "time": self.numbers(rows.times, arrow.float64()),
-            "node": self.texts(nodes, self.numbers(rows.nodes, arrow.int32())),
-            "kind": self.texts(KINDS, self.numbers(rows.kinds, arrow.int8())),
-            "peer": self.texts(nodes, self.numbers(rows.peers, arrow.int32())),
-            "message": self.texts([subject.message for subject in subjects], numbers),
-            "key": self.texts([subject.key for subject in subjects], numbers),
-            "size_bytes": arrow.array(rows.sizes, arrow.int64()),
-            "reason": self.texts([subject.reason for subject in subjects], numbers),
-            "detail": self.texts([subject.detail for subject in subjects], numbers),
-        }
-        self.parquet.write_table(arrow.table(columns, self.schema()), row_group_size=count)
-
-    def numbers(self, values: "array[Any] | bytearray", type: Any) -> Any:
-        """An array as Arrow sees it, without a copy."""
-        return self.arrow.Array.from_buffers(type, len(values), [None, self.arrow.py_buffer(values)])
-
-    def texts(self, values: Sequence[str | None], numbers: Any) -> Any:
-        """The value of each number, without making the text anew for each row."""
-        return self.arrow.array(values, self.arrow.string()).dictionary_encode().take(numbers)
-
-    def schema(self) -> Any:
-        """As a file is written: text comes as dictionaries, which Parquet stores as the text."""
-        arrow, text = self.arrow, self.arrow.dictionary(self.arrow.int32(), self.arrow.string())
-        fields = [field.with_type(text) if field.type == arrow.string() else field for field in arrow_schema()]
-        return arrow.schema(fields)
+        self.parquet.write_table(arrow_table(rows, self.run, self.seed), row_group_size=len(rows))
 
     def finish(self) -> None:
         about = {"version": SCHEMA_VERSION, "run": self.run, "seed": self.seed}
@@ -203,6 +180,51 @@ class ParquetWriter(FileWriter):
     def give_up(self) -> None:
         # Otherwise it would try once more to write the end when it is collected.
         self.parquet.is_open = False
+
+
+def arrow_table(rows: Rows, run: str, seed: int) -> Any:
+    """Rows as Arrow, text as dictionaries: the text of a subject is never made anew for each row."""
+    import pyarrow
+
+    count, nodes, subjects = len(rows), list(rows.names), rows.subjects
+    numbers = as_they_lie(rows.subject_numbers, pyarrow.int32())
+    columns = {
+        "run": texts([run], pyarrow.repeat(pyarrow.scalar(0, pyarrow.int8()), count)),
+        "seed": pyarrow.repeat(pyarrow.scalar(seed, pyarrow.int64()), count),
+        "time": as_they_lie(rows.times, pyarrow.float64()),
+        "node": texts(nodes, as_they_lie(rows.nodes, pyarrow.int32())),
+        "kind": texts(KINDS, as_they_lie(rows.kinds, pyarrow.int8())),
+        "peer": texts(nodes, as_they_lie(rows.peers, pyarrow.int32())),
+        "message": texts([subject.message for subject in subjects], numbers),
+        "key": texts([subject.key for subject in subjects], numbers),
+        "size_bytes": pyarrow.array(rows.sizes, pyarrow.int64()),
+        "reason": texts([subject.reason for subject in subjects], numbers),
+        "detail": texts([subject.detail for subject in subjects], numbers),
+    }
+    return pyarrow.table(columns, encoded_schema())
+
+
+def as_they_lie(values: "array[Any] | bytearray", type: Any) -> Any:
+    """An array as Arrow sees it, without a copy."""
+    import pyarrow
+
+    return pyarrow.Array.from_buffers(type, len(values), [None, pyarrow.py_buffer(values)])
+
+
+def texts(values: Sequence[str | None], numbers: Any) -> Any:
+    """The value of each number."""
+    import pyarrow
+
+    return pyarrow.array(values, pyarrow.string()).dictionary_encode().take(numbers)
+
+
+def encoded_schema() -> Any:
+    """As rows are handed over: Parquet stores a dictionary as the text it stands for."""
+    import pyarrow
+
+    text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    fields = [field.with_type(text) if field.type == pyarrow.string() else field for field in arrow_schema()]
+    return pyarrow.schema(fields)
 
 
 def import_parquet(task: str) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""How one run is performed, with Spark and without: the same code, the same files.
+"""How one run is performed, with Spark and without: the same code, the same rows.
 
 What it runs is found by its name, in the worker that runs it:
 
@@ -14,16 +14,15 @@ are what the simulator counted, and it fails if a checker finds something.
 Modules and files are looked for in the folder in which the sweep was started too, wherever the worker is.
 
 Whatever comes out of the experiment, an exception or the wish to exit, is what came of this run, and no trouble of the
-sweep's. What this code raises itself is: a folder that cannot be written to from here would lose every run.
+sweep's. A worker writes nothing: what came of its runs are rows, which it hands to Spark.
 """
 
 import importlib
-import socket
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -35,15 +34,17 @@ from tidings.model.errors import UsageError
 from tidings.sim.library import find
 from tidings.sim.order import RunOrder, run_ordered, write_order
 from tidings.sim.simulator import Counters
-from tidings.spark.sweeps.folder import RESULT, TRACE, Folder, open_folder, put
-from tidings.spark.sweeps.run import Outcome, Run, outcome_of
-from tidings.trace.record import Rows
+from tidings.spark.sweeps.provenance import FILE_ENDING, FUNCTION_IN_FILE, Provenance, provenance_of
+from tidings.spark.sweeps.run import RESULT_COLUMNS, Finished, Outcome, Run, outcome_of
+from tidings.spark.sweeps.table import RESULTS, TRACES, row_schema
+from tidings.trace.record import Rows, arrow_schema
 from tidings.trace.writer import Writer
-from tidings.trace.writers import open_writer
+from tidings.trace.writers import arrow_table, open_writer
 
 Experiment = Callable[[str, Mapping[str, Any], int, Writer], Mapping[str, float]]
 
-FILE_ENDING, FUNCTION_IN_FILE = ".toml", ".py:"
+KEPT_ROWS = 16 * 1024
+"""Of a batch that a worker hands to Spark."""
 
 
 class RunFailed(Exception):
@@ -133,48 +134,85 @@ def checked_measures(answer: Any) -> dict[str, float]:
     return {name: float(answer[name]) for name in sorted(answer)}
 
 
-class RunPlace(msgspec.Struct, frozen=True):
-    """Where runs are performed."""
+class Keeper(Writer):
+    """Keeps a trace until its run has ended, in a file without a name: it may be larger than the memory of a worker."""
 
-    folder: Folder
+    def __init__(self, run: str, seed: int) -> None:
+        super().__init__(run, seed, KEPT_ROWS)
+        self.file = tempfile.TemporaryFile(prefix="tidings-trace-")  # noqa: SIM115 - closed by `batches`
+        self.sink: Any = None
+
+    def store(self, rows: Rows) -> None:
+        import pyarrow
+
+        table = arrow_table(rows, self.run, self.seed)
+        if self.sink is None:
+            self.sink = pyarrow.ipc.new_stream(self.file, table.schema)
+        self.sink.write_table(table)
+
+    def batches(self) -> Iterator[Any]:
+        """What was stored, with the columns of a trace. Once, and after `close`."""
+        import pyarrow
+
+        with self.file:
+            if self.sink is None:
+                return
+            self.sink.close()
+            self.file.seek(0)
+            for batch in pyarrow.ipc.open_stream(self.file):
+                yield batch.cast(arrow_schema())
+
+
+class Task(msgspec.Struct, frozen=True):
+    """What workers must know beside their runs."""
+
     base: Path
     """Where the sweep was started."""
     traces: bool
     """Whether they are kept."""
+    made_with: dict[str, Provenance]
+    """By experiment."""
 
 
-def run_here(run: Run, folder: str | Path, *, traces: bool = True) -> Outcome:
-    """Perform one run in this process, into the same files as a sweep."""
-    return perform(run, RunPlace(open_folder(folder), Path.cwd(), traces))
+def run_here(run: Run, trace: str | Path | None = None) -> Outcome:
+    """Perform one run in this process, as a sweep does, and keep its trace if a file is named."""
+    base = Path.cwd()
+    writer = open_writer(trace, run.id, run.seed) if trace is not None else Nowhere(run.id, run.seed)
+    return outcome_of(run, attempt(run, base, writer), provenance_of(run.experiment, base), trace is not None)
 
 
-def perform(run: Run, place: RunPlace) -> Outcome:
-    folder = place.folder
-    try:
-        with tempfile.TemporaryDirectory(prefix=f"{run.id}.", dir=folder.drafts) as draft:
-            trace = Path(draft, TRACE)
-            outcome = attempt(run, place.base, trace if place.traces else None)
-            if trace.exists():
-                put(trace, folder.trace(run.id))
-            record(outcome, folder, Path(draft))
-    except OSError as problem:
-        raise UsageError(
-            f"cannot write to the folder {folder.path} on {socket.gethostname()}: {problem.strerror}; name one that is "
-            "yours and that every machine of the cluster shares"
-        ) from problem
-    return outcome
+def rows_of(run: Run, task: Task) -> Iterator[Any]:
+    """In a worker: perform a run, and give its rows for the table of the sweep, the result last."""
+    writer = Keeper(run.id, run.seed) if task.traces else Nowhere(run.id, run.seed)
+    finished = attempt(run, task.base, writer)
+    if isinstance(writer, Keeper):
+        for batch in writer.batches():
+            yield table_rows(TRACES, batch)
+    yield result_rows([outcome_of(run, finished, task.made_with[run.experiment], task.traces)])
 
 
-def record(outcome: Outcome, folder: Folder, draft: Path) -> None:
-    outcome.save(draft / RESULT)
-    put(draft / RESULT, folder.result(outcome.run))
+def result_rows(outcomes: Sequence[Outcome]) -> Any:
+    import pyarrow
+
+    schema = pyarrow.schema([row_schema().field(name) for name in RESULT_COLUMNS])
+    return table_rows(RESULTS, pyarrow.RecordBatch.from_pylist([each.cells() for each in outcomes], schema))
 
 
-def attempt(run: Run, base: Path, trace: Path | None) -> Outcome:
+def table_rows(table: str, batch: Any) -> Any:
+    """With all columns of the table of a sweep, those that this one lacks empty."""
+    import pyarrow
+
+    own = {**dict(zip(batch.schema.names, batch.columns, strict=True)), "table": pyarrow.repeat(table, len(batch))}
+    schema = row_schema()
+    columns = [own[each.name] if each.name in own else pyarrow.nulls(len(batch), each.type) for each in schema]
+    return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def attempt(run: Run, base: Path, writer: Writer) -> Finished:
     begun = time.perf_counter()
     measures, error = {}, ""
     try:
-        with open_writer(trace, run.id, run.seed) if trace is not None else Nowhere(run.id, run.seed) as writer:
+        with writer:
             experiment = find_experiment(run.experiment, base)
             # Sorted, so that an experiment cannot depend on the order in which somebody wrote them.
             parameters = dict(sorted(run.parameters.items()))
@@ -183,7 +221,7 @@ def attempt(run: Run, base: Path, trace: Path | None) -> Outcome:
         raise
     except BaseException as problem:
         error = describe(problem)
-    return outcome_of(run, time.perf_counter() - begun, measures, error)
+    return Finished(time.perf_counter() - begun, measures, error)
 
 
 def describe(problem: BaseException) -> str:

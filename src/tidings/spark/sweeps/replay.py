@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from tidings.model.errors import UsageError
-from tidings.spark.sweeps.performer import attempt
+from tidings.spark.sweeps.performer import run_here
 from tidings.spark.sweeps.run import OK, REPLAY, Outcome, parse_run
 
 FAILED_CODE, USAGE_CODE = 1, 2
@@ -22,11 +22,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write what happens here: .parquet or .jsonl")
     given = parser.parse_args(arguments)
     try:
-        run = parse_run(given.run)
+        outcome = run_here(parse_run(given.run), given.trace)
     except UsageError as problem:
         print(problem, file=sys.stderr)
         return USAGE_CODE
-    outcome = attempt(run, Path.cwd(), given.trace)
     print("\n".join(lines(outcome)))
     return 0 if outcome.status == OK else FAILED_CODE
 

@@ -9,20 +9,21 @@ folder. Runs that differ in anything, if only in 1 and 1.0, have different ones.
 
 What came of a run is one row of the table `results`. The columns are those of the run, and: `status`, "ok" or "failed";
 `error`, empty if there was none; `replay`, a command that performs this run again; `seconds` of wall time, the one
-column that chance has a part in; and `measures`, numbers by name. A run that failed has no measures.
+column that chance has a part in; `measures`, numbers by name (a run that failed has none); `traced`, whether its trace
+was kept; and what it was made with (`provenance.py`).
 """
 
 import re
 import shlex
 from collections.abc import Iterable
 from math import isfinite
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import msgspec
 import xxhash
 
 from tidings.model.errors import UsageError
+from tidings.spark.sweeps.provenance import Provenance
 from tidings.trace.writer import SEED_MAX, SEED_MIN
 
 Parameter = bool | int | float | str
@@ -109,7 +110,7 @@ OK, FAILED = get_args(Status)
 ERROR_CHARS_MAX = 4000
 """What is longer loses its middle."""
 
-COLUMNS = {
+RESULT_COLUMNS = {
     "run": "string",
     "experiment": "string",
     "variant": "string",
@@ -120,6 +121,8 @@ COLUMNS = {
     "replay": "string",
     "seconds": "double",
     "measures": "map<string, double>",
+    "traced": "boolean",
+    **dict.fromkeys(Provenance.__struct_fields__, "string"),
 }
 """With the types that Spark has for them."""
 
@@ -135,33 +138,41 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     replay: str
     seconds: float
     measures: dict[str, float]
-
-    def save(self, path: Path) -> None:
-        from pyarrow import parquet, table
-
-        parquet.write_table(
-            table({name: [value] for name, value in self.cells().items()}, schema=arrow_schema()),
-            path,
-            store_schema=False,
-        )
+    traced: bool
+    definition: str
+    version: str
+    commit: str
+    pyspark: str
+    numpy: str
 
     def cells(self) -> dict[str, Any]:
+        """As Arrow takes a row."""
         return {**msgspec.structs.asdict(self), "measures": sorted(self.measures.items())}
 
 
-def outcome_of(run: Run, seconds: float, measures: dict[str, float], error: str = "") -> Outcome:
-    """A run with an error has failed."""
+class Finished(msgspec.Struct, frozen=True):
+    """How a run ended."""
+
+    seconds: float
+    measures: dict[str, float] = {}
+    error: str = ""
+    """If there is one, the run has failed."""
+
+
+def outcome_of(run: Run, finished: Finished, made_with: Provenance, traced: bool) -> Outcome:
     return Outcome(
         run=run.id,
         experiment=run.experiment,
         variant=run.variant,
         parameters=run.parameters_text,
         seed=run.seed,
-        status=FAILED if error else OK,
-        error=shortened(error),
+        status=FAILED if finished.error else OK,
+        error=shortened(finished.error),
         replay=run.replay,
-        seconds=seconds,
-        measures={} if error else measures,
+        seconds=finished.seconds,
+        measures={} if finished.error else finished.measures,
+        traced=traced,
+        **msgspec.structs.asdict(made_with),
     )
 
 
@@ -170,24 +181,3 @@ def shortened(text: str) -> str:
         return text
     half = ERROR_CHARS_MAX // 2
     return f"{text[:half]} ... {text[-half:]}"
-
-
-def arrow_schema() -> Any:
-    import pyarrow
-
-    types = {
-        "string": pyarrow.string(),
-        "bigint": pyarrow.int64(),
-        "double": pyarrow.float64(),
-        "map<string, double>": pyarrow.map_(pyarrow.string(), pyarrow.float64()),
-    }
-    return pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
-
-
-def read_status(path: Path) -> Status:
-    """Of the one row in this file."""
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as file:
-        [status] = file.read(columns=["status"], use_threads=False)["status"].to_pylist()
-    return FAILED if status == FAILED else OK

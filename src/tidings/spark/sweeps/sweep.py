@@ -1,89 +1,65 @@
-"""The driver's side of a sweep: hand out the runs, watch the folder, and outlive workers that die.
+"""The driver's side of a sweep: waves of runs, as jobs of Spark, and what becomes of workers that die.
 
-Runs go out as a table in which each task has a partition of its own, and `mapInArrow` performs what it finds there.
-Spark's answer is of no interest; results are in the folder.
+**Waves.** What a job writes is there when the job has ended, and not before. So a sweep is cut into waves: whatever
+ends it, all waves that were finished are in its folder, and the next sweep into the same folder does what is missing.
+The first wave is one run for each core. From then on it is known how long a run takes (`Pace`): a wave has as many as
+take some twenty seconds, and a task as many as take a second, because a task costs Spark a twentieth of one. Two waves
+are under way at a time, so that cores that have come to the end of one find work in the other.
 
-When a worker dies (a crash in compiled code, no memory left), Spark tries the task again, and gives up the whole job
-after a few times. Nobody then tells which run it was; but it has left a draft, as have the few runs that happened to be
-under way elsewhere. Each of these is now tried alone, in a job of its own. If the worker dies again, that is what came
-of the run, and it becomes a failed row. Then the rest goes on.
+**Runs that count.** A result that is there is taken if it is one of this experiment as it is now: runs that were made
+with another definition (`provenance.py`) are performed anew, and counted as outdated, so that whoever asked is told.
 
-The job runs in a thread. Ours looks into the folder meanwhile, and tells who wants to know how far it is; if it is
-interrupted, it ends the job, and whatever else this session does, as Ctrl-C does in PySpark.
+**Workers that die** (a crash in compiled code, no memory left). Spark tries the task again, and gives up the whole job
+after a few times; it names the task. The runs of that task are set aside, the others of the wave go back to those that
+wait. At the end each that was set aside is tried alone, in a job of its own. If the worker dies again, that is what
+came of the run, and it becomes a failed row.
 
-A failed job is a text of hundreds of lines, most of them Java's. Three cases matter: a worker is no more, and then
-perhaps Python's last words are in the text (`faulthandler`); our own code in the worker refused, and says why; or it is
-Spark's own trouble, which is left as it is.
+Jobs run in threads. Ours tells who wants to know how far it is; if it is interrupted, it ends the jobs, and whatever
+else this session does, as Ctrl-C does in PySpark.
 """
 
-import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from tidings.model.errors import UsageError
-from tidings.spark.sweeps.folder import (
-    Progress,
-    SweepTally,
+from tidings.spark.place import Place
+from tidings.spark.session import parallelism
+from tidings.spark.sweeps.death import WorkerDied, meaning
+from tidings.spark.sweeps.pace import Pace, Progress, SweepTally
+from tidings.spark.sweeps.performer import Task, rows_of
+from tidings.spark.sweeps.provenance import provenance_of
+from tidings.spark.sweeps.run import Finished, Outcome, Run, distinct_runs, outcome_of, parse_run
+from tidings.spark.sweeps.table import (
+    CONCURRENT_WRITERS,
+    PARQUET,
+    RESULTS,
+    SweepTable,
+    columns_text,
     given_runs,
-    open_folder,
-    read_traces,
-    results_of,
+    row_columns,
     task_frame,
+    wave_name,
+    wave_number,
 )
-from tidings.spark.sweeps.performer import RunPlace, perform, record
-from tidings.spark.sweeps.run import Run, distinct_runs, outcome_of, parse_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PYTHON_DIED, EXECUTOR_DIED = "Python worker exited unexpectedly", "ExecutorLostFailure"
-
-LAST_WORDS = re.compile(r"Fatal Python error: .*")
-FRAME = re.compile(r'^  File "(?:.*/)?([^/"]+)", line (\d+) in (\S+)$', re.MULTILINE)
-FRAMES_MAX = 6
-
-EXECUTOR_REASON = re.compile(r"ExecutorLostFailure \(.*?\) Reason: (.*)")
-
-REFUSED = re.compile(rf"^{re.escape(f'{UsageError.__module__}.{UsageError.__name__}')}: (.*)$", re.MULTILINE)
-
-SILENT = "it said nothing, so it exited by itself, or was killed by a signal, for want of memory perhaps"
-
-
-class WorkerDied(Exception):
-    """In the middle of what it was told to do."""
-
-
-def meaning(problem: Exception) -> Exception:
-    """The same problem as an exception that says what it is."""
-    text = str(problem)
-    if PYTHON_DIED in text or EXECUTOR_DIED in text:
-        return WorkerDied(last_words(text))
-    refused = REFUSED.search(text)
-    return UsageError(refused[1]) if refused is not None else problem
-
-
-def last_words(text: str) -> str:
-    """How the worker died; for a crash with the innermost frames of Python, innermost first."""
-    said = LAST_WORDS.search(text)
-    if said is None:
-        reason = EXECUTOR_REASON.search(text)
-        return reason[1] if reason is not None else SILENT
-    # What Spark says comes several times over; the frames of the first time are enough.
-    frames = [f"{file}, line {line}, in {name}" for file, line, name in FRAME.findall(text, said.end())[:FRAMES_MAX]]
-    return " <- ".join([said[0].removeprefix("Fatal Python error: "), *frames])
-
-
 LOOK_SECONDS = 0.2
-"""Between two looks into the folder."""
+"""Between two looks at what has come."""
 
 CANCEL_SECONDS = 1.0
-"""Between two attempts to end a job."""
+"""Between two attempts to end jobs."""
 
-LATE_SECONDS_MAX = 60.0
-"""NFS keeps what it knows of a folder for so long."""
+WAVES_AT_ONCE = 2
 
 
 class Sweep(NamedTuple):
@@ -96,143 +72,215 @@ class Sweep(NamedTuple):
     failed: int
     skipped: int
     """Those that were finished before."""
+    outdated: int
+    """Those that were finished before with another definition of the experiment, and were performed anew."""
 
 
 def sweep(
     spark: "SparkSession",
     runs: "DataFrame | Iterable[Run]",
-    folder: str | Path,
+    folder: str | Path | Place,
     *,
     traces: bool = True,
+    format: str = PARQUET,
     progress: Callable[[Progress], None] | None = None,
     retry_failed: bool = True,
-    runs_per_task: int = 1,
+    runs_per_task: int | None = None,
 ) -> Sweep:
     """Perform those of the runs that are not finished in this folder yet.
 
     Runs that failed before are performed again unless `retry_failed` is off, as whatever made them fail may be mended;
-    so are runs whose trace is missing, if traces are wanted. A task costs Spark a tenth of a second, so give many tiny
-    runs several to a task. The folder must be one that all workers see. A finished run is never out of date, so a
-    changed experiment needs another folder.
+    so are runs whose trace is missing, if traces are wanted, and runs of another definition of the experiment. How many
+    runs a task performs follows from how long they take, unless it is given.
     """
-    if runs_per_task < 1:
+    if runs_per_task is not None and runs_per_task < 1:
         raise UsageError(f"runs_per_task is {runs_per_task}; a task performs at least 1")
     wanted = distinct_runs(given_runs(runs))
-    place = RunPlace(open_folder(folder), Path.cwd(), traces)
-    tally = SweepTally(place.folder, list(wanted))
-    discard_unfinished(tally, list(wanted), traces, retry_failed)
+    table = SweepTable(spark, folder, format)
+    table.check()
+    base = Path.cwd()
+    made_with = {name: provenance_of(name, base) for name in sorted({run.experiment for run in wanted.values()})}
+    task = Task(base, traces, made_with)
+    tally = SweepTally(list(wanted))
+    counting = table.counting()
+    for row in table.results(counting).select("run", "status", "traced", "definition").collect():
+        if row.run in wanted:
+            tally.found(row, task, wanted[row.run].experiment, retry_failed)
+    tally.begin()
     waiting = [wanted[id] for id in tally.waiting]
-    Driver(spark, place, tally, progress or (lambda told: None)).finish(waiting, runs_per_task)
+    first = max(map(wave_number, counting.waves), default=0) + 1
+    driver = Driver(table, task, tally, progress or (lambda told: None), first)
+    driver.finish(waiting, runs_per_task)
+    counting = table.counting() if waiting else counting
     return Sweep(
-        results=results_of(spark, place.folder, wanted),
-        traces=read_traces(spark, place.folder.path),
+        results=table.results_of(wanted, counting),
+        traces=table.traces(counting),
         runs=len(wanted),
         failed=len(tally.failed),
         skipped=len(wanted) - len(waiting),
+        outdated=tally.outdated,
     )
 
 
-def discard_unfinished(tally: SweepTally, ids: list[str], traces: bool, retry_failed: bool) -> None:
-    """Forget results that do not count."""
-    for id in ids:
-        if id in tally.failed:
-            is_wanted_again = retry_failed
-        else:
-            is_wanted_again = traces and id not in tally.waiting and not tally.folder.trace(id).exists()
-        if is_wanted_again:
-            tally.discard(id)
-    tally.begin()
+RunEnd = tuple[str, str, float]
+"""A run, its status and its seconds."""
 
 
 class Driver:
     def __init__(
-        self, spark: "SparkSession", place: RunPlace, tally: SweepTally, tell: Callable[[Progress], None]
+        self, table: SweepTable, task: Task, tally: SweepTally, tell: Callable[[Progress], None], first_wave: int
     ) -> None:
-        self.spark, self.place, self.tally, self.tell = spark, place, tally, tell
+        self.table, self.spark, self.task, self.tally, self.tell = table, table.spark, task, tally, tell
+        self.next_number = first_wave
+        self.waiting: deque[Run] = deque()
+        self.suspects: dict[str, str] = {}
+        """Runs in whose task a worker died, and its last words."""
+        self.lock = Lock()
+        self.told: SimpleQueue[list[RunEnd]] = SimpleQueue()
 
-    def finish(self, waiting: list[Run], runs_per_task: int) -> None:
+    def finish(self, waiting: list[Run], runs_per_task: int | None) -> None:
         """When it returns, each of these has its result."""
-        folder = self.place.folder
-        folder.forget_drafts()
         self.tell(self.tally.progress())
-        while waiting:
-            try:
-                self.perform(waiting, runs_per_task)
-            except WorkerDied as death:
-                suspects = [run for run in waiting if run.id in self.tally.waiting and folder.is_begun(run.id)]
-                if not suspects:
-                    raise UsageError(f"a worker died before it began a run: {death}; does it have memory?") from None
-                for run in suspects:
-                    self.try_alone(run)
-                waiting = [run for run in waiting if run.id in self.tally.waiting]
+        if not waiting:
+            return
+        self.waiting.extend(waiting)
+        self.pace = Pace(parallelism(self.spark), runs_per_task)
+        before = self.spark.conf.get(CONCURRENT_WRITERS, None)
+        self.spark.conf.set(CONCURRENT_WRITERS, "4")
+        try:
+            # The first wave alone: nothing is known before it has ended.
+            self.in_threads(self.first_wave)
+            self.in_threads(*[self.waves] * WAVES_AT_ONCE)
+            runs = {run.id: run for run in waiting}
+            while self.suspects:
+                id, _ = self.suspects.popitem()
+                self.in_threads(partial(self.alone, runs[id]))
+        finally:
+            if before is None:
+                self.spark.conf.unset(CONCURRENT_WRITERS)
             else:
-                break
-        folder.forget_drafts()
-        self.wait_for_files()
+                self.spark.conf.set(CONCURRENT_WRITERS, before)
         if self.tally.waiting:
             raise UsageError(
-                f"{len(self.tally.waiting)} runs were performed, but {folder.path} has no results of them; "
+                f"{len(self.tally.waiting)} runs were performed, but {self.table.place} has no results of them; "
                 "name a folder on a file system that all machines share"
             )
 
-    def wait_for_files(self) -> None:
-        """All runs are performed, but a file system that machines share may show it late."""
-        give_up_at = time.monotonic() + LATE_SECONDS_MAX
-        self.look()
-        while self.tally.waiting and time.monotonic() < give_up_at:
-            time.sleep(LOOK_SECONDS)
-            self.look()
-
-    def try_alone(self, run: Run) -> None:
-        self.place.folder.forget_drafts()
-        begun = time.perf_counter()
-        try:
-            self.perform([run], 1)
-        except WorkerDied as death:
-            error = f"the worker died, also with nothing else to do: {death}"
-            record(outcome_of(run, time.perf_counter() - begun, {}, error), self.place.folder, self.place.folder.drafts)
-            self.look()
-
-    def perform(self, runs: list[Run], runs_per_task: int) -> None:
-        """One job; the folder is watched until it ends."""
+    def in_threads(self, *jobs: Callable[[], None]) -> None:
+        """All of them at once; problems are raised here."""
         from pyspark import InheritableThread
 
-        tasks = task_frame(self.spark, runs, runs_per_task)
         problems: list[Exception] = []
 
-        def work() -> None:
+        def work(job: Callable[[], None]) -> None:
             try:
-                tasks.mapInArrow(partial(perform_batches, self.place), "run string").collect()
+                job()
             except Exception as problem:
                 problems.append(problem)
 
-        job = InheritableThread(work, session=self.spark)
-        job.start()
+        threads = [InheritableThread(partial(work, job), session=self.spark) for job in jobs]
+        for thread in threads:
+            thread.start()
         try:
-            while job.is_alive():
-                job.join(LOOK_SECONDS)
-                self.look()
-        except BaseException:
+            while any(thread.is_alive() for thread in threads):
+                self.listen()
+                if problems:
+                    break
+            self.listen(0.0)
+            for problem in problems:
+                raise self.table.refused(meaning(problem)) from problem
+        finally:
             # A tag would not do: a local session finds it only in the thread that runs the job. Again and again,
-            # because the job may not have got as far as being one.
-            while job.is_alive():
+            # because a job may not have got as far as being one.
+            while any(thread.is_alive() for thread in threads):
+                self.waiting.clear()
                 self.spark.interruptAll()
-                job.join(CANCEL_SECONDS)
-            raise
-        for problem in problems:
-            raise meaning(problem) from problem
+                for thread in threads:
+                    thread.join(CANCEL_SECONDS)
 
-    def look(self) -> None:
-        if self.tally.look():
-            self.tell(self.tally.progress())
+    def listen(self, seconds: float = LOOK_SECONDS) -> None:
+        """To what waves came to."""
+        try:
+            while True:
+                ended = self.told.get(timeout=seconds) if seconds else self.told.get_nowait()
+                for run, status, _ in ended:
+                    self.tally.done(run, status)
+                self.tell(self.tally.progress())
+        except Empty:
+            return
+
+    def first_wave(self) -> None:
+        self.perform(self.taken())
+
+    def waves(self) -> None:
+        while runs := self.taken():
+            self.perform(runs)
+
+    def taken(self) -> list[Run]:
+        with self.lock:
+            return [self.waiting.popleft() for _ in range(min(self.pace.wave(), len(self.waiting)))]
+
+    def perform(self, runs: list[Run]) -> None:
+        """One wave."""
+        tasks = self.pace.tasks(runs)
+        try:
+            self.write(
+                task_frame(self.spark, tasks).mapInArrow(
+                    partial(perform_batches, self.task), columns_text(row_columns())
+                )
+            )
+        except Exception as problem:
+            death = meaning(problem)
+            if not isinstance(death, WorkerDied):
+                raise
+            named = runs if death.task is None or death.task >= len(tasks) else tasks[death.task]
+            with self.lock:
+                self.suspects.update({run.id: str(death) for run in named})
+                self.waiting.extend(run for run in runs if run.id not in self.suspects)
+
+    def alone(self, run: Run) -> None:
+        begun = time.perf_counter()
+        try:
+            self.write(
+                task_frame(self.spark, [[run]]).mapInArrow(
+                    partial(perform_batches, self.task), columns_text(row_columns())
+                )
+            )
+        except Exception as problem:
+            death = meaning(problem)
+            if not isinstance(death, WorkerDied):
+                raise
+            error = f"the worker died, also with nothing else to do: {death}"
+            finished = Finished(time.perf_counter() - begun, error=error)
+            outcome = outcome_of(run, finished, self.task.made_with[run.experiment], traced=False)
+            self.write(self.spark.createDataFrame(row_of(outcome), columns_text(row_columns())).coalesce(1))
+
+    def rows_of(self, tasks: list[list[Run]]) -> "DataFrame":
+        """What comes of these when it is written."""
+        frame = task_frame(self.spark, tasks)
+        return frame.mapInArrow(partial(perform_batches, self.task), columns_text(row_columns()))
+
+    def write(self, rows: "DataFrame") -> None:
+        from pyspark.sql import functions as F
+
+        with self.lock:
+            wave, self.next_number = wave_name(self.next_number), self.next_number + 1
+        self.table.write(rows, wave)
+        self.table.end(wave)
+        written = self.table.rows().where((F.col("wave") == wave) & (F.col("table") == RESULTS))
+        found = [(row.run, row.status, row.seconds) for row in written.select("run", "status", "seconds").collect()]
+        with self.lock:
+            self.pace.learn([seconds for _, _, seconds in found])
+        self.told.put(found)
 
 
-def perform_batches(place: RunPlace, batches: Iterable[Any]) -> Iterator[Any]:
-    """In a worker: each row of the batches is the text of a run. Answers with the runs that it was given."""
+def row_of(outcome: Outcome) -> list[dict[str, Any]]:
+    """For Spark, which takes a map as a dict."""
+    return [{**dict.fromkeys(row_columns()), "table": RESULTS, **msgspec.structs.asdict(outcome)}]
+
+
+def perform_batches(task: Task, batches: Iterable[Any]) -> Iterator[Any]:
+    """In a worker: each row of the batches is the text of a run. Answers with the rows of their results and traces."""
     for batch in batches:
-        for text in batch.column("run").to_pylist():
-            run = parse_run(text)
-            # Of a task that is tried again some runs may be finished.
-            if not place.folder.result(run.id).exists():
-                perform(run, place)
-        yield batch
+        for text in batch.column("text").to_pylist():
+            yield from rows_of(parse_run(text), task)

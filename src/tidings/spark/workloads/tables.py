@@ -6,15 +6,15 @@ are. What is listed is small, and goes from here to wherever Spark needs it.
 
 **On disk.**
 
-    folder/_workload.json         the workload as JSON, for people and for other programs
+    folder/_workload.json         the workload as JSON and the names of the tables, for people and other programs
     folder/events/*.parquet       one folder for each table
     folder/subscriptions/*.parquet
 
 Rows without the parameters they were drawn with are worth little a month later. Spark writes no key-value pairs of ours
 into a Parquet file, but it writes its schema there, and a column of a schema may carry metadata. So the first column of
 every table carries the workload, and each single file says in its footer what it is; moved, renamed or alone, it can be
-drawn again. The JSON file beside says the same where the folder is on a disk that we can write to directly; on a store
-that only Spark reaches it is left out, and reading does without.
+drawn again. The JSON file beside says the same, and which tables there are: whoever reads the folder asks it, and the
+folder may be in any store (`spark/place.py`).
 
 Rows stand in the files in the order of the table, but how many files there are depends on the partitions.
 
@@ -40,6 +40,7 @@ import pyarrow
 import pyarrow.compute
 
 from tidings.model.errors import UsageError
+from tidings.spark.place import Place, meaning_of_storage, place_of
 from tidings.workloads.interests import Readership, SocialGraph
 from tidings.workloads.registry import decode, encode
 from tidings.workloads.table import Choices, Column, ColumnType, Listed, Names, Table
@@ -150,45 +151,49 @@ def write(
     partitions: int | None = None,
 ) -> None:
     """All tables, or those named. A table that is there already is replaced; other files are left alone."""
-    described, folder = encode(workload), located(folder)
-    for name in tables_of(workload) if tables is None else tables:
+    place, described = place_of(folder), encode(workload)
+    chosen = list(tables_of(workload) if tables is None else tables)
+    for name in chosen:
         made = frame(spark, workload, name, partitions)
         carrier = made.columns[0]
-        made.withMetadata(carrier, {METADATA_KEY: described}).write.mode("overwrite").parquet(f"{folder}/{name}")
-    if "://" not in folder:
-        pretty = json.dumps(json.loads(described), indent=1)
-        Path(folder, BESIDE).write_text(pretty + "\n", encoding="utf-8")
+        carrying = made.withMetadata(carrier, {METADATA_KEY: described})
+        try:
+            carrying.write.mode("overwrite").parquet((place / name).text)
+        except Exception as problem:
+            raise meaning_of_storage(problem, place, "parquet") or problem from problem
+    beside = {"workload": json.loads(described), "tables": sorted({*chosen, *tables_beside(place)})}
+    (place / BESIDE).write_bytes((json.dumps(beside, indent=1) + "\n").encode())
+
+
+def tables_beside(place: Place) -> list[str]:
+    """Those that were written here before."""
+    beside = place / BESIDE
+    return list(json.loads(beside.read_bytes())["tables"]) if beside.exists() else []
 
 
 def read(spark: "SparkSession", folder: str | Path) -> StoredWorkload:
     """The workload and those of its tables that were written."""
-    folder = located(folder)
-    path = Path(folder)
-    if "://" in folder:
-        raise UsageError("read: name the table, as in read_table(spark, folder + '/events')")
-    names = sorted(child.name for child in path.iterdir() if child.is_dir()) if path.is_dir() else []
-    found = {name: read_table(spark, path / name) for name in names}
+    place = place_of(folder)
+    found = {name: read_table(spark, (place / name).text) for name in tables_beside(place)}
     if not found:
-        raise UsageError(f"{folder}: there is no workload here; write one first")
+        raise UsageError(f"{place}: there is no workload here; write one first")
     workload = next(iter(found.values()))[0]
     if any(other != workload for other, _ in found.values()):
-        raise UsageError(f"{folder}: tables of different workloads lie here; read them one by one with read_table")
+        raise UsageError(f"{place}: tables of different workloads lie here; read them one by one with read_table")
     return StoredWorkload(workload, {name: table for name, (_, table) in found.items()})
 
 
 def read_table(spark: "SparkSession", folder: str | Path) -> "tuple[Workload, DataFrame]":
     """One table with the workload that its files name."""
-    stored = spark.read.parquet(located(folder))
+    place = place_of(folder)
+    try:
+        stored = spark.read.parquet(place.text)
+    except Exception as problem:
+        raise meaning_of_storage(problem, place, "parquet") or problem from problem
     described = stored.schema[0].metadata.get(METADATA_KEY)
     if described is None:
         raise UsageError(f"{folder}: this Parquet does not say which workload it is of; it was not written by `write`")
     return decode(described), stored
-
-
-def located(folder: str | Path) -> str:
-    """Spark may have been started in another folder than the one we are in now."""
-    text = str(folder)
-    return text if "://" in text else str(Path(text).absolute())
 
 
 def refine(interests: "DataFrame", seed_journals: int, publishers: int, seed: int = 1) -> "DataFrame":
