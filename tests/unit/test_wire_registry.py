@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import tidings
-from tidings.machine.message import Message
+from tidings.machine.message import Contact, Message
 from tidings.model.event import Event
 from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
+from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.teaching.gossip import Digest, GossipRepair, GossipRequest
@@ -104,6 +105,13 @@ CODES = {
     0x0606: "Stay",
     0x0610: "Linked",
     0x0611: "Unlinked",
+    0x0620: "FindOwner",
+    0x0621: "OwnerFound",
+    0x0622: "AskRing",
+    0x0623: "RingTold",
+    0x0624: "TreeWish",
+    0x0625: "TreeUnwish",
+    0x0626: "TreeChanged",
     0x0700: "Posted",
     0x0F00: "Probe",
     0x0F01: "Echo",
@@ -236,6 +244,13 @@ EXAMPLES: list[tuple[Message, str]] = [
     (overlay.Stay(), "060690"),
     (overlay.Linked(1, "r"), "06109201a172"),
     (overlay.Unlinked(2, ""), "06119202a0"),
+    (dhtree.FindOwner(1, 2, ("a",)), "062093010291a161"),
+    (dhtree.OwnerFound(2, ("a",), dhtree.RingMember(Contact("b", "h:7"), 5), 3), "0621940291a1619292a162a3683a370503"),
+    (dhtree.AskRing(5), "06229105"),
+    (dhtree.RingTold(5, None, (dhtree.RingMember(Contact("b"), 7),)), "06239305c0919292a162a007"),
+    (dhtree.TreeWish(1, 2), "0624920102"),
+    (dhtree.TreeUnwish(), "062590"),
+    (dhtree.TreeChanged(), "062690"),
     (carrier.Posted(b"\x80", b"x"), "070092c40180c40178"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),

@@ -169,6 +169,14 @@ BLOOM_BITS_MAX = 64 * 1024
 VERSION_MAX = 2**62
 """No broker counts so far; somebody who claims it is not believed."""
 
+# Brokers on a ring.
+
+RING_PATH_MAX = 64
+"""Brokers that a search passes: with fingers it is a logarithm of how many there are."""
+
+SUCCESSORS_MAX = 16
+"""Those that a broker says to stand behind it."""
+
 # Inspection.
 
 REPORT_ROWS_BYTES_MAX = 256 * 1024

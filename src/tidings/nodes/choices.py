@@ -16,6 +16,7 @@ import msgspec
 
 from tidings.machine.node import Part
 from tidings.model.identity import NodeId
+from tidings.protocols.overlay.dhtree.dhtree import DhTree, DhTreeParams
 from tidings.protocols.overlay.overlay import AllPeers, AllPeersParams, Overlay
 from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
@@ -26,7 +27,7 @@ from tidings.protocols.routing.router import Router
 from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import AdvertisementId, Level
 
-OverlayParams = SpanningTreeParams | AllPeersParams | ScriptedParams
+OverlayParams = SpanningTreeParams | AllPeersParams | ScriptedParams | DhTreeParams
 AnyRoutingParams = RoutingParams | DestinationParams
 
 
@@ -59,6 +60,7 @@ OVERLAYS: dict[type, Callable[[NodeId, Any], Overlay]] = {
     SpanningTreeParams: SpanningTree,
     AllPeersParams: AllPeers,
     ScriptedParams: ScriptedOverlay,
+    DhTreeParams: DhTree,
 }
 ROUTINGS: dict[type, Callable[[NodeId, Any], Routing]] = {
     RoutingParams: Router,

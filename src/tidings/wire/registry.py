@@ -10,6 +10,7 @@ from tidings.protocols.access import messages as access
 from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
+from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.teaching import gossip, ping
@@ -103,6 +104,14 @@ REGISTRY.add(0x0605, overlay.Left)
 REGISTRY.add(0x0606, overlay.Stay)
 REGISTRY.add(0x0610, overlay.Linked)
 REGISTRY.add(0x0611, overlay.Unlinked)
+
+REGISTRY.add(0x0620, dhtree.FindOwner)
+REGISTRY.add(0x0621, dhtree.OwnerFound)
+REGISTRY.add(0x0622, dhtree.AskRing)
+REGISTRY.add(0x0623, dhtree.RingTold)
+REGISTRY.add(0x0624, dhtree.TreeWish)
+REGISTRY.add(0x0625, dhtree.TreeUnwish)
+REGISTRY.add(0x0626, dhtree.TreeChanged)
 
 REGISTRY.add(0x0700, carrier.Posted)
 
