@@ -1,4 +1,4 @@
-"""Brokers on a ring in both worlds: each knows one contact, and both worlds come to the same tree, that of their keys."""
+"""Brokers on a ring in both worlds: each knows one contact, and both come to the same tree, that of their keys."""
 
 from tests.worlds.both import Draws, host_of, simulator_of, started
 from tests.worlds.sockets import play, until
