@@ -9,7 +9,9 @@ One thread owns the file and does one thing after the other, in the order in whi
 
 Disks and people damage files. So each entry has a digest, and the names of all entries are kept a second time, in pages
 of their own: whatever is not whole is noticed when the file is opened, which is refused then (`store.py` keeps what is
-whole, and knows by name what is not). A file of an earlier version gets both when it is opened first.
+whole, and knows by name what is not). A file of an earlier version gets both when it is opened first. What was
+saved last stands in a log beside the file, which SQLite takes to end where it is damaged; that is noticed too
+(`write_ahead.py`).
 
 `Compute` runs in a thread, and comes back as `Computed`. Jobs are pure, so threads need no locks. They share the
 interpreter with the loop: work in C that lets go of it (numpy, scipy, hashing) runs beside, plain Python slows the loop
@@ -31,6 +33,7 @@ from typing import Any
 from tidings.machine.effects import Compute, Load, Save
 from tidings.machine.inputs import Computed, Loaded, Saved
 from tidings.net.errors import HostError
+from tidings.net.write_ahead import examine_log
 
 APPLICATION_ID = 0x7464
 """Marks a file as ours ("td"), so that a database of another program is not mistaken for one."""
@@ -44,6 +47,8 @@ DAMAGED = (
     "it is damaged, and nothing was changed: see what is whole with `tidings store check DIR`, keep that with `tidings "
     "store salvage DIR`, or put a copy in its place"
 )
+
+LOG_DAMAGED = "the log of what was saved last is wrong at frame {frame}, and what stands behind it would be left out"
 
 OWNER_FILE, OWNER_FOLDER = 0o600, 0o700
 """Who may read what is stored."""
@@ -152,6 +157,9 @@ def open_database(path: Path) -> sqlite3.Connection:
         raise HostError(
             f"cannot open the storage {path}: {problem.strerror}; name a file of yours in a folder that exists"
         ) from None
+    damaged_at = examine_log(path).damaged_at
+    if damaged_at is not None:
+        raise HostError(f"cannot use the storage {path}: {LOG_DAMAGED.format(frame=damaged_at)}; {DAMAGED}")
     try:
         database = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as problem:

@@ -11,7 +11,8 @@ saved. The names that were kept a second time tell which rows are missing.
     salvage     a new store with those; in it `PART/lost/NAME` for each that is missing, so that the broker can say what
                 of the history of a publisher is gone. The damaged file stays beside it.
 
-What was in the write-ahead log is brought into the file first (in a copy of both). Pages that SQLite gave up are left
+What was in the write-ahead log is brought into the file first (in a copy of both); of one that is damaged, the pages
+that are whole. Pages that SQLite gave up are left
 out as far as the file says which they are; an old row of such a page is known by its name, which is not among the names
 any more. Where the names are damaged as well, they cannot all be known; `is_exact` says so, and there is an entry
 `PART/lost/unknown`.
@@ -30,7 +31,17 @@ from pathlib import Path
 import msgspec
 
 from tidings.net.errors import HostError
-from tidings.net.storage import APPLICATION_ID, OWNER_FILE, VERSION, create_tables, digest_of, insert, keep_private
+from tidings.net.storage import (
+    APPLICATION_ID,
+    LOG_DAMAGED,
+    OWNER_FILE,
+    VERSION,
+    create_tables,
+    digest_of,
+    insert,
+    keep_private,
+)
+from tidings.net.write_ahead import LogReport, applied, examine_log
 
 LOST, UNKNOWN = "lost/", "unknown"
 
@@ -132,6 +143,9 @@ def recover(path: Path) -> StoreContents:
         raise HostError(f"there is no store {path}; name the folder that was given as --data")
     with tempfile.TemporaryDirectory(prefix="tidings-store-") as folder:
         copy = Path(folder) / "store"
+        log = examine_log(path)
+        if log.damaged_at is not None:
+            return recover_without_log(path, log, copy)
         for ending in ("", "-wal"):
             if Path(f"{path}{ending}").exists():
                 shutil.copyfile(f"{path}{ending}", f"{copy}{ending}")
@@ -148,6 +162,18 @@ def recover(path: Path) -> StoreContents:
             # The names alone were damaged.
             return StoreContents(found, set(found), True, "the names of entries are damaged, and no entry is")
         return StoreContents(entries, scanned | entries.keys(), False, problem)
+
+
+def recover_without_log(path: Path, log: LogReport, copy: Path) -> StoreContents:
+    """SQLite would leave out all that stands behind the damage. What was on the page that is damaged nobody knows."""
+    file = applied(path.read_bytes(), log.frames)
+    copy.write_bytes(file)
+    os.chmod(copy, OWNER_FILE)
+    found, names, problem = read_by_sqlite(copy)
+    entries, scanned = scan(file)
+    entries |= found
+    problem = LOG_DAMAGED.format(frame=log.damaged_at) + (f"; {problem}" if problem else "")
+    return StoreContents(entries, scanned | entries.keys() | (names or set()), False, problem)
 
 
 def read_by_sqlite(path: Path) -> tuple[dict[str, bytes], set[str] | None, str]:

@@ -190,7 +190,8 @@ def draw_campaign(params: CampaignParams, seed: int) -> Campaign:
     is_short = rng.random() < 0.15 and params.has_short_history and scale == "usual"
     readers = draw_readers(random_stream(seed, "campaign readers"), params, scale, names)
     writers = draw_writers(random_stream(seed, "campaign writers"), params, scale, names)
-    readers = draw_twins(random_stream(seed, "campaign groups"), params, names, readers)
+    if scale != "tables":
+        readers = draw_twins(random_stream(seed, "campaign groups"), params, names, readers)
     readers = draw_readings(random_stream(seed, "campaign readings"), params, readers)
     called = random_stream(seed, "campaign tenants")
     tenants = TENANTS if params.has_tenants and scale == "usual" and called.random() < 0.25 else ("",)
