@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from tests.properties.test_routing import act, change_links
 from tests.worlds.brokers import side_of
 from tests.worlds.routers import RoutingModel, filter_of
-from tests.worlds.timed_repair import TimedRepair
 from tidings.machine.effects import Drop, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
 from tidings.model.errors import UsageError
@@ -17,6 +16,7 @@ from tidings.model.language.parser import parse
 from tidings.protocols.routing.census import TOO_MANY_COUNTED, Tally
 from tidings.protocols.routing.messages import AdvertisementAdded, Counted, TablesBegun
 from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
+from tidings.protocols.routing.repairs.timed import TimedRepair
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.signals import NeighbourDown, NeighbourUp, Want
 

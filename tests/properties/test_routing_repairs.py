@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from tests.properties.test_routing import REDUCTIONS, STRATEGIES, act, change_links
 from tests.worlds.brokers import BrokerWorld, Edge, random_tree, side_of
 from tests.worlds.routers import RoutingModel, filter_of
-from tests.worlds.timed_repair import TimedRepair
 from tidings.machine.node import Node
 from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams, rewiring
 from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
-from tidings.protocols.routing.repairs import MakeRepair, Strawman
+from tidings.protocols.routing.repairs.choice import MakeRepair
+from tidings.protocols.routing.repairs.strawman import Strawman
+from tidings.protocols.routing.repairs.timed import TimedRepair
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.signals import LinkUnwanted, LinkWanted, PeerDown, PeerUp, Want
 

@@ -140,8 +140,8 @@ def lost_link_is_replaced() -> list[Record]:
     for name, neighbours in row.items():
         simulator.add(name, partial(make_dispatcher, name, neighbours))
     simulator.inject(BEGIN, "d", OpenSubscription("want", "price > 100"))
-    broken, replaced = rewiring("r1", head=("b", "a"), tail=("d", "c"))
-    for at, steps in ((BEGIN + 1.0, broken), (BEGIN + 1.2, replaced)):
+    broken, linked, told = rewiring("r1", head=("b", "a"), tail=("d", "c"))
+    for at, steps in ((BEGIN + 1.0, broken), (BEGIN + 1.2, linked), (BEGIN + 1.25, told)):
         for name, request in steps:
             simulator.inject(at, name, request)
     simulator.run(BEGIN + 2.0)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.unit.test_routing_carrying import batch, broker, sent
 from tests.worlds.routers import RoutingModel, events_of
-from tests.worlds.timed_repair import TimedRepair
 from tidings.machine.effects import BROADCAST, Drop, Effect, Send, SetTimer, Transport
 from tidings.machine.inputs import Fired, Received, TimerKey
 from tidings.machine.message import Message
@@ -30,6 +29,7 @@ from tidings.protocols.routing.carrier import (
 )
 from tidings.protocols.routing.messages import AdvertisementAdded, NotReached, SubscriptionAdded, TablesBegun
 from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.repairs.timed import TimedRepair
 from tidings.protocols.routing.requests import LINK_LOST
 from tidings.protocols.routing.router import Router
 from tidings.protocols.routing.tables import LiveHop

@@ -28,7 +28,7 @@ from tidings.protocols.routing.messages import (
     TablesBegun,
 )
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.repairs import MakeRepair
+from tidings.protocols.routing.repairs.choice import MakeRepair
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, TIMED_OUT
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.publications import Publications, encode_head

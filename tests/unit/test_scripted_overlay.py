@@ -125,18 +125,17 @@ def test_what_no_peer_says_is_dropped() -> None:
     assert overlay.handle(0.0, Received("b", Unlinked(1, ""))) == [Drop(Unlinked(1, ""), scripted.NOT_LINKED)]
 
 
-def test_a_rewiring_says_what_to_ask_of_whom_in_two_phases() -> None:
+def test_a_rewiring_says_what_to_ask_of_whom_and_when() -> None:
     """Figure 5.5 of the source: the link (a, b) gives way to (c, d)."""
-    broken, replaced = rewiring("r1", head=("a", "e", "f", "c"), tail=("d", "g", "b"))
+    broken, linked, told = rewiring("r1", head=("a", "e", "f", "c"), tail=("d", "g", "b"))
     assert broken == [("a", RemoveNeighbour("b", "r1")), ("b", RemoveNeighbour("a", "r1"))]
     path = ("a", "e", "f", "c", "d", "g", "b")
-    assert replaced == [
-        ("c", AddNeighbour(Contact("d"), "r1")),
-        ("d", AddNeighbour(Contact("c"), "r1")),
+    assert linked == [("c", AddNeighbour(Contact("d"), "r1")), ("d", AddNeighbour(Contact("c"), "r1"))]
+    assert told == [
         ("a", TellReplaced("r1", "b", "c", "d", path)),
         ("b", TellReplaced("r1", "a", "d", "c", path[::-1])),
     ]
-    assert ScriptedOverlay("a").handle(0.0, replaced[2][1]) == [NeighbourReplaced("r1", "b", "c", "d", path)]
+    assert ScriptedOverlay("a").handle(0.0, told[0][1]) == [NeighbourReplaced("r1", "b", "c", "d", path)]
     assert ScriptedOverlay.level is Level.PATHS
 
 

@@ -19,6 +19,7 @@ from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
+from tidings.protocols.routing.repairs import messages as repairs
 from tidings.protocols.teaching.gossip import Digest, GossipRepair, GossipRequest
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.protocols.transport import carrier
@@ -62,6 +63,10 @@ CODES = {
     0x0313: "ChangesNotInstalled",
     0x0314: "TablesBegun",
     0x0315: "PartTold",
+    0x0316: "Flush",
+    0x0317: "Activate",
+    0x0318: "PathEdit",
+    0x0319: "PathEdited",
     0x0401: "Unsubscribe",
     0x0402: "Advertise",
     0x0403: "Unadvertise",
@@ -152,6 +157,10 @@ EXAMPLES: list[tuple[Message, str]] = [
     (routing.NotReached(5, "late"), "03089205a46c617465"),
     (routing.TablesBegun(2, 1, b"12345678"), "0314940201c4083132333435363738c400"),
     (routing.PartTold(True, 3, 4), "031593c30304"),
+    (repairs.Flush("r1", "b"), "031692a27231a162"),
+    (repairs.Activate("r1", "b", bytes(8), None), "031794a27231a162c4080000000000000000c0"),
+    (repairs.PathEdit("r1", ("a", "b"), 0, ("x = 1",), ()), "031895a2723192a161a1620091a578203d203190"),
+    (repairs.PathEdited("r1", False), "031992a27231c2"),
     (routing.Counted("p/1", 3, 5), "030a93a3702f310305"),
     (routing.PublicationsTaken(300), "030b91cd012c"),
     (routing.PublicationsSkipped("p", "p/1", 7), "030c93a170a3702f3107"),

@@ -11,7 +11,7 @@ from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
-from tidings.protocols.routing.repairs import MakeRepair
+from tidings.protocols.routing.repairs.choice import MakeRepair
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.pubsub.signals import Forward, Matched, Offer, Settled, SubscriptionKey, Unoffer, Unwant, Want

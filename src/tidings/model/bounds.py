@@ -60,6 +60,25 @@ TABLE_BUCKETS = 4096
 TABLE_SUMMARY_BYTES_MAX = 8 * TABLE_BUCKETS
 """A digest for each of them."""
 
+TABLE_DIGEST_BYTES = 8
+
+PATTERN_DIGESTS_MAX = 64 * 1024
+"""Filters that a repair names by their digests in one message; further ones are told as if it had not been named."""
+
+PATTERN_DIGESTS_BYTES_MAX = PATTERN_DIGESTS_MAX * TABLE_DIGEST_BYTES
+
+PATH_BROKERS_MAX = 256
+"""Brokers between a lost link and the one that replaces it."""
+
+PATH_FILTERS_MAX = 4096
+"""Filters that a repair moves along such a path; where there are more, it waits instead."""
+
+PATH_FILTERS_BYTES_MAX = 256 * 1024
+"""The same in bytes: it names each of them twice at most, and has to fit a frame."""
+
+FLUSHES_REMEMBERED_MAX = 1024
+"""Messages of repairs that are passed on to everybody, and by each once, as long as they are remembered."""
+
 BROKERS_NAMED_MAX = 100
 """Brokers that an acknowledgement or a receipt names; further ones are only counted."""
 

@@ -13,6 +13,7 @@ from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
+from tidings.protocols.routing.repairs import messages as repairs
 from tidings.protocols.teaching import gossip, ping
 from tidings.protocols.transport import carrier
 from tidings.pubsub import client
@@ -54,6 +55,10 @@ REGISTRY.add(0x030F, routing.ChangesInstalled)
 REGISTRY.add(0x0313, routing.ChangesNotInstalled)
 REGISTRY.add(0x0314, routing.TablesBegun)
 REGISTRY.add(0x0315, routing.PartTold)
+REGISTRY.add(0x0316, repairs.Flush)
+REGISTRY.add(0x0317, repairs.Activate)
+REGISTRY.add(0x0318, repairs.PathEdit)
+REGISTRY.add(0x0319, repairs.PathEdited)
 
 REGISTRY.add(0x0310, destinations.LinkState)
 REGISTRY.add(0x0311, destinations.Predicates)

@@ -9,8 +9,8 @@ A broker that has let go takes the neighbour again only after that answer: on a 
 sent before has arrived then. Links to brokers that are not configured are asked of access (`LinkWanted`).
 
 Replacing a link has two phases, as routing hears it: at the break both of its ends lose their neighbour under the name
-of the reconfiguration; later the ends of the new link become neighbours under the same name, and the ends of the old
-one hear which link it is, and all brokers in between (`TellReplaced`). `rewiring` makes the requests of both phases.
+of the reconfiguration; later the ends of the new link become neighbours under the same name, and when they are, the
+ends of the old one hear which link it is, and all brokers in between (`TellReplaced`). `rewiring` makes the requests.
 
 State. `wanted`: the neighbours we were asked for. `peers`: who is linked, and how far each link is. A link has one
 more number each time that an end asks for it, and `Unlinked` says which number it has heard of, so that it does not
@@ -87,23 +87,25 @@ Step = tuple[NodeId, Request]
 
 def rewiring(
     reconfiguration: ReconfigurationId, head: Sequence[NodeId], tail: Sequence[NodeId]
-) -> tuple[list[Step], list[Step]]:
-    """What to ask of whom, at the break and when the new link is found, to replace the link between the first of `head`
-    and the last of `tail` by one between the last of `head` and the first of `tail`. Each lists the brokers on its way
-    in the tree."""
+) -> tuple[list[Step], list[Step], list[Step]]:
+    """What to ask of whom, at the break, when the new link is found, and when it is there, to replace the link between
+    the first of `head` and the last of `tail` by one between the last of `head` and the first of `tail`. Each lists the
+    brokers on its way in the tree."""
     first, near, far, last = head[0], head[-1], tail[0], tail[-1]
     path = (*head, *tail)
     broken: list[Step] = [
         (first, RemoveNeighbour(last, reconfiguration)),
         (last, RemoveNeighbour(first, reconfiguration)),
     ]
-    replaced: list[Step] = [
+    linked: list[Step] = [
         (near, AddNeighbour(Contact(far), reconfiguration)),
         (far, AddNeighbour(Contact(near), reconfiguration)),
+    ]
+    told: list[Step] = [
         (first, TellReplaced(reconfiguration, last, near, far, path)),
         (last, TellReplaced(reconfiguration, first, far, near, path[::-1])),
     ]
-    return broken, replaced
+    return broken, linked, told
 
 
 class Wanted(msgspec.Struct):

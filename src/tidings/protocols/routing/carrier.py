@@ -251,6 +251,8 @@ class BatchCarrier:
         return self.carriage.taken(link.neighbour, taken.total_bytes)
 
     def problem_of(self, link: NeighbourLink, publisher: str, advertisement: str) -> str:
+        if not self.params.advertises:
+            return ""
         chosen = self.tables.chosen(advertisement)
         if chosen is None:
             return UNADVERTISED

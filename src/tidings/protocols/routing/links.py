@@ -20,7 +20,7 @@ again by telling the same filter again. (G-41 and G-42, and with them the publis
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from tidings.machine.effects import Effect
 from tidings.machine.window import TakenBytes
@@ -95,6 +95,10 @@ class NeighbourLink:
         self.tables, self.ledger, self.flow = tables, ledger, flow
         self.holds_back: Callable[[str], bool] | None = None
         """What a repair does not want told here yet."""
+        self.is_withheld = False
+        """Whether a repair does not want the walk through the filters to begin yet."""
+        self.disbelieves: Callable[[str], bool] | None = None
+        """What a repair does not take for taken back by the neighbour, if it says so."""
         self.life_heard = 0
         """The life at the other end; 0 until it is heard of."""
         self.is_heard = False
@@ -128,6 +132,11 @@ class NeighbourLink:
         self.news: deque[tuple[int, AdvertisementId, PendingRequest]] = deque()
         """Advertisements from there that count when the walk through the filters has come so far."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was told all that is wanted here, so that what it offers counts."""
+        return self.filters_walk.is_over and self.holds_back is None
+
     def begin(self) -> None:
         filters, offers = self.tables.heard_filters[self.neighbour], self.tables.heard_offers[self.neighbour]
         self.flow.put_through(TablesBegun(self.life, self.life_heard, filters.summary(), offers.summary()))
@@ -150,6 +159,8 @@ class NeighbourLink:
         self.life_heard = 0
         self.filters_comparison = self.offers_comparison = None
         self.confirmed_filters, self.confirmed_offers = {}, {}
+        self.holds_back = self.disbelieves = None
+        self.is_withheld = False
         self.acknowledged_after = self.tables.version
         self.tables.version += 1
         self.asker.is_gone = True
@@ -208,6 +219,50 @@ class NeighbourLink:
             self.tell(now, SubscriptionRemoved(number, text), number, None, effects)
             numbers.append(number)
         return numbers
+
+    def take_as_told(
+        self, now: float, due: Mapping[str, Filter], believed: Collection[str], effects: list[Effect]
+    ) -> None:
+        """The neighbour believes that it was told these, of which the due ones are right; tell it the difference."""
+        assert self.reduction is not None
+        added = {text: filter for text, filter in due.items() if text not in self.reduction.candidates}
+        for text in added:
+            self.candidates.put(text)
+        more, less = self.reduction.change(added, ())
+        for text in more:
+            announcement = self.filters[text] = Announcement()
+            self.told_filters.put(text)
+            if text not in believed:
+                self.tell_filter(now, text, announcement, effects)
+        for text in less:
+            del self.filters[text]
+            self.told_filters.discard(text)
+        self.say_again(now, [text for text in dict.fromkeys((*less, *believed)) if text not in self.filters], effects)
+
+    def say_again(self, now: float, texts: Iterable[str], effects: list[Effect]) -> None:
+        """Whether it was told these or not: the neighbour may believe something else."""
+        for text in texts:
+            if text in self.filters:
+                self.tell_filter(now, text, self.filters[text], effects)
+            else:
+                number = self.ledger.number_of_change()
+                self.tell(now, SubscriptionRemoved(number, text), number, None, effects)
+
+    def take_as_removed(self, now: float, texts: Collection[str], effects: list[Effect]) -> list[str]:
+        """These are no candidates any more; what the neighbour still has to hear by other means that it is gone."""
+        assert self.reduction is not None
+        gone = [text for text in texts if text in self.reduction.candidates]
+        for text in gone:
+            self.candidates.discard(text)
+        more, less = self.reduction.change({}, gone)
+        for text in more:
+            announcement = self.filters[text] = Announcement()
+            self.told_filters.put(text)
+            self.tell_filter(now, text, announcement, effects)
+        for text in less:
+            del self.filters[text]
+            self.told_filters.discard(text)
+        return less
 
     def tell_filter(self, now: float, text: str, announcement: Announcement, effects: list[Effect]) -> int:
         number = self.ledger.number_of_change()

@@ -11,7 +11,9 @@ from tidings.model.identity import NodeId
 
 StrategyName = Literal["flooding", "subscription", "hierarchical", "advertisement"]
 ReductionName = Literal["plain", "covering", "merging"]
-RepairName = Literal["strawman", "resuming"]
+RepairName = Literal["strawman", "resuming", "timed", "notified", "informed", "path"]
+ActivationName = Literal["symmetric", "asymmetric"]
+FlushName = Literal["flood", "path", "none"]
 CarriageName = Literal["plain"]
 
 TAKEN_STEPS = 8
@@ -29,7 +31,30 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Hierarchical strategy: the neighbour towards the root; None at the root itself."""
 
     repair: RepairName = "resuming"
-    """What a lost link means for the tables, see `repairs.py`. The same in the whole network."""
+    """What a lost link means for the tables, see `repairs/repair.py`. The same in the whole network."""
+
+    unsubscribe_after: float = 1.5
+    """T_u: seconds after which what a lost neighbour wanted is taken back, by repairs that wait ("timed" and those
+    behind it). More than the overlay needs to replace a link, by as much as filters need to spread; 0 does not wait."""
+
+    subscribe_after: float = 1.5
+    """T_s: seconds for which an end of a new link holds filters back (repairs "informed" and "path"). Added to
+    `reconnect_after` it should be more than `unsubscribe_after` (eq. 6.1)."""
+
+    reconnect_after: float = 0.0
+    """t_rep: seconds that the overlay needs to replace a lost link, as far as that is known; 0 where it is not."""
+
+    activation: ActivationName = "asymmetric"
+    """Repair "informed": whether both ends of a lost link tell the ends of the new one what to hold back, or one end
+    does for both."""
+
+    flush: FlushName = "flood"
+    """How the news that a new link has made up for the old one travels (repairs "notified", "informed", "path"): to
+    everybody, back along the path (repair "path" only), or not at all (not with "path")."""
+
+    literal_duplicates: bool = False
+    """Whether a filter is told again to whoever has it for the sake of a lost neighbour, as the source of these repairs
+    does it. For comparisons of cost; with reduction "plain" only."""
 
     rest_for: float = 30.0
     """Seconds for which a neighbour that is lost is remembered, where the repair allows it (`rests.py`)."""
@@ -67,6 +92,10 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     rescue_window: int = 0
     """Numbers of each publisher by which it is told, of what comes around a failure, whether it passed already. 0 where
     nothing does: then `Stranded` is not told and `Rescued` not heard."""
+
+    advertises: bool = True
+    """Whether everybody is told who publishes what. Without it publications are taken from any neighbour, and nobody
+    hears that some may be lost. Not for strategy "advertisement", nor where anything is guaranteed."""
 
     census: bool = False
     """Whether brokers count the subscriptions behind each neighbour for each advertisement, see `census.py`. The same
@@ -119,6 +148,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
         for name in ("ack_timeout", "census_after", "turn_after", "rest_for"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
+        self.check_repair()
         if not 0.0 <= self.merge_share_max <= 1.0:
             raise UsageError(f"merge_share_max: {self.merge_share_max} is no share; give 0 to 1")
         if self.merge_share_max and self.reduction != "merging":
@@ -144,3 +174,18 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             raise UsageError(f"merge_group_max: {self.merge_group_max} filters cannot be merged; give at least 2")
         if self.unanswered_max < self.filters_max:
             raise UsageError(f"unanswered_max: {self.unanswered_max} is below filters_max {self.filters_max}")
+
+    def check_repair(self) -> None:
+        for name in ("unsubscribe_after", "subscribe_after", "reconnect_after"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds, 0 or more")
+        if self.flush == "path" and self.repair != "path":
+            raise UsageError(
+                f"flush: 'path' is for repair 'path' only, not for {self.repair!r}; give 'flood' or 'none'"
+            )
+        if self.flush == "none" and self.repair == "path":
+            raise UsageError("flush: repair 'path' does not work without it; give 'flood' or 'path'")
+        if self.literal_duplicates and self.reduction != "plain":
+            raise UsageError(f"literal_duplicates: not with reduction {self.reduction!r}; give reduction 'plain'")
+        if not self.advertises and self.strategy == "advertisement":
+            raise UsageError("advertises: strategy 'advertisement' needs it; choose another strategy, or leave it True")

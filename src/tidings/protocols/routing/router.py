@@ -22,11 +22,10 @@ be set to acknowledge nothing; then tables and deliveries are the same, and nobo
 Large tables are told a piece at a time (`walks.py`), packed and only as fast as the neighbour takes them
 (`packets.py`).
 
-When links change. A new neighbour is told everything (`links.py`). What becomes of the wishes of a lost one is a
-matter of the repair (`repairs.py`): by default they are remembered for a while, and if it comes back only what has
-changed is told (`rests.py`). When a publisher is reached on
-another way than before, everybody behind us hears of it by a new announcement of its advertisement, and `Known` tells
-delivery that something may have been lost.
+When links change. A new neighbour is told everything (`links.py`). What becomes of the wishes of a lost one is a matter
+of the repair (`repairs/`): by default they are remembered for a while, and if it comes back only what has changed is
+told (`rests.py`). When a publisher is reached on another way than before, everybody behind us hears of it by a new
+announcement of its advertisement, and `Known` tells delivery that something may have been lost.
 
 Twice is once. Publications are taken only from the neighbour on the way to their publisher, and only with numbers above
 the last that passed. So an event that comes round a ring while the tree changes is dropped, at the price of one number
@@ -85,7 +84,8 @@ from tidings.protocols.routing.messages import (
 )
 from tidings.protocols.routing.packets import changes_of, packed_answers, size_of_told
 from tidings.protocols.routing.params import TAKEN_STEPS, RoutingParams
-from tidings.protocols.routing.repairs import REPAIRS, MakeRepair, Repair, check_level
+from tidings.protocols.routing.repairs.choice import REPAIRS, MakeRepair, check_level
+from tidings.protocols.routing.repairs.repair import Repair
 from tidings.protocols.routing.requests import TIMER
 from tidings.protocols.routing.rests import TIMER as REST_TIMER
 from tidings.protocols.routing.rests import RestingLinks

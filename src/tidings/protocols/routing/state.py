@@ -20,6 +20,7 @@ from tidings.protocols.routing.tables import Tables
 BAD_FILTER = "its filter cannot be read"
 NO_NEIGHBOUR = "the sender is no neighbour"
 NO_SUCH_PART = "nothing of an earlier life is compared, or tables are not cut so"
+OVERTAKEN = "was said before the table was edited, and does not hold any more"
 TABLE_FULL = "more than a table may hold"
 
 

@@ -2,7 +2,7 @@
 
 *Subscriptions.* `reconcile` is the one rule: a neighbour stands to be told a filter as long as anybody but itself wants
 it and the strategy says that it concerns it. In the words of dynamic-topologies.md 3.2.2: p is in sent[m] just when
-subs(p) \\ {m} is not empty (INV-R1). Where a repair defers (`repairs.py`) the two directions come apart: a ghost is no
+subs(p) \\ {m} is not empty (INV-R1). Where a repair defers (`repairs/`) the two directions come apart: a ghost is no
 reason to tell a filter, and it is a reason to leave it told. So what is told lies between what is wanted and what is
 kept.
 
@@ -26,15 +26,21 @@ from tidings.protocols.routing.messages import (
     SubscriptionRemoved,
 )
 from tidings.protocols.routing.requests import PendingRequest
-from tidings.protocols.routing.state import BAD_FILTER, TABLE_FULL, State
+from tidings.protocols.routing.state import BAD_FILTER, OVERTAKEN, TABLE_FULL, State
 from tidings.protocols.routing.tables import Ghost, LiveHop, Offered, Way
 from tidings.pubsub.signals import AdvertisementId, Forgotten, Known, Offer, Unoffer, Unwant, Want
+
+Walk = Callable[[float, NeighbourLink, list[Effect]], None]
 
 
 class RoutingSubscriptions:
     def __init__(self, state: State) -> None:
         self.state = state
         self.tables, self.ledger, self.links = state.tables, state.ledger, state.links
+        self.look_again: Walk = lambda now, link, effects: None
+        """Other filters than before may concern this neighbour (`walks.py`)."""
+        self.walk_on: Walk = lambda now, link, effects: None
+        """Nothing keeps the walks for this neighbour from going on any more (`walks.py`)."""
 
     def want(self, now: float, want: Want) -> list[Effect]:
         request = self.state.request(None, want.ticket)
@@ -47,6 +53,8 @@ class RoutingSubscriptions:
         tables.add_local(want.key, text, filter)
         effects += self.count(now, text, 1)
         self.state.tables_changed()
+        if before != text and self.state.params.literal_duplicates:
+            self.tell_again(now, None, text, effects)
         self.reconcile(now, (text,) if before is None or before == text else (text, before), effects)
         return self.await_filter(now, None, text, filter, request, effects)
 
@@ -75,14 +83,27 @@ class RoutingSubscriptions:
             link.confirmed_filters[text] = None
         if self.tables.add_wanted(link.neighbour, text, filter):
             self.state.tables_changed()
+            if self.state.params.literal_duplicates:
+                self.tell_again(now, link.neighbour, text, effects)
             self.reconcile(now, (text,), effects)
         return self.await_filter(now, link.neighbour, text, filter, request, effects)
+
+    def tell_again(self, now: float, source: LiveHop, text: str, effects: list[Effect]) -> None:
+        """As in the source, which does not count ghosts: the first to want it is told on to all others, the second to
+        the first, whoever knows it already."""
+        live = [hop for hop in self.tables.hops[text] if not isinstance(hop, Ghost)]
+        for link in self.links.values():
+            others = [hop for hop in live if hop != link.neighbour]
+            if others == [source] and text in link.filters:
+                link.tell_filter(now, text, link.filters[text], effects)
 
     def removed(self, now: float, link: NeighbourLink, message: SubscriptionRemoved) -> list[Effect]:
         request = self.state.request(link, message.number)
         told = self.state.read(message.filter)
         if told is None:
             return [Drop(message, BAD_FILTER), *request.answer(BAD_FILTER)]
+        if link.disbelieves is not None and link.disbelieves(told[0]):
+            return [Drop(message, OVERTAKEN), *self.ledger.settle(request)]
         text = told[0] if self.tables.remove_wanted(link.neighbour, told[0]) else None
         return self.unwanted(now, text, request)
 
@@ -136,7 +157,9 @@ class RoutingSubscriptions:
         request: PendingRequest,
         effects: list[Effect],
     ) -> None:
-        if link.filters_walk.is_over or link.reduction is None or text in link.reduction.candidates:
+        if self.is_held_back(link, text):
+            link.filters_walk.wait(text, request)
+        elif link.filters_walk.is_over or link.reduction is None or text in link.reduction.candidates:
             link.await_filter(now, text, filter, request, effects)
         elif self.is_due(link, text) and self.state.strategy.concerns(link.neighbour, text, filter):
             link.filters_walk.wait(text, request)
@@ -174,6 +197,12 @@ class RoutingSubscriptions:
             return False
         return link.holds_back is None or not link.holds_back(text)
 
+    def is_held_back(self, link: NeighbourLink, text: str) -> bool:
+        """Is it only the repair that keeps it from being told?"""
+        if link.holds_back is None or link.reduction is None or text in link.reduction.candidates:
+            return False
+        return self.tables.wants_beside(text, link.neighbour) and link.holds_back(text)
+
     def check(self) -> None:
         """INV-R1: told is what is wanted and, without ghosts, nothing else."""
         for link in self.links.values():
@@ -201,11 +230,11 @@ class RoutingAdvertisements:
         """Under which name each is announced."""
         self.lost: dict[AdvertisementId, None] = {}
         """Those that nobody withdrew: the way to them broke. The one that was lost first goes first."""
-        self.look_again: Callable[[float, NeighbourLink, list[Effect]], None] = lambda now, link, effects: None
-        """Other filters than before may concern this neighbour (`walks.py`)."""
 
     def offer(self, now: float, offer: Offer) -> list[Effect]:
         request = self.state.request(None, offer.ticket)
+        if not self.state.params.advertises:
+            return request.answer()
         text, filter = offer.filter.text(), offer.filter
         known = self.tables.offers_of[None].get(offer.advertisement)
         if known is None and len(self.tables.offers_of[None]) >= self.state.params.advertisements_max:
@@ -252,8 +281,8 @@ class RoutingAdvertisements:
         is_changed = self.tables.add_offer(hop, advertisement, *offered[:4])
         if is_changed and is_new and source is not None and self.state.strategy.follows_offers:
             # The subscriptions go first: then they are there before whatever delivery sends when it hears `Known`.
-            self.look_again(now, source, effects)
-        if source is not None and not source.filters_walk.is_over:
+            self.subscriptions.look_again(now, source, effects)
+        if source is not None and not source.is_settled:
             source.news.append((source.filters_walk.target, advertisement, request))
             return effects
         self.announce(now, hop, advertisement, request, effects)
@@ -301,7 +330,7 @@ class RoutingAdvertisements:
             for neighbour, number in self.reconcile(now, advertisement, before, effects, is_lost):
                 self.ledger.wait(request, neighbour, number)
             if source is not None and gone.text not in self.tables.offered[hop] and self.state.strategy.follows_offers:
-                self.look_again(now, source, effects)
+                self.subscriptions.look_again(now, source, effects)
         return effects + self.ledger.settle(request)
 
     def withdraw(self, now: float, neighbour: NodeId, effects: list[Effect]) -> None:

@@ -2,7 +2,7 @@
 
 *Who wants what* (PRT, or SubTab). A pair of a hop and a filter: somebody behind that hop wants what the filter matches.
 A *hop* is a neighbour, None for the clients of this broker, or a *ghost*: a neighbour that was lost and whose wishes
-are remembered for a while, because another link may be about to take its place (`repairs.py`). Neighbours tell filters
+are remembered for a while, because another link may be about to take its place (`repairs/`). Neighbours tell filters
 without saying whose they are, so one pair stands for any number of subscribers. The clients' own subscriptions are kept
 by key beside them.
 

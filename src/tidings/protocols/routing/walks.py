@@ -55,7 +55,7 @@ class Walker:
         self.resting, self.told = resting, told
         self.tables, self.links, self.ledger = state.tables, state.links, state.ledger
         self.is_timed = False
-        advertisements.look_again, resting.arm = self.look_again, self.arm
+        subscriptions.look_again, subscriptions.walk_on, resting.arm = self.look_again, self.go, self.arm
 
     def open(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
         """The neighbour is to be told everything."""
@@ -102,11 +102,11 @@ class Walker:
         return self.can_walk(link) or self.has_news(link)
 
     def can_walk(self, link: NeighbourLink) -> bool:
-        is_over = link.filters_walk.is_over and link.offers_walk.is_over
+        is_over = (link.filters_walk.is_over or link.is_withheld) and link.offers_walk.is_over
         return not is_over and link.reduction is not None and link.flow.has_room
 
     def has_news(self, link: NeighbourLink) -> bool:
-        return bool(link.news) and link.news[0][0] <= link.filters_walk.passed
+        return bool(link.news) and link.holds_back is None and link.news[0][0] <= link.filters_walk.passed
 
     def arm(self, now: float) -> list[Effect]:
         if self.is_timed or not (self.resting.is_fading or any(map(self.can_go, self.links.values()))):
@@ -180,6 +180,8 @@ class Walker:
             if comparison.is_over:
                 link.filters_comparison = None
         for text in list(walk.late) if walk.is_over else [name for name in names if name in walk.late]:
+            if self.subscriptions.is_held_back(link, text):
+                continue
             for request in walk.late.pop(text):
                 request.unanswered -= 1
                 if not request.is_done:

@@ -1,0 +1,179 @@
+"""ILA, informed link activation: the ends of the new link hear what they need not tell each other.
+
+The problem. Timed and notified repairs keep old routes for a while, and so an end of the new link tells the other what
+it has from the old link alone: what the other side wants itself. It spreads there, and is taken back a moment later.
+
+The idea. An end of the old link knows which filters it has from the lost neighbour alone: P. It sends them to the end
+of the new link on its side (`Activate`), which begins to tell the other end what is wanted only when it hears that, and
+*holds back* what is in P and no client of its own wants. It cannot know whether somebody else on its side wants such a
+filter too before the old routes are gone; so it waits for `subscribe_after` seconds (T_s) and then tells what is still
+wanted. Who subscribes to such a filter meanwhile waits that long for the receipt.
+
+For this the old routes must go before T_s is over. With t_rep the time in which the overlay finds the new link, and
+t_prop that of filters to spread (eq. 6.1):
+
+    T_u + t_prop < T_s + t_rep
+
+Two forms. *Symmetric*: each end of the old link computes its own P and tells its end of the new link. *Asymmetric*: one
+end computes both, and what it sends passes over the new link to the other end: P2, what the lost neighbour has from us
+alone, is what we have and it never asked us for. Overlays in which one end of the old link is dead, or the one that
+repairs, need the second. Where both ends hear of the new link, the asymmetric form does everything twice, to no harm.
+
+What a stranger can do with `Activate`: delay filters on a link whose reconfiguration he can name by T_s. The link must
+be up under that name, and nobody becomes a neighbour by it [R]. An end of a new link that hears nothing begins after
+T_s, and tells everything. A filter that the other end alone wants is never told to it [R], and whatever is held back
+goes with the link [R].
+
+State. `expected`: what was said of a link of ours that is not up yet. On the links: `is_withheld`, `holds_back`.
+Messages: `Activate`, and `Flush` where it is on. Timers: those of TDU, and ("subscribe", neighbour, reconfiguration).
+
+Source: dynamic-topologies.md 3.6 (its source's 6.2, 14.2.3).
+"""
+
+from collections.abc import Iterable
+from struct import pack, unpack
+from typing import ClassVar, NamedTuple
+
+from xxhash import xxh3_64_intdigest
+
+from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
+from tidings.machine.inputs import TimerKey
+from tidings.machine.message import Message
+from tidings.model.bounds import PATTERN_DIGESTS_MAX, TABLE_DIGEST_BYTES
+from tidings.model.identity import NodeId
+from tidings.protocols.routing.links import NeighbourLink
+from tidings.protocols.routing.repairs.messages import Activate, Flush
+from tidings.protocols.routing.repairs.notified import NotifiedRepair
+from tidings.protocols.routing.subscriptions import RoutingSubscriptions
+from tidings.protocols.routing.tables import Ghost, Tables
+from tidings.pubsub.signals import NeighbourReplaced, ReconfigurationId
+
+SUBSCRIBE_TIMER = "subscribe"
+
+NO_SUCH_LINK = "the link that it activates is not up under this reconfiguration"
+ACTIVE_ALREADY = "the link that it activates is active"
+
+
+class Activation(NamedTuple):
+    """What an end of a new link holds back, and what its other end should, if that is for us to say."""
+
+    held_back: bytes
+    onward: bytes | None
+
+
+class InformedRepair(NotifiedRepair):
+    messages: ClassVar[tuple[type[Message], ...]] = (Flush, Activate)
+
+    def __init__(self, subscriptions: RoutingSubscriptions) -> None:
+        super().__init__(subscriptions)
+        self.expected: dict[tuple[NodeId, ReconfigurationId], Activation] = {}
+
+    def lost(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
+        # Also where no neighbour is left: what it wanted says what the other end need not tell.
+        self.defer(now, ghost, effects)
+
+    def up(self, now: float, link: NeighbourLink) -> list[Effect]:
+        if not link.reconfiguration:
+            return []
+        link.is_withheld = True
+        link.holds_back = self.is_not_local
+        activation = self.expected.pop((link.neighbour, link.reconfiguration), None)
+        if activation is not None:
+            return self.activate(now, link, activation)
+        return [SetTimer(timer_of(link), now + self.params.subscribe_after)]
+
+    def replaced(self, now: float, replaced: NeighbourReplaced) -> list[Effect]:
+        ghost = Ghost(replaced.lost, replaced.reconfiguration)
+        tables = self.subscriptions.tables
+        is_single = self.params.activation == "asymmetric"
+        onward = digests_of(wanted_without(tables, ghost)) if is_single else None
+        activation = Activation(digests_of(wanted_alone(tables, ghost)), onward)
+        if replaced.near != self.node_id:
+            return [Send(replaced.near, Activate(replaced.reconfiguration, replaced.far, *activation))]
+        link = self.subscriptions.links.get(replaced.far)
+        if link is not None and link.reconfiguration == replaced.reconfiguration:
+            return self.activate(now, link, activation) if link.is_withheld else []
+        self.expected[replaced.far, replaced.reconfiguration] = activation
+        if len(self.expected) > self.params.ghosts_max:
+            del self.expected[next(iter(self.expected))]
+        return []
+
+    def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
+        if not isinstance(message, Activate):
+            return super().receive(now, sender, message)
+        link = self.subscriptions.links.get(message.far)
+        if link is None or link.reconfiguration != message.reconfiguration:
+            return [Drop(message, NO_SUCH_LINK)]
+        if not link.is_withheld:
+            return [Drop(message, ACTIVE_ALREADY)]
+        return self.activate(now, link, Activation(message.held_back, message.onward))
+
+    def activate(self, now: float, link: NeighbourLink, activation: Activation) -> list[Effect]:
+        held_back, onward = activation
+        effects: list[Effect] = []
+        if onward is not None:
+            effects.append(Send(link.neighbour, Activate(link.reconfiguration, self.node_id, onward)))
+        link.is_withheld = False
+        digests = frozenset(read_digests(held_back))
+        link.holds_back = lambda text: self.is_not_local(text) and digest_of(text) in digests
+        if digests:
+            effects.append(SetTimer(timer_of(link), now + self.params.subscribe_after))
+        else:
+            effects.append(CancelTimer(timer_of(link)))
+            link.holds_back = None
+        self.subscriptions.walk_on(now, link, effects)
+        return effects
+
+    def fired(self, now: float, key: TimerKey) -> list[Effect]:
+        effects = super().fired(now, key)
+        match key:
+            case (name, str(neighbour), str(reconfiguration)) if name == SUBSCRIBE_TIMER:
+                link = self.subscriptions.links.get(neighbour)
+                if link is not None and link.reconfiguration == reconfiguration:
+                    self.let_go(now, link, effects)
+        return effects
+
+    def let_go(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
+        """Whatever is still wanted is told."""
+        link.is_withheld, link.holds_back = False, None
+        self.subscriptions.look_again(now, link, effects)
+
+    def is_not_local(self, text: str) -> bool:
+        return None not in self.subscriptions.tables.hops.get(text, ())
+
+    def check(self) -> None:
+        super().check()
+        assert len(self.expected) <= self.params.ghosts_max
+
+
+def timer_of(link: NeighbourLink) -> TimerKey:
+    return SUBSCRIBE_TIMER, link.neighbour, link.reconfiguration
+
+
+def wanted_alone(tables: Tables, ghost: Ghost) -> list[str]:
+    """P: what we have from the lost neighbour, and nobody else, but for others that are lost."""
+    return [text for text in tables.texts.get(ghost, ()) if all(isinstance(hop, Ghost) for hop in tables.hops[text])]
+
+
+def wanted_without(tables: Tables, ghost: Ghost) -> list[str]:
+    """P2: what it has from us alone, since it never asked us for it."""
+    return [
+        text
+        for text, hops in tables.hops.items()
+        if ghost not in hops and not all(isinstance(hop, Ghost) for hop in hops)
+    ]
+
+
+def digest_of(text: str) -> int:
+    return xxh3_64_intdigest(text.encode())
+
+
+def digests_of(texts: Iterable[str]) -> bytes:
+    digests = [digest_of(text) for text in texts][:PATTERN_DIGESTS_MAX]
+    return pack(f">{len(digests)}Q", *digests)
+
+
+def read_digests(data: bytes) -> tuple[int, ...]:
+    """Of bytes that may be anybody's."""
+    count = len(data) // TABLE_DIGEST_BYTES
+    return unpack(f">{count}Q", data[: count * TABLE_DIGEST_BYTES])
