@@ -42,7 +42,7 @@ WAITING: dict[type[Note], str] = {
 FOR_PEOPLE: frozenset[type[Note]] = frozenset(
     {
         *(notes.VisitorTurnedAway, notes.VisitorAdmitted, notes.RightsChanged, notes.EntryRejected),
-        *(notes.RequestRefused, notes.HistoryUnreadable, notes.NamesakeFound),
+        *(notes.RequestRefused, notes.HistoryUnreadable, notes.NamesakeFound, notes.RootElected),
     }
 )
 """Kinds that are not counted: whoever looks at a trace or an audit wants to see them."""

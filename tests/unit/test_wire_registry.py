@@ -17,6 +17,8 @@ from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
+from tidings.protocols.overlay.lstree import messages as lstree
+from tidings.protocols.overlay.lstree.order import Colour
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
@@ -117,6 +119,17 @@ CODES = {
     0x0624: "TreeWish",
     0x0625: "TreeUnwish",
     0x0626: "TreeChanged",
+    0x0640: "ParentRequest",
+    0x0641: "ParentAccept",
+    0x0642: "ParentRefuse",
+    0x0643: "ColourUpdate",
+    0x0644: "RegionalUpdate",
+    0x0645: "ChildLeave",
+    0x0646: "MergeHint",
+    0x0647: "DepthsSpent",
+    0x0648: "GlobalUpdate",
+    0x0649: "ContactPing",
+    0x064A: "ContactPong",
     0x0700: "Posted",
     0x0F00: "Probe",
     0x0F01: "Echo",
@@ -130,6 +143,8 @@ REFERENCE = delivery.Reference("c", 1, 2, "a = 1", WANTED, None, False, "g", "an
 
 ONE_STORED = page_of((2.5,), (7,), (b"\x80",), (b"x",))
 ONE_STORED_BYTES = "96c4080000000000000440c4080700000000000000c40401000000c40401000000c40180c40178"
+
+COLOUR, CONTACT = Colour(2, "a"), Contact("a", "h:1")
 
 EXAMPLES: list[tuple[Message, str]] = [
     (Hello("a", 1, 1, 2, ("batch",), 3, 4096), "000197a16101010291a5626174636803cd1000"),
@@ -260,6 +275,20 @@ EXAMPLES: list[tuple[Message, str]] = [
     (dhtree.TreeWish(1, 2), "0624920102"),
     (dhtree.TreeUnwish(), "062590"),
     (dhtree.TreeChanged(), "062690"),
+    (
+        lstree.ParentRequest(7, COLOUR, 1.5, True, False, False, "b/6"),
+        "064097079202a161cb3ff8000000000000c3c2c2a3622f36",
+    ),
+    (lstree.ParentAccept(7, COLOUR, 0.5, (CONTACT,), ()), "064195079202a161cb3fe00000000000009192a161a3683a3190"),
+    (lstree.ParentRefuse(7, lstree.RefusalReason.MAXDEGREE, (CONTACT,)), "06429307029192a161a3683a31"),
+    (lstree.ColourUpdate(COLOUR, 0.5), "0643929202a161cb3fe0000000000000"),
+    (lstree.RegionalUpdate((CONTACT,), (CONTACT,), 0.5), "0644939192a161a3683a319192a161a3683a31cb3fe0000000000000"),
+    (lstree.ChildLeave(), "064590"),
+    (lstree.MergeHint(CONTACT, COLOUR), "06469292a161a3683a319202a161"),
+    (lstree.DepthsSpent(), "064790"),
+    (lstree.GlobalUpdate((CONTACT,)), "0648919192a161a3683a31"),
+    (lstree.ContactPing(COLOUR), "0649919202a161"),
+    (lstree.ContactPong(COLOUR), "064a919202a161"),
     (carrier.Posted(b"\x80", b"x"), "070092c40180c40178"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),

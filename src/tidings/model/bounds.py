@@ -196,6 +196,27 @@ RING_PATH_MAX = 64
 SUCCESSORS_MAX = 16
 """Those that a broker says to stand behind it."""
 
+# A tree that finds itself.
+
+ANCESTORS_MAX = 8
+"""Brokers above another one that a message names."""
+
+SIBLINGS_MAX = 32
+"""Brokers beside another one that a message names; of more, some."""
+
+CONTACTS_MAX = 16
+"""Brokers anywhere in the tree that a message names, and those that one can be told to begin with."""
+
+COLOUR_LENGTH_MAX = 2**53
+"""Roots that a tree can have had."""
+
+COLOUR_STEP_MAX = 2**20
+"""By how many roots the tree of a neighbour can be ahead of ours. Whoever claims more is not believed, so that nobody
+can use up the numbers there are."""
+
+DEPTH_MAX = 1e9
+"""Depth of a broker in its tree; those of neighbours differ by about one."""
+
 # Inspection.
 
 REPORT_ROWS_BYTES_MAX = 256 * 1024

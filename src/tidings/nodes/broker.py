@@ -73,7 +73,7 @@ class BrokerNode(Node):
     ) -> None:
         self.node_id, self.params = node_id, params
         self.access = Access(node_id, params.access, judge, rng, signatures, sign, address)
-        self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing)
+        self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing, rng)
         self.edge = Edge(
             node_id, params.delivery, self.routing, params.routing.engine, is_best_effort=self.routing.is_best_effort
         )

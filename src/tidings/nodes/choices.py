@@ -10,6 +10,7 @@ would not fail at once but lose events at the first change of a link.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from random import Random
 from typing import Any, Protocol
 
 import msgspec
@@ -17,6 +18,8 @@ import msgspec
 from tidings.machine.node import Part
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.dhtree.dhtree import DhTree, DhTreeParams
+from tidings.protocols.overlay.lstree.lstree import LsTree
+from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.overlay.overlay import AllPeers, AllPeersParams, Overlay
 from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
@@ -27,7 +30,7 @@ from tidings.protocols.routing.router import Router
 from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import AdvertisementId, Level
 
-OverlayParams = SpanningTreeParams | AllPeersParams | ScriptedParams | DhTreeParams
+OverlayParams = SpanningTreeParams | AllPeersParams | ScriptedParams | DhTreeParams | LsTreeParams
 AnyRoutingParams = RoutingParams | DestinationParams
 
 
@@ -56,21 +59,26 @@ class Routing(Part, Protocol):
     def gauges(self) -> Iterator[Gauge]: ...
 
 
-OVERLAYS: dict[type, Callable[[NodeId, Any], Overlay]] = {
-    SpanningTreeParams: SpanningTree,
-    AllPeersParams: AllPeers,
-    ScriptedParams: ScriptedOverlay,
-    DhTreeParams: DhTree,
+OVERLAYS: dict[type, Callable[[NodeId, Any, Random], Overlay]] = {
+    SpanningTreeParams: lambda node_id, params, _: SpanningTree(node_id, params),
+    AllPeersParams: lambda node_id, params, _: AllPeers(node_id, params),
+    ScriptedParams: lambda node_id, params, _: ScriptedOverlay(node_id, params),
+    DhTreeParams: lambda node_id, params, _: DhTree(node_id, params),
+    LsTreeParams: LsTree,
 }
+"""Each is given a generator of its node, from which it may make one of its own."""
+
 ROUTINGS: dict[type, Callable[[NodeId, Any], Routing]] = {
     RoutingParams: Router,
     DestinationParams: DestinationRouter,
 }
 
 
-def make_parts(node_id: NodeId, overlay: OverlayParams, routing: AnyRoutingParams) -> tuple[Overlay, Routing]:
+def make_parts(
+    node_id: NodeId, overlay: OverlayParams, routing: AnyRoutingParams, rng: Random
+) -> tuple[Overlay, Routing]:
     """The two parts, or UsageError that says why they do not fit."""
-    below, above = OVERLAYS[type(overlay)](node_id, overlay), ROUTINGS[type(routing)](node_id, routing)
+    below, above = OVERLAYS[type(overlay)](node_id, overlay, rng), ROUTINGS[type(routing)](node_id, routing)
     above.check_overlay(kind_of(overlay), below.level, below.is_tree)
     return below, above
 

@@ -34,7 +34,7 @@ class Dispatcher(Node):
     def __init__(self, node_id: NodeId, params: DispatcherParams, rng: Random) -> None:
         self.node_id, self.params = node_id, params
         self.door = OpenDoor(node_id, params.links, rng)
-        self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing)
+        self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing, rng)
         self.local = LocalDelivery(node_id, params.delivery)
         parts: dict[str, Part] = {
             "access": self.door,

@@ -148,6 +148,12 @@ class Reattached(Note, frozen=True):
     requests: int
 
 
+class RootElected(Note, frozen=True):
+    """A broker found nobody to be below and is the root of a tree, the `roots`th in a row."""
+
+    roots: int
+
+
 # Transport: order.
 
 

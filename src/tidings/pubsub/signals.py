@@ -266,6 +266,9 @@ class PeerUp(Signal, frozen=True):
     """In a client: the filter within which it may publish; empty for no bound."""
     address: str = ""
     """Where the broker listens, as it says itself ("host:port"); empty where it does not say."""
+    asked: NodeId = ""
+    """The address (`identity.at`) at which we asked for whoever is there; empty where it was asked for by name, or
+    called us."""
 
 
 class PeerDown(Signal, frozen=True):

@@ -11,6 +11,7 @@ from tidings.protocols.delivery import messages as delivery
 from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
+from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
@@ -117,6 +118,17 @@ REGISTRY.add(0x0623, dhtree.RingTold)
 REGISTRY.add(0x0624, dhtree.TreeWish)
 REGISTRY.add(0x0625, dhtree.TreeUnwish)
 REGISTRY.add(0x0626, dhtree.TreeChanged)
+REGISTRY.add(0x0640, lstree.ParentRequest)
+REGISTRY.add(0x0641, lstree.ParentAccept)
+REGISTRY.add(0x0642, lstree.ParentRefuse)
+REGISTRY.add(0x0643, lstree.ColourUpdate)
+REGISTRY.add(0x0644, lstree.RegionalUpdate)
+REGISTRY.add(0x0645, lstree.ChildLeave)
+REGISTRY.add(0x0646, lstree.MergeHint)
+REGISTRY.add(0x0647, lstree.DepthsSpent)
+REGISTRY.add(0x0648, lstree.GlobalUpdate)
+REGISTRY.add(0x0649, lstree.ContactPing)
+REGISTRY.add(0x064A, lstree.ContactPong)
 
 REGISTRY.add(0x0700, carrier.Posted)
 

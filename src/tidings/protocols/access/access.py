@@ -416,7 +416,8 @@ class Access:
             return []
         self.peers += 1
         self.wanted.came(broker)
-        up = PeerUp(broker, entrant.epoch, address=entrant.address)
+        link = self.wanted.link_of(broker)
+        up = PeerUp(broker, entrant.epoch, address=entrant.address, asked="" if link == broker else link)
         parting: list[Effect] = [Send(broker, LetGo())] if entrant.is_ours and broker not in self.wanted else []
         return [CancelTimer(("attach", broker)), up, *parting]
 

@@ -1,0 +1,1 @@
+"""LSTree: a tree of brokers that finds itself, from any one contact, and mends itself."""

@@ -1,0 +1,137 @@
+"""How the Global cache is kept: contacts are passed on now and then, tried now and then, and stored where there is a
+store.
+
+Every period a broker sends all contacts it has, and some of its region, to a few neighbours; whoever hears of them
+takes them in and may pass them on at once. Every period, too, it tries contacts of its own: it asks access for a link,
+which proves who is there, says `ContactPing`, hears `ContactPong`, and lets go. Who does not answer is not kept, but is
+tried again now and then. Both say the colour of their tree: that of another tree is told to the root. A broker that
+takes another one below it tells it at once whom it knows, so that a newcomer does not hang on one contact.
+
+The times of all brokers are spread, since each begins at a random moment.
+
+Source: dynamic-topologies.md 3.9.9, section 15.1 of its source; D-90.
+"""
+
+import msgspec
+
+from tidings.machine.effects import Effect, Load, Save, Send, SetTimer
+from tidings.machine.message import Contact
+from tidings.machine.streams import RandomStream
+from tidings.model.bounds import CONTACTS_MAX
+from tidings.model.identity import NodeId, is_address
+from tidings.protocols.overlay.lstree.caches import GlobalCache
+from tidings.protocols.overlay.lstree.kinship import Kinship
+from tidings.protocols.overlay.lstree.messages import ContactList, ContactPing, GlobalUpdate
+from tidings.protocols.overlay.lstree.params import LsTreeParams
+
+STORED = "contacts"
+"""Under which name they are stored."""
+
+FORMER_PROBES = 2
+"""Contacts out of reach that are tried each time, and asked by a root."""
+
+SAVE_WAIT = 2.0
+"""Seconds between a change and its being stored; many come at once."""
+
+
+class ContactExchange:
+    def __init__(self, kin: Kinship, params: LsTreeParams, rng: RandomStream) -> None:
+        self.kin, self.params, self.rng = kin, params, rng
+        self.cache = GlobalCache(kin.node_id, params.contacts_kept, rng)
+        self.pinged: dict[NodeId, Contact] = {}
+        """Of whom an answer is awaited."""
+        self.is_saving = False
+
+    def start(self, now: float) -> list[Effect]:
+        self.pinged.clear()
+        self.is_saving = False
+        if not self.params.has_global:
+            return []
+        first = SetTimer("gossip", now + self.rng.random() * self.params.gossip_period)
+        return [first, Load(STORED)] if self.params.is_durable else [first]
+
+    def learn(self, now: float, contacts: tuple[Contact, ...]) -> list[Effect]:
+        return self.save_soon(now) if self.cache.add(contacts) else []
+
+    # Passing on.
+
+    def tell_all(self) -> GlobalUpdate:
+        """The whole cache, and whoever is near as far as there is room."""
+        near = [relative.contact for relative in self.kin.below.values()]
+        if self.kin.above is not None:
+            near.append(self.kin.above.contact)
+        chosen = {contact.node: contact for contact in self.cache.entries.values()}
+        for contact in self.rng.sample([*near, *self.kin.regional.siblings], CONTACTS_MAX):
+            if len(chosen) < CONTACTS_MAX:
+                chosen.setdefault(contact.node, contact)
+        return GlobalUpdate(tuple(chosen.values()))
+
+    def pass_on(self, but: NodeId = "") -> list[Effect]:
+        others = [node for node in self.kin.neighbours if node != but]
+        return [Send(node, self.tell_all()) for node in self.rng.sample(others, self.params.gossip_fanout)]
+
+    def hear(self, now: float, sender: NodeId, contacts: tuple[Contact, ...]) -> list[Effect]:
+        effects = self.learn(now, contacts)
+        return effects + self.pass_on(sender) if self.rng.random() < self.params.gossip_again else effects
+
+    def run_round(self, now: float) -> list[Effect]:
+        effects = self.pass_on()
+        for contact in self.probes(self.params.pings):
+            if not self.kin.is_neighbour(contact.node) and contact.node not in self.pinged:
+                self.pinged[contact.node] = contact
+                effects += self.kin.want(contact)
+                if contact.node in self.kin.peers:
+                    effects.append(self.ping(contact.node))
+        if self.pinged:
+            effects.append(SetTimer("pinged", now + self.params.request_timeout))
+        return [*effects, SetTimer("gossip", now + self.params.gossip_period)]
+
+    # Trying.
+
+    def ping(self, node: NodeId) -> Effect:
+        return Send(node, ContactPing(self.kin.place.colour))
+
+    def peer_came(self, node: NodeId) -> list[Effect]:
+        return [self.ping(node)] if node in self.pinged else []
+
+    def answered(self, now: float, node: NodeId) -> list[Effect]:
+        del self.pinged[node]
+        return self.learn(now, (self.kin.peers[node],))
+
+    def failed(self, now: float, contact: Contact) -> list[Effect]:
+        """It does not answer."""
+        self.pinged.pop(contact.node, None)
+        was_kept = contact.node in self.cache
+        self.cache.silent(contact)
+        return self.save_soon(now) if was_kept else []
+
+    def probes(self, count: int) -> list[Contact]:
+        """So many contacts, some of whom nothing was heard lately, and one of those of the beginning."""
+        chosen = self.cache.draw(count) + self.cache.draw_former(FORMER_PROBES)
+        chosen += self.rng.sample([Contact(name) for name in self.params.contacts if not is_address(name)], 1)
+        others = {contact.node: contact for contact in reversed(chosen) if contact.node != self.kin.node_id}
+        return list(reversed(others.values()))
+
+    # Storing.
+
+    def save_soon(self, now: float) -> list[Effect]:
+        if not self.params.is_durable or self.is_saving:
+            return []
+        self.is_saving = True
+        return [SetTimer("save", now + SAVE_WAIT)]
+
+    def save(self) -> list[Effect]:
+        """The cache, and those around us, who are the likeliest to be there again."""
+        self.is_saving = False
+        return [Save(STORED, msgspec.msgpack.encode(self.tell_all().contacts))]
+
+    def loaded(self, data: bytes) -> tuple[Contact, ...]:
+        try:
+            return msgspec.msgpack.decode(data, type=ContactList)
+        except msgspec.MsgspecError:
+            return ()
+
+    def check(self) -> None:
+        assert len(self.cache.entries) <= self.params.contacts_kept, "more contacts than are kept"
+        assert len(self.pinged) <= self.params.pings + FORMER_PROBES + 1, "more contacts are tried than may be"
+        assert self.kin.node_id not in self.cache, "a contact of itself"

@@ -1,0 +1,151 @@
+"""One search for a broker to be below: who is asked next, and what is learned from each refusal.
+
+The strategies, a letter each; the first of the instance that has somebody to offer is the one that is followed:
+
+    R  Regional         those above the broker that was lost, and its other children: repairs stay near
+    A  ancestors        those above alone, the nearest first; the baseline Overcast
+    D  Downstream       children of whoever refused because it has enough neighbours
+    U  Upstream         who is above whoever refused because it has too few
+    m  BreakMinDegree   whoever refused because it has too few, asked to do it all the same
+    M  BreakMaxDegree   whoever refused because it has enough, asked to do it all the same
+    G  Global           anybody
+
+Nobody is asked twice, except by m and M, and except for those who were busy: when nobody else is left they are asked
+again, a few times. All that is learned is forgotten with the search.
+
+Source: dynamic-topologies.md 3.9.5 (Fig. 10.1, section 10.3 of its source); D-83 to D-87.
+"""
+
+from collections.abc import Callable, Iterable
+
+from tidings.machine.message import Contact
+from tidings.machine.streams import RandomStream
+from tidings.model.identity import NodeId
+from tidings.protocols.overlay.lstree.messages import RefusalReason
+from tidings.protocols.overlay.lstree.params import LsTreeParams
+
+STRATEGY_NAMES = {
+    "R": "regional",
+    "A": "ancestors",
+    "D": "downstream",
+    "U": "upstream",
+    "m": "break min degree",
+    "M": "break max degree",
+    "G": "global",
+}
+
+
+class AskedCandidate:
+    """A candidate of whom an answer is awaited."""
+
+    __slots__ = ("contact", "is_sent", "number", "strategy")
+
+    def __init__(self, contact: Contact, strategy: str, number: int) -> None:
+        self.contact, self.strategy, self.number = contact, strategy, number
+        self.is_sent = False
+        """The link to it is up, and the request on its way."""
+
+
+class ParentSearch:
+    """Made when the search begins, with whoever is known then."""
+
+    def __init__(
+        self,
+        params: LsTreeParams,
+        rng: RandomStream,
+        ancestors: Iterable[Contact] = (),
+        siblings: Iterable[Contact] = (),
+        anybody: Iterable[Contact] = (),
+        is_first: bool = False,
+    ) -> None:
+        self.params, self.rng = params, rng
+        # Whoever is new has nobody but its contacts, also where they are no strategy later.
+        self.strategies = params.strategies + ("G" if is_first and "G" not in params.strategies else "")
+        self.ancestors, self.siblings = list(ancestors), list(siblings)
+        self.offers: dict[str, dict[NodeId, Contact]] = {letter: {} for letter in "DUmMG"}
+        """What D, U, m, M and G have to offer, the newest last."""
+        self.offers["G"] = {contact.node: contact for contact in anybody}
+        self.tried: set[NodeId] = set()
+        self.busy: dict[NodeId, tuple[Contact, str]] = {}
+        """Who was and may be asked again, with the strategy that led to it."""
+        self.retries: dict[NodeId, int] = {}
+        self.asked: AskedCandidate | None = None
+        self.requests = 0
+
+    def pick(self, is_excluded: Callable[[NodeId], bool]) -> tuple[Contact, str] | None:
+        """The next candidate, and by which strategy. It is taken out of the cache that it came from."""
+        for letter in self.strategies:
+            while (contact := self.take(letter)) is not None:
+                node = contact.node
+                is_again = letter in "mM"
+                if is_excluded(node) or (not is_again and (node in self.tried or self.is_exhausted)):
+                    continue
+                self.tried.add(node)
+                return contact, letter
+        return None
+
+    @property
+    def is_exhausted(self) -> bool:
+        return len(self.tried) >= self.params.candidates_max
+
+    def take(self, letter: str) -> Contact | None:
+        match letter:
+            case "A":
+                return self.ancestors.pop(0) if self.ancestors else None
+            case "R":
+                return self.take_regional()
+            case "G":
+                # The oldest first: who was tried last, or is known to be lost, stands at the end.
+                offers = self.offers["G"]
+                return offers.pop(next(iter(offers))) if offers else None
+            case _:
+                # The newest first, so that a search goes down the tree and does not sweep a whole level of it.
+                return self.offers[letter].popitem()[1] if self.offers[letter] else None
+
+    def take_regional(self) -> Contact | None:
+        if not self.ancestors and not self.siblings:
+            return None
+        is_ancestor = self.rng.random() < self.params.ancestor_share
+        if self.ancestors and (is_ancestor or not self.siblings):
+            return self.ancestors.pop(0)
+        return self.siblings.pop(self.rng.below(len(self.siblings)))
+
+    def ask(self, contact: Contact, strategy: str, number: int) -> AskedCandidate:
+        self.asked = AskedCandidate(contact, strategy, number)
+        self.requests += 1
+        return self.asked
+
+    def refused(self, reason: RefusalReason, contacts: Iterable[Contact]) -> None:
+        """By the one that was asked."""
+        assert self.asked is not None
+        asked, self.asked = self.asked, None
+        contact, room = asked.contact, self.params.candidates_max
+        match reason:
+            case RefusalReason.MAXDEGREE if asked.strategy != "M":
+                self.offers["M"][contact.node] = contact
+                self.learn("D", contacts, room)
+            case RefusalReason.MINDEGREE if asked.strategy not in "mM":
+                self.offers["m"][contact.node] = contact
+                self.learn("U", contacts, room)
+            case RefusalReason.BUSY:
+                if self.retries.get(contact.node, 0) < self.params.busy_retries:
+                    self.busy[contact.node] = contact, asked.strategy
+
+    def learn(self, letter: str, contacts: Iterable[Contact], room: int) -> None:
+        offers = self.offers[letter]
+        for contact in contacts:
+            if contact.node not in self.tried and len(offers) < room:
+                offers[contact.node] = contact
+
+    def unanswered(self) -> None:
+        self.asked = None
+
+    def pick_busy(self, is_excluded: Callable[[NodeId], bool]) -> tuple[Contact, str] | None:
+        """Nobody else is left: who was busy and may be asked once more, the first of them."""
+        while self.busy:
+            node = next(iter(self.busy))
+            contact, strategy = self.busy.pop(node)
+            if not is_excluded(node):
+                self.retries[node] = self.retries.get(node, 0) + 1
+                return contact, strategy
+        return None

@@ -1,0 +1,281 @@
+"""How a broker gets to be below another one: the search that is under way, and what becomes of it.
+
+A search begins when the one above is lost, when a broker is new, and, at a root, when it looks for other trees. It ends
+below somebody, or with nobody left to ask: then the broker is a root. While it lasts our place does not change, since
+each request carries it (L-INV3). One candidate is asked at a time. The link to it is asked of access, the request is
+sent when it is up, and again if it breaks and comes back; what does not come to an answer in time is given up.
+
+Contacts that are known by their address alone (`identity.at`) have no name that could be asked for: links to them are
+kept, under a user of their own, until we are below somebody; who turns up there is a candidate. A broker that nobody is
+below keeps waiting for them, so that it does not matter which of the first brokers of a network starts first.
+
+Source: dynamic-topologies.md 3.9.5 to 3.9.7.
+"""
+
+from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
+from tidings.machine.message import Contact
+from tidings.machine.streams import RandomStream
+from tidings.model.identity import NodeId, is_address
+from tidings.protocols.overlay.lstree.exchange import ContactExchange
+from tidings.protocols.overlay.lstree.kinship import Kinship, Relative, TreeMode, link_name
+from tidings.protocols.overlay.lstree.messages import ChildLeave, MergeHint, ParentAccept, ParentRefuse, ParentRequest
+from tidings.protocols.overlay.lstree.order import BrokerPlace, Colour, comes_before, may_be_below
+from tidings.protocols.overlay.lstree.params import LsTreeParams
+from tidings.protocols.overlay.lstree.search import STRATEGY_NAMES, AskedCandidate, ParentSearch
+from tidings.pubsub.notes import Reattached, RootElected
+from tidings.pubsub.signals import LinkUnwanted, LinkWanted, NeighbourReplaced
+
+JOIN_USER = "join"
+"""Under which name links to the contacts of the beginning are asked for that are known by their address."""
+
+NUMBERS = 2**40
+"""Requests are counted from a random number below this, so that those of another life are not taken for ours."""
+
+NOT_VALID = "accepts what may not be"
+
+
+class Seeker:
+    def __init__(self, params: LsTreeParams, kin: Kinship, exchange: ContactExchange, rng: RandomStream) -> None:
+        self.params, self.kin, self.exchange, self.rng = params, kin, exchange, rng
+        self.node_id = kin.node_id
+        self.number = rng.below(NUMBERS)
+        self.search: ParentSearch | None = None
+        self.waiting: tuple[Contact, str] | None = None
+        """Who was busy and is asked again when the timer fires."""
+        self.lost: Relative | None = None
+        """The link above that broke, while nothing has taken its place."""
+        self.lost_at = 0.0
+        self.joining: dict[NodeId, bool] = {}
+        """Addresses to which links are wanted; whether anything was heard of each since."""
+        self.merge_wait = params.merge_first
+        self.repairs = self.elections = 0
+
+    @property
+    def asked(self) -> AskedCandidate | None:
+        return None if self.search is None else self.search.asked
+
+    def is_asked(self, node: NodeId) -> bool:
+        return self.asked is not None and self.asked.contact.node == node
+
+    # Links.
+
+    def peer_came(self, now: float, contact: Contact, address: NodeId) -> list[Effect]:
+        """Perhaps at an address at which we asked for whoever is there."""
+        effects = [self.send_request(self.asked)] if self.asked is not None and self.is_asked(contact.node) else []
+        if address not in self.joining:
+            return effects
+        self.joining[address] = True
+        return [*effects, *self.exchange.learn(now, (contact,)), *self.offer(now, contact)]
+
+    def peer_went(self, node: NodeId) -> None:
+        if self.asked is not None and self.is_asked(node):
+            # Access asks for the link again, and then the request is sent again.
+            self.asked.is_sent = False
+
+    def lose(self, now: float, reason: str) -> list[Effect]:
+        """The one above."""
+        self.lost, self.lost_at = self.kin.above, now
+        return [*self.kin.lose_above(reason), *self.begin(now)]
+
+    def link_failed(self, now: float, node: NodeId) -> list[Effect]:
+        if node not in self.joining:
+            return self.give_up_candidate(now) if self.is_asked(node) else self.let_go(node)
+        self.joining[node] = True
+        return self.proceed(now)
+
+    # The search.
+
+    def begin(self, now: float) -> list[Effect]:
+        """For somebody above: after the one that was lost, or for the first time."""
+        regional, lost = self.kin.regional, self.lost
+        gone = "" if lost is None else lost.contact.node
+        anybody = self.exchange.cache.draw(self.params.contacts_kept)
+        self.search = ParentSearch(
+            self.params,
+            self.rng,
+            ancestors=[contact for contact in regional.ancestors if contact.node != gone],
+            siblings=regional.siblings,
+            # Perhaps only the link broke: it is asked when nobody else is left.
+            anybody=[*(it for it in anybody if it.node != gone), *([] if lost is None else [lost.contact])],
+            is_first=not self.kin.place.colour,
+        )
+        regional.clear()
+        return [*self.kin.tell_region(), *self.join(now), *self.proceed(now)]
+
+    def join(self, now: float) -> list[Effect]:
+        """Ask for links to contacts of which we know the address alone."""
+        asked = [name for name in self.params.contacts if is_address(name) and name not in self.joining]
+        self.joining |= dict.fromkeys(asked, False)
+        if not asked:
+            return []
+        wanted: list[Effect] = [LinkWanted(Contact(name), JOIN_USER) for name in asked]
+        return [*wanted, SetTimer("join", now + self.params.request_timeout)]
+
+    def stop_joining(self) -> list[Effect]:
+        names, self.joining = list(self.joining), {}
+        stopped: list[Effect] = [LinkUnwanted(name, JOIN_USER) for name in names]
+        return [CancelTimer("join"), *stopped] if stopped else []
+
+    def is_excluded(self, node: NodeId) -> bool:
+        return node == self.node_id or node in self.kin.below
+
+    def proceed(self, now: float) -> list[Effect]:
+        """Ask the next candidate, wait for one that was busy, or give up."""
+        search = self.search
+        if search is None or search.asked is not None:
+            return []
+        chosen = search.pick(self.is_excluded)
+        if chosen is not None:
+            return self.ask(now, *chosen)
+        if self.waiting is not None or not all(self.joining.values()):
+            return []
+        self.waiting = search.pick_busy(self.is_excluded)
+        if self.waiting is not None:
+            return [SetTimer("busy", now + self.params.busy_wait * (0.5 + self.rng.random()))]
+        return self.give_up(now)
+
+    def ask(self, now: float, contact: Contact, strategy: str) -> list[Effect]:
+        assert self.search is not None
+        self.number += 1
+        asked = self.search.ask(contact, strategy, self.number)
+        effects = [*self.kin.want(contact), SetTimer("request", now + self.params.request_timeout)]
+        return [*effects, self.send_request(asked)] if contact.node in self.kin.peers else effects
+
+    def send_request(self, asked: AskedCandidate) -> Effect:
+        asked.is_sent = True
+        place, is_root = self.kin.place, self.kin.mode is TreeMode.MERGING
+        breaks_max, breaks_min = asked.strategy == "M", asked.strategy in "mM"
+        replaces = "" if self.lost is None else self.lost.link
+        request = ParentRequest(
+            asked.number, place.colour, place.depth, breaks_max, breaks_min, is_root=is_root, replaces=replaces
+        )
+        return Send(asked.contact.node, request)
+
+    def ask_busy(self, now: float) -> list[Effect]:
+        waiting, self.waiting = self.waiting, None
+        if self.search is None or waiting is None:
+            return []
+        if self.search.asked is not None:
+            # Somebody else turned up meanwhile.
+            self.search.busy[waiting[0].node] = waiting
+            return []
+        return self.ask(now, *waiting)
+
+    def give_up_candidate(self, now: float) -> list[Effect]:
+        """It does not answer."""
+        assert self.search is not None and self.search.asked is not None
+        contact = self.search.asked.contact
+        self.search.unanswered()
+        known = self.exchange.failed(now, contact)
+        return [CancelTimer("request"), *known, *self.proceed(now), *self.let_go(contact.node)]
+
+    def refused(self, now: float, sender: NodeId, message: ParentRefuse) -> list[Effect]:
+        assert self.search is not None
+        self.search.refused(message.reason, message.contacts)
+        if sender in self.exchange.cache.former:
+            self.exchange.cache.add((self.kin.peers[sender],))
+        # The next request may be for the same one: then the link is kept.
+        return [CancelTimer("request"), *self.proceed(now), *self.let_go(sender)]
+
+    def accepted(self, now: float, sender: NodeId, message: ParentAccept) -> list[Effect]:
+        kin, search = self.kin, self.search
+        assert search is not None and search.asked is not None
+        offered = BrokerPlace(message.colour, message.depth)
+        is_bad = sender in kin.below or not may_be_below(kin.place, offered)
+        if is_bad or kin.is_beyond(message.colour, message.depth):
+            return [Drop(message, NOT_VALID), Send(sender, ChildLeave()), *self.give_up_candidate(now)]
+        strategy, requests, lost = search.asked.strategy, search.requests, self.lost
+        self.search = self.waiting = self.lost = None
+        timers = [CancelTimer(key) for key in ("request", "busy", "merge", "redistribute")]
+        link = link_name(self.node_id, message.number)
+        relative = Relative(kin.peers[sender], kin.next_epoch(), link, message.depth)
+        effects: list[Effect] = [*timers, *kin.take_above(relative, "" if lost is None else lost.link)]
+        if lost is not None:
+            effects.append(NeighbourReplaced(lost.link, lost.contact.node, self.node_id, sender))
+            self.repairs += 1
+            effects.append(Reattached(now - self.lost_at, STRATEGY_NAMES[strategy], requests))
+        self.merge_wait = self.params.merge_first
+        is_other = kin.place.colour != message.colour
+        if is_other:
+            kin.adopt(message.colour, message.depth)
+            effects += kin.tell_colour()
+        kin.take_region(sender, message.ancestors, message.siblings)
+        kin.follow_depth()
+        return [*effects, *kin.tell_region(), *self.stop_joining(), *self.exchange.save_soon(now)]
+
+    def give_up(self, now: float) -> list[Effect]:
+        """There is nobody to be below: we are a root, or stay one."""
+        self.search = self.lost = None
+        effects: list[Effect] = []
+        if self.kin.mode is TreeMode.MERGING:
+            self.kin.mode = TreeMode.ROOT
+        else:
+            effects = self.kin.become_root()
+            self.elections += 1
+            effects.append(RootElected(self.kin.place.colour.length))
+            effects.append(SetTimer("redistribute", now + self.params.redistribute_after))
+        if self.kin.below:
+            # Others are below us and we will look again; who is alone waits for its contacts.
+            effects += self.stop_joining()
+        return [*effects, self.next_merge(now)]
+
+    def next_merge(self, now: float) -> Effect:
+        wait = self.merge_wait * (0.8 + 0.4 * self.rng.random())
+        self.merge_wait = min(self.params.merge_period, 2 * self.merge_wait)
+        return SetTimer("merge", now + wait)
+
+    # Roots.
+
+    def offer(self, now: float, contact: Contact) -> list[Effect]:
+        """A contact of the beginning answers: if we are still looking, or stand alone, it is the next to be asked."""
+        if self.kin.mode is TreeMode.ROOT:
+            return self.begin_merge(now, [contact])
+        if self.search is None:
+            return []
+        self.search.learn("G", (contact,), self.params.candidates_max)
+        return self.proceed(now)
+
+    def begin_merge(self, now: float, anybody: list[Contact]) -> list[Effect]:
+        kin, joining = self.kin, self.join(now)
+        if not (anybody or joining) or (kin.has_led and not self.params.has_global):
+            return [*joining, self.next_merge(now)]
+        self.search = ParentSearch(self.params, self.rng, anybody=anybody, is_first=not kin.has_led)
+        kin.mode = TreeMode.MERGING
+        if not kin.has_led:
+            kin.start_over()
+        return [CancelTimer("merge"), *joining, *self.proceed(now)]
+
+    def hinted(self, now: float, root: Contact, colour: Colour) -> list[Effect]:
+        """There is a tree below which ours may go: its root is asked by ours."""
+        kin = self.kin
+        if kin.above is not None:
+            return [Send(kin.above.contact.node, MergeHint(root, colour))]
+        if not comes_before(kin.place.colour, colour) or root.node == self.node_id:
+            return []
+        if kin.mode is TreeMode.ROOT:
+            return self.begin_merge(now, [root])
+        if kin.mode is TreeMode.MERGING and self.search is not None:
+            self.search.learn("G", (root,), self.params.candidates_max)
+        return []
+
+    def let_go(self, node: NodeId) -> list[Effect]:
+        """Of the link, if nothing needs it any more."""
+        return [] if self.is_asked(node) or node in self.exchange.pinged else self.kin.unwant(node)
+
+    def fired(self, now: float, timer: str) -> list[Effect]:
+        match timer:
+            case "request" if self.asked is not None:
+                return self.give_up_candidate(now)
+            case "busy" if self.waiting is not None:
+                return self.ask_busy(now)
+            case "join":
+                self.joining = dict.fromkeys(self.joining, True)
+                return self.proceed(now)
+            case "merge" if self.kin.mode is TreeMode.ROOT:
+                return self.begin_merge(now, self.exchange.probes(self.params.merge_probes))
+        return []
+
+    def check(self) -> None:
+        is_open = self.kin.mode in (TreeMode.SEARCHING, TreeMode.MERGING)
+        assert self.search is None or is_open, "a search by one that has its place"
+        assert self.search is None or len(self.search.tried) <= self.params.candidates_max, "too many candidates"

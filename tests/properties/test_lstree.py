@@ -1,0 +1,263 @@
+"""Trees that find and mend themselves, under everything that may happen to their brokers.
+
+`TreeWorld` asserts after every step that places rise and that there is no circle; here things are done to it.
+"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.properties.message_strategies import of_message
+from tests.worlds.trees import TreeWorld
+from tidings.machine.effects import Effect, Send, SetTimer
+from tidings.machine.inputs import Fired, Input, Received
+from tidings.machine.message import Contact, Message
+from tidings.machine.streams import RandomStream, random_stream
+from tidings.protocols.overlay.lstree.messages import (
+    ColourUpdate,
+    DepthsSpent,
+    GlobalUpdate,
+    MergeHint,
+    ParentAccept,
+    ParentRefuse,
+    ParentRequest,
+    RegionalUpdate,
+)
+from tidings.protocols.overlay.lstree.order import BrokerPlace, Colour, comes_before, may_be_below
+from tidings.protocols.overlay.lstree.params import INSTANCES, LsTreeParams
+from tidings.sim.network.latency import Drawn, Pareto
+from tidings.wire import decode, encode
+
+COLOURS = st.builds(Colour, st.integers(0, 3), st.sampled_from(["a", "b", "c"]))
+PLACES = st.builds(BrokerPlace, COLOURS, st.sampled_from([0.0, 0.5, 1.0, 1.5]))
+
+
+@pytest.mark.spec("D-71")
+@given(COLOURS, COLOURS, COLOURS)
+def test_colours_are_strictly_and_totally_ordered(one: Colour, other: Colour, third: Colour) -> None:
+    assert (one == other) + comes_before(one, other) + comes_before(other, one) == 1
+    assert not (comes_before(one, other) and comes_before(other, third)) or comes_before(one, third)
+
+
+@pytest.mark.spec("D-71")
+@given(PLACES, PLACES, PLACES)
+def test_places_are_strictly_and_weakly_ordered(one: BrokerPlace, other: BrokerPlace, third: BrokerPlace) -> None:
+    assert not may_be_below(one, one)
+    assert not (may_be_below(one, other) and may_be_below(other, one))
+    assert not (may_be_below(one, other) and may_be_below(other, third)) or may_be_below(one, third)
+    # Those that are not ordered are equally high: as to any third, too.
+    if not may_be_below(one, other) and not may_be_below(other, one):
+        assert may_be_below(one, third) == may_be_below(other, third)
+
+
+@pytest.mark.spec("D-3")
+@pytest.mark.spec("D-72")
+@pytest.mark.spec("D-73")
+@pytest.mark.spec("D-74")
+@pytest.mark.spec("D-75")
+@pytest.mark.spec("D-81")
+@pytest.mark.parametrize("seed", range(6))
+def test_brokers_that_come_and_go_end_in_one_tree_and_never_make_a_circle(seed: int) -> None:
+    """Any delays: those of the network have no upper end."""
+    draw = random_stream(seed, "churn")
+    instance = draw.choice(INSTANCES)
+    params = LsTreeParams(
+        instance=instance, request_timeout=draw.choice([0.2, 0.5]), merge_period=5.0, gossip_period=10.0
+    )
+    world = TreeWorld(seed, 20, params, network=Drawn(Pareto(0.01, 1.3)))
+    for number in range(40):
+        world.run(draw.uniform(0.0, 2.0))
+        away = [name for name, node in world.simulator.nodes.items() if node.process is None]
+        match draw.below(5):
+            case 0:
+                world.add(f"n{number}")
+            case 1 | 2 if len(world.names) > 10:
+                world.crash(*draw.sample(world.names, 1 + draw.below(3)), is_silent=draw.random() < 0.3)
+            case 3 if away:
+                # What knows nobody but those who are gone could find nobody.
+                world.simulator.restart(draw.choice(away), keep_state=True)
+            case _ if links := world.links():
+                world.simulator.break_link(*draw.choice(links), noticed_after=draw.random())
+    world.run(300.0)
+    # Some may know nobody any more but those who are gone; all others are one tree.
+    world.assert_trees(len(world.acquainted()))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_depths_of_hops_keep_the_same_promises(seed: int) -> None:
+    draw = random_stream(seed, "hops")
+    world = TreeWorld(seed, 25, LsTreeParams(instance="DUmRGM", is_integer=True, request_timeout=0.5, merge_period=5.0))
+    world.run(10.0)
+    for _ in range(6):
+        world.crash(*draw.sample(world.names, 2))
+        world.run(draw.uniform(0.0, 3.0))
+    world.run(60.0)
+    world.assert_one_tree()
+    for child, parent in world.links():
+        assert world.trees[child].kin.place.depth == world.trees[parent].kin.place.depth + 1
+
+
+@pytest.mark.spec("D-94")
+@pytest.mark.parametrize("seed", range(5))
+def test_a_broker_that_fails_costs_a_link_for_each_below_it_and_one_that_joins_a_link(seed: int) -> None:
+    world = TreeWorld(seed, 30)
+    world.run(10.0)
+    world.assert_one_tree()
+    before = set(world.links())
+    world.add("new")
+    world.run(5.0)
+    (joined,) = set(world.links()) - before
+    assert joined[0] == "new"
+    inner = [name for name in world.names if world.trees[name].kin.below and name not in world.roots]
+    failing = world.draws.choice(inner)
+    children = set(world.trees[failing].kin.below)
+    before = set(world.links())
+    world.crash(failing)
+    world.run(20.0)
+    world.assert_one_tree()
+    assert {child for child, _ in set(world.links()) - before} == children
+
+
+@pytest.mark.spec("D-95")
+@pytest.mark.parametrize("seed", range(5))
+def test_one_of_the_children_of_a_root_that_fails_becomes_the_root(seed: int) -> None:
+    world = TreeWorld(seed, 25)
+    world.run(10.0)
+    (root,) = world.roots
+    children = set(world.trees[root].kin.below)
+    untouched = {(child, parent) for child, parent in world.links() if parent != root}
+    world.crash(root)
+    world.run(30.0)
+    world.assert_one_tree()
+    assert world.roots[0] in children
+    assert untouched <= set(world.links())
+
+
+@pytest.mark.spec("D-96")
+@pytest.mark.parametrize("seed", range(5))
+def test_two_trees_whose_roots_know_anybody_of_the_other_become_one(seed: int) -> None:
+    world = TreeWorld(seed)
+    for side in "ab":
+        world.add(f"{side}0", contacts=())
+        for number in range(1, 12):
+            world.add(f"{side}{number}", contacts=(f"{side}{number - 1}",), at=number * 0.2)
+    world.run(10.0)
+    assert len(world.roots) == 2
+    first, second = world.roots
+    winner = max(world.roots, key=lambda name: (world.trees[name].kin.place.colour.length, name == "a0"))
+    loser = second if winner == first else first
+    # Each knows one of the other tree: the one that has to go below hears of it, whichever of them asks.
+    world.trees[first].exchange.cache.add([Contact(f"{second[0]}7")])
+    world.trees[second].exchange.cache.add([Contact(f"{first[0]}7")])
+    world.run(120.0)
+    world.assert_one_tree()
+    above = world.trees[loser].kin.above
+    assert above is not None and above.contact.node[0] == winner[0]
+
+
+@pytest.mark.spec("D-145")
+@pytest.mark.parametrize("seed", range(5))
+def test_survivors_whose_contacts_connect_them_end_in_one_tree(seed: int) -> None:
+    world = TreeWorld(seed, 40)
+    world.run(15.0)
+    world.crash(*world.draws.sample(world.names, 10 + world.draws.below(25)))
+    circles = world.acquainted()
+    world.run(300.0)
+    world.assert_trees(len(circles))
+
+
+@pytest.mark.spec("D-82")
+def test_new_depths_leave_everybody_below_the_one_above() -> None:
+    world = TreeWorld(3, 40)
+    world.run(10.0)
+    (root,) = world.roots
+    before = world.trees[root].kin.place.colour
+    world.simulator.inject(world.simulator.now, root, Fired(("overlay", "redistribute")))
+    world.run(5.0)
+    world.assert_one_tree()
+    assert world.trees[root].kin.place.colour.length == before.length + 1
+    for child, parent in world.links():
+        assert world.trees[child].kin.place.depth > world.trees[parent].kin.place.depth
+
+
+@pytest.mark.spec("D-89")
+@pytest.mark.parametrize("seed", range(3))
+def test_caches_full_of_nonsense_break_nothing(seed: int) -> None:
+    """Whoever a broker believes to be around it: below itself, above itself, or nobody at all."""
+    draw = random_stream(seed, "nonsense")
+    world = TreeWorld(seed, 25)
+    world.run(10.0)
+    for _ in range(20):
+        tree = world.trees[draw.choice(world.names)]
+        others = [Contact(name) for name in draw.sample(world.names, 4)]
+        tree.kin.regional.ancestors = tuple(others[:3])
+        tree.kin.regional.siblings = (Contact("nobody"), Contact(tree.node_id), *others[3:])
+        world.crash(draw.choice([name for name in world.names if name != tree.node_id]))
+        world.run(draw.uniform(0.0, 1.0))
+        if len(world.names) < 6:
+            break
+    world.run(60.0)
+    world.assert_one_tree()
+
+
+LIES = (ParentAccept, ParentRefuse, ParentRequest, ColourUpdate, RegionalUpdate, GlobalUpdate)
+
+
+@given(st.data())
+def test_a_liar_makes_no_circle_among_the_others_no_phantom_and_nothing_unbounded(data: st.DataObject) -> None:
+    """A peer of everybody that says anything at any time, also as the one above or below."""
+    world = TreeWorld(data.draw(st.integers(0, 1000)), 8, LsTreeParams(request_timeout=0.3, degree_max=3))
+    world.simulator.add("liar", lambda draws: Liar(draws("lies")), at=0.0)
+    for number in range(4):
+        world.add(f"n{number}", contacts=("liar", f"d{number}"), at=1.0)
+    world.run(2.0)
+    for _ in range(data.draw(st.integers(1, 12))):
+        name = data.draw(st.sampled_from([name for name in world.names if name != "liar"]))
+        lie = data.draw(st.one_of([of_message(kind) for kind in LIES]))
+        world.simulator.inject(world.simulator.now, name, Received("liar", decode(encode(lie))))
+        world.run(0.5)
+    world.crash("liar")
+    world.run(20.0)
+    for name in world.names:
+        tree = world.trees[name]
+        tree.check()
+        assert "liar" not in tree.neighbours
+        assert set(tree.neighbours) <= set(world.names), "a neighbour that is not there"
+    world.assert_symmetric()
+
+
+class Liar:
+    """Accepts whoever asks, under a place that changes with its mood, and claims to be below whoever it meets."""
+
+    def __init__(self, rng: RandomStream) -> None:
+        self.rng, self.met = rng, list[str]()
+
+    def start(self, now: float) -> list[Effect]:
+        return [SetTimer("mood", now + 0.3)]
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        colour = Colour(self.rng.below(6), self.rng.choice(["a", "d1", "liar", "z"]))
+        depth = self.rng.uniform(-5.0, 5.0)
+        names = tuple(map(Contact, ("liar", "d0", "d3", "nobody")))
+        match input:
+            case Received(sender, ParentRequest(number)):
+                self.met.append(sender)
+                return [Send(sender, ParentAccept(number, colour, depth, names, names))]
+            case Fired("mood"):
+                again: Effect = SetTimer("mood", now + 0.3)
+                if not self.met:
+                    return [again]
+                other = self.rng.choice(self.met)
+                told: list[Message] = [
+                    ColourUpdate(colour, depth),
+                    RegionalUpdate(names, names, depth),
+                    ParentRequest(1, colour, depth, True, True, self.rng.random() < 0.5, "x/1"),
+                    MergeHint(Contact("d5"), colour),
+                    DepthsSpent(),
+                    GlobalUpdate(names),
+                ]
+                return [Send(other, self.rng.choice(told)), again]
+        return []
+
+    def check(self) -> None:
+        pass
