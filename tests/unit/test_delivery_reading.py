@@ -784,6 +784,26 @@ def test_gaps_and_what_came_from_elsewhere_are_remembered_on_disk() -> None:
     assert after.held(20) == before.held(20) == [(12, 13), (19, 20)]
 
 
+def test_numbers_that_were_declined_last_are_looked_for_nowhere_after_a_restart() -> None:
+    params = EdgeParams(is_durable=True)
+    disk: dict[str, bytes] = {}
+    desk = EdgeDesk(params)
+    run(desk, disk, desk.handle(Loaded("", ())))
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    run(desk, disk, desk.effects)
+    desk.settle()
+    run(desk, disk, desk.publish("p", 1, 1))
+    run(desk, disk, desk.publish("p", 2, -1, -1))
+    desk = EdgeDesk(params)
+    desk.handle(Loaded("", tuple(sorted(disk.items()))))
+    desk.up("p")
+    desk.say("p", Advertise(1, "x >= 0"))
+    desk.publish("p", 4, 1)
+    history = desk.edge.publishers.all["p"].history
+    assert history.lacking() == [] and history.held(4) == [(0, 4)]
+
+
 @pytest.mark.parametrize("name", ["reading_timeout", "numbers_age", "numbers_max", "readings_max"])
 def test_bounds_of_reading_are_checked(name: str) -> None:
     wrong: Any = {name: -1}

@@ -174,6 +174,7 @@ class Acceptance:
             else:
                 publisher.accepted_at = accepted_at
                 effects += self.take(client, publisher, advertised, asked, numbers)
+            effects += self.publishers.save_declined(publisher)
         saved_through = publisher.saved_through if publisher.saving else publisher.through
         if saved_through >= first:
             effects.append(Send(client.name, Accepted(min(saved_through, client.told_through))))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidings.machine.effects import Effect, Save
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.sets.conjunction import Conjunction
@@ -40,14 +39,6 @@ batch_decoder = msgspec.msgpack.Decoder(Publications)
 def batch_name(batch: Publications) -> str:
     """Sorted names are in the order of numbers."""
     return f"publication/{batch.publisher}/{batch.numbers[0]:019d}-{batch.numbers[-1]:019d}"
-
-
-def rename(name: str, data: bytes) -> list[Effect]:
-    """An earlier version named a batch by its first number only."""
-    if not name.startswith("publication/"):
-        return []
-    renamed = batch_name(batch_decoder.decode(data))
-    return [] if renamed == name else [Save(renamed, data), Save(name, None)]
 
 
 def advertisement_id(publisher: NodeId, number: int, broker: NodeId, generation: int = 0) -> AdvertisementId:
@@ -114,6 +105,8 @@ class Publisher:
         self.through = 0
         """Publications up to this number were taken or declined."""
         self.accepted_at = NEVER
+        self.taken = 0
+        """The last number that is known on disk to have been taken or declined, where what came last was declined."""
         self.saving: dict[str, Publications] = {}
         """What is on its way to the disk, in that order."""
 
@@ -130,6 +123,12 @@ class Publisher:
     def next(self) -> int:
         """What it publishes from now on has this number, or a higher one."""
         return max(self.through + 1, self.first)
+
+    @property
+    def is_declined_last(self) -> bool:
+        """Whether what came last was declined, all before it is saved, and the disk does not know."""
+        stored = self.history.batches[-1].numbers[-1] if self.history.batches else 0
+        return not self.saving and self.through > max(stored, self.taken)
 
     @property
     def saved_through(self) -> int:

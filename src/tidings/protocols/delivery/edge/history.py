@@ -310,6 +310,8 @@ class SavedPublisher(msgspec.Struct, frozen=True, array_like=True):
     at: float
     base: int = 0
     elsewhere: tuple[tuple[int, int], ...] = ()
+    taken: int = 0
+    """Up to this number all that is not stored was forgotten or declined."""
 
     @staticmethod
     def decode(data: bytes) -> "SavedPublisher":
@@ -319,9 +321,9 @@ class SavedPublisher(msgspec.Struct, frozen=True, array_like=True):
 decoder = msgspec.msgpack.Decoder(SavedPublisher)
 
 
-def marks_of(publisher: NodeId, history: PublisherHistory) -> SavedPublisher:
-    elsewhere = tuple(history.elsewhere)
-    return SavedPublisher(publisher, history.forgotten_through, history.forgotten_at, history.base or 0, elsewhere)
+def marks_of(publisher: NodeId, history: PublisherHistory, taken: int) -> SavedPublisher:
+    forgotten, elsewhere = (history.forgotten_through, history.forgotten_at), tuple(history.elsewhere)
+    return SavedPublisher(publisher, *forgotten, history.base or 0, elsewhere, taken)
 
 
 class PublisherNumbers:

@@ -41,7 +41,6 @@ from tidings.protocols.delivery.edge.advertisements import (
     advertisement_decoder,
     batch_decoder,
     batch_name,
-    rename,
 )
 from tidings.protocols.delivery.edge.clients import BadRequest, ServedClient, TenantUses
 from tidings.protocols.delivery.edge.history import (
@@ -194,18 +193,15 @@ class Publishers:
     def save_advertisement(self, known: Advertised) -> list[Effect]:
         if not self.params.is_durable:
             return []
-        is_retired = known.id in known.publisher.retired
-        name, text = known.publisher.name, known.filter.text()
-        record = SavedAdvertisement(name, known.number, text, known.began, known.generation, is_retired)
+        name, is_retired = known.publisher.name, known.id in known.publisher.retired
+        record = SavedAdvertisement(name, known.number, known.filter.text(), known.began, known.generation, is_retired)
         return [Save(f"advertisement/{known.id}", encoder.encode(record))]
 
     def withdraw(self, known: Advertised, ticket: Ticket | None = None) -> list[Effect]:
         del self.offered[known.id]
         self.unsaved.discard(known.id)
-        effects: list[Effect] = [Unoffer(known.id, ticket)]
-        if self.params.is_durable:
-            effects.append(Save(f"advertisement/{known.id}", None))
-        return effects
+        removals = [Save(f"advertisement/{known.id}", None)] if self.params.is_durable else []
+        return [Unoffer(known.id, ticket), *removals]
 
     # Publications.
 
@@ -237,13 +233,20 @@ class Publishers:
                 self.offered[batch.advertisement].stored -= 1
         if not forgotten or not self.params.is_durable:
             return []
-        removals = [Save(batch_name(batch), None) for batch in forgotten]
-        return [*self.save_marks(publisher), *removals]
+        return [*self.save_marks(publisher), *(Save(batch_name(batch), None) for batch in forgotten)]
 
     def save_marks(self, publisher: Publisher) -> list[Effect]:
         if not self.params.is_durable:
             return []
-        return [Save(f"publisher/{publisher.name}", encoder.encode(marks_of(publisher.name, publisher.history)))]
+        marks = marks_of(publisher.name, publisher.history, publisher.saved_through)
+        return [Save(f"publisher/{publisher.name}", encoder.encode(marks))]
+
+    def save_declined(self, publisher: Publisher) -> list[Effect]:
+        """After a restart nobody shall look elsewhere for what came last and was declined."""
+        if not self.params.is_durable or not publisher.is_declined_last:
+            return []
+        publisher.taken = publisher.through
+        return self.save_marks(publisher)
 
     def being_saved(self, name: str) -> tuple[Publisher, Publications] | None:
         publisher = self.all.get(name.partition("/")[2].rpartition("/")[0])
@@ -266,9 +269,9 @@ class Publishers:
             return [again]
         client, before = publisher.client, publisher.saved_through
         del publisher.saving[name]
-        if client is None or min(publisher.saved_through, client.told_through) <= before:
-            return []
-        return [Send(client.name, Accepted(min(publisher.saved_through, client.told_through)))]
+        through = 0 if client is None else min(publisher.saved_through, client.told_through)
+        told = [] if client is None or through <= before else [Send(client.name, Accepted(through))]
+        return [*told, *self.save_declined(publisher)]
 
     def save_again(self, name: str) -> list[Effect]:
         """As it is now."""
@@ -299,11 +302,9 @@ class Publishers:
 
     def load(self, now: float, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
         """What was there before a restart. The advertisements are offered again."""
-        effects: list[Effect] = []
-        surplus: dict[NodeId, list[Publications]] = {}
+        effects, surplus = list[Effect](), dict[NodeId, list[Publications]]()
         for name, data in entries:
             try:
-                effects += rename(name, data)
                 for batch in self.restore(name, data):
                     surplus.setdefault(batch.publisher, []).append(batch)
             except (msgspec.MsgspecError, UsageError, ValueError):
@@ -323,8 +324,7 @@ class Publishers:
         match name.partition("/")[0]:
             case "advertisement":
                 record = advertisement_decoder.decode(data)
-                publisher = self.restored(record.publisher)
-                self.restore_advertisement(publisher, record)
+                self.restore_advertisement(self.restored(record.publisher), record)
             case "publication":
                 batch = batch_decoder.decode(data)
                 publisher = self.restored(batch.publisher)
@@ -348,8 +348,8 @@ class Publishers:
         return []
 
     def restore_advertisement(self, publisher: Publisher, record: SavedAdvertisement) -> None:
-        filter, generation = parse(record.filter), record.generation
-        known = Advertised(publisher, record.number, filter, record.began, self.node_id, generation)
+        began, generation = record.began, record.generation
+        known = Advertised(publisher, record.number, parse(record.filter), began, self.node_id, generation)
         self.offered[known.id] = known
         if record.is_retired:
             publisher.retired[known.id] = known
@@ -357,7 +357,7 @@ class Publishers:
             publisher.advertisements[known.number] = known
 
     def recall(self, publisher: Publisher, marks: SavedPublisher) -> None:
-        publisher.through = max(publisher.through, marks.through)
+        publisher.through = publisher.taken = max(publisher.through, marks.through, marks.taken)
         publisher.accepted_at = max(publisher.accepted_at, marks.at)
         publisher.history.base, publisher.history.elsewhere = marks.base, list(marks.elsewhere)
         publisher.history.recall(marks.through, marks.at)
@@ -420,7 +420,7 @@ class Publishers:
         if publisher.accepted_at == NEVER:
             return effects
         publisher.history.forget(publisher.through, publisher.accepted_at)
-        self.numbers.add(marks_of(publisher.name, publisher.history))
+        self.numbers.add(marks_of(publisher.name, publisher.history, publisher.through))
         return effects + self.save_marks(publisher)
 
     def erase(self, names: Sequence[NodeId]) -> list[Effect]:
