@@ -1,6 +1,7 @@
 """Pages of history as bytes: what goes in comes out, and nothing comes in that does not add up."""
 
 import struct
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -8,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.model.bounds import ATTRIBUTES_BYTES_MAX, INTEGER_MAX
-from tidings.pubsub.pages import NO_PAGE, ROW_BYTES, StoredPage, page_of
+from tidings.pubsub.pages import (
+    MANY,
+    NO_PAGE,
+    ROW_BYTES,
+    StoredPage,
+    measure_by_numpy,
+    measure_plainly,
+    page_of,
+)
 
 ROWS = st.lists(
     st.tuples(
@@ -104,3 +113,37 @@ def test_what_does_not_add_up_is_refused(columns: tuple[bytes, ...]) -> None:
 
 def test_an_empty_page_is_no_page() -> None:
     assert page_of((), (), (), ()) == NO_PAGE and not NO_PAGE
+
+
+COLUMN = st.integers(1, 4).flatmap(lambda count: st.tuples(*[st.binary(min_size=8 * count, max_size=8 * count)] * 2))
+
+
+@given(COLUMN, st.data())
+def test_numpy_and_plain_python_measure_a_page_alike_whatever_is_in_it(
+    wide: tuple[bytes, bytes], data: st.DataObject
+) -> None:
+    pytest.importorskip("numpy")
+    times, numbers = wide
+    lengths = st.binary(min_size=len(numbers) // 2, max_size=len(numbers) // 2)
+    # Made without its checks, since those are looked at.
+    page = SimpleNamespace(
+        raw_times=times,
+        raw_numbers=numbers,
+        raw_head_lengths=data.draw(lengths),
+        raw_payload_lengths=data.draw(lengths),
+    )
+    assert measure_by_numpy(page) == measure_plainly(page)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", ["times", "numbers", "heads"])
+def test_large_pages_are_checked_as_small_ones_are(wrong: str) -> None:
+    count = 2 * MANY
+    times, numbers, heads = [1.0] * count, list(range(count)), [b"a"] * count
+    page_of(times, numbers, heads, heads)
+    times[-1], numbers[-1], heads[-1] = (
+        float("nan") if wrong == "times" else 1.0,
+        -1 if wrong == "numbers" else 1,
+        b"" if wrong == "heads" else b"a",
+    )
+    with pytest.raises(ValueError, match="of a page is"):
+        page_of(times, numbers, heads, heads)

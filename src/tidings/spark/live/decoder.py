@@ -18,6 +18,7 @@ some seconds: longer than a task works that reads a few thousand events. So a pr
 and a thread makes the kernel ready for all its decoders.
 """
 
+import gc
 import logging
 import threading
 from collections.abc import Callable
@@ -110,6 +111,9 @@ def make_kernel_ready() -> None:
         from tidings.spark.live.scan import prepare
 
         prepare()
+        # PySpark's workers look for garbage after each task, and would look at all that belongs to numba each time.
+        gc.collect()
+        gc.freeze()
     except Exception:
         log.exception("events are read the plain way, since the kernel cannot be made ready")
         return

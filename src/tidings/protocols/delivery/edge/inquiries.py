@@ -15,6 +15,7 @@ that moved has a part of its publications at each of its brokers, some perhaps a
 together for the client that asked. What one lacks another may hold; what is left then is lost, and the client is told.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -49,7 +50,7 @@ from tidings.protocols.delivery.edge.references import (
 )
 from tidings.protocols.delivery.messages import Fetch, FetchedFar, FetchFar, LookFar, MarksFar
 from tidings.pubsub.client import Fetched, MarksReply
-from tidings.pubsub.pages import NO_PAGE, ROW_BYTES, StoredPage, page_of
+from tidings.pubsub.pages import NO_PAGE, NUMBER, REAL, ROW_BYTES, StoredPage, page_of
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 
@@ -61,16 +62,16 @@ class PageDraft:
     """A page while it is put together: references to what is stored, which are joined in the end."""
 
     def __init__(self) -> None:
-        self.times: list[float] = []
-        self.numbers: list[int] = []
+        self.times: array[float] = array(REAL)
+        self.numbers: array[int] = array(NUMBER)
         self.heads: list[bytes] = []
         self.payloads: list[bytes] = []
 
     def append(self, batch: Publications, begin: int, end: int) -> None:
         """Publications of a batch, from one place up to before another."""
         part = slice(begin, end)
-        self.times += [batch.accepted_at] * (end - begin)
-        self.numbers += batch.numbers[part]
+        self.times += array(REAL, [batch.accepted_at]) * (end - begin)
+        self.numbers += array(NUMBER, batch.numbers[part])
         self.heads += batch.heads[part]
         self.payloads += batch.payloads[part]
 
@@ -85,8 +86,8 @@ class PageDraft:
         if len(places) == len(self.numbers):
             return self
         made = PageDraft()
-        made.times = [self.times[place] for place in places]
-        made.numbers = [self.numbers[place] for place in places]
+        made.times = array(REAL, [self.times[place] for place in places])
+        made.numbers = array(NUMBER, [self.numbers[place] for place in places])
         made.heads = [self.heads[place] for place in places]
         made.payloads = [self.payloads[place] for place in places]
         return made
