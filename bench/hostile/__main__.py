@@ -16,6 +16,7 @@ kinds of figures, for each attack:
 import argparse
 import asyncio
 import json
+import math
 import re
 import signal
 import sys
@@ -116,9 +117,16 @@ def milliseconds(*spans: float) -> list[str]:
 def show(attack: str, found: dict[str, Any], steps: bool) -> bool:
     is_reached = not found["lost"]
     for what, times in found["times"].items():
-        cuts = quantiles(times, n=100, method="inclusive")
+        # Whoever is not served at all has waited all the time.
+        cuts = quantiles(times, n=100, method="inclusive") if len(times) > 1 else [math.inf] * 99
         is_reached = is_reached and cuts[98] < TARGET
-        print("|", " | ".join([attack, what, *milliseconds(cuts[49], cuts[98], max(times)), str(found["lost"])]), "|")
+        print(
+            "|",
+            " | ".join(
+                [attack, what, *milliseconds(cuts[49], cuts[98], max(times, default=math.inf)), str(found["lost"])]
+            ),
+            "|",
+        )
     for name, told in found["watched"].items():
         is_reached = is_reached and told["rounds"][-1] < ROUND_TARGET
         print("|", " | ".join([attack, f"busy broker {name}", *milliseconds(*told["rounds"]), "-"]), "|", flush=True)
@@ -127,6 +135,8 @@ def show(attack: str, found: dict[str, Any], steps: bool) -> bool:
             for kinds in (told["steps"], {f"collection {k}": v for k, v in told["collections"].items()}):
                 for kind, (most, total, count) in sorted(kinds.items(), key=lambda item: -item[1][0])[:STEPS_SHOWN]:
                     print(f"    {name}: {kind:<28} longest {1000 * most:7.1f} ms, all {total:6.2f} s of {count}")
+            for place, count in told["places"]:
+                print(f"    {name}: {count:4} samples in {place}")
     return is_reached
 
 

@@ -30,6 +30,8 @@ from typing import Any, NamedTuple
 
 import tidings
 from tidings.net.errors import ClientError
+from tidings.net.inspector import Inspector
+from tidings.pubsub.rows import Row
 from tidings.wire import encode, frame
 from tidings.wire.handshake import Hello
 
@@ -153,9 +155,18 @@ async def reading(target: Target) -> None:
 
 
 async def watching(target: Target) -> None:
-    from tidings.net.inspector import Inspector  # noqa: F401
+    """A thousand subscriptions, and every table that there is."""
+    async with tidings.connect(target.url_a) as client:
+        await asyncio.gather(*(client.subscribe(f"x = {n}") for n in range(1000)), return_exceptions=True)
 
-    raise NotImplementedError
+        async def watch() -> None:
+            while True:
+                with suppress(ClientError):
+                    async with Inspector(target.url_a.removeprefix("tidings://")) as inspector:
+                        for table in ("links", "clients", "subscriptions", "routes", "history", "counters", "settings"):
+                            await inspector.table(table, Row)
+
+        await asyncio.gather(*(watch() for _ in range(20)))
 
 
 async def tokens(target: Target) -> None:

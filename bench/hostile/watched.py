@@ -8,6 +8,7 @@ runs on the machine does not count. SIGUSR1 begins anew. When the program ends, 
                  in 50, 99 and 100 of 100 moments
     steps        the longest step for each kind of input, and the processor time of all
     collections  the longest pauses of the garbage collector, by generation
+    places       where in the program long rounds were, as a sample finds it
 """
 
 import asyncio
@@ -16,14 +17,17 @@ import json
 import selectors
 import signal
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from time import thread_time
+from types import FrameType
 from typing import Any
 
 from bench.hostile.first import go_first
 from tidings.machine.inputs import Fired, Received
 from tidings.nodes.broker import BrokerNode
+
+SAMPLE_PERIOD, LONG_ROUND, PLACES_SHOWN, PLACE_DEPTH = 0.002, 0.010, 12, 7
 
 ROUNDS_MAX = 1_000_000
 """Rounds that are remembered; later ones only count for the longest."""
@@ -34,7 +38,17 @@ class Watch:
         self.rounds: list[float] = []
         self.steps: dict[str, list[float]] = defaultdict(list)
         self.collections: dict[int, list[float]] = defaultdict(list)
-        self.collecting_since = 0.0
+        self.places: Counter[str] = Counter()
+        self.collecting_since = self.round_since = 0.0
+
+    def sample(self, number: int, frame: FrameType | None) -> None:
+        if thread_time() - self.round_since < LONG_ROUND:
+            return
+        names: list[str] = []
+        while frame is not None and len(names) < PLACE_DEPTH:
+            names.append(f"{Path(frame.f_code.co_filename).stem}.{frame.f_code.co_name}")
+            frame = frame.f_back
+        self.places[" < ".join(names)] += 1
 
     def collected(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
@@ -44,7 +58,7 @@ class Watch:
 
     def clear(self) -> None:
         """What came before, while the program started, is not of interest."""
-        for each in (self.rounds, self.steps, self.collections):
+        for each in (self.rounds, self.steps, self.collections, self.places):
             each.clear()
 
     def report(self) -> dict[str, Any]:
@@ -52,6 +66,7 @@ class Watch:
             "rounds": waits(self.rounds),
             "busy": sum(self.rounds),
             "steps": {kind: [max(took), sum(took), len(took)] for kind, took in self.steps.items()},
+            "places": self.places.most_common(PLACES_SHOWN),
             "collections": {kind: [max(took), sum(took), len(took)] for kind, took in self.collections.items()},
         }
 
@@ -73,13 +88,13 @@ def waits(rounds: list[float]) -> list[float]:
 class WatchedSelector(selectors.DefaultSelector):
     def __init__(self, watch: Watch) -> None:
         super().__init__()
-        self.watch, self.began = watch, thread_time()
+        self.watch = watch
 
     def select(self, timeout: float | None = None) -> Any:
         if len(self.watch.rounds) < ROUNDS_MAX:
-            self.watch.rounds.append(thread_time() - self.began)
+            self.watch.rounds.append(thread_time() - self.watch.round_since)
         ready = super().select(timeout)
-        self.began = thread_time()
+        self.watch.round_since = thread_time()
         return ready
 
 
@@ -111,6 +126,8 @@ def main(file: str, *arguments: str) -> None:
     watch = Watch()
     watch_steps(watch)
     gc.callbacks.append(watch.collected)
+    signal.signal(signal.SIGPROF, watch.sample)
+    signal.setitimer(signal.ITIMER_PROF, SAMPLE_PERIOD, SAMPLE_PERIOD)
 
     class Policy(asyncio.DefaultEventLoopPolicy):
         def new_event_loop(self) -> asyncio.AbstractEventLoop:

@@ -67,16 +67,30 @@ def test_a_head_that_is_not_valid_has_no_answer(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_of_too_many_matches_the_first_events_are_answered_for(engine: str) -> None:
+    index, _ = make_index(engine, **{f"f{number}": f"a != {number}" for number in range(20)}, odd="LENGTH(b) > 1")
+    heads = [head_of(a=n - 5, b="long") for n in range(30)] + [head_of(a=2**60)] * 3
+    for _ in range(2):
+        for pairs_max in (0, 1, 21, 100, 500, 10_000):
+            answers, places = index.match_heads(heads, pairs_max), index.find_heads(heads, pairs_max)
+            assert in_order(answers) == in_order(index.match_heads(heads))[: len(answers)]
+            assert len(answers) == 1 or sum(len(keys or ()) for keys in answers) <= pairs_max
+            assert len(answers) == len(heads) or sum(len(keys or ()) for keys in answers) > pairs_max - 100
+            wanted = index.find_heads(heads[: places.looked_at])
+            assert {key: rows for key, rows in places.places.items() if rows} == wanted.places
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_the_places_say_the_same_as_the_answers(engine: str) -> None:
     index, _ = make_index(engine, low="a < 5", high="a >= 3", name="b = 'x'")
     heads = [head_of(a=1), head_of(a=4, b="x"), b"\xc0", head_of(b="x"), head_of(a=2**60), head_of(c=1)]
-    places, bad = index.find_heads(heads)
+    places, bad, _ = index.find_heads(heads)
     assert places == {"low": [0, 1], "high": [1, 4], "name": [1, 3]}
     assert bad == [2]
-    links, bad = index.find_heads_links(heads)
+    links, bad, _ = index.find_heads_links(heads)
     assert links == {"to low": [0, 1], "to high": [1, 4], "to name": [1, 3]}
     assert bad == [2]
-    assert index.find_heads([]) == ({}, []) == index.find_heads_links([])
+    assert index.find_heads([]) == ({}, [], 0) == index.find_heads_links([])
 
 
 def test_usual_heads_are_read_without_decoding() -> None:

@@ -16,7 +16,7 @@ from tidings.machine.message import Message
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.routing import carrier
+from tidings.protocols.routing import passage
 from tidings.protocols.routing.carrier import (
     NOT_ASCENDING,
     OTHER_PUBLISHER,
@@ -139,7 +139,7 @@ def test_a_number_is_taken_once_and_everything_new_within_the_window_is_taken(
 
 
 def test_publishers_and_their_numbers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carrier, "NUMBERS_MAX", 6)
+    monkeypatch.setattr(passage, "NUMBERS_MAX", 6)
     kept = Passage(publishers_max=3, window=4)
     for publisher in "abcd":
         kept.take(publisher, (1, 2, 3))

@@ -10,6 +10,7 @@ from tidings.machine.inputs import Received
 from tidings.model.language.parser import parse
 from tidings.model.values import Value
 from tidings.model.work import WORK
+from tidings.protocols.routing.finder import PAIRS_MAX
 from tidings.protocols.routing.heavy import STEP_UNITS_MAX
 from tidings.protocols.routing.messages import (
     PublicationsSkipped,
@@ -105,6 +106,33 @@ def test_what_only_seems_heavy_passes_by_those_that_are() -> None:
     assert max(desk.costs) < STEP_UNITS_MAX
     ((_, _, wanted),) = matched(desk.advance(10.0))
     assert wanted[:100] == tuple(range(100))
+
+
+@pytest.mark.parametrize("engine", ["plain", "fast"])
+@pytest.mark.parametrize("memo_max", [4, 10_000])
+def test_what_very_many_want_is_carried_a_part_at_a_time(engine: str, memo_max: int) -> None:
+    desk = Desk(Router("b", RoutingParams(engine=engine, memo_max=memo_max)))  # type: ignore[arg-type]
+    desk.handle(NeighbourUp("q", 1))
+    desk.handle(Received("q", TablesBegun(1, desk.machine.lives)))
+    desk.handle(Received("q", SubscriptionAdded(1, "n >= 0")))
+    for number in range(1000):
+        desk.handle(Want(("c", number), parse(f"n != {-number - 1}")))
+    desk.handle(Offer("h/1", "h", parse("TRUE")))
+    numbers = tuple(range(1, 201))
+    # The first are wanted by hardly anybody, which must not make us believe that of the others.
+    heads = tuple(encode_head({"x": 1} if n < 50 else {"n": n % 7}) for n in numbers)
+    batch = Publications("h", "h/1", 1.0, 0, numbers, heads, (b"",) * len(heads))
+    steps = [desk.handle(Forward(batch, 5))]
+    while desk.machine.carrier.heavy.waiting:
+        steps.append(desk.fire_next())
+        desk.machine.check()
+    carried = [list(matched(step)) for step in steps]
+    assert max(sum(len(keys) for *_, keys in each) for each in carried) <= PAIRS_MAX
+    assert [number for each in carried for _, number, keys in each if len(keys) == 1000] == list(numbers[49:])
+    parcels = [parcel for step in steps for parcel in sent(step, Publications, "q")]
+    assert [number for parcel in parcels for number in parcel.numbers] == list(numbers[49:])
+    answers = [of(Settled, desk.handle(Received("q", Reached(parcel.receipt)))) for parcel in parcels]
+    assert answers == [[]] * (len(parcels) - 1) + [[Settled(5)]]
 
 
 def test_the_order_of_a_publisher_is_kept_and_others_pass_by() -> None:

@@ -62,6 +62,19 @@ def test_covers_that_are_not_looked_for_are_not_found() -> None:
         assert covers.find_cover("narrow", NARROW, {"wide"}) is None
 
 
+def test_comparing_unions_ends_where_it_takes_too_long_and_the_answer_is_no() -> None:
+    narrow = parse("x > 0 AND x < 1000 AND y > 0 AND y < 1000")
+    wide = parse(" OR ".join(f"(x > {n} AND x < {n + 20} AND y > {n} AND y < {n + 15})" for n in range(0, 160, 10)))
+    before = WORK.units
+    wide.covers(narrow)
+    whole = WORK.units - before
+    with limited(whole // 4):
+        before, cut_short = WORK.units, WORK.cut_short
+        assert not wide.covers(narrow)
+        assert WORK.units - before < whole // 2
+        assert WORK.cut_short > cut_short
+
+
 def test_a_step_of_a_broker_with_many_hostile_filters_has_a_bound_and_says_how_often_it_was_reached() -> None:
     node = BrokerNode("a", BrokerParams(), Random(1))
     node.start(0.0)

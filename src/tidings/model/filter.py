@@ -31,6 +31,10 @@ from tidings.model.sets.conjunction import (
     find_witness,
     unite,
 )
+from tidings.model.work import WORK
+
+COVER_UNITS = 40
+"""The work of comparing one conjunction with another, where no patterns meet."""
 
 
 class Filter(msgspec.Struct, frozen=True, dict=True):
@@ -55,8 +59,9 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
 
     def covers(self, other: "Filter") -> bool:
         """True only if every event that `other` matches is matched here."""
+        WORK.units += COVER_UNITS * (1 + len(self.conjunctions) * len(other.conjunctions))
         if self.residual is not None:
-            return all(is_given(condition, other) for condition in conditions_of(self.residual))
+            return all(is_given(condition, wide, other) for condition, wide in self.condition_forms)
         return all(
             any(covers_conjunction(wide, narrow) for wide in self.conjunctions)
             or covered_by_union(narrow, self.conjunctions)
@@ -104,6 +109,13 @@ class Filter(msgspec.Struct, frozen=True, dict=True):
     def hash_of_text(self) -> int:
         return int.from_bytes(self.digest()[:8], "little") >> 4  # below the modulus of Python hashes
 
+    @cached_property
+    def condition_forms(self) -> "tuple[tuple[Expression, Filter], ...]":
+        """The conditions of the residual, each with its normal form; many filters are compared with it."""
+        from tidings.model.language.normal_form import normal_form
+
+        return tuple((each, normal_form(each)) for each in conditions_of(self.residual)) if self.residual else ()
+
     def __hash__(self) -> int:
         return self.hash_of_text
 
@@ -136,11 +148,8 @@ def conditions_of(expression: Expression) -> tuple[Expression, ...]:
     return expression.operands if isinstance(expression, And) else (expression,)
 
 
-def is_given(condition: Expression, narrow: Filter) -> bool:
-    """True only if `condition` holds for every event that `narrow` matches."""
-    from tidings.model.language.normal_form import normal_form
-
+def is_given(condition: Expression, wide: Filter, narrow: Filter) -> bool:
+    """True only if `condition`, whose normal form is `wide`, holds for every event that `narrow` matches."""
     if narrow.residual is not None and condition in conditions_of(narrow.residual):
         return True
-    wide = normal_form(condition)
     return wide.residual is None and wide.covers(narrow)

@@ -74,6 +74,9 @@ Events = Union[Sequence[Event], "pyarrow.RecordBatch", "pyarrow.Table"]
 Decode = Callable[[bytes], Event]
 """The event of a head; ValueError if the bytes are none."""
 
+PAIRS_ENDLESS = 1 << 62
+"""As many matches as there are."""
+
 NOBODY = -1
 
 NO_LINK = -1
@@ -118,10 +121,11 @@ class LazyEvents(Sequence[Event]):
 
 class MatchedPlaces(NamedTuple):
     """The other way round, for many events at once: where those stand that match a key (or go to a link), ascending;
-    and where those stand that are no events."""
+    and where those stand that are no events. `looked_at` is how many events were, from the first on."""
 
     places: dict[Any, list[int]]
     bad: list[int]
+    looked_at: int
 
 
 def found_in(answers: Sequence[tuple[Hashable, ...] | None]) -> MatchedPlaces:
@@ -130,7 +134,8 @@ def found_in(answers: Sequence[tuple[Hashable, ...] | None]) -> MatchedPlaces:
     for place, members in enumerate(answers):
         for member in members or ():
             places.setdefault(member, []).append(place)
-    return MatchedPlaces(places, [place for place, members in enumerate(answers) if members is None])
+    bad = [place for place, members in enumerate(answers) if members is None]
+    return MatchedPlaces(places, bad, len(answers))
 
 
 Several = Callable[[list[int]], tuple[Hashable, ...]]

@@ -18,6 +18,7 @@ import numpy as np
 
 from tidings.matching.index.answers import (
     NO_LINK,
+    PAIRS_ENDLESS,
     Addition,
     Alone,
     Events,
@@ -224,9 +225,12 @@ class FastEngine:
         slots, offsets = self.find_slots(self.encode(events), events)
         return Matches(offsets, self.memory.keys[slots])
 
-    def find_slots(self, batch: IndexBatch, events: Events) -> tuple[Any, Any]:
-        """The slots that match, and where those of each event begin."""
+    def find_slots(self, batch: IndexBatch, events: Events, pairs_max: int = PAIRS_ENDLESS) -> tuple[Any, Any]:
+        """The slots that match, and where those of each event begin; only of the first events where it is too many."""
         slots, offsets = self.search(search.match_events, (self.memory.store, self.memory.slots), batch)
+        if len(slots) > pairs_max:
+            count = max(1, int(np.searchsorted(offsets, pairs_max, "right")) - 1)
+            slots, offsets = slots[: offsets[count]], offsets[: count + 1]
         if self.doubtful:
             slots, offsets = self.settle(slots, offsets, events)
         self.after_events(len(offsets) - 1)
@@ -260,13 +264,19 @@ class FastEngine:
         self.after_events(len(offsets) - 1)
         return found, offsets
 
-    def match_heads(self, heads: LazyEvents) -> list[tuple[Key, ...] | None]:
+    def match_heads(self, heads: LazyEvents, pairs_max: int) -> list[tuple[Key, ...] | None]:
         batch, odd = self.reader.read(heads.heads)
-        slots, offsets = self.find_slots(batch, heads)
+        slots, offsets = self.find_slots(batch, heads, pairs_max)
         answers = tuples_of(slots, offsets, self.keys_alone, self.keys_of)
+        pairs = len(slots)
         for row in odd:
+            if row >= len(answers):
+                break
             event = heads.event(row)
-            answers[row] = None if event is None else tuple(self.match(event))
+            keys = answers[row] = None if event is None else tuple(self.match(event))
+            pairs += len(keys or ())
+            if row and pairs > pairs_max:
+                return answers[:row]
         return answers
 
     def match_heads_links(self, heads: LazyEvents, alone: Alone, several: Several) -> list[tuple[Link, ...] | None]:
@@ -283,11 +293,14 @@ class FastEngine:
             answers[row] = None if event is None else several(self.match_links((event,))[0])
         return answers
 
-    def find_heads(self, heads: LazyEvents) -> MatchedPlaces:
+    def find_heads(self, heads: LazyEvents, pairs_max: int) -> MatchedPlaces:
         batch, odd = self.reader.read(heads.heads)
-        places = places_of(*self.find_slots(batch, heads))
-        found = {self.keys_alone[slot][0]: rows for slot, rows in places.items()}
-        return self.add_odd(heads, odd, found, self.match)
+        slots, offsets = self.find_slots(batch, heads, pairs_max)
+        if odd and pairs_max < PAIRS_ENDLESS and len(odd) * len(self.keys_alone) > pairs_max:
+            return found_in(self.match_heads(heads, pairs_max))
+        found = {self.keys_alone[slot][0]: rows for slot, rows in places_of(slots, offsets).items()}
+        count = len(offsets) - 1
+        return self.add_odd(heads, [row for row in odd if row < count], found, self.match, count)
 
     def find_heads_links(self, heads: LazyEvents, alone: Alone, several: Several) -> MatchedPlaces:
         if self.doubtful:
@@ -295,7 +308,7 @@ class FastEngine:
         batch, odd = self.reader.read(heads.heads)
         places = places_of(*self.find_link_numbers(batch))
         found = {alone[number][0]: rows for number, rows in places.items()}
-        return self.add_odd(heads, odd, found, lambda event: several(self.match_links((event,))[0]))
+        return self.add_odd(heads, odd, found, lambda event: several(self.match_links((event,))[0]), len(heads))
 
     def add_odd(
         self,
@@ -303,6 +316,7 @@ class FastEngine:
         odd: list[int],
         found: dict[Hashable, list[int]],
         match: Callable[[Event], Iterable[Hashable]],
+        count: int,
     ) -> MatchedPlaces:
         """With the heads that had to be decoded."""
         bad = []
@@ -313,7 +327,7 @@ class FastEngine:
             else:
                 for member in match(event):
                     insort(found.setdefault(member, []), row)
-        return MatchedPlaces(found, bad)
+        return MatchedPlaces(found, bad, count)
 
     def keys_of(self, slots: list[int]) -> tuple[Key, ...]:
         """Those that match the same event. The same slots give the same object, as they do for one alone."""

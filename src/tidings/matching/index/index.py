@@ -33,6 +33,7 @@ import msgspec
 
 from tidings.matching.index.answers import (
     NO_LINK,
+    PAIRS_ENDLESS,
     Addition,
     Alone,
     Decode,
@@ -171,9 +172,10 @@ class Index:
         """For each event the links that have a matching filter, in the order in which the links were first added."""
         return [list(self.links.in_order(found)) for found in self.engine.match_links(events)]
 
-    def match_heads(self, heads: Sequence[bytes]) -> list[tuple[Key, ...] | None]:
-        """`match` for encoded events; None for a head that is not valid."""
-        return self.engine.match_heads(self.events_of(heads)) if heads else []
+    def match_heads(self, heads: Sequence[bytes], pairs_max: int = PAIRS_ENDLESS) -> list[tuple[Key, ...] | None]:
+        """`match` for encoded events; None for a head that is not valid. Only the first of them are answered for, at
+        least one, if more keys than `pairs_max` would be in all answers together."""
+        return self.engine.match_heads(self.events_of(heads), pairs_max) if heads else []
 
     def match_heads_links(self, heads: Sequence[bytes]) -> list[tuple[Link, ...] | None]:
         """`match_links` for encoded events; None for a head that is not valid."""
@@ -181,15 +183,15 @@ class Index:
             return []
         return self.engine.match_heads_links(self.events_of(heads), self.links.alone, self.links.in_order)
 
-    def find_heads(self, heads: Sequence[bytes]) -> MatchedPlaces:
+    def find_heads(self, heads: Sequence[bytes], pairs_max: int = PAIRS_ENDLESS) -> MatchedPlaces:
         """The other way round: for each key that matches any of the heads, which of them. Quicker where many heads
         match few keys each, because nothing is done for a single head."""
-        return self.engine.find_heads(self.events_of(heads)) if heads else MatchedPlaces({}, [])
+        return self.engine.find_heads(self.events_of(heads), pairs_max) if heads else MatchedPlaces({}, [], 0)
 
     def find_heads_links(self, heads: Sequence[bytes]) -> MatchedPlaces:
         """The same for links."""
         if not heads:
-            return MatchedPlaces({}, [])
+            return MatchedPlaces({}, [], 0)
         return self.engine.find_heads_links(self.events_of(heads), self.links.alone, self.links.in_order)
 
     @property

@@ -315,11 +315,16 @@ class PlainEngine:
             offsets.append(len(keys))
         return Matches(offsets, keys)
 
-    def match_heads(self, heads: LazyEvents) -> list[tuple[Key, ...] | None]:
+    def match_heads(self, heads: LazyEvents, pairs_max: int) -> list[tuple[Key, ...] | None]:
         answers: list[tuple[Key, ...] | None] = []
+        pairs = 0
         for row in range(len(heads.heads)):
             event = heads.event(row)
-            answers.append(None if event is None else tuple(self.match(event)))
+            keys = None if event is None else tuple(self.match(event))
+            pairs += len(keys or ())
+            if answers and pairs > pairs_max:
+                break
+            answers.append(keys)
         return answers
 
     def match_heads_links(
@@ -331,8 +336,8 @@ class PlainEngine:
             answers.append(None if event is None else several(self.links_of(event)))
         return answers
 
-    def find_heads(self, heads: LazyEvents) -> MatchedPlaces:
-        return found_in(self.match_heads(heads))
+    def find_heads(self, heads: LazyEvents, pairs_max: int) -> MatchedPlaces:
+        return found_in(self.match_heads(heads, pairs_max))
 
     def find_heads_links(
         self, heads: LazyEvents, alone: Alone, several: Callable[[list[int]], tuple[Link, ...]]

@@ -22,12 +22,16 @@ from tidings.model.sets.constraint import EVERY_NUMBER, Constraint, NumberSet, v
 from tidings.model.sets.patterns import filled, parts_of
 from tidings.model.sets.texts import EVERY_TEXT, like
 from tidings.model.values import Number, Value, next_number, previous_number, text_of
+from tidings.model.work import WORK
 
 Conjunction = tuple[Constraint, ...]
 """Constraints sorted by attribute name, one an attribute, none of them empty."""
 
 PIECES_MAX = 64
 """Pieces a conjunction may fall into when others are subtracted from it; beyond it the answer is "not covered"."""
+
+SUBTRACT_UNITS = 120
+"""The work of taking one conjunction away from another."""
 
 
 def intersection(left: Conjunction, right: Conjunction) -> Conjunction | None:
@@ -75,11 +79,15 @@ def covered_by_union(narrow: Conjunction, wide: tuple[Conjunction, ...]) -> bool
 
     Subtracts the conjunctions one after another. What is left of a product after taking another product away is a few
     products again, as long as the attributes in which they differ are constrained by number only (numbers have
-    complements); a conjunction that differs otherwise is passed over.
+    complements); a conjunction that differs otherwise is passed over. Where that takes too long (`model/work.py`) the
+    answer is no.
     """
     pieces = [narrow]
     for conjunction in wide:
         rest: list[Conjunction] = []
+        if len(wide) > 1 and WORK.is_over():
+            break
+        WORK.units += SUBTRACT_UNITS * len(pieces)
         for piece in pieces:
             left = subtract(piece, conjunction)
             rest.extend([piece] if left is None else left)

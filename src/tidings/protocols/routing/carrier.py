@@ -10,12 +10,8 @@ is in reach. A carriage is a class in a file of its own; it may have messages an
 what arrived in its own messages. Where one had to leave publications out, `PublicationsSkipped` comes in their place:
 it is passed on to every neighbour that wants anything, and told to delivery as `Skipped`.
 
-Twice is once. A publisher numbers its events. As long as they come on the tree only, one after the other, one number
-for each publisher is enough: what is not above it passed already, or a later one did. What came around a failure
-(`Rescued`) comes out of order, before or behind what the tree brings. Then the numbers themselves are remembered, the
-`window` highest of each publisher; what lies below them counts as passed. So an event is taken once, whichever way it
-comes first, and what comes so late that it is below the window is lost. Publishers beyond `publishers_max` are
-forgotten, the longest silent first.
+Twice is once: which numbers of a publisher have passed is remembered (`passage.py`). What takes long, because it is
+dear to match or because very many want it, is carried a part at a time (`heavy.py`).
 
 A batch with a receipt is passed on under a receipt of our own, and answered with `Reached` when all who got it have
 answered so. A broker that passes it to nobody answers at once.
@@ -25,7 +21,6 @@ lost and not yet given up (a ghost) is told as `Stranded`, and what arrives as `
 neighbour that it stands in for had brought it.
 """
 
-from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
@@ -37,6 +32,7 @@ from msgspec.structs import replace
 from tidings.machine.effects import Drop, Effect, Send, Transport
 from tidings.machine.inputs import TimerKey
 from tidings.machine.message import Message
+from tidings.matching.index.answers import MatchedPlaces
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.finder import Finder, Picks, Route
@@ -45,6 +41,7 @@ from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import PublicationsSkipped, PublicationsTaken
 from tidings.protocols.routing.params import CarriageName, RoutingParams
 from tidings.protocols.routing.parcels import LEFT_OUT, MESSAGE_BYTES, ParcelFlow, size_of
+from tidings.protocols.routing.passage import Passage
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, PendingRequest, Unanswered
 from tidings.protocols.routing.strategies import Strategy
 from tidings.protocols.routing.tables import LiveHop, Tables
@@ -58,9 +55,6 @@ OTHER_WAY = "did not come on the way from its publisher"
 PASSED_ALREADY = "passed already, or a later one did"
 UNADVERTISED = "its advertisement is not known"
 UNWANTED = "nobody wants it any more"
-
-NUMBERS_MAX = 1_000_000
-"""Numbers that are remembered of all publishers together; beyond it the longest silent has no window any more."""
 
 Parcel = tuple[NodeId, Publications]
 """A neighbour, and what it wants of a batch, under the receipt that it is to answer."""
@@ -271,28 +265,49 @@ class BatchCarrier:
         """At once, or when there is time for it."""
         if not self.heavy.must_wait(source, batch):
             return self.carry_now(now, source, batch, request)
-        effects = self.heavy.put(now, HeavyBatch(source, batch, request))
+        effects = self.wait(now, source, batch, request)
+        return effects if request is None or not request.problem else effects + request.answer(request.problem)
+
+    def wait(
+        self,
+        now: float,
+        source: LiveHop,
+        batch: Publications,
+        request: PendingRequest | None,
+        is_first: bool = False,
+    ) -> list[Effect]:
+        """It is carried later, or left out where too much waits."""
+        effects = self.heavy.put(now, HeavyBatch(source, batch, request), is_first)
         if effects is not None:
             return effects
         mark = PublicationsSkipped(batch.publisher, batch.advertisement, batch.numbers[-1])
-        effects = [Drop(batch, LEFT_OUT), *self.pass_mark_on(source, mark)]
-        return effects if request is None else effects + request.answer(LEFT_OUT)
+        if request is not None:
+            request.problem = LEFT_OUT
+        return [Drop(batch, LEFT_OUT), *self.pass_mark_on(source, mark)]
 
     def carry_now(
         self, now: float, source: LiveHop, batch: Publications, request: PendingRequest | None
     ) -> list[Effect]:
+        """As much of it as one step may carry; the rest waits."""
         if self.params.merge_share_max:
             self.remember(batch)
         effects: list[Effect] = []
+        routes: list[Route] = []
+        links = keys = None
+        if self.finder.is_remembering:
+            routes = self.finder.find(source, batch.heads)
+        else:
+            links, keys = self.finder.find_places(batch.heads)
+        whole, count = batch, len(routes) if keys is None else keys.looked_at
+        if count < len(whole.heads):
+            batch = cut(whole, slice(count), whole.receipt)
         if self.tables.ghost_index is not None and self.tables.ghosts:
             self.strand(source, batch, request, effects)
-        if not self.finder.is_remembering:
-            self.carry_places(now, source, batch, request, effects)
-            return effects if request is None else effects + self.ledger.settle(request)
-        routes = self.finder.find(source, batch.heads)
-        first = routes[0]
-        if not first.is_bad and routes.count(first) == len(routes):
+        if links is not None and keys is not None:
+            self.carry_places(now, source, batch, links, keys, request, effects)
+        elif not routes[0].is_bad and routes.count(routes[0]) == len(routes):
             # The usual case: all go the same way.
+            first = routes[0]
             if first.links:
                 self.pass_on(now, source, list(zip(first.links, repeat(batch))), request, effects)
             if first.keys:
@@ -301,6 +316,8 @@ class BatchCarrier:
                 effects.append(Drop(batch, UNWANTED))
         else:
             self.carry_picks(now, source, Picks(batch, routes), routes, request, effects)
+        if count < len(whole.heads):
+            effects += self.wait(now, source, cut(whole, slice(count, None), whole.receipt), request, is_first=True)
         return effects if request is None else effects + self.ledger.settle(request)
 
     def strand(
@@ -315,10 +332,16 @@ class BatchCarrier:
                     request.problem = LINK_LOST
 
     def carry_places(
-        self, now: float, source: LiveHop, batch: Publications, request: PendingRequest | None, effects: list[Effect]
+        self,
+        now: float,
+        source: LiveHop,
+        batch: Publications,
+        links: MatchedPlaces,
+        keys: MatchedPlaces,
+        request: PendingRequest | None,
+        effects: list[Effect],
     ) -> None:
-        """The same without routes."""
-        links, keys = self.finder.find_places(batch.heads)
+        """Without routes."""
         away = {source, *self.tables.absent}
         choices = {link: tuple(places) for link, places in links.places.items() if link not in away}
         picks = {places: pick(batch, places, batch.receipt) for places in dict.fromkeys(choices.values())}
@@ -386,58 +409,3 @@ class BatchCarrier:
 
 def do_ascend(numbers: Numbers) -> bool:
     return all(map(lt, numbers, numbers[1:]))
-
-
-class Passage:
-    """`take` tells what is new of a publisher's numbers, and remembers it."""
-
-    def __init__(self, publishers_max: int, window: int) -> None:
-        self.publishers_max, self.window = publishers_max, window
-        self.last: dict[str, int] = {}
-        """For each publisher the number up to which all count as passed; who was heard last stands last."""
-        self.numbers: dict[str, list[int]] = {}
-        """With a window: the numbers above that one which passed, ascending; in the same order of publishers."""
-        self.size = 0
-
-    def take(self, publisher: str, numbers: Numbers) -> list[int] | None:
-        """The places of those that have not passed, None if none has. There is at least one, and they ascend."""
-        last = self.last.pop(publisher, -1)
-        if self.window:
-            places = self.take_into_window(publisher, numbers, last)
-        else:
-            self.last[publisher] = max(last, numbers[-1])
-            places = None if numbers[0] > last else list(range(bisect_right(numbers, last), len(numbers)))
-        if len(self.last) > self.publishers_max:
-            silent = next(iter(self.last))
-            del self.last[silent]
-            self.size -= len(self.numbers.pop(silent, ()))
-        return places
-
-    def take_into_window(self, publisher: str, numbers: Numbers, last: int) -> list[int] | None:
-        known = self.numbers[publisher] = self.numbers.pop(publisher, [])
-        before, places = len(known), None
-        if numbers[0] > (known[-1] if known else last):
-            known += numbers
-        else:
-            seen = set(known)
-            places = [place for place, number in enumerate(numbers) if number > last and number not in seen]
-            for place in places:
-                insort(known, numbers[place])
-        if len(known) > self.window:
-            last = known[-self.window - 1]
-            del known[: -self.window]
-        self.last[publisher] = last
-        self.size += len(known) - before
-        while self.size > NUMBERS_MAX:
-            silent = next(iter(self.numbers))
-            dropped = self.numbers.pop(silent)
-            self.last[silent] = dropped[-1]
-            self.size -= len(dropped)
-        return None if places is not None and len(places) == len(numbers) else places
-
-    def check(self) -> None:
-        assert len(self.last) <= self.publishers_max and self.numbers.keys() <= self.last.keys()
-        assert self.size == sum(map(len, self.numbers.values())) <= NUMBERS_MAX
-        for publisher, numbers in self.numbers.items():
-            assert len(numbers) <= self.window and numbers == sorted(set(numbers))
-            assert not numbers or numbers[0] > self.last[publisher]

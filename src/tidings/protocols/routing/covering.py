@@ -35,6 +35,9 @@ WITNESSES_MAX = 10_000
 MEMBERS_MAX = 16
 """Values of an attribute up to which narrower filters are looked for by value."""
 
+WITNESS_UNITS = 25
+"""The work of asking whether a filter matches a witness, where it has no patterns."""
+
 ANY_VALUE = "2026-11-15T20:45:00Z"
 """A value that every attribute may have, `time` too."""
 
@@ -95,6 +98,8 @@ class Covers:
     def do_cover(self, wide: str, wide_filter: Filter, narrow: str, narrow_filter: Filter) -> bool:
         answer = self.answers.get((wide, narrow))
         if answer is None:
+            if WORK.is_over():
+                return False
             if len(self.answers) >= ANSWERS_MAX:
                 self.answers.clear()
             answer = self.answers[wide, narrow] = wide_filter.covers(narrow_filter)
@@ -166,6 +171,7 @@ class Witnesses:
         matching: list[str] = []
         for text in candidates:
             event = self.events[text]
+            WORK.units += WITNESS_UNITS
             if event is not None and filter.matches(event):
                 matching.append(text)
             if WORK.is_over():

@@ -10,10 +10,13 @@ the indexes are asked which publications go to each destination.
 
 The memo is kept for each hop that events come from, since an event does not go back to where it came from. Everything
 is forgotten when a table changes.
+
+Much that is wanted by many takes long: 4,000 publications, each for 1,000 subscriptions, take seconds. So only the
+first of a batch are found, where it would be too much for one step; whoever asks comes back for the rest (`heavy.py`).
 """
 
 from collections.abc import Sequence
-from itertools import chain, filterfalse
+from itertools import chain, filterfalse, takewhile
 from typing import Any
 
 from tidings.matching.index.answers import MatchedPlaces
@@ -24,6 +27,9 @@ from tidings.pubsub.signals import SubscriptionKey
 
 Keys = tuple[SubscriptionKey, ...]
 
+PAIRS_MAX = 8000
+"""Publications, each times the local subscriptions that want it, that are carried in one step: some 8 ms of work. A
+single publication may go to more."""
 
 REPEATED_MIN = 1.25
 """A memo that was filled up without having been asked so many times as often as it has heads is no use."""
@@ -62,19 +68,33 @@ class Finder:
         self.is_remembering = True
 
     def find_places(self, heads: Sequence[bytes]) -> tuple[MatchedPlaces, MatchedPlaces]:
-        """Which of these go where, on links and to clients, without the memo and without a route for each."""
+        """Which of these go where, on links and to clients, without the memo and without a route for each; of the first
+        of them, as `keys.looked_at` says."""
         self.unremembered -= len(heads)
         self.is_remembering = self.unremembered <= 0
         link_index, local_index = self.tables.link_index, self.tables.local_index
-        links = keys = MatchedPlaces({}, [])
+        links = keys = MatchedPlaces({}, [], len(heads))
         if local_index.slots:
-            keys = local_index.find_heads(heads)
+            keys = local_index.find_heads(heads, PAIRS_MAX)
         if link_index.slots or not local_index.slots:
             # One of them always looks, because a head may be none.
-            links = link_index.find_heads_links(heads)
+            links = link_index.find_heads_links(heads[: keys.looked_at])
         return links, keys
 
     def find(self, source: LiveHop, heads: Sequence[bytes]) -> list[Route]:
+        """The routes of these, or of the first of them where they go to very many."""
+        routes = self.find_all(source, heads)
+        most = max([len(route.keys) for route in routes])
+        if most * len(routes) <= PAIRS_MAX:
+            return routes
+        pairs = 0
+        for place, route in enumerate(routes):
+            pairs += len(route.keys)
+            if place and pairs > PAIRS_MAX:
+                return routes[:place]
+        return routes
+
+    def find_all(self, source: LiveHop, heads: Sequence[bytes]) -> list[Route]:
         self.asked += len(heads)
         memo = self.memos.get(source)
         if memo is None:
@@ -96,19 +116,23 @@ class Finder:
             memo, new = self.memos.setdefault(source, {}), list(dict.fromkeys(heads))
             if len(new) > self.memo_max:
                 return self.routes_of(source, heads)
-        memo.update(zip(new, self.routes_of(source, new), strict=True))
-        self.size += len(new)
+        routes = self.routes_of(source, new)
+        memo.update(zip(new, routes, strict=False))
+        self.size += len(routes)
+        if len(routes) < len(new):
+            return list(map(memo.__getitem__, takewhile(memo.__contains__, heads)))
         return list(map(memo.__getitem__, heads))
 
     def routes_of(self, source: LiveHop, heads: Sequence[bytes]) -> list[Route]:
-        """Without the memo: the links and the local subscriptions that want each of these."""
+        """Without the memo: the links and the local subscriptions that want each of these, or the first of them."""
         if len(self.routes) > self.memo_max:
             self.routes.clear()
         link_index, local_index = self.tables.link_index, self.tables.local_index
         all_links: Sequence[Any] = [()] * len(heads)
         all_keys: Sequence[Any] = all_links
         if local_index.slots:
-            all_keys = local_index.match_heads(heads)
+            all_keys = local_index.match_heads(heads, PAIRS_MAX)
+            heads, all_links = heads[: len(all_keys)], all_links[: len(all_keys)]
         if link_index.slots or not local_index.slots:
             all_links = link_index.match_heads_links(heads)
         routes: list[Route] = []

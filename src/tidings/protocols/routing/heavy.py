@@ -10,6 +10,10 @@ that is heavy indeed waits, and those of the same publisher that come behind it,
 "heavy" a few publications are carried, as many as one step may; of a publication that is too heavy alone the strings
 are searched for some patterns at a time, and filters without a normal form are asked a few at a time, and what was
 found is remembered until all is known. Publishers take turns.
+
+A batch may also be heavy because very many want it (`finder.py`). That is found out when it is carried: then its
+beginning goes at once, and the rest waits here.
+
 Everybody else's publications pass by.
 
 Bounds. What waits of one publisher has a bound in bytes, and so has all that waits. What comes beyond is left out and
@@ -35,6 +39,9 @@ HEAVY_AFTER = 0.0005
 
 STEP_UNITS_MAX = 8 * UNITS_PER_MS
 """Work of one step. It is reckoned for the worst case, and seldom takes as long."""
+
+STEP_HEADS_MAX = 256
+"""Publications of one step: they are looked at though some of them have to wait for the next."""
 
 TRIAL_UNITS_MAX = UNITS_PER_MS
 """Work for finding out that a batch is not heavy, whatever its weight."""
@@ -85,8 +92,8 @@ class HeavyBatches:
         indexes = self.tables.link_index, self.tables.local_index
         return all(index.is_light(head, until) for head in dict.fromkeys(heads) for index in indexes)
 
-    def put(self, now: float, each: HeavyBatch) -> list[Effect] | None:
-        """None if there is no room for it."""
+    def put(self, now: float, each: HeavyBatch, is_first: bool = False) -> list[Effect] | None:
+        """None if there is no room for it. Whose beginning was carried already comes first."""
         publisher, size = each.batch.publisher, size_of(each.batch)
         waiting_bytes = self.bytes_of.get(publisher, 0) + size
         if waiting_bytes > PUBLISHER_BYTES_MAX or sum(self.bytes_of.values()) + size > HEAVY_BYTES_MAX:
@@ -94,7 +101,11 @@ class HeavyBatches:
         if each.request is not None:
             # It is answered when the last part of the batch was carried, and not before.
             each.request.unanswered += 1
-        self.waiting.setdefault(publisher, deque()).append(each)
+        queue = self.waiting.setdefault(publisher, deque())
+        if is_first:
+            queue.appendleft(each)
+        else:
+            queue.append(each)
         self.bytes_of[publisher] = waiting_bytes
         return self.arm(now)
 
@@ -110,12 +121,12 @@ class HeavyBatches:
         if self.waiting:
             publisher = next(iter(self.waiting))
             queue = self.waiting[publisher]
-            count = self.count_ready(queue[0])
+            count = min(self.count_ready(queue[0]), STEP_HEADS_MAX)
             if count:
                 first = queue.popleft()
-                del self.waiting[publisher]
                 self.bytes_of[publisher] -= size_of(first.batch)
                 effects += self.carry_part(now, first, count, queue)
+                del self.waiting[publisher]
                 if queue:
                     self.waiting[publisher] = queue
                 else:
