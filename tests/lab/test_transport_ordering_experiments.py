@@ -1,7 +1,6 @@
 """E6 to E9 and E17: orderers on recorded arrivals, detection of losses, the response function."""
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,8 +207,9 @@ def test_the_response_function_has_the_values_and_the_shape_that_are_published()
 
 
 def test_the_tcp_of_the_simulator_is_about_as_fast_as_the_function_says() -> None:
-    expected = math.sqrt(1.5 / 0.01) / 0.1
-    assert e17.simulated_rate(0.01, 1, 300.0) == pytest.approx(expected, rel=0.2)
+    found = e17.beside_function(0.01, 1, 300.0)
+    assert found["simulated TCP|1 % lost"] == pytest.approx(1.0, abs=0.25)
+    assert found["simulated TCP|1 % lost"] < found["simulated TCP, by losses|1 % lost"]
 
 
 @pytest.mark.spark

@@ -121,6 +121,20 @@ def test_a_requester_asks_again_after_twice_the_time_each_round_and_then_gives_u
     assert machine.handle(now + 1, Fired(REQUEST)) == []
 
 
+def test_a_request_is_not_repeated_before_its_answer_could_have_come_unless_as_published() -> None:
+    longest = 2 + 0.5 + 1.0  # there and back, and the longest wait of who answers
+    shortest = {}
+    for awaits in (True, False):
+        waits = []
+        for seed in range(100):
+            machine = receiver(params_with(tuning=False, c1=0.5, c2=1.0, awaits_answers=awaits), seed=seed)
+            at = timer(machine.handle(1.0, lost(5, A)), "request")
+            waits.append(timer(machine.handle(at, Fired(REQUEST)), "request") - at)
+        shortest[awaits] = min(waits)
+    assert shortest[True] == pytest.approx(longest * D)
+    assert shortest[False] == pytest.approx(2 * 0.5 * D, rel=0.1)
+
+
 @pytest.mark.spec("T-55")
 def test_hearing_the_same_request_doubles_the_own_timer() -> None:
     for seed in range(100):

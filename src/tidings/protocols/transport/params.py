@@ -69,6 +69,10 @@ class RecoveryParams(msgspec.Struct, frozen=True, kw_only=True):
     tuning: bool = True
     """Whether C1, C2, D1 and D2 follow what is heard (3.5.6)."""
     backoff: float = 2.0
+    awaits_answers: bool = True
+    """Whether a request is repeated only when its answer could have come: there and back, and the longest that others
+    wait before they answer. The source has the doubled interval alone, which becomes shorter than that when C1 and C2
+    have shrunk; then much is asked for, and repaired, twice."""
     rounds_max: int = 24
     """Requests for one event. The source's network loses 1 % on a link and 6 are enough; at 20 % they are not."""
     repair_mode: Literal["republish", "unicast", "auto"] = "republish"

@@ -18,17 +18,21 @@ the stream ended (`STREAM_OVERFULL`).
 window of packets on their way through a link with a drop-tail queue, the same that the messages of the simulation use
 (`Bandwidth.link`). Each packet that arrives is acknowledged after a round trip and lets the window grow; a packet that
 is dropped is noticed a round trip later, when those behind it are acknowledged, and the window shrinks, once for all
-packets that were lost from the same window. All losses are found by duplicate acknowledgements, with selective ones:
-there are no time-outs, so at windows of a few packets a flow is a little too fast.
+packets that were lost from the same window; acknowledgements are selective. A loss with fewer than
+`DUPLICATES_NEEDED` packets behind it, and the loss of a packet that was sent again, are noticed by nothing but the
+time: after `TIMEOUT_ROUND_TRIPS`, twice as long each time in a row, one packet is sent, and the window starts from
+there.
 
 Reno: one packet more for each acknowledgement until the first loss, then one more in a round trip; half after a loss.
-Its rate at a loss rate p is (packet / round trip) * sqrt(3 / 2p).
+Its rate at a small loss rate p is (packet / round trip) * sqrt(3 / 2p) where losses come evenly, and some 7 % more
+where they come at random.
 
 CUBIC (RFC 9438): the window follows C * (t - K)**3 + W around the window W of the last loss, and shrinks to 0.7 of it;
 at short round trips, where Reno would be faster, it grows as Reno would.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Hashable
 from enum import Enum
 
@@ -138,6 +142,11 @@ CUBIC_SCALE, CUBIC_KEEPS = 0.4, 0.7
 RENO_KEEPS = 0.5
 WINDOW_MIN = 2.0
 
+DUPLICATES_NEEDED = 3
+TIMEOUT_ROUND_TRIPS = 4.0
+"""As the TCP response function has it."""
+TIMEOUT_DOUBLINGS_MAX = 6
+
 
 class TcpVariant(Enum):
     RENO = "reno"
@@ -175,8 +184,15 @@ class TcpFlow:
         self.next_number = 0
         self.recovered_from = 0
         """Losses of packets before this number belong to the last time the window shrank."""
-        self.acknowledged = self.lost = self.shrinkings = 0
-        self.is_running = False
+        self.unnoticed: deque[int] = deque()
+        """Numbers of lost packets, in the order of sending."""
+        self.to_repeat = 0
+        """Lost packets that are to be sent again."""
+        self.repeated: set[int] = set()
+        """Numbers under which lost packets were sent again; for membership only."""
+        self.timeouts_in_row = 0
+        self.acknowledged = self.lost = self.shrinkings = self.timeouts = 0
+        self.is_running = self.is_stalled = False
 
     def start(self, now: float) -> None:
         self.is_running = True
@@ -187,18 +203,22 @@ class TcpFlow:
         self.is_running = False
 
     def fill(self, now: float) -> None:
-        while self.is_running and self.in_flight < int(self.window):
+        while self.is_running and not self.is_stalled and self.in_flight < int(self.window):
             self.send(now)
 
     def send(self, now: float) -> None:
         params, number = self.params, self.next_number
         self.next_number += 1
         self.in_flight += 1
+        if self.to_repeat:
+            self.to_repeat -= 1
+            self.repeated.add(number)
         wait = self.link.wait(now)
         delay = self.link.offer(now, params.packet_bytes)
         # Without it, flows of equal round trips fall into step and one may always find the queue full.
         back = params.round_trip + self.rng.random() * params.packet_bytes * 8 / self.link.rate_bps
         if delay is None or (params.loss and self.rng.random() < params.loss):
+            self.unnoticed.append(number)
             self.queue.push(now + wait + back, self.miss, number)
         else:
             self.queue.push(now + delay + back, self.acknowledge, number)
@@ -206,6 +226,9 @@ class TcpFlow:
     def acknowledge(self, now: float, number: int) -> None:
         self.in_flight -= 1
         self.acknowledged += 1
+        self.repeated.discard(number)
+        if not self.is_stalled:
+            self.timeouts_in_row = 0
         if self.window < self.threshold:
             self.window += 1
         elif self.params.variant is TcpVariant.RENO:
@@ -226,10 +249,31 @@ class TcpFlow:
     def miss(self, now: float, number: int) -> None:
         self.in_flight -= 1
         self.lost += 1
+        self.unnoticed.remove(number)
+        is_repeated = number in self.repeated
+        self.repeated.discard(number)
         if number >= self.recovered_from:
+            behind = self.next_number - number - 1 - sum(other > number for other in self.unnoticed)
             keeps = RENO_KEEPS if self.params.variant is TcpVariant.RENO else CUBIC_KEEPS
             self.window_before, self.shrunk_at = self.window, now
             self.window = self.threshold = max(WINDOW_MIN, self.window * keeps)
             self.recovered_from = self.next_number
             self.shrinkings += 1
+            if is_repeated or behind < DUPLICATES_NEEDED:
+                self.stall(now)
+        self.to_repeat += 1
+        self.fill(now)
+
+    def stall(self, now: float) -> None:
+        """Until the time is out, which counts from when the lost packet was sent."""
+        round_trip = self.params.round_trip + self.link.wait(now)
+        timeout = TIMEOUT_ROUND_TRIPS * round_trip * 2 ** min(self.timeouts_in_row, TIMEOUT_DOUBLINGS_MAX)
+        self.is_stalled, self.window = True, 1.0
+        self.timeouts_in_row += 1
+        self.timeouts += 1
+        self.queue.push(now + timeout - round_trip, self.resume, None)
+
+    def resume(self, now: float, _: None) -> None:
+        self.is_stalled, self.window = False, 1.0
+        self.recovered_from = self.next_number
         self.fill(now)

@@ -2,11 +2,11 @@
 
 From the 60th second on a TCP connection that always has something to send shares the link with the content flow. Its
 packets have the size of an event, because both control packets, not bytes. TCP is that of the simulator
-(`sim/network/bandwidth.py`), which finds all its losses without time-outs; the same against a real kernel is measured
-by `bench/sharing.py`. It runs as CUBIC, which the hosts of the source had (Linux 2.6.32) and most have today, and as
-Reno.
+(`sim/network/bandwidth.py`); the same against a real kernel is measured by `bench/sharing.py`. It runs as CUBIC, which
+the hosts of the source had (Linux 2.6.32) and most have today, and as Reno.
 
-Half of the 1000 events a second are wanted. When the flow is slowed down to 219, two of three events between are not,
+Half of the 1000 events a second are wanted: a match ratio of 0.5. The source does not tell its own, and the verdict
+hangs on it; `friendliness.py` runs others. When the flow is slowed down to 219, two of three events between are not,
 and a record of two tells of about half of the losses. So a record of five, which is our default, runs beside.
 
 Losses and the rate of the content flow are metrics. The share of TCP is measured here: it is no node, and no metric

@@ -325,7 +325,10 @@ class Requester:
                 state.requests.sent_first()
                 loss.first_at = now
         loss.round += 1
-        return [*effects, SetTimer(("request", state.stream, sequence), now + self.interval(state, loss))]
+        wait = self.interval(state, loss)
+        if self.params.recovery.awaits_answers:
+            wait = max(wait, (2.0 + state.repairs.longest) * state.distance)
+        return [*effects, SetTimer(("request", state.stream, sequence), now + wait)]
 
     def not_admitted(self, now: float, key: Key) -> list[Effect]:
         """It costs the loss a round."""

@@ -114,6 +114,10 @@ class Tuner:
         """Of what is drawn, in units of the distance."""
         return self.first + self.spread / 2
 
+    @property
+    def longest(self) -> float:
+        return self.first + self.spread
+
     def adapt(self, first_max: float, group: int) -> None:
         """Before a new timer."""
         if self.is_fixed or not self.has_news:
