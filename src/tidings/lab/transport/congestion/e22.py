@@ -28,7 +28,8 @@ from tidings.spark.metrics.delivery import false_negatives
 from tidings.spark.metrics.traffic import rates
 from tidings.trace.writer import Writer
 
-RATE, SHARE = 1000.0, 0.5
+WANTED, SHARE = 500.0, 0.5
+"""Events a second for the subscriber, and their share of what is published."""
 CAPACITY_BPS = 1e6
 BEGINS = 60.0
 SETTLES = 10
@@ -41,16 +42,21 @@ MODES = by_label(plain(), paced(), paced(LONGER, record=5), *ADDITIONS[:2])
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
     """Parameters: seconds, the mode, the variant of TCP, and whether additions run too."""
     mode = MODES[parameters["mode"]]
-    plan = bottleneck.BottleneckPlan(
-        flows=(bottleneck.BottleneckFlow(1, ((0.0, RATE),), SHARE),),
-        capacity=((0.0, CAPACITY_BPS),),
-        seconds=parameters["seconds"],
-        tcp_from=BEGINS,
-        tcp=parameters["tcp"],
-    )
     if parameters["additions"] or mode not in ADDITIONS:
+        plan = beside_tcp(parameters["seconds"], SHARE, parameters["tcp"])
         play(plan.for_record(mode.params.record), mode, seed, trace)
     return {}
+
+
+def beside_tcp(seconds: float, match_ratio: float, tcp: str) -> bottleneck.BottleneckPlan:
+    """As much is wanted at any match ratio."""
+    return bottleneck.BottleneckPlan(
+        flows=(bottleneck.BottleneckFlow(1, ((0.0, WANTED / match_ratio),), match_ratio),),
+        capacity=((0.0, CAPACITY_BPS),),
+        seconds=seconds,
+        tcp_from=BEGINS,
+        tcp=tcp,
+    )
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
