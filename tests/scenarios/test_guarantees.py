@@ -217,15 +217,33 @@ def small(brokers: int, system: str, kind: str, **settings: float) -> CloudOutco
 
 
 @pytest.mark.spec("S-118")
-def test_receipts_leave_no_false_positives_and_less_in_memory_than_waiting() -> None:
-    ours, plain = small(10, "guarantees", "installed"), small(10, "plain", "installed")
+@pytest.mark.parametrize("brokers", [6, 10])
+def test_receipts_leave_no_false_positives_and_less_in_memory_than_waiting(brokers: int) -> None:
+    ours, plain = small(brokers, "guarantees", "installed"), small(brokers, "plain", "installed")
     assert max(ours.ack_times) < plain.setting.timeout
     assert false_positives(ours)[0] == 0 < false_positives(plain)[0]
     assert sum(plain.in_memory) > 3 * sum(ours.in_memory)
 
 
+@pytest.mark.long
 @pytest.mark.spec("S-119")
+def test_references_miss_nothing_and_twins_agree_with_five_joins_a_second() -> None:
+    """Over six seeds, since few subscriptions of a plain system miss anything in a short run."""
+    misses: dict[int, float] = {}
+    differ: dict[int, float] = {}
+    for size in (3, 10):
+        for seed in range(1, 7):
+            setting = {"seconds": 30.0, "joining": 15.0, "joins": 5, "seed": seed}
+            ours, plain = (small(size, system, "reference", **setting) for system in ("guarantees", "plain"))
+            assert missed_publications(ours)[0] == group_differences(ours)[0] == 0
+            misses[size] = misses.get(size, 0.0) + missed_publications(plain)[0]
+            differ[size] = differ.get(size, 0.0) + group_differences(plain)[0]
+    assert 0 < misses[3] < misses[10]
+    assert 0 < differ[3] < differ[10]
+
+
 def test_references_miss_nothing_and_twins_agree() -> None:
+    """Shape only: thirty join in a second, where the published experiment has five."""
     shares = []
     for size in (3, 10):
         ours = small(size, "guarantees", "reference", seconds=17.0, joining=4.0, joins=30)
@@ -233,6 +251,15 @@ def test_references_miss_nothing_and_twins_agree() -> None:
         assert missed_publications(ours)[0] == group_differences(ours)[0] == 0
         shares.append((missed_publications(plain)[0], group_differences(plain)[0]))
     assert all(0 <= small < large for small, large in zip(*shares, strict=True))
+
+
+def test_brokers_near_their_limit_make_plain_clients_miss_much_and_guarantees_nothing() -> None:
+    """What the source found, it found with brokers that took long: E24 finds how long."""
+    slow = {"seconds": 20.0, "joining": 6.0, "handling": 0.01}
+    ours, plain = (small(3, system, "reference", **slow) for system in ("guarantees", "plain"))
+    assert missed_publications(ours)[0] == group_differences(ours)[0] == 0
+    usual = small(3, "plain", "reference", seconds=20.0, joining=6.0)
+    assert missed_publications(plain)[0] > 3 * missed_publications(usual)[0]
 
 
 # What a trace says of it.
@@ -290,7 +317,8 @@ def test_the_metric_of_twins_is_what_the_applications_saw(system: str) -> None:
 
 
 def test_guarantees_cost_few_messages_and_no_time() -> None:
-    # A short run has few deliveries for each subscription that joins; at the published scale it is below 5 %.
+    # Shape only: S-120 asks for 5 %. A short run has few deliveries for each subscription that joins; in runs as long
+    # as the published ones it is 5.4 %, so S-120 is missed there too (docs/concepts/delivery.md).
     ours = small(6, "guarantees", "mixed", seconds=30.0, joining=4.0)
     plain = small(6, "plain", "mixed", seconds=30.0, joining=4.0)
     assert messages_per_broker(ours) <= 1.12 * messages_per_broker(plain)

@@ -31,8 +31,10 @@ from tidings.model.errors import UsageError
 from tidings.protocols.teaching.ping import Echo, Ping, PingParams, Probe
 from tidings.pubsub.notes import Suppressed
 from tidings.sim.hardware import Processing
-from tidings.sim.network.latency import Constant
+from tidings.sim.network.internet import Internet
+from tidings.sim.network.latency import Constant, Fluctuating
 from tidings.sim.network.loss import Loss
+from tidings.sim.network.rule import Rule
 from tidings.sim.node import Draws
 from tidings.sim.process import Process
 from tidings.sim.queue import Standstill
@@ -522,10 +524,20 @@ def make_ping(neighbours: list[str], draws: Draws) -> Ping:
     return Ping(neighbours, PingParams(), draws("ping"))
 
 
-@pytest.mark.spec("P-17")
-def test_ten_thousand_nodes_fit_in_memory() -> None:
+@pytest.mark.parametrize(
+    "network",
+    [
+        pytest.param(lambda: Constant(0.05), id="constant latency, shape only"),
+        pytest.param(
+            lambda: Fluctuating(Internet()),
+            id="latencies that fluctuate",
+            marks=[pytest.mark.long, pytest.mark.spec("P-17")],
+        ),
+    ],
+)
+def test_ten_thousand_nodes_fit_in_memory(network: Callable[[], Rule]) -> None:
     tracemalloc.start()
-    simulator = Simulator(1, Constant(0.05))
+    simulator = Simulator(1, network())
     for number in range(10_000):
         neighbours = [f"n{(number + step) % 10_000}" for step in (1, 100)]
         simulator.add(f"n{number}", partial(make_ping, neighbours))

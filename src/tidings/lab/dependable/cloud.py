@@ -43,6 +43,7 @@ from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.client import OpenAdvertisement, OpenSubscription, PublishBatch
 from tidings.pubsub.notes import Twin
 from tidings.pubsub.publications import encode_head, event_of
+from tidings.sim.hardware import Processing
 from tidings.sim.network.latency import Matrix
 from tidings.sim.node import Draws
 from tidings.sim.observers import Observer
@@ -88,6 +89,13 @@ LINKED_BEFORE = 1.0
 INSTALLATION_MAX = 3.0
 """Seconds from a subscription in which anything that has to do with its installation happens."""
 
+OWED_AROUND = 10.0
+"""Seconds before and after a subscription of which it is counted what is missed: longer than it takes to install it, by
+brokers that take their time as well."""
+
+MESSAGES_MAX = 1_000_000
+"""Messages that wait for a broker that takes its time."""
+
 
 class CloudSetting(msgspec.Struct, frozen=True, kw_only=True):
     brokers: Literal[3, 6, 10]
@@ -101,6 +109,8 @@ class CloudSetting(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = 1.0
     """After which a plain client takes a request for carried out."""
     history: float = 120.0
+    handling: float = 0.0
+    """Seconds that a broker takes over a message, on average."""
     seed: int = 1
 
 
@@ -113,7 +123,7 @@ class JoinedClient(msgspec.Struct, frozen=True):
 
     def is_owed(self, publisher: str, number: int, at: float) -> bool:
         """Whether what was published then is behind the reference, and around the installation."""
-        if not self.at - INSTALLATION_MAX < at < self.at + INSTALLATION_MAX:
+        if not self.at - OWED_AROUND < at < self.at + OWED_AROUND:
             return False
         after, since = dict(self.request.after), self.request.since
         return number > after[publisher] if publisher in after else at >= (self.at if since is None else since)
@@ -159,7 +169,11 @@ class CloudWorld:
                 access=AccessParams(links=tuple(link for link in links if link)),
                 delivery=EdgeParams(history_age=self.setting.history),
             )
-            self.simulator.add(region, partial(make_broker, region, params))
+            self.simulator.add(region, partial(make_broker, region, params), processing=self.processing())
+
+    def processing(self) -> Processing | None:
+        """One after the other, and none is given up."""
+        return Processing(1, self.setting.handling, MESSAGES_MAX) if self.setting.handling else None
 
     def add_client(self, name: NodeId, broker: NodeId, at: float) -> None:
         make = make_plain_client if self.setting.system == "plain" else make_client
@@ -196,7 +210,7 @@ class CloudWorld:
             return opened(guarantee="installed")
         if self.draw.random() < 0.5:
             if self.setting.kind == "reference":
-                return opened(guarantee="reference", group=f"group{number}")
+                return opened(guarantee="reference", group=f"group{number}", since=at)
             return opened(guarantee="reference", since=at)
         last = max(0, int((at - BEGIN) * self.workload.rate))
         after = tuple((f"p{each}", last) for each in range(self.workload.publishers))
