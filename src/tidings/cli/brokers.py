@@ -77,6 +77,16 @@ Listen = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where to 
 Links = Annotated[
     list[str] | None, typer.Option("--link", metavar="HOST:PORT", help="A broker to be linked with; may be repeated.")
 ]
+Join = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="HOST:PORT", help="A broker of the network to join; may be repeated, any one that is up is enough."
+    ),
+]
+DegreeMax = Annotated[
+    int | None,
+    typer.Option(min=2, metavar="N", help="Neighbours to take at most, in a tree that finds itself (lstree)."),
+]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="Keep what was accepted here, over restarts.")]
 Http = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz here.")]
 Public = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where others reach us, if it is elsewhere.")]
@@ -109,6 +119,8 @@ def broker(
     name: Name = None,
     listen: Listen = None,
     link: Links = None,
+    join: Join = None,
+    degree_max: DegreeMax = None,
     overlay: OverlayKind = None,
     routing: RoutingKind = None,
     data: Data = None,
@@ -139,7 +151,8 @@ def broker(
 
     \b
     Example:
-      tidings broker --name b --listen 127.0.0.1:7412 --link 127.0.0.1:7411
+      tidings broker --overlay lstree --listen 127.0.0.1:7411
+      tidings broker --join 127.0.0.1:7411 --listen 127.0.0.1:7412
     """
     flags = flags_of(locals())
     settings = load_config(config, flags)
@@ -172,10 +185,13 @@ def show_command(
 def flags_of(given: dict[str, Any]) -> dict[str, Any]:
     """The options that are settings and were given, under the names of these."""
     names = {"link": "links", "authority": "authorities"}
-    others = ("config", "json", "until_eof")
+    others = ("config", "json", "until_eof", "degree_max")
     flags = {names.get(name, name): value for name, value in given.items() if name not in others}
     given_flags = {name: value for name, value in flags.items() if value not in (None, False, [])}
-    return {name: {KIND: value} if name in SECTIONS else value for name, value in given_flags.items()}
+    settings = {name: {KIND: value} if name in SECTIONS else value for name, value in given_flags.items()}
+    if given.get("degree_max") is not None:
+        settings.setdefault("overlay", {})["degree_max"] = given["degree_max"]
+    return settings
 
 
 def value_text(value: Any) -> str:
@@ -244,13 +260,17 @@ class PlannedBroker(msgspec.Struct, frozen=True):
 
 
 def up(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The network, as TOML.")],
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The network, as TOML.")] = None,
+    brokers: Annotated[
+        int | None, typer.Option(min=1, max=BROKERS_MAX, metavar="N", help="So many brokers, without a file.")
+    ] = None,
+    overlay: OverlayKind = None,
     logs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write the log of each broker to DIR/NAME.log, not to stderr.")
     ] = None,
     json: JsonLines = False,
 ) -> None:
-    """Start all brokers of a file on this machine, show what they do, and stop them on Ctrl-C.
+    """Start all brokers of a file, or so many, on this machine, show what they do, and stop them on Ctrl-C.
 
     The file names brokers and the links between them; [settings] holds for all, [brokers.NAME] for one, with the names
     that `tidings config show` lists. Ends with exit code 1 if a broker ends by itself.
@@ -258,13 +278,26 @@ def up(
     \b
     Example:
       tidings up network.toml
+      tidings up --brokers 12 --overlay lstree
     """
-    planned = read_network(read_file(file), file)
+    if (file is None) == (brokers is None):
+        raise UsageError("name a FILE, or say how many --brokers there are to be")
+    if file is not None and overlay is not None:
+        raise UsageError(f"--overlay: the file says which; write it into {file}, under [settings.overlay]")
+    tables = read_file(file) if file is not None else plain_network(brokers or 1, overlay or "lstree")
+    planned = read_network(tables, file or Path("--brokers"))
     if logs is not None:
         logs.mkdir(parents=True, exist_ok=True)
     code = asyncio.run(Fleet(planned, logs, json).run())
     if code:
         raise typer.Exit(code)
+
+
+def plain_network(count: int, overlay: str) -> dict[str, Any]:
+    """Every broker but the first begins with the first, however the overlay goes on from there."""
+    first = {"join": [f"127.0.0.1:{PORT_DEFAULT}"]}
+    brokers = {f"b{number}": first if number > 1 else {} for number in range(1, count + 1)}
+    return {"settings": {"overlay": {KIND: overlay}}, "brokers": brokers}
 
 
 def read_network(tables: Mapping[str, Any], file: Path) -> list[PlannedBroker]:

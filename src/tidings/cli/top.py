@@ -151,11 +151,25 @@ def finding_lines(network: Network, findings: Sequence[Finding]) -> list[str]:
     subscriptions = sum(len(each.subscriptions) for each in network.brokers.values())
     advertisements = sum(not row.hop for each in network.brokers.values() for row in each.advertisements)
     lines = [f"asked {names}: {subscriptions} subscriptions, {advertisements} advertisements"]
+    lines += tree_lines(network)
     if not findings:
         return [*lines, "nothing is wrong"]
     for each in findings:
         lines += [f"{each.kind}: {each.text}", f"    {each.advice}"]
     return [*lines, f"{len(findings)} found"]
+
+
+def tree_lines(network: Network) -> list[str]:
+    """Each tree that found itself, in a line."""
+    rows = [each.broker for each in network.brokers.values() if each.broker.colour]
+    lines = []
+    for colour in dict.fromkeys(row.colour for row in rows):
+        members = [row for row in rows if row.colour == colour]
+        root = next((row.broker for row in members if not row.above), "out of reach")
+        deepest, repairs = max(row.depth for row in members), sum(row.repairs for row in members)
+        count = f"{len(members)} brokers, depths up to {deepest:.2f}, {repairs} repairs"
+        lines.append(f"tree {colour}: root {root}, {count}")
+    return lines
 
 
 def way_lines(way: Way) -> list[str]:
@@ -201,6 +215,11 @@ class BrokerLoad(msgspec.Struct, frozen=True):
     dropped: dict[str, float] = {}
     """By reason, since its start."""
     problem: str = ""
+    above: str = ""
+    depth: float = 0.0
+    colour: str = ""
+    repairs: int = 0
+    """Its place in a tree that finds itself, as in `BrokerRow`."""
 
 
 @reaching
@@ -315,6 +334,10 @@ def measure(before: Sample, after: Sample, seconds: float) -> list[BrokerLoad]:
                 sum(queue.waiting for queue in reported.queues),
                 dropped,
                 reported.broker.not_ready,
+                reported.broker.above,
+                reported.broker.depth,
+                reported.broker.colour,
+                reported.broker.repairs,
             )
         )
     return loads + [BrokerLoad(each.broker or each.address, problem=each.problem) for each in network.unreached]
@@ -339,8 +362,15 @@ def cells(load: BrokerLoad) -> list[str]:
         f"{load.busy:.0%}",
         f"{load.waiting:,}",
         f"{sum(load.dropped.values()):,.0f}",
-        load.problem or "ready",
+        load.problem or f"ready{place_text(load)}",
     ]
+
+
+def place_text(load: BrokerLoad) -> str:
+    if not load.colour:
+        return ""
+    repairs = f", {load.repairs} repairs" if load.repairs else ""
+    return f", below {load.above} at {load.depth:.2f}{repairs}" if load.above else f", root {load.colour}{repairs}"
 
 
 def transport_cells(row: TransportRow) -> list[str]:

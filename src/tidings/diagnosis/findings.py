@@ -48,6 +48,7 @@ ONE_SIDED = "one-sided link"
 NOT_SYNCHRONISED = "not synchronised"
 IN_PARTS = "network in parts"
 KINDS_DIFFER = "kinds of routing differ"
+OVERLAYS_DIFFER = "overlays differ"
 LOOP = "loop"
 NOT_MIRRORED = "tables differ"
 MISSING = "missing"
@@ -64,6 +65,7 @@ def diagnose(network: Network) -> list[Finding]:
     if len(parts) > 1:
         text = "; ".join(", ".join(part) for part in parts)
         findings.append(Finding(IN_PARTS, "", "", f"these brokers do not reach each other: {text}", "link them"))
+    findings += overlays(network)
     for part in parts:
         kinds = {name: network.brokers[name].broker.routing for name in part}
         if len(set(kinds.values())) > 1:
@@ -97,6 +99,14 @@ def lasting(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding
 
 
 # Links.
+
+
+def overlays(network: Network) -> Iterator[Finding]:
+    """Brokers of different kinds of overlay are linked, and never neighbours."""
+    kinds = {name: each.broker.overlay for name, each in network.brokers.items() if each.broker.overlay}
+    if len(set(kinds.values())) > 1:
+        text = "; ".join(f"{name} has {kind}" for name, kind in kinds.items())
+        yield Finding(OVERLAYS_DIFFER, next(iter(kinds)), "", text, "give all brokers the same --overlay")
 
 
 def reachability(network: Network) -> Iterator[Finding]:

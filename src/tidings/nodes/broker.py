@@ -23,6 +23,7 @@ from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.edge import Edge
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
+from tidings.protocols.overlay.lstree.lstree import LsTree
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.rows import BrokerRow, Gauge, View
@@ -116,6 +117,8 @@ class BrokerNode(Node):
         yield Gauge("questions_cut_short", meaning, self.questions_cut_short)
         for part in (self.access, self.routing, self.edge):
             yield from part.gauges()
+        if isinstance(self.overlay, LsTree):
+            yield from self.overlay.gauges()
 
     def row(self) -> BrokerRow:
         params, routing = self.params, self.params.routing
@@ -125,6 +128,8 @@ class BrokerNode(Node):
             routing=kind_of(routing),
             not_ready=self.why_not_ready(),
         )
+        if isinstance(self.overlay, LsTree):
+            row = self.overlay.described(row)
         if not isinstance(routing, RoutingParams):
             return row
         return msgspec.structs.replace(

@@ -68,6 +68,13 @@ class BrokerRow(Row, frozen=True, kw_only=True):
     """Where subscriptions go under the hierarchical strategy."""
     not_ready: str = ""
     """Why it is not ready; empty if it is."""
+    above: str = ""
+    depth: float = 0.0
+    colour: str = ""
+    """Its place in a tree that finds itself: the broker above it (none for the root), how deep it is, and the colour of
+    the tree, which is the name of its root and how many there were; empty for overlays without such."""
+    repairs: int = 0
+    """How often it lost the one above and found another."""
 
 
 class LinkRow(Row, frozen=True, kw_only=True):

@@ -68,7 +68,7 @@ SECTIONS: dict[str, tuple[type[msgspec.Struct], ...]] = {
 }
 """The parts of a broker: the parameters of each kind that there is, the usual one first."""
 
-LEFT_OUT = ("links", "credentials", "clock_offset", "is_durable", "profile")
+LEFT_OUT = ("links", "contacts", "credentials", "clock_offset", "is_durable", "profile")
 """Parameters that follow from other settings, or that are the same in every network."""
 
 KIND = "kind"
@@ -106,6 +106,8 @@ class Settings(BaseSettings):
     """Where others reach us, if that is not what we listen on."""
     links: Annotated[tuple[str, ...], NoDecode] = ()
     """Addresses of brokers to be linked with. One end of a link is enough."""
+    join: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses of brokers of the network to join; any one that answers is enough. The overlay is an LSTree then."""
     data: Path | None = None
     """The folder for what must survive a crash; without one nothing does."""
     http: str = ""
@@ -143,7 +145,7 @@ class Settings(BaseSettings):
         # Where values come from is this module's affair, since it has to remember it.
         return (init_settings,)
 
-    @field_validator("links", "authorities", mode="before")
+    @field_validator("links", "join", "authorities", mode="before")
     @classmethod
     def split(cls, value: Any) -> Any:
         """In the environment: separated by commas."""
@@ -209,6 +211,7 @@ class Config:
         self.listen = parse_address(settings.listen, "listen")
         self.http = parse_address(settings.http, "http") if settings.http else None
         self.links = tuple(parse_address(each, "links") for each in settings.links)
+        self.join = tuple(parse_address(each, "join") for each in settings.join)
         self.name = settings.name or default_name(self.listen)
         self.built = {name: self.build(name) for name in SECTIONS}
         broker = BrokerParams(routing=self.built["routing"], delivery=self.built["delivery"])
@@ -363,7 +366,7 @@ def choose_kinds(sources: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, 
                         f"{origin_text(source, name)}: {value!r} is no {section}; choose {' or '.join(kinds)}"
                     )
                 chosen[section] = value
-    return chosen
+    return {"overlay": "lstree", **chosen} if any(values.get("join") for _, values in sources) else chosen
 
 
 def check_environment(known: set[str]) -> None:

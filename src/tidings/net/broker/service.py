@@ -95,21 +95,25 @@ class BrokerService:
         config.check_asking()
         self.config, self.tls = config, config.tls
         settings = config.settings
-        peers = {at(*address): address for address in config.links}
+        peers = {at(*address): address for address in (*config.links, *config.join)}
+        contacts = tuple(at(*address) for address in config.join)
         offset = time.time() - time.monotonic() + settings.clock_shift
+        is_durable = settings.data is not None
+        overlay = config.build("overlay", clock_offset=offset, contacts=contacts, is_durable=is_durable)
         params = BrokerParams(
             access=config.build(
                 "access",
-                links=tuple(peers),
+                # An overlay that has no use for contacts is linked with them.
+                links=tuple(peers) if not hasattr(overlay, "contacts") else tuple(at(*each) for each in config.links),
                 credentials=read_token_file(settings.token) if settings.token else b"",
                 clock_offset=offset,
             ),
-            overlay=config.build("overlay", clock_offset=offset),
+            overlay=overlay,
             routing=config.build("routing"),
-            delivery=config.build("delivery", clock_offset=offset, is_durable=settings.data is not None),
+            delivery=config.build("delivery", clock_offset=offset, is_durable=is_durable),
             inspection=config.build("inspection"),
         )
-        for address in (config.listen, *config.links):
+        for address in (config.listen, *config.links, *config.join):
             check_bearer(address, self.tls, params.access.credentials, is_bound=settings.token_key is not None)
         self.rights = None if config.is_open else Rights(config, self.tls is not None)
         self.watching: asyncio.Task[None] | None = None

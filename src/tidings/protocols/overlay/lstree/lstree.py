@@ -43,6 +43,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Loaded, Received, Signal
 from tidings.machine.message import Contact
@@ -68,7 +70,7 @@ from tidings.protocols.overlay.lstree.messages import (
 from tidings.protocols.overlay.lstree.order import BrokerPlace, Colour, comes_before
 from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.overlay.lstree.seeker import JOIN_USER, Seeker
-from tidings.pubsub.rows import Gauge
+from tidings.pubsub.rows import BrokerRow, Gauge
 from tidings.pubsub.signals import (
     Level,
     LinkFailed,
@@ -313,6 +315,18 @@ class LsTree:
             case "save":
                 return self.exchange.save()
         return self.seeker.fired(now, timer)
+
+    # What others may look at.
+
+    def described(self, row: BrokerRow) -> BrokerRow:
+        place, above = self.kin.place, self.kin.above
+        return replace(
+            row,
+            above="" if above is None else above.contact.node,
+            depth=place.depth,
+            colour=f"{place.colour.root}/{place.colour.length}" if place.colour else "",
+            repairs=self.seeker.repairs,
+        )
 
     def gauges(self) -> Iterator[Gauge]:
         yield Gauge("tree_repairs", "times that the broker above was lost and another one found", self.seeker.repairs)
