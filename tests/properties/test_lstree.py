@@ -13,6 +13,7 @@ from tidings.machine.effects import Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.message import Contact, Message
 from tidings.machine.streams import RandomStream, random_stream
+from tidings.model.event import Event
 from tidings.protocols.overlay.lstree.messages import (
     ColourUpdate,
     DepthsSpent,
@@ -25,6 +26,9 @@ from tidings.protocols.overlay.lstree.messages import (
 )
 from tidings.protocols.overlay.lstree.order import BrokerPlace, Colour, comes_before, may_be_below
 from tidings.protocols.overlay.lstree.params import INSTANCES, LsTreeParams
+from tidings.protocols.routing.params import RepairName, RoutingParams
+from tidings.pubsub.client import Arrived, OpenAdvertisement, OpenSubscription
+from tidings.pubsub.requests import Publish
 from tidings.sim.network.latency import Drawn, Pareto
 from tidings.wire import decode, encode
 
@@ -261,3 +265,30 @@ class Liar:
 
     def check(self) -> None:
         pass
+
+
+@pytest.mark.spec("D-1")
+@pytest.mark.parametrize("repair", ["strawman", "resuming", "timed", "notified", "informed"])
+def test_routing_is_right_again_after_the_tree_has_mended_itself(repair: RepairName) -> None:
+    """Routing hears of the tree by signals alone, whichever way it repairs its tables."""
+    for seed in (1, 2):
+        world = TreeWorld(seed, 24, is_watched=False, routing=RoutingParams(engine="plain", repair=repair))
+        simulator, draw = world.simulator, random_stream(seed, "events")
+        world.run(10.0)
+        wants = {name: draw.below(4) for name in world.names}
+        for name, number in wants.items():
+            simulator.inject(simulator.now, name, OpenAdvertisement("a", "TRUE"))
+            simulator.inject(simulator.now, name, OpenSubscription("s", f"x = {number}"))
+        world.run(10.0)
+        for _ in range(4):
+            world.crash(*draw.sample(world.names, 2))
+            world.run(draw.uniform(0.2, 3.0))
+        world.run(30.0)
+        world.assert_one_tree()
+        published = [(name, draw.below(4)) for name in draw.sample(world.names, 8)]
+        for name, number in published:
+            simulator.inject(simulator.now, name, Publish(Event({"x": number})))
+        world.run(10.0)
+        for name in world.names:
+            came = [each for each in simulator.delivered(name) if isinstance(each.item, Arrived)]
+            assert len(came) == sum(number == wants[name] for _, number in published), (repair, seed, name)

@@ -1,7 +1,7 @@
 """An LSTree, message by message."""
 
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -33,6 +33,7 @@ from tidings.protocols.overlay.lstree.messages import (
 from tidings.protocols.overlay.lstree.order import BrokerPlace, Colour, lowered
 from tidings.protocols.overlay.lstree.params import BASELINES, INSTANCES, LsTreeParams
 from tidings.protocols.overlay.lstree.search import ParentSearch
+from tidings.protocols.routing.params import RepairName, RoutingParams
 from tidings.pubsub.notes import Reattached
 from tidings.pubsub.signals import (
     Level,
@@ -545,9 +546,17 @@ def test_a_broker_whose_contacts_do_not_answer_begins_alone_and_joins_them_when_
     assert asked.colour == Colour() and not asked.is_root
 
 
-def test_it_tells_which_link_replaces_which_and_routing_with_tables_runs_on_it() -> None:
+def test_repairs_that_need_to_know_the_path_are_refused_and_all_others_run_on_it() -> None:
     assert LsTree.level is Level.REPLACEMENTS and LsTree.is_tree
-    Dispatcher("d", DispatcherParams(overlay=LsTreeParams()), Random(1))
+    names = get_args(RepairName)
+    assert {"strawman", "timed", "notified", "informed", "path"} <= set(names)
+    for name in names:
+        params = DispatcherParams(overlay=LsTreeParams(), routing=RoutingParams(repair=name, engine="plain"))
+        if name == "path":
+            with pytest.raises(UsageError, match="lstree"):
+                Dispatcher("d", params, Random(1))
+        else:
+            Dispatcher("d", params, Random(1))
 
 
 def test_what_strangers_and_others_say_is_dropped_with_a_reason() -> None:
