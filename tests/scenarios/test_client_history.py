@@ -19,6 +19,8 @@ from tidings.net.addresses import address_text
 from tidings.protocols.access.judge import Verdict
 from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.transport.headers import Data, encode_data
+from tidings.protocols.transport.marks import Kind, mark
 from tidings.pubsub.client import Fetched, MarksReply
 from tidings.pubsub.publications import encode_head
 from tidings.pubsub.signals import LinkWanted
@@ -171,6 +173,23 @@ def test_the_blocking_client_reads_too() -> None:
         assert client.fetch("x > 1", mark.publisher, through=mark.through).numbers == (2, 3)
         pages = list(client.history("x > 1", mark.publisher, after=2, through=mark.through))
         assert payloads(pages) == [3]
+        (bare,) = client.history("x > 1", mark.publisher, through=mark.through, payloads=False)
+        assert (bare.numbers, bare.heads, bare.payloads) == ((2, 3), tuple(heads(2, 3)), (b"", b""))
+
+
+def test_what_a_transport_wrote_is_taken_off_also_where_payloads_are_not_wanted() -> None:
+    async def scenario() -> None:
+        async with Broker() as broker, connect(broker.url) as client:
+            marked = mark(heads(1)[0], Kind.DATA)
+            header = encode_data(Data(1, 1, 0.0))
+            await client.publish_encoded([*heads(1), marked, marked], [b"1", header + b"2", b"no header"])
+            await client.flush()
+            (known,) = (await client.marks("TRUE")).marks
+            for wanted in (True, False):
+                (stored,) = await read(client, "TRUE", known.publisher, through=3, payloads=wanted)
+                assert (stored.numbers, stored.heads) == ((1, 2), tuple(heads(1, 1)))
+
+    play(scenario())
 
 
 # What may be read.

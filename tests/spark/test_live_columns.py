@@ -123,6 +123,13 @@ def test_columns_read_values_as_filters_do(events: list[dict[str, Value]]) -> No
         assert row["whole"] == (int(whole) if fits and whole is not None else None)
 
 
+def test_payloads_are_asked_for_only_where_a_column_is_made_of_them() -> None:
+    network = {"publisher": "string", "number": "long", "accepted_at": "timestamp", "time": "timestamp"}
+    assert not Decoder(schema(**network, id="string", price="double")).needs_payloads
+    assert Decoder(schema(payload="binary")).needs_payloads
+    assert Decoder(infer_schema(["price > 0"])).needs_payloads
+
+
 def test_values_of_another_type_are_counted_or_refused() -> None:
     page = page_with([{"real": "IBM", "whole": 2.5, "truth": 1}, {"real": 3}])
     decoder = Decoder(TYPED)

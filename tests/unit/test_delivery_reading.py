@@ -69,8 +69,9 @@ def fetch(
     through: int = 5,
     limit: int = 1000,
     number: int = 1,
+    with_payloads: bool = True,
 ) -> Fetch:
-    return Fetch(number, filter, publisher, after, since, through, limit)
+    return Fetch(number, filter, publisher, after, since, through, limit, with_payloads)
 
 
 def page(desk: EdgeDesk, *asked: Any, **fields: Any) -> Fetched:
@@ -413,6 +414,25 @@ def test_a_page_of_a_publisher_elsewhere_comes_from_there() -> None:
     assert timer == SetTimer("read", 10.0)
     (fetched,) = sent(desk.say("b", far("q/1@z", 3, 4, 9)), Fetched)
     assert (fetched.number, fetched.page.numbers, fetched.through, fetched.has_more) == (1, (3, 4, 9), 9, False)
+
+
+def test_whoever_wants_no_payloads_gets_none_from_here_and_from_elsewhere() -> None:
+    desk = EdgeDesk()
+    desk.up("p", "c")
+    desk.advertise("p")
+    size_bytes = 2 * BATCH_BYTES_MAX // 3
+    for number in (1, 2, 3):
+        desk.say("p", PublishMessage(1, number, False, (head(number),), (bytes(size_bytes),)))
+    assert page(desk, through=3).page.numbers == (1,)
+    bare = page(desk, through=3, with_payloads=False)
+    assert (bare.page.numbers, bare.page.payloads, bare.has_more) == ((1, 2, 3), (b"",) * 3, False)
+    assert page(desk, "x >= 2", through=3, with_payloads=False).page.heads == (head(2), head(3))
+    desk.neighbours("b")
+    desk.know("q/1")
+    (asked,) = sent(desk.say("c", fetch(publisher="q", with_payloads=False)), FetchFar)
+    assert not asked.with_payloads
+    (answer,) = sent(desk.say("b", question(with_payloads=False, path=("b",))), FetchedFar)
+    assert answer.page.payloads == (b"",) * 3
 
 
 def test_a_publisher_that_moved_is_read_at_all_its_brokers() -> None:

@@ -231,7 +231,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     (delivery.HistoryBegun(3, 1024), "04299203cd0400"),
     (delivery.HistoryTaken(3, 256), "042a9203cd0100"),
     (delivery.Look(1, "a = 1"), "04069201a561203d2031"),
-    (delivery.Fetch(1, "a = 1", "p", 7, None, 9, 100), "04079701a561203d2031a17007c00964"),
+    (delivery.Fetch(1, "a = 1", "p", 7, None, 9, 100), "04079801a561203d2031a17007c00964c3"),
     (delivery.PublisherLife("k3"), "040991a26b33"),
     (client.Namesake("p~k3", "b"), "041892a4707e6b33a162"),
     (delivery.NamesakeFar("p~v9/1@a", "p~k3", "b", ("b",)), "042b94a8707e76392f314061a4707e6b33a16291a162"),
@@ -250,7 +250,7 @@ EXAMPLES: list[tuple[Message, str]] = [
     ),
     (
         delivery.FetchFar(1, "p/1@b", "a = 1", 7, None, 9, 100, ("a",)),
-        "04249801a5702f314062a561203d203107c0096491a161",
+        "04249901a5702f314062a561203d203107c0096491a161c3",
     ),
     (
         delivery.FetchedFar(1, "p/1@b", "", 7, 9, 8, True, ((7, 8),), ((0, 3),), ((8, 9),), ("a",), ONE_STORED),

@@ -152,6 +152,7 @@ class ReadHistory(Request, frozen=True):
     since: float | None
     through: int
     limit: int
+    with_payloads: bool = True
 
 
 class StopReading(Request, frozen=True):

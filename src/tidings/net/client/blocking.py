@@ -179,8 +179,9 @@ class Client:
         after: int | None = None,
         since: float | datetime | None = None,
         through: int,
+        payloads: bool = True,
     ) -> Iterator[Stored]:
-        pages = self.inner.history(filter, publisher, after=after, since=since, through=through)
+        pages = self.inner.history(filter, publisher, after=after, since=since, through=through, payloads=payloads)
 
         async def next_page() -> Stored | None:
             return await anext(pages, None)

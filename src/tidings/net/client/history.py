@@ -124,10 +124,11 @@ class HistoryReader:
         since: float | datetime | None = None,
         through: int,
         limit: int = PAGE_PUBLICATIONS,
+        payloads: bool = True,
     ) -> Stored:
         """A page of what is stored of a publisher and matches: behind a number, or since a time, or all of it; up to
-        and including `through`, which is a number that `marks` told. NotReachable if the publisher's broker does not
-        answer, or has not come so far."""
+        and including `through`, which is a number that `marks` told. With payloads=False only attributes are sent, and
+        payloads are empty. NotReachable if the publisher's broker does not answer, or has not come so far."""
         text = text_of(filter)
         if after is not None and since is not None:
             raise UsageError("fetch: after= and since= are two beginnings; give one of them")
@@ -136,13 +137,16 @@ class HistoryReader:
             raise UsageError(f"fetch: limit={limit} leaves no room; give at least 1")
         if isinstance(since, datetime):
             since = since.timestamp()
-        asked = text, publisher, after, since, through, limit
+        asked = text, publisher, after, since, through, limit, payloads
         answer: HistoryRead = await self.read("fetch", lambda ticket: ReadHistory(ticket, *asked))
         fetched, page = answer.page, answer.page.page
         if has_marks(page.raw_heads):
-            places, heads, payloads = take_off(page.heads, page.payloads)
+            if not payloads:
+                # Which of them are for the application is said by headers, which stand in the payloads.
+                return await self.fetch(filter, publisher, after=after, since=since, through=through, limit=limit)
+            places, heads, bodies = take_off(page.heads, page.payloads)
             times, numbers = page.accepted_at, page.numbers
-            page = page_of([times[place] for place in places], [numbers[place] for place in places], heads, payloads)
+            page = page_of([times[place] for place in places], [numbers[place] for place in places], heads, bodies)
         return Stored(publisher, fetched.through, fetched.is_truncated, fetched.has_more, page)
 
     async def history(
@@ -153,13 +157,15 @@ class HistoryReader:
         after: int | None = None,
         since: float | datetime | None = None,
         through: int,
+        payloads: bool = True,
     ) -> AsyncGenerator[Stored, None]:
         """All such pages, one after the other; a page may be empty. The next one is asked for before this one is
         used."""
 
         def begin(after: int | None, since: float | datetime | None) -> asyncio.Task[Stored]:
-            fetch = self.fetch(filter, publisher, after=after, since=since, through=through, limit=PAGE_PUBLICATIONS)
-            return asyncio.ensure_future(fetch)
+            return asyncio.ensure_future(
+                self.fetch(filter, publisher, after=after, since=since, through=through, payloads=payloads)
+            )
 
         coming: asyncio.Task[Stored] | None = begin(after, since)
         try:

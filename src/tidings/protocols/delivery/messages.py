@@ -166,6 +166,8 @@ class Fetch(Message, frozen=True):
     """It should have come so far, as `Marks` say; the answer waits for it, but not for ever."""
     limit: Count
     """How many publications there is room for; one message holds the answer, whatever it says."""
+    with_payloads: bool = True
+    """Without them the answer has empty ones: whoever reads attributes alone need not have them sent."""
 
 
 # From broker to client.
@@ -343,6 +345,7 @@ class FetchFar(Message, frozen=True):
     through: Count
     limit: Count
     path: Path
+    with_payloads: bool = True
 
 
 class FetchedFar(Message, frozen=True):

@@ -59,6 +59,12 @@ class Decoder:
         self.scan: PageScan | None = None
 
     @property
+    def needs_payloads(self) -> bool:
+        """Whether a column is made of them: one that neither the head nor the network tells."""
+        told = (PUBLISHER, NUMBER, ACCEPTED_AT, *self.wanted)
+        return any(it.name not in told for it in self.columns)
+
+    @property
     def misread(self) -> int:
         """How many values had another type than their column."""
         return self.plain.misread

@@ -84,10 +84,17 @@ def cut_work(
     return cut(found, max(options.partitions, options.partitions_min), least)
 
 
-def fetch(link: LiveConnection, filter: str, range: Range, limit: int) -> Coroutine[Any, Any, Stored]:
-    since = range.since if range.after is None and not range.is_open else None
+def fetch(
+    link: LiveConnection, filter: str, range: Range, limit: int, payloads: bool = True
+) -> Coroutine[Any, Any, Stored]:
     return link.client.fetch(
-        filter, range.publisher, after=range.after, since=since, through=range.through, limit=limit
+        filter,
+        range.publisher,
+        after=range.after,
+        since=range.since if range.after is None and not range.is_open else None,
+        through=range.through,
+        limit=limit,
+        payloads=payloads,
     )
 
 
@@ -132,15 +139,17 @@ def check_stored(link: LiveConnection, filter: str, ranges: list[Range], fails: 
         check_whole(link.run(fetch(link, filter, range, 1)), range, fails)
 
 
-def read_pages(link: LiveConnection, filter: str, range: Range, fails: bool) -> Generator[Stored, None, None]:
-    task = link.begin(fetch(link, filter, range, PAGE_EVENTS))
+def read_pages(
+    link: LiveConnection, filter: str, range: Range, fails: bool, payloads: bool = True
+) -> Generator[Stored, None, None]:
+    task = link.begin(fetch(link, filter, range, PAGE_EVENTS, payloads))
     try:
         while True:
             stored = link.finish(task)
             check_whole(stored, range, fails)
             if stored.has_more:
                 range = Range(range.publisher, stored.through, range.since, range.through)
-                task = link.begin(fetch(link, filter, range, PAGE_EVENTS))
+                task = link.begin(fetch(link, filter, range, PAGE_EVENTS, payloads))
             if len(stored):
                 yield stored
             if not stored.has_more:
@@ -153,7 +162,8 @@ def read_piece(piece: Piece, filter: str, schema: StructType, options: Options) 
     decoder = Decoder(schema, options.fails_on_type)
     with LiveConnection(options) as link:
         for range in piece.ranges:
-            with closing(read_pages(link, filter, range, options.fails_on_loss)) as pages:
+            found = read_pages(link, filter, range, options.fails_on_loss, decoder.needs_payloads)
+            with closing(found) as pages:
                 for stored in pages:
                     if piece.until is None or stored.accepted_at[-1] < piece.until:
                         yield decoder.batch(stored.publisher, stored.page)

@@ -59,9 +59,11 @@ Mark = tuple[AdvertisementId, int, tuple[Extent, ...], tuple[Extent, ...]]
 
 
 class PageDraft:
-    """A page while it is put together: references to what is stored, which are joined in the end."""
+    """A page while it is put together: references to what is stored, which are joined in the end. Where payloads are
+    not wanted they are empty."""
 
-    def __init__(self) -> None:
+    def __init__(self, with_payloads: bool) -> None:
+        self.with_payloads = with_payloads
         self.times: array[float] = array(REAL)
         self.numbers: array[int] = array(NUMBER)
         self.heads: list[bytes] = []
@@ -73,7 +75,18 @@ class PageDraft:
         self.times += array(REAL, [batch.accepted_at]) * (end - begin)
         self.numbers += array(NUMBER, batch.numbers[part])
         self.heads += batch.heads[part]
-        self.payloads += batch.payloads[part]
+        self.payloads += batch.payloads[part] if self.with_payloads else (b"",) * (end - begin)
+
+    def gather(self, history: PublisherHistory, begin: int, end: int, count: int) -> None:
+        """The next stored publications behind `begin` up to `end`, at most so many."""
+        for batch in history.behind(begin):
+            numbers = batch.numbers
+            first = bisect_right(numbers, begin) if numbers[0] <= begin else 0
+            last = bisect_right(numbers, end) if numbers[-1] > end else len(numbers)
+            last = min(last, first + count - len(self.numbers))
+            self.append(batch, first, last)
+            if last < len(numbers) or len(self.numbers) == count:
+                break
 
     def extend(self, other: "PageDraft") -> None:
         self.times += other.times
@@ -85,7 +98,7 @@ class PageDraft:
         """Those at these places, ascending; itself if that is all of it."""
         if len(places) == len(self.numbers):
             return self
-        made = PageDraft()
+        made = PageDraft(self.with_payloads)
         made.times = array(REAL, [self.times[place] for place in places])
         made.numbers = array(NUMBER, [self.numbers[place] for place in places])
         made.heads = [self.heads[place] for place in places]
@@ -198,7 +211,8 @@ class Inquiries:
         if asked.after is None and asked.since is not None:
             begin = history.number_before(asked.since)
         end = min(asked.through, reach)
-        page, through = self.search(history, self.sieves.of(asked.filter, filter), begin, end, asked.limit)
+        draft, sieve = PageDraft(asked.with_payloads), self.sieves.of(asked.filter, filter)
+        page, through = self.search(history, sieve, begin, end, asked.limit, draft)
         return FetchedFar(
             reading=asked.reading,
             advertisement=asked.advertisement,
@@ -215,14 +229,15 @@ class Inquiries:
         )
 
     def search(
-        self, history: PublisherHistory, sieve: Sieve, begin: int, end: int, limit: int
+        self, history: PublisherHistory, sieve: Sieve, begin: int, end: int, limit: int, found: PageDraft
     ) -> tuple[StoredPage, int]:
-        """What matches behind `begin` up to `end`, and the number up to which that is all: `end`, or less where a
-        bound was met."""
-        limit, scanned, found, room_bytes = min(max(limit, 1), PUBLICATIONS_MAX), 0, PageDraft(), BATCH_BYTES_MAX
+        """What matches behind `begin` up to `end`, put into a draft that is empty yet, and the number up to which that
+        is all: `end`, or less where a bound was met."""
+        limit, scanned, room_bytes = min(max(limit, 1), PUBLICATIONS_MAX), 0, BATCH_BYTES_MAX
         at_once, began = 1 if sieve.is_heavy else limit, WORK.units
         while begin < end:
-            candidates = gathered(history, begin, end, min(at_once, self.params.scanned_max - scanned))
+            candidates = PageDraft(found.with_payloads)
+            candidates.gather(history, begin, end, min(at_once, self.params.scanned_max - scanned))
             if not candidates.numbers:
                 break
             scanned += len(candidates.numbers)
@@ -243,20 +258,6 @@ class Inquiries:
     def lack(self, reading: int, advertisement: AdvertisementId, problem: str) -> FetchedFar:
         """There is no answer."""
         return FetchedFar(reading, advertisement, problem, 0, 0, 0, False, (), (), (), (), NO_PAGE)
-
-
-def gathered(history: PublisherHistory, begin: int, end: int, count: int) -> PageDraft:
-    """The next stored publications behind `begin` up to `end`, at most so many."""
-    page = PageDraft()
-    for batch in history.behind(begin):
-        numbers = batch.numbers
-        first = bisect_right(numbers, begin) if numbers[0] <= begin else 0
-        last = bisect_right(numbers, end) if numbers[-1] > end else len(numbers)
-        last = min(last, first + count - len(page.numbers))
-        page.append(batch, first, last)
-        if last < len(numbers) or len(page.numbers) == count:
-            break
-    return page
 
 
 def marks_found(

@@ -236,6 +236,7 @@ class ServedReadings:
             asked.through,
             asked.limit,
             (self.node_id,),
+            asked.with_payloads,
         )
         if advertisement in self.inquiries.publishers.offered:
             reading.pages[self.node_id] = self.inquiries.page(question, reading.filter)

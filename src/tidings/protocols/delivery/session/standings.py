@@ -203,8 +203,17 @@ class SessionReadings:
         return self.begin(request.ticket, Look(self.last + 1, request.filter))
 
     def read_history(self, now: float, request: ReadHistory) -> list[Effect]:
-        fields = request.filter, request.publisher, request.after, request.since, request.through, request.limit
-        return self.begin(request.ticket, Fetch(self.last + 1, *fields))
+        asked = Fetch(
+            number=self.last + 1,
+            filter=request.filter,
+            publisher=request.publisher,
+            after=request.after,
+            since=request.since,
+            through=request.through,
+            limit=request.limit,
+            with_payloads=request.with_payloads,
+        )
+        return self.begin(request.ticket, asked)
 
     def begin(self, ticket: Ticket, message: Look | Fetch) -> list[Effect]:
         if len(self.open) >= self.count_max:
