@@ -360,7 +360,8 @@ class NeighbourLink:
             (self.offers_walk, self.offers_comparison),
         ):
             assert comparison is None or not walk.is_over, "a walk is over, and not everything was compared"
-        assert all(walk.late == {} for walk in (self.filters_walk, self.offers_walk) if walk.is_over)
+        assert not self.offers_walk.is_over or self.offers_walk.late == {}
+        assert not self.is_settled or self.filters_walk.late == {}
         unanswered = self.ledger.unanswered.get(self.neighbour, {})
         for announcement in (*self.filters.values(), *self.advertisements.values()):
             assert not announcement.number or unanswered[announcement.number].announcement is announcement

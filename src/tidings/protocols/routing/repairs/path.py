@@ -149,7 +149,7 @@ class PathRepair(NotifiedRepair):
             self.pass_on(now, edit, place, filters, effects)
         self.subscriptions.state.tables_changed()
         self.take_as_told(now, link, edit.added, effects)
-        self.subscriptions.reconcile(now, (*edit.added, *edit.removed), effects)
+        self.subscriptions.reconcile(now, dict.fromkeys((*edit.added, *edit.removed)), effects)
         return effects
 
     def problem_of(self, edit: PathEdit, place: int) -> str:
