@@ -261,7 +261,7 @@ def test_orderers_are_judged_by_the_metrics_of_order(spark: "SparkSession", tmp_
 
 @pytest.mark.spark
 def test_what_runs_measured_becomes_figures(spark: "SparkSession") -> None:
-    from tidings.lab.transport.samples import measured_in_runs
+    from tidings.lab.figures import measured_in_runs
 
     rows = [("r1", {"seen|R = 1": 0.5, "beyond|": 0.0}), ("r2", {"seen|R = 1": 0.7, "beyond|": 0.0})]
     results = spark.createDataFrame(rows, "run string, measures map<string,double>")

@@ -127,7 +127,8 @@ def define(
 
 def id_of(path: Path) -> str:
     is_numbered = re.fullmatch(r"e\d+", path.stem)
-    return f"{path.relative_to(LAB).parts[0]}/{path.stem.upper() if is_numbered else path.stem}"
+    family = path.relative_to(LAB).parts[0].replace("_", "-")
+    return f"{family}/{path.stem.upper() if is_numbered else path.stem}"
 
 
 def read_part(path: Path) -> PublishedPart:

@@ -130,3 +130,12 @@ def total(values: str, of: Callable[[Column], Column]) -> Column:
     from pyspark.sql import functions as F
 
     return F.aggregate(values, F.lit(0.0), lambda sum, value: sum + of(value))
+
+
+def measured_in_runs(results: DataFrame, traces: DataFrame) -> DataFrame:
+    """The figures of runs that measured them themselves: each measure is called "FIGURE|GROUP"."""
+    from pyspark.sql import functions as F
+
+    measures = results.select(F.explode("measures").alias("name", "value"))
+    parts = F.split("name", r"\|")
+    return summarise(measures.select(parts[0].alias("figure"), parts[1].alias("group"), "value"))

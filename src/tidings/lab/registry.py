@@ -15,7 +15,7 @@ from pathlib import Path
 from tidings.lab.experiment import Experiment, Planned
 from tidings.model.errors import UsageError
 
-FAMILIES = ("dependable", "transport")
+FAMILIES = ("dependable", "transport", "dynamic-topologies")
 """The families that have experiments, in the order in which they are listed."""
 
 LAB = Path(__file__).parent
@@ -26,7 +26,7 @@ NEAR_MAX = 4
 
 
 def built() -> dict[str, Experiment]:
-    places = [path.relative_to(LAB) for family in FAMILIES for path in (LAB / family).rglob("*.toml")]
+    places = [path.relative_to(LAB) for family in FAMILIES for path in (LAB / family.replace("-", "_")).rglob("*.toml")]
     modules = [".".join(("tidings.lab", *place.with_suffix("").parts)) for place in places]
     found: list[Experiment] = [import_module(module).EXPERIMENT for module in modules]
     return {each.id: each for each in sorted(found, key=place)}

@@ -97,12 +97,3 @@ def variant_of(columns: Columns) -> str:
 
 def parameter_of(columns: Columns, name: str) -> Any:
     return json.loads(columns["parameters"][0])[name]
-
-
-def measured_in_runs(results: DataFrame, traces: DataFrame) -> DataFrame:
-    """The figures of runs that measured them themselves: each measure is called "FIGURE|GROUP"."""
-    from pyspark.sql import functions as F
-
-    measures = results.select(F.explode("measures").alias("name", "value"))
-    parts = F.split("name", r"\|")
-    return summarise(measures.select(parts[0].alias("figure"), parts[1].alias("group"), "value"))

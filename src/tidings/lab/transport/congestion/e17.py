@@ -17,8 +17,8 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Axes, Canvas, Measured, Variant
+from tidings.lab.figures import measured_in_runs
 from tidings.lab.plots import COLOURS
-from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import random_stream
 from tidings.protocols.transport.congestion.rates import allowed_rate
 from tidings.sim.network.bandwidth import DropTail, TcpFlow, TcpParams

@@ -18,9 +18,9 @@ from typing import Any
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, Measured, Variant
+from tidings.lab.figures import measured_in_runs
 from tidings.lab.plots import COLOURS, points
 from tidings.lab.transport.congestion.e23 import VALUES
-from tidings.lab.transport.samples import measured_in_runs
 from tidings.machine.streams import random_stream
 from tidings.matching.bloom import BloomProfile
 from tidings.model.language.parser import parse

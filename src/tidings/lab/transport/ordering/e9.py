@@ -30,8 +30,8 @@ import msgspec
 
 from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, Measured, Variant
+from tidings.lab.figures import measured_in_runs
 from tidings.lab.plots import COLOURS
-from tidings.lab.transport.samples import measured_in_runs
 from tidings.lab.transport.substrate import AS_PUBLISHED
 from tidings.machine.effects import Effect
 from tidings.machine.streams import RandomStream, random_stream

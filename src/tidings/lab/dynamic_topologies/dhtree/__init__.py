@@ -1,0 +1,1 @@
+"""The tree from a ring of keys, where everybody knows the same ring."""
