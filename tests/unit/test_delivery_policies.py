@@ -6,6 +6,7 @@ from tests.worlds.desk import drops, of, sent
 from tests.worlds.edge import C1, C2, EdgeDesk, answer, asked, received, served
 from tidings.machine.effects import Disconnect
 from tidings.model.bounds import BATCH_BYTES_MAX
+from tidings.model.work import limited
 from tidings.protocols.delivery.edge.admission import BEFORE_RECEIPT, NOT_ACTIVE
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, NOT_UNDER_WAY
@@ -147,6 +148,19 @@ def test_what_came_last_is_given_up() -> None:
     assert received(effects, "c") == [3, 4]
     assert received(desk.arrive("p", [8], C1), "c") == []
     assert received(desk.take("c", 1), "c") == [8]
+
+
+def test_subscriptions_that_were_held_go_on_whichever_of_them_wakes_the_others() -> None:
+    desk = EdgeDesk(EdgeParams(scanned_max=2))
+    desk.up("p", "c")
+    desk.advertise("p")
+    desk.publish("p", 1, 1, 2, 3, 4, 5)
+    with limited(0):
+        for number in (1, 2, 3):
+            desk.subscribe("c", number, "x >= 3", guarantee="reference", since=0.0)
+    deliveries = sent(desk.fire("held", 1.0), Delivery)
+    for number in (1, 2, 3):
+        assert [each.numbers for each in deliveries if each.matched == ((number,),)] == [(3, 4), (5,)]
 
 
 def test_a_client_that_is_too_slow_is_turned_out_once() -> None:

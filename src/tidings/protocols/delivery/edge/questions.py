@@ -319,6 +319,9 @@ class Fetching:
         """Subscriptions that had to stop go on, where half of the room or more is free again."""
         effects: list[Effect] = []
         for number, subscription in list(client.lagging.items()):
+            if number not in client.lagging:
+                # An answer from here has come at once, and has let others go on.
+                continue
             outlet = subscription.outlet
             if 2 * outlet.room < outlet.capacity or 2 * client.pending_bytes > self.params.pending_bytes_max:
                 continue
