@@ -44,6 +44,8 @@ GROUP = "twins"
 READ_AFTER = 120.0
 """Seconds after which applications that read in the end do so: nothing is unreachable any more."""
 CLOCK_ERRORS = (0.0, 0.0, 0.05, 0.5, 60.0)
+WINDOWS = (1, 4, 32, 1024)
+"""Events on the way; of a crowd's all are wanted, or a round trip for each takes longer than a run."""
 SMALL_BYTES, MIDDLE_BYTES = (0, 1, 20, 200), (2_000, 20_000)
 
 
@@ -191,7 +193,7 @@ def draw_campaign(params: CampaignParams, seed: int) -> Campaign:
     readers = draw_readers(random_stream(seed, "campaign readers"), params, scale, names)
     writers = draw_writers(random_stream(seed, "campaign writers"), params, scale, names)
     if scale != "tables":
-        readers = draw_twins(random_stream(seed, "campaign groups"), params, names, readers)
+        readers = draw_twins(random_stream(seed, "campaign groups"), params, scale, names, readers)
     readers = draw_readings(random_stream(seed, "campaign readings"), params, readers)
     called = random_stream(seed, "campaign tenants")
     tenants = TENANTS if params.has_tenants and scale == "usual" and called.random() < 0.25 else ("",)
@@ -254,6 +256,8 @@ def draw_readers(
             wanted = tuple(draw_wanted(rng, params, 1.0) for _ in range(most))
         else:
             wanted = tuple(draw_wanted(rng, params, params.span / 2) for _ in range(1 + rng.below(most)))
+        if scale == "crowd":
+            wanted = tuple(replace(each, window=max(WINDOWS), pause=0.0) for each in wanted)
         readers.append(CampaignReader(f"r{place}", served, wanted))
     return tuple(readers)
 
@@ -262,7 +266,7 @@ def draw_wanted(rng: RandomStream, params: CampaignParams, before: float) -> Wan
     at = round(BEGIN + before * rng.random() ** 2, 3)
     guarantee: WantedGuarantee = rng.choice(GUARANTEES)
     is_since = guarantee == "reference" and rng.random() < 0.6
-    window = rng.choice((1, 4, 32, 1024))
+    window = rng.choice(WINDOWS)
     return WantedLater(
         at=at,
         until=round(at + rng.uniform(0.0, params.span), 3) if rng.random() < 0.2 else None,
@@ -277,7 +281,11 @@ def draw_wanted(rng: RandomStream, params: CampaignParams, before: float) -> Wan
 
 
 def draw_twins(
-    rng: RandomStream, params: CampaignParams, brokers: Sequence[str], readers: tuple[CampaignReader, ...]
+    rng: RandomStream,
+    params: CampaignParams,
+    scale: Scale,
+    brokers: Sequence[str],
+    readers: tuple[CampaignReader, ...],
 ) -> tuple[CampaignReader, ...]:
     """One more reader, and some of the others besides, are members of a group: they want the same, and wait for it."""
     if not params.has_groups or rng.random() >= 0.3:
@@ -289,7 +297,8 @@ def draw_twins(
         later = params.span * rng.choice((0.0, 0.2, 0.8)) * rng.random()
         if not reader.wanted and params.has_readings and rng.random() < 0.5:
             later = params.span + READ_AFTER
-        twin = replace(first, at=round(first.at + later, 3), window=rng.choice((1, 4, 32, 1024)))
+        window = max(WINDOWS) if scale == "crowd" else rng.choice(WINDOWS)
+        twin = replace(first, at=round(first.at + later, 3), window=window)
         is_member = not reader.wanted or rng.random() < 0.5
         drawn.append(replace(reader, wanted=(*reader.wanted, twin)) if is_member else reader)
     return tuple(drawn)
