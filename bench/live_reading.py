@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from bench.live_spark import ROOT, STORED, publish_encoded
+from bench.live_events import ROOT, STORED, publish_encoded
 from tidings.net.client.connection import connect
 
 EVENTS, EVENTS_QUICK = 1_000_000, 20_000

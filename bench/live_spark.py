@@ -26,16 +26,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.live_events import ADVERTISED, PAYLOAD, ROOT, STORED, attributes, publish_encoded
 from bench.live_rows import RowSource
 from tidings.net.client.connection import connect
-from tidings.pubsub.publications import encode_head
 from tidings.spark.session import open_session
 
-ROOT = Path(__file__).parent.parent
 EVENTS, EVENTS_QUICK = 500_000, 20_000
 ROUNDS, ROUNDS_QUICK = 3, 1
 LIVE, LIVE_QUICK = 100, 20
@@ -43,14 +41,6 @@ LIVE, LIVE_QUICK = 100, 20
 
 LIVE_PERIOD = 0.1
 WARM_UP = 50
-PAYLOAD = b"x" * 64
-ADVERTISED = "price >= 0 AND volume >= 0 AND EXISTS symbol"
-STORED = {
-    "TIDINGS_BROKER_DELIVERY__HISTORY_AGE": "7200",
-    "TIDINGS_BROKER_DELIVERY__HISTORY_COUNT_MAX": "10000000",
-    "TIDINGS_BROKER_DELIVERY__HISTORY_BYTES_MAX": str(2**32),
-    "TIDINGS_BROKER_DELIVERY__HISTORY_BYTES_TOTAL_MAX": str(2**32),
-}
 TARGETS = [
     ("batch read: record batches / rows", "batch", "batch rows", 4.0),
     ("stream: record batches / rows", "stream", "stream rows", 2.0),
@@ -59,18 +49,6 @@ TARGETS = [
     ("sink / publish", "sink", "client publish", 0.5),
 ]
 LATENCY_TARGET = 1.5
-
-
-def attributes(number: int) -> dict[str, Any]:
-    return {
-        "id": str(number),
-        "source": "/exchange/floor",
-        "type": "quote",
-        "time": "2026-11-15T20:45:00Z",
-        "symbol": f"S{number % 500}",
-        "price": number * 0.37 % 1000,
-        "volume": number % 9973,
-    }
 
 
 @contextmanager
@@ -99,15 +77,6 @@ async def publish_plainly(url: str, count: int) -> None:
         await client.advertise(ADVERTISED)
         for number in range(count):
             await client.publish(attributes(number), PAYLOAD)
-        await client.flush()
-
-
-async def publish_encoded(url: str, name: str, count: int) -> None:
-    async with connect(url, name=name) as client:
-        await client.advertise(ADVERTISED)
-        for begin in range(0, count, 10_000):
-            heads = [encode_head(attributes(number)) for number in range(begin, min(begin + 10_000, count))]
-            await client.publish_encoded(heads, [PAYLOAD] * len(heads))
         await client.flush()
 
 
