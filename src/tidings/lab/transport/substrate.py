@@ -70,9 +70,9 @@ WIRE_BYTES = 285
 
 PAYLOAD = bytes(205)
 
-AS_PUBLISHED = TransportParams(profile=BloomProfile(bits=128), tells_ranges=False)
-"""The transport as its sources have it, where ours does more by default: Bloom rows of 128 bits that say nothing about
-ranges."""
+PUBLISHED_ROWS = TransportParams(profile=BloomProfile(bits=128), tells_ranges=False)
+"""Headers as the sources have them: Bloom rows of 128 bits that say nothing about ranges. The rest is ours; with
+`as_published` (`protocols/transport/params.py`) nothing is."""
 
 AT_ONCE: Fates = (0.0,)
 

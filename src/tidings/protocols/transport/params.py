@@ -1,7 +1,7 @@
 """The parameters of the transport, with the values that the sources used where they name any (transport 3.9)."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,7 +28,8 @@ class OrderingParams(msgspec.Struct, frozen=True, kw_only=True):
     """Basic knows only that numbers are missing; enhanced asks the record whether they are for us; static holds every
     event behind a gap for `static_latch`, the baseline."""
     violation: float = 0.05
-    """P_t: the share of events behind a gap that may be handed over too early; at most 0.5."""
+    """P_t: the share of events behind a gap that may be handed over too early, by the exact quantile; by that of the
+    appendix it is far less, 0.16 % where this says 5 %. At most 0.5."""
     samples: int = 25
     """q: delay differences from which the scale is estimated."""
     quantile: Literal["exact", "appendix"] = "appendix"
@@ -76,6 +77,9 @@ class RecoveryParams(msgspec.Struct, frozen=True, kw_only=True):
     rounds_max: int = 24
     """Requests for one event. The source's network loses 1 % on a link and 6 are enough; at 20 % they are not."""
     repair_mode: Literal["republish", "unicast", "auto"] = "republish"
+    answers_alone: bool = True
+    """Whether publishers answer every second round to the requester alone, where others republish: it may ask for what
+    only seems to be for it."""
     cache_min: int = 5
     cache_max: int = 300
     cache_hits: float = 1.0
@@ -125,6 +129,14 @@ class CongestionParams(msgspec.Struct, frozen=True, kw_only=True):
     intervals: Literal["weighted", "plain"] = "weighted"
     """TFRC's weights with the open interval, or the plain mean of closed ones."""
     uncovered_gap: Literal["fractional", "pessimistic", "optimistic"] = "fractional"
+    takes_back: bool = True
+    """Whether a loss event ends when all that seemed lost has come late."""
+    first_interval: Literal["measured", "half"] = "measured"
+    """What stands for the time before the first loss: what allows half of the rate at which events came (G-17); or as
+    much more as was received without a loss, up to that rate."""
+    scales_overlap: bool = True
+    """Whether filters of one receiver that want the same events get quotas that count these for each of them. Without,
+    quotas together are what is allowed, and a receiver whose filters overlap gets less than that."""
     tick_min: float = 0.02
     """Seconds between two reports, at least."""
     meter_window: float = 0.5
@@ -207,6 +219,22 @@ class TransportParams(msgspec.Struct, frozen=True, kw_only=True):
         check_modes(self.is_ordered, self.is_reliable, self.is_paced, self.ordering.mode)
         if (self.is_reliable or self.is_paced) and not self.record:
             raise UsageError("record: losses are found by the record of events; give at least 1")
+
+
+def as_published(**others: Any) -> TransportParams:
+    """As the sources and the specification have it, wherever the defaults do otherwise; docs/concepts/transport.md has
+    the reasons. `others` are further parameters."""
+    published: dict[str, Any] = {
+        "profile": BloomProfile(bits=128),
+        "tells_ranges": False,
+        "digest_period": 0.0,
+        "ordering": OrderingParams(quantile="exact"),
+        "recovery": RecoveryParams(rounds_max=6, awaits_answers=False, answers_alone=False),
+        "congestion": CongestionParams(
+            takes_back=False, first_interval="half", scales_overlap=False, control_share=0.05, control_min=2.0
+        ),
+    }
+    return TransportParams(**{**published, **others})
 
 
 def check_modes(is_ordered: bool, is_reliable: bool, is_paced: bool, mode: str = "enhanced") -> None:

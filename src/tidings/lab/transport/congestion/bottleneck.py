@@ -30,7 +30,7 @@ import msgspec
 
 from tidings.lab.transport.network.rising_load import feed
 from tidings.lab.transport.networks import BrokerNetwork
-from tidings.lab.transport.substrate import AS_PUBLISHED, WARM_UP, WIRE_BYTES, SubstrateParams, named
+from tidings.lab.transport.substrate import PUBLISHED_ROWS, WARM_UP, WIRE_BYTES, SubstrateParams, named
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
@@ -100,14 +100,14 @@ class Mode(msgspec.Struct, frozen=True):
 
 
 def plain(record: int = RECORD, label: str = PLAIN) -> Mode:
-    return Mode(label, msgspec.structs.replace(AS_PUBLISHED, record=record), Modes())
+    return Mode(label, msgspec.structs.replace(PUBLISHED_ROWS, record=record), Modes())
 
 
 def paced(label: str = CONTROL, record: int = RECORD, congestion: CongestionParams | None = None) -> Mode:
     return Mode(
         label,
         msgspec.structs.replace(
-            AS_PUBLISHED, is_paced=True, record=record, congestion=congestion or CongestionParams()
+            PUBLISHED_ROWS, is_paced=True, record=record, congestion=congestion or CongestionParams()
         ),
     )
 

@@ -13,9 +13,20 @@ from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.figures import against, by_variant, parameter, union
 from tidings.lab.transport.congestion import bottleneck
-from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
+from tidings.lab.transport.congestion.bottleneck import (
+    ADDITIONS,
+    CONTROL,
+    PLAIN,
+    RECORD,
+    Mode,
+    by_label,
+    paced,
+    plain,
+    play,
+)
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, together, travel, within
 from tidings.lab.transport.substrate import WIRE_BYTES
+from tidings.protocols.transport.params import as_published
 from tidings.spark.metrics.delivery import DELIVERY, deliveries, delivery_ratio, false_negatives
 from tidings.spark.metrics.traffic import rates
 from tidings.spark.metrics.transport import feedback_rate, goodput
@@ -49,7 +60,9 @@ LOAD: Points = (
 PERSISTENT = 85.0, 140.0
 """When the load is at its height."""
 
-MODES = by_label(plain(), paced(), *ADDITIONS, paced("record of 5", record=5))
+LITERAL = Mode("as published", as_published(is_paced=True, record=RECORD))
+"""The rules of the source to the letter, where ours are others."""
+MODES = by_label(plain(), paced(), *ADDITIONS, paced("record of 5", record=5), LITERAL)
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:

@@ -32,7 +32,7 @@ from tidings.lab.definition import define
 from tidings.lab.experiment import Canvas, Measured, Variant
 from tidings.lab.figures import measured_in_runs
 from tidings.lab.plots import COLOURS
-from tidings.lab.transport.substrate import AS_PUBLISHED
+from tidings.lab.transport.substrate import PUBLISHED_ROWS
 from tidings.machine.effects import Effect
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.language.parser import parse
@@ -94,7 +94,7 @@ class Trials:
     """One receiver, and a publisher whose every trial is a new stream; events are a second apart."""
 
     def __init__(self, record: int) -> None:
-        params = msgspec.structs.replace(AS_PUBLISHED, record=record)
+        params = msgspec.structs.replace(PUBLISHED_ROWS, record=record)
         self.record, self.row_bytes = record, params.profile.size_bytes
         self.ordering = Ordering(2, params, Random(0))
         self.ordering.handle(0.0, Listen(SUBSCRIPTION, parse("wanted = 1")))

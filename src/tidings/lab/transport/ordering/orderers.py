@@ -23,7 +23,7 @@ from random import Random
 import msgspec
 
 from tidings.lab.transport.samples import subscriber_name
-from tidings.lab.transport.substrate import AS_PUBLISHED
+from tidings.lab.transport.substrate import PUBLISHED_ROWS
 from tidings.machine.effects import Deliver, Effect, SetTimer
 from tidings.machine.inputs import Fired, Input
 from tidings.model.filter import Filter
@@ -54,7 +54,7 @@ class Orderer(msgspec.Struct, frozen=True):
             static_latch=self.ordering.static_latch * slowdown,
             latch_max=self.ordering.latch_max * slowdown,
         )
-        return msgspec.structs.replace(AS_PUBLISHED, record=self.record, ordering=ordering)
+        return msgspec.structs.replace(PUBLISHED_ROWS, record=self.record, ordering=ordering)
 
 
 def static(milliseconds: int) -> Orderer:

@@ -264,7 +264,7 @@ class PacedStream:
                 self.seen |= 1 << -step
             if is_paced:
                 self.intervals.arrived_late()
-        if sequence in self.intervals.blamed:
+        if self.params.takes_back and sequence in self.intervals.blamed:
             self.intervals.take_back(sequence)
             self.is_first_open = self.is_first_open or not self.intervals.closed
 
@@ -303,7 +303,7 @@ class PacedStream:
         much was received without a loss that it would allow more, then more, but not beyond what came."""
         rate = self.meter.measure(now, self.window)
         half, whole = (1.0 / loss_rate_at(rate / part, self.round_trip) for part in (2.0, 1.0))
-        return max(half, min(whole, measured))
+        return half if self.params.first_interval == "half" else max(half, min(whole, measured))
 
     # Once in a round trip.
 
@@ -314,7 +314,7 @@ class PacedStream:
         rates = [row.meter.measure(now, self.window) for row in rows]
         allowed = self.allowed
         if allowed < total:
-            overlap = sum(rates) / total
+            overlap = sum(rates) / total if self.params.scales_overlap else 1.0
             weights = [row.interest.priority for row in rows]
             for row, share in zip(rows, share_max_min(rates, allowed * overlap, weights), strict=True):
                 row.quota = share

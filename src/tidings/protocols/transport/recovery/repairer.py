@@ -139,7 +139,7 @@ class Repairer:
         pending = self.pending.get(key)
         if pending is None:
             return []
-        way = self.way_of(pending, state.stream[1] == self.node_id)
+        way = self.way_of(pending, state)
         if way == "unicast" and not pending.has_turn and not self.is_chosen(state):
             del self.pending[key]
             return [Suppressed(fact_key(*key))]
@@ -158,17 +158,17 @@ class Repairer:
         """The repair leaves now."""
         key = state.stream, sequence
         pending = self.pending.pop(key)
-        way = self.way_of(pending, state.stream[1] == self.node_id)
+        way = self.way_of(pending, state)
         self.hold(now, state, key, pending, is_ours=True)
         state.repairs.sent_first()
         state.ring.sent_repair(now)
         self.sent += 1
         return [self.repair(now, pending, way), RepairSent(fact_key(*key), way)]
 
-    def way_of(self, pending: PendingRepair, is_publisher: bool) -> Literal["republish", "unicast"]:
+    def way_of(self, pending: PendingRepair, state: RecoveryStream) -> Literal["republish", "unicast"]:
         mode, round_ = self.params.recovery.repair_mode, pending.request.round
         if mode == "republish":
-            is_alone = is_publisher and round_ % 2 == 1
+            is_alone = self.answers_alone(state, pending.request)
         elif mode == "auto":
             is_alone = not (pending.is_shared or round_)
         else:
@@ -177,8 +177,9 @@ class Repairer:
 
     def answers_alone(self, state: RecoveryStream, request: LossRequest) -> bool:
         """As its publisher, by unicast: what others republish may never reach this requester."""
-        is_publisher, mode = state.stream[1] == self.node_id, self.params.recovery.repair_mode
-        return is_publisher and mode == "republish" and request.round % 2 == 1
+        recovery, is_publisher = self.params.recovery, state.stream[1] == self.node_id
+        may = recovery.answers_alone and recovery.repair_mode == "republish"
+        return may and is_publisher and request.round % 2 == 1
 
     def is_chosen(self, state: RecoveryStream) -> bool:
         if state.stream[1] == self.node_id or state.group_size <= UNICAST_ANSWERS:
