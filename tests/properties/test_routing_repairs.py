@@ -271,7 +271,7 @@ def test_every_repair_leaves_right_tables_with_every_strategy_and_reduction(
     name: RepairName, strategy: StrategyName, reduction: ReductionName, examples: int
 ) -> None:
     """The oracle is the one that sees everything, with covering and merging as without (3.2.5)."""
-    for seed in range(max(8, examples // 100)):
+    for seed in range(max(3, examples // 100)):
         rng = Random(f"{name} {strategy} {reduction} {seed}")
         flush: FlushName = "path" if name == "path" and seed % 2 else "flood"
         activation: ActivationName = "symmetric" if seed % 2 else "asymmetric"
@@ -285,7 +285,7 @@ def test_every_repair_leaves_right_tables_with_every_strategy_and_reduction(
 def test_overlapping_replacements_leave_right_tables(name: RepairName, examples: int) -> None:
     """Several links are under replacement at the same time, with (un)subscriptions and publications in between, and
     timers fire at any moment: as at 400 reconfigurations a second with 0.1 s each."""
-    for seed in range(max(30, examples // 30)):
+    for seed in range(max(12, examples // 30)):
         rng = Random(f"overlapping {name} {seed}")
         model = ScriptedModel(rng, name, rng.randint(3, 12))
         for _ in range(5):

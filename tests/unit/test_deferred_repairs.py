@@ -1,18 +1,23 @@
 """The rules of the repairs that wait, one link at a time (dynamic-topologies.md 3.4 to 3.7)."""
 
 from collections import Counter
+from random import Random
 
 import pytest
 
 from tests.unit.test_routing_repairs import TOLD, changes_told, joined, router_with_neighbours
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.inputs import Fired, Received
+from tidings.model.errors import UsageError
 from tidings.model.language.parser import parse
-from tidings.nodes.choices import make_parts
+from tidings.nodes.choices import OverlayParams, make_parts
+from tidings.protocols.overlay.dhtree.dhtree import DhTreeParams
+from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.overlay.scripted import ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved, TablesBegun, TablesTold
 from tidings.protocols.routing.params import RepairName, RoutingParams
+from tidings.protocols.routing.repairs.choice import REPAIRS
 from tidings.protocols.routing.repairs.informed import (
     ACTIVE_ALREADY,
     NO_SUCH_LINK,
@@ -32,12 +37,8 @@ from tidings.pubsub.signals import NeighbourDown, NeighbourReplaced, NeighbourUp
 GHOST = Ghost("n", "r1")
 EXPIRED = Fired(("unsubscribe", GHOST))
 LOST = NeighbourDown("n", 1, reconfiguration="r1")
-TAKEN_BACK = Counter(
-    {
-        (to, SubscriptionRemoved, text): 1
-        for to, text in (("k", "x = 1"), ("m", "x = 1"), ("k", "x = 2"), ("m", "x = 3"))
-    }
-)
+LEFT = (("k", "x = 1"), ("m", "x = 1"), ("k", "x = 2"), ("m", "x = 3"))
+TAKEN_BACK = Counter({(to, SubscriptionRemoved, text): 1 for to, text in LEFT})
 """What n alone wanted, and what k or m have from nobody but each other then."""
 
 
@@ -271,14 +272,31 @@ def test_another_reconfiguration_on_the_same_brokers_is_refused_and_tables_are_s
 # Which repair on which overlay, and with which times.
 
 
-@pytest.mark.parametrize("name", ["notified", "informed", "path"])
-def test_a_node_is_not_made_where_the_overlay_tells_too_little(name: RepairName) -> None:
-    from tidings.model.errors import UsageError
+OVERLAYS: dict[str, OverlayParams] = {
+    "scripted": ScriptedParams(),
+    "lstree": LsTreeParams(),
+    "dhtree": DhTreeParams(),
+    "spanning-tree": SpanningTreeParams(),
+}
+REFUSED = {
+    "scripted": (),
+    "lstree": ("path",),
+    "dhtree": ("notified", "informed", "path"),
+    "spanning-tree": ("notified", "informed", "path"),
+}
 
+
+@pytest.mark.spec("D-7")
+@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("name", REPAIRS)
+def test_a_node_is_not_made_where_the_overlay_tells_too_little(name: RepairName, overlay: str) -> None:
     params = RoutingParams(repair=name)
-    make_parts("b", ScriptedParams(), params)
-    with pytest.raises(UsageError, match=f"repair: {name} needs to know .* use one of: strawman, resuming, timed$"):
-        make_parts("b", SpanningTreeParams(), params)
+    if name not in REFUSED[overlay]:
+        make_parts("b", OVERLAYS[overlay], params, Random(1))
+        return
+    fitting = ", ".join(each for each in REPAIRS if each not in REFUSED[overlay])
+    with pytest.raises(UsageError, match=f"repair: {name} needs to know .* {overlay} .* use one of: {fitting}$"):
+        make_parts("b", OVERLAYS[overlay], params, Random(1))
 
 
 def test_a_client_that_subscribes_meanwhile_is_told_at_once() -> None:

@@ -13,7 +13,7 @@ from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved, TablesBegun
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.repairs.choice import MakeRepair, check_level
+from tidings.protocols.routing.repairs.choice import MakeRepair
 from tidings.protocols.routing.repairs.strawman import Strawman
 from tidings.protocols.routing.repairs.timed import TimedRepair
 from tidings.protocols.routing.router import Router
@@ -208,35 +208,6 @@ def test_what_a_repair_holds_back_is_told_when_it_lets_go() -> None:
         {("new", SubscriptionAdded, text): 1 for text in ("x = 1", "x = 2")}
     )
     router.check()
-
-
-# The table of dynamic-topologies.md 2.3 and 3.8; shape only of D-7, since most of these are not built.
-
-NEEDS = {
-    "STRAWMAN": Level.LINKS,
-    "TDU": Level.LINKS,
-    "NDU": Level.REPLACEMENTS,
-    "ILA": Level.REPLACEMENTS,
-    "RP": Level.PATHS,
-}
-LEVELS = {
-    "LSTree": Level.REPLACEMENTS,
-    "WiTree": Level.REPLACEMENTS,
-    "DHTree": Level.LINKS,
-    "scripted": Level.PATHS,
-}
-REFUSED = {("RP", "LSTree"), ("RP", "WiTree"), ("RP", "DHTree"), ("NDU", "DHTree"), ("ILA", "DHTree")}
-
-
-@pytest.mark.parametrize("overlay", LEVELS)
-@pytest.mark.parametrize("name", NEEDS)
-def test_a_repair_that_needs_more_than_the_overlay_tells_is_refused(name: str, overlay: str) -> None:
-    made = type(name, (Strawman,), {"needs": NEEDS[name]})(Router("me").subscriptions)
-    if (name, overlay) not in REFUSED:
-        check_level(made, overlay, LEVELS[overlay])
-        return
-    with pytest.raises(UsageError, match=rf"repair: {name} .*level {NEEDS[name].name}.*overlay {overlay} tells only"):
-        check_level(made, overlay, LEVELS[overlay])
 
 
 def test_a_router_refuses_an_overlay_that_tells_too_little_and_says_what_fits() -> None:
