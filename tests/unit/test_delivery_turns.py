@@ -5,9 +5,10 @@ from collections import Counter
 from tests.worlds.desk import of, sent
 from tests.worlds.edge import EdgeDesk, answer, received
 from tidings.machine.effects import Effect, SetTimer
-from tidings.model.work import limited
-from tidings.protocols.delivery.edge.subscriptions import LOOKED_AT_ONCE_MAX
+from tidings.model.work import UNITS_PER_MS, WORK, limited
+from tidings.protocols.delivery.edge.subscriptions import ENDED_AT_ONCE_MAX, LOOKED_AT_ONCE_MAX
 from tidings.protocols.delivery.messages import PackedReferences, Reference
+from tidings.pubsub.signals import Unwant
 
 MANY = LOOKED_AT_ONCE_MAX + 10
 
@@ -90,3 +91,52 @@ def test_a_client_that_leaves_takes_with_it_what_was_held() -> None:
     desk.down("c")
     assert not asking(desk.advance(1.0))
     assert not desk.edge.fetching.held and not desk.edge.subscriptions.unlooked
+
+
+def test_of_a_client_that_leaves_with_many_subscriptions_routing_is_told_in_several_steps() -> None:
+    desk = EdgeDesk()
+    desk.up("c")
+    for number in range(1, 3 * ENDED_AT_ONCE_MAX + 1):
+        desk.installed("c", number)
+    steps = [of(Unwant, desk.down("c"))]
+    while desk.edge.subscriptions.ended:
+        steps.append(of(Unwant, desk.fire_next()))
+    assert max(map(len, steps)) == ENDED_AT_ONCE_MAX
+    assert [each.key for step in steps for each in step] == [
+        ("c", number) for number in range(1, 3 * ENDED_AT_ONCE_MAX + 1)
+    ]
+
+
+def test_a_client_that_is_back_before_that_keeps_what_it_asks_for_again() -> None:
+    desk = EdgeDesk()
+    desk.up("c")
+    for number in range(1, 2 * ENDED_AT_ONCE_MAX + 1):
+        desk.installed("c", number)
+    desk.down("c")
+    desk.up("c")
+    again = 2 * ENDED_AT_ONCE_MAX
+    desk.installed("c", again)
+    assert ("c", again) not in [each.key for each in of(Unwant, desk.advance(1.0))]
+    assert ("c", again) in desk.edge.subscriptions.all
+    assert not desk.edge.subscriptions.ended
+
+
+def test_many_readers_that_ask_at_once_are_served_one_after_the_other() -> None:
+    """Each look at what is stored is short; the sum of all of them in one moment must be, too."""
+    desk = EdgeDesk()
+    desk.up("p")
+    desk.advertise("p", 1, "x >= 0")
+    for number in range(1, 1001):
+        desk.publish("p", number, number)
+    clients = [f"c{number}" for number in range(40)]
+    desk.up(*clients)
+    before = WORK.units
+    for client in clients:
+        desk.subscribe(client, 1, guarantee="reference", since=0.0, window=2000, queue_max=2000)
+    at_once = WORK.units - before
+    assert at_once < 20 * UNITS_PER_MS
+    desk.advance(60.0)
+    assert WORK.units - before > 3 * at_once, "nothing here was dear; make it more hostile"
+    streams = [each.streams["p"].position for each in desk.edge.subscriptions.all.values()]
+    assert streams == [1000] * len(clients), "everybody gets everything in the end"
+    assert not desk.edge.fetching.held

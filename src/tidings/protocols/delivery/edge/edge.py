@@ -267,7 +267,7 @@ class Edge:
         del self.clients[client.name]
         self.readings.leave(client)
         self.namesakes.leave(client)
-        return [*self.subscriptions.leave(client), *self.publishers.leave(now, client)]
+        return [*self.subscriptions.leave(now, client), *self.publishers.leave(now, client)]
 
     def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
         self.readings.absences.come_back(now, up.neighbour)

@@ -36,11 +36,11 @@ from typing import Literal
 import msgspec
 
 from tidings.matching import Index, IndexParams
-from tidings.model.bounds import EXTENTS_MAX
+from tidings.model.bounds import EXTENTS_MAX, PUBLICATIONS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.weight import weight_of
-from tidings.model.work import UNITS_PER_MS
+from tidings.model.work import UNITS_PER_MS, WORK
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.pubsub.publications import BadPublication, Publications, cut, read_head
 
@@ -374,8 +374,11 @@ Engine = Literal["fast", "plain"]
 SIEVES_MAX = 32
 """Filters that are kept ready; when there are more, all are forgotten."""
 
-SCAN_UNITS_MAX = 10 * UNITS_PER_MS
+SCAN_UNITS_MAX = 4 * UNITS_PER_MS
 """Work of one look at what is stored; then it ends, and says that there is more."""
+
+HEAD_UNITS = 125
+"""The work of reading a head and holding it against a filter, where nothing is searched for."""
 
 FEW_HEADS = 64
 """So many heads are judged one by one sooner than the index is made ready."""
@@ -384,11 +387,14 @@ FEW_HEADS = 64
 class Sieve:
     def __init__(self, filter: Filter, engine: Engine) -> None:
         self.filter = filter
-        self.is_heavy = weight_of(filter).finds > 0
-        """Whether it searches for patterns: then publications are looked at one by one, so that one can stop."""
+        self.at_once_max = PUBLICATIONS_MAX if filter.residual is None else FEW_HEADS
+        if weight_of(filter).finds > 0:
+            self.at_once_max = 1
+        """Publications that are looked at before it is asked whether it takes too long: one, where it searches for
+        patterns."""
         self.takes_all = filter.residual is None and () in filter.conjunctions
         """Whether nothing is asked. A broker has accepted no publication that is none, so no head has to be read."""
-        self.is_indexed = engine == "fast" and filter.residual is None and not self.is_heavy
+        self.is_indexed = engine == "fast" and filter.residual is None and self.at_once_max > 1
         self.index: Index | None = None
 
     def places(self, heads: Sequence[bytes]) -> Sequence[int]:
@@ -429,6 +435,7 @@ class Sieves:
 
 
 def is_match(filter: Filter, head: bytes) -> bool:
+    WORK.units += HEAD_UNITS
     try:
         return filter.matches(read_head(head))
     except BadPublication:

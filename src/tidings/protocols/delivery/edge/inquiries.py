@@ -234,7 +234,7 @@ class Inquiries:
         """What matches behind `begin` up to `end`, put into a draft that is empty yet, and the number up to which that
         is all: `end`, or less where a bound was met."""
         limit, scanned, room_bytes = min(max(limit, 1), PUBLICATIONS_MAX), 0, BATCH_BYTES_MAX
-        at_once, began = 1 if sieve.is_heavy else limit, WORK.units
+        at_once, began = min(limit, sieve.at_once_max), WORK.units
         while begin < end:
             candidates = PageDraft(found.with_payloads)
             candidates.gather(history, begin, end, min(at_once, self.params.scanned_max - scanned))

@@ -51,6 +51,9 @@ WRONG_PATH = "the path does not lead here"
 TOO_FAR = (
     "a broker of the publisher is further away than a question for its history may go, so nobody knows what is missing"
 )
+FOUND_UNITS = 50
+"""The work of passing on what was found, for each publication."""
+
 WRONG_FILTER = "the filter cannot be read"
 NO_WAY = "no way to the publisher is known at the broker {broker}"
 NO_WAY_BACK = "the way back is broken"
@@ -250,6 +253,7 @@ class References:
                     if found and room_bytes < 0:
                         return found, True, through
                     found.append((batch.accepted_at, number, head, payload))
+                    WORK.units += FOUND_UNITS
                 scanned, through = scanned + 1, number
         return found, False, through
 

@@ -39,6 +39,7 @@ Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract), G-46,
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -83,6 +84,9 @@ TOO_DEAR = (
     "ask for fewer or shorter patterns, or for beginnings ('word%'), which are not searched for"
 )
 
+ENDED_AT_ONCE_MAX = 64
+"""Subscriptions of a client that left which routing is told of in one step."""
+
 LOOKED_AT_ONCE_MAX = 64
 """Subscriptions up to which all are looked at in the step in which an advertisement becomes known."""
 
@@ -114,12 +118,15 @@ class ServedSubscriptions:
         self.unlooked: dict[NodeId, UnlookedNews] = {}
         """By publisher."""
         self.is_look_timed = False
+        self.ended: dict[SubscriptionKey, None] = {}
+        """Those of clients that left of which routing was not told yet."""
         self.search_units: Counter[str] = Counter()
         """By principal: what searching for the patterns of its subscriptions may cost."""
 
     def start(self) -> None:
         """There is no timer any more, and nobody to ask for."""
         self.unlooked.clear()
+        self.ended.clear()
         self.fetching.held.clear()
         self.is_look_timed = False
 
@@ -160,6 +167,7 @@ class ServedSubscriptions:
         subscription.after |= behind
         self.search_units[client.principal] += subscription.search_units
         mine[asked.number] = self.all[subscription.key] = subscription
+        self.ended.pop(subscription.key, None)
         subscription.known_before = self.fetching.news
         request = NetworkRequest("subscribe", client, asked.number, client.shown(filter), subscription)
         ticket = self.requests.add(request)
@@ -190,11 +198,19 @@ class ServedSubscriptions:
         self.forget(subscription)
         return [*tell_missed(subscription), Unwant(subscription.key, ticket)]
 
-    def leave(self, client: ServedClient) -> list[Effect]:
+    def leave(self, now: float, client: ServedClient) -> list[Effect]:
+        """Routing is told of the first at once, and of the others in the steps that follow."""
         mine = list(self.of_client.pop(client.name, {}).values())
         for subscription in mine:
             self.forget(subscription)
-        return [Unwant(subscription.key) for subscription in mine]
+        self.ended.update(dict.fromkeys([subscription.key for subscription in mine]))
+        return [*self.end_some(), *self.look_later(now)]
+
+    def end_some(self) -> list[Effect]:
+        keys = list(islice(self.ended, ENDED_AT_ONCE_MAX))
+        for key in keys:
+            del self.ended[key]
+        return [Unwant(key) for key in keys]
 
     def check_units(self, client: ServedClient, filter: Filter) -> None:
         units, most = self.search_units[client.principal] + units_at_most(filter), self.params.search_units_max
@@ -253,15 +269,16 @@ class ServedSubscriptions:
         return self.look_later(now)
 
     def look_later(self, now: float) -> list[Effect]:
-        if not self.unlooked or self.is_look_timed:
+        if self.is_look_timed or not (self.unlooked or self.ended):
             return []
         self.is_look_timed = True
         return [SetTimer("held", now + self.params.held_for)]
 
     def go_on(self, now: float) -> list[Effect]:
-        """At the timer "held": those ask who were held, and as many are looked at as one step may look at."""
+        """At the timer "held": those ask who were held, as many are looked at as one step may look at, and of clients
+        that left some more subscriptions are ended."""
         self.is_look_timed = False
-        effects = self.fetching.let_go_on(now)
+        effects = [*self.end_some(), *self.fetching.let_go_on(now)]
         for publisher in list(self.unlooked):
             effects += self.look(now, publisher)
             if WORK.is_spent:
@@ -393,6 +410,8 @@ class ServedSubscriptions:
         for key, subscription in self.all.items():
             subscription.check()
             assert self.of_client[key[0]][key[1]] is subscription
+        assert not self.ended.keys() & self.all.keys(), "one that is there would be ended"
+        assert self.is_look_timed or not self.ended, "nobody tells routing what has ended"
         assert sum(each.search_units for each in self.all.values()) == self.search_units.total()
 
 
