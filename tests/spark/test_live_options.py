@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tidings.model.errors import UsageError
+from tidings.net.certificates import new_authority
 from tidings.protocols.access.tokens import Claims, make_token
 from tidings.spark.live.options import read_options
 from tidings.spark.live.starts import Start
@@ -49,7 +50,7 @@ def test_the_environment_says_what_no_option_says() -> None:
         ({"url": URL, "failOnDataLoss": "perhaps"}, "option failOnDataLoss: 'perhaps' is none of true, false"),
         ({"url": URL, "mode": "dropmalformed"}, "option mode: 'dropmalformed' is none of permissive, failfast"),
         ({"url": URL, "sinkName": "a,b"}, "option sinkName: 'a,b' cannot be part of a name"),
-        ({"url": URL, "tlsKey": "k"}, "TLS needs all three"),
+        ({"url": URL, "tlsKey": "k"}, "a certificate needs its key; give both, or show a token"),
         ({"url": URL, "topic": "x"}, "option topic: there is no such option; there are url, filter, startingOffsets"),
         (
             {"url": URL, "token": "nonsense"},
@@ -76,6 +77,17 @@ def test_a_client_is_named_after_the_principal_of_its_token() -> None:
     assert options.connect().name.startswith("ann+")
     assert options.connect().name != options.connect().name
     assert "sss" not in repr(options)
+
+
+def test_a_token_and_the_authority_of_the_brokers_suffice_for_tls(tmp_path: Path) -> None:
+    new_authority(tmp_path)
+    given = {"url": "tidingss://north.example", "tlsAuthority": str(tmp_path / "authority.pem")}
+    options = read_options({**given, "token": make_text()}, {})
+    assert options.tls is not None and options.tls.server is None
+    assert options.connect("sink.0").name == "ann+sink.0"
+    with pytest.raises(UsageError, match="a token says who you are"):
+        read_options(given, {})
+    assert read_options({"url": "tidingss://north.example", "token": make_text()}, {}).tls is None, "the system's own"
 
 
 def test_a_long_token_that_is_wrong_is_not_repeated_in_the_error() -> None:

@@ -19,8 +19,9 @@
     failOnChangedBatch    of the sink: "false" publishes a batch again whose rows are not those of its first try
     token, tokenKey       the token (its text, or its file), and the file of the key it is bound to
                                                                      (environment: TIDINGS_TOKEN, TIDINGS_TOKEN_KEY)
-    tlsCertificate, tlsKey, tlsAuthority       PEM files             (environment: TIDINGS_TLS_CERTIFICATE, ...)
-    principal             with TLS and no token: the name in the certificate
+    tlsAuthority          PEM file: who signs for brokers           (environment: TIDINGS_TLS_AUTHORITY)
+    tlsCertificate, tlsKey   PEM files: our own, where we show no token   (TIDINGS_TLS_CERTIFICATE, TIDINGS_TLS_KEY)
+    principal             with a certificate and no token: the name in it
     insecure              "true": plain text beyond this machine
 
 Names are read without regard to case, as Spark does. Everything is checked when the format is asked for, before a task
@@ -98,13 +99,22 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fails_on_changed_batch: bool = True
     token: bytes = b""
     token_key: str = ""
-    tls_files: tuple[str, str, str] | None = None
+    tls_files: tuple[str, str, str] = ("", "", "")
+    """Our certificate and its key, if we have one, and the authority, if it is not one that the system trusts."""
     principal: str = ""
     insecure: bool = False
 
     def __repr__(self) -> str:
         """Without what must not be seen."""
         return f"Options({self.url}, {self.filter})"
+
+    @property
+    def tls(self) -> Tls | None:
+        """None where no file is given: then the URL says whether there is TLS, and the system whom it trusts."""
+        certificate, key, authority = self.tls_files
+        if certificate:
+            return Tls.from_files(certificate, key, authority or None)
+        return Tls.trusting(authority) if authority else None
 
     def connect(self, name: str = "", **others: Any) -> Connecting:
         """A client; `name` is what tells it from others of the same principal, at random if there is none."""
@@ -117,7 +127,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             name=called or None,
             token=self.token or None,
             key=self.token_key or None,
-            tls=Tls.from_files(*self.tls_files) if self.tls_files else None,
+            tls=self.tls,
             insecure=self.insecure,
             timeout=min(CONNECT_TIMEOUT, self.timeout),
             **others,
@@ -173,11 +183,11 @@ def find_said(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[
     return said
 
 
-def read_tls_files(said: dict[str, str]) -> tuple[str, str, str] | None:
-    files = said.get("tlsCertificate", ""), said.get("tlsKey", ""), said.get("tlsAuthority", "")
-    if any(files) and not all(files):
-        raise UsageError("options tlsCertificate, tlsKey, tlsAuthority: TLS needs all three; give all, or none")
-    return files if all(files) else None
+def read_tls_files(said: dict[str, str]) -> tuple[str, str, str]:
+    certificate, key, authority = said.get("tlsCertificate", ""), said.get("tlsKey", ""), said.get("tlsAuthority", "")
+    if bool(certificate) != bool(key):
+        raise UsageError("options tlsCertificate, tlsKey: a certificate needs its key; give both, or show a token")
+    return certificate, key, authority
 
 
 def read_token(said: str) -> bytes:
@@ -191,10 +201,14 @@ def read_token(said: str) -> bytes:
 
 def check_reach(options: Options) -> None:
     """Without asking anybody: is the URL one, are the files there?"""
-    tls = Tls.from_files(*options.tls_files) if options.tls_files else None
+    tls, certificate = options.tls, options.tls_files[0]
     parse_brokers(options.url)
-    if tls is not None and not options.token and not options.principal:
+    if options.token:
+        return
+    if certificate and not options.principal:
         raise UsageError("option principal: with TLS and without a token, give the name that is in the certificate")
+    if tls is not None and not certificate:
+        raise UsageError("option token: with TLS and without a certificate of your own, a token says who you are")
 
 
 def check_filter(name: str, text: str) -> None:
