@@ -31,6 +31,7 @@ from tidings.cli.sub import sub
 from tidings.cli.sweep import sweep
 from tidings.cli.top import doctor, top, why
 from tidings.cli.traces import traces
+from tidings.cli.watch import watch
 from tidings.cli.workloads import workloads
 
 app = typer.Typer(
@@ -41,7 +42,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for command in (broker, up, pub, sub, top, doctor, why, bench, chaos):
+for command in (broker, up, pub, sub, top, doctor, why, watch, bench, chaos):
     app.command()(command)
 app.add_typer(config_commands, name="config")
 app.add_typer(keys, name="keys")

@@ -5,8 +5,8 @@
 
 It finds a Java, lets workers run the same Python as we do, moves data as Arrow, keeps time in UTC, cuts
 shuffles into as many parts as there are cores rather than 200, writes only what goes wrong to the terminal, and knows
-the format "tidings" (`live/`). If a session is open already, it is returned as it is, except that the format is made
-known to it.
+the formats "tidings" and "tidings-trace" (`live/`). If a session is open already, it is returned as it is, except that
+the formats are made known to it.
 
 All code in this folder takes a session and uses nothing of it that a remote one (Spark Connect) lacks.
 
@@ -123,6 +123,10 @@ DRIVER_MEMORY = "4g"
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 
+STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The one kind of store that `transformWithState` works with."""
+
 FILE_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 INSTALL = "Spark is not installed; install it with: pip install 'tidings[spark]'"
@@ -168,6 +172,7 @@ def default_settings(master: str, ui: bool, java_options: str) -> dict[str, str]
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.python.worker.faulthandler.enabled": "true",
+        STATE_STORE: ROCKS_DB,
         # Two small files for each micro-batch take more than half of its time; these are the cheaper ones.
         "spark.sql.streaming.checkpointFileManagerClass": FILE_CHECKPOINTS,
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
@@ -202,6 +207,8 @@ def parallelism(session: "SparkSession") -> int:
 
 def register_formats(session: "SparkSession") -> None:
     with suppress(ModuleNotFoundError):
+        from tidings.spark.live.follower import TidingsTraceSource
         from tidings.spark.live.source import TidingsSource
 
         session.dataSource.register(TidingsSource)
+        session.dataSource.register(TidingsTraceSource)

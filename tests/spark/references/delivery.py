@@ -94,7 +94,7 @@ def client_latency_rows(records: list[Record], expected: frozenset[tuple[str, st
     clients = grouped((node, delay) for (_, node), delay in latencies(records).items())
     if not clients:
         return []
-    p99 = [percentile(delays, 0.99) or 0 for delays in clients.values()]
+    p99 = [rounded(percentile(delays, 0.99) or 0) for delays in clients.values()]
     means = [rounded(mean(delays) or 0) for delays in clients.values()]
     return [
         {

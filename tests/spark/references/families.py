@@ -15,7 +15,7 @@ from tests.spark.references.congestion import congestion_rows
 from tests.spark.references.delivery import client_latency_rows, delivery_rows
 from tests.spark.references.feeds import friendship_rows, noise_rows, stretch_rows
 from tests.spark.references.guarantees import acknowledgement_rows, premature_rows, twin_rows
-from tests.spark.references.order import order_rows
+from tests.spark.references.order import number_rows, order_rows
 from tests.spark.references.plans import plan_rows, transformation_rows
 from tests.spark.references.popularity import gain_rows, popularity_rows
 from tests.spark.references.reconfiguration import reconfiguration_rows, repair_rows
@@ -39,6 +39,7 @@ REFERENCES: dict[str, Callable[[list[Record], frozenset[tuple[str, str]]], list[
     "premature": premature_rows,
     "twins": twin_rows,
     "order": order_rows,
+    "numbers": number_rows,
     "plans": plan_rows,
     "transformation": transformation_rows,
     "gain": gain_rows,

@@ -50,6 +50,18 @@ def order_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -> l
     ]
 
 
+def number_rows(records: list[Record], expected: frozenset[tuple[str, str]]) -> list[dict[str, Any]]:
+    rows = events(records, "deliver")
+    known = [each for each in rows if text(each, "publisher") is not None and whole(each, "number") is not None]
+    pairs = grouped(
+        ((text(each, "publisher"), each.node, text(each, "subscription")), whole(each, "number") or 0) for each in known
+    )
+    if not pairs:
+        return []
+    holes = [sum(number not in pair for number in range(min(pair), max(pair))) for pair in pairs.values()]
+    return [{"holes": sum(holes), "pairs_with_holes": sum(count > 0 for count in holes)}]
+
+
 def arrived_us(record: Record) -> int:
     return millionths(record.time - (real(record, "hold") or 0.0))
 

@@ -11,7 +11,6 @@ from tidings.trace.record import Record
 
 DIGITS = 4
 MILLION = 1_000_000
-ROUND_UP = 0.505
 
 T = TypeVar("T")
 
@@ -29,14 +28,15 @@ def cut(value: int) -> int:
     return abs(value) // power * power * (1 if value >= 0 else -1)
 
 
-def percentile(values: Iterable[int], share: float) -> int | None:
-    """Of the values cut to four digits, interpolated between the two that are nearest, and rounded."""
+def percentile(values: Iterable[int], share: float) -> float | None:
+    """Of the values cut to four digits, interpolated between the two that are nearest, in hundredths."""
     ordered = sorted(map(cut, values))
     if not ordered:
         return None
     place = (len(ordered) - 1) * share
     low, high = floor(place), ceil(place)
-    return floor(ordered[low] + (place - low) * (ordered[high] - ordered[low]) + ROUND_UP)
+    between = ordered[low] + (place - low) * (ordered[high] - ordered[low])
+    return floor(between * 100 + 0.5) / 100
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:

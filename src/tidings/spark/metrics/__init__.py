@@ -19,7 +19,8 @@ key and node: this event is owed to this node. `tidings.spark.matching` makes it
 
 **The same answer however the rows are spread.** Times are whole microseconds, and quantities with a fraction whole
 millionths; so sums are sums of integers. Percentiles are exact, of values cut to four significant digits: at most a
-thousandth too small (`tables.py`). What is averaged over groups and then over runs is rounded to millionths in between.
+thousandth too small, and interpolated, so that the median of 1 and 2 is 1.5 (`tables.py`). What is averaged over groups
+and then over runs is rounded to millionths in between.
 
 **For each family there is a reference**, a few lines of plain Python over a list of records, in
 `tests/spark/references`; tests compare both on traces drawn at random.

@@ -35,6 +35,7 @@ from tidings.spark.metrics.tables import (
     fields_of,
     mean,
     percentile,
+    rounded,
     rounded_mean,
     seconds,
     share,
@@ -159,7 +160,7 @@ def clients(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
 
     timed = pairs(rows, None).where("latency_us IS NOT NULL")
     return timed.groupBy("run", "node").agg(
-        F.expr(percentile("latency_us", 0.99)).alias("p99_us"),
+        F.expr(rounded(percentile("latency_us", 0.99))).alias("p99_us"),
         F.expr(rounded_mean("latency_us")).alias("mean_us"),
     )
 

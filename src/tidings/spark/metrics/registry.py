@@ -7,12 +7,12 @@ from tidings.spark.metrics.gossip import GAIN, POPULARITY, VIEWS
 from tidings.spark.metrics.guarantees import ACKNOWLEDGEMENT, PREMATURE, TWINS
 from tidings.spark.metrics.peers import COLLECTION, FRIENDSHIP, NOISE, STRETCH
 from tidings.spark.metrics.traffic import DROPS, OVERHEAD, RATES, TRAFFIC
-from tidings.spark.metrics.transport import CONGESTION, ORDER, RECOVERY
+from tidings.spark.metrics.transport import CONGESTION, NUMBERS, ORDER, RECOVERY
 
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        *(DELIVERY, CLIENTS, ORDER, RECOVERY, CONGESTION),
+        *(DELIVERY, CLIENTS, ORDER, NUMBERS, RECOVERY, CONGESTION),
         *(TRAFFIC, OVERHEAD, DROPS, RATES),
         *(ACKNOWLEDGEMENT, PREMATURE, TWINS),
         *(VIEWS, GAIN, POPULARITY, PLANS, TRANSFORMATION),

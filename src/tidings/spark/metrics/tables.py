@@ -16,10 +16,12 @@ take names and types of fields from it. Times and spans are seconds.
 added. So everything that is added up is an integer: a time in microseconds, a ratio in millionths. A percentile is
 exact, but of values that are first cut to four significant digits; the table of distinct values that Spark keeps for it
 then has some thousands of entries for each power of ten, however many values there are. Between two neighbouring values
-it is interpolated, as numpy does by default, and rounded. Each function takes and gives the text of an SQL expression.
+it is interpolated, as numpy does by default: the median of 1 and 2 is 1.5. With a share in hundredths that is a whole
+number of hundredths, to which it is rounded because of the last digits of a float. Each function takes and gives the
+text of an SQL expression.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, get_args, get_type_hints
 
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 DIGITS = 4
 """Significant digits that a percentile sees."""
 
-ROUND_UP = 0.505
-"""Rounds a percentile. It is a whole number of hundredths, so this leaves room for the last digits of a float."""
+HUNDRED = 100
+"""Shares of percentiles are whole hundredths."""
 
 MILLION = 1_000_000
 CUT_POWERS = range(1, 16)
@@ -55,9 +57,9 @@ def cut(value: str) -> str:
 
 
 def percentiles(value: str, *shares: float) -> str:
-    """An array, one percentile for each share, as whole numbers; null if there are no values."""
+    """An array, one percentile for each share; null if there are no values."""
     exact = f"percentile({cut(value)}, array({', '.join(f'{share}D' for share in shares)}))"
-    return f"transform({exact}, each -> floor(each + {ROUND_UP}D))"
+    return f"transform({exact}, each -> floor(each * {HUNDRED}D + 0.5D) / {HUNDRED}D)"
 
 
 def percentile(value: str, share: float) -> str:
@@ -77,9 +79,13 @@ def mean(value: str) -> str:
     return f"try_divide(sum({value}), count({value}))"
 
 
-def rounded_mean(value: str) -> str:
+def rounded(value: str) -> str:
     """As an integer, so that it can be summed again."""
-    return f"floor({mean(value)} + 0.5D)"
+    return f"floor({value} + 0.5D)"
+
+
+def rounded_mean(value: str) -> str:
+    return rounded(mean(value))
 
 
 def spread(name: str, value: str, *per_cent: int, unit: Callable[[str], str] = str) -> dict[str, str]:
@@ -175,12 +181,13 @@ def note_fields(kind: type[Note]) -> Fields:
     return found
 
 
-def with_fields(rows: "DataFrame", fields: str, where: str | None = None) -> "DataFrame":
-    """The columns of a trace, the time in microseconds, and `said`, a struct of the fields (`fields_of`); text is only
-    parsed where the condition holds."""
+def with_fields(rows: "DataFrame", fields: str, where: str | None = None, *, also: Sequence[str] = ()) -> "DataFrame":
+    """The columns of a trace that most metrics read (and `also` these), the time in microseconds, and `said`, a struct
+    of the fields (`fields_of`); text is only parsed where the condition holds."""
     parsed = f"from_json(detail, '{fields}')"
     said = parsed if where is None else f"CASE WHEN {where} THEN {parsed} END"
-    return rows.selectExpr("run", "time", "node", "kind", "message", "key", "size_bytes", TIME_US, f"{said} AS said")
+    columns = ("run", "time", "node", "kind", "message", "key", "size_bytes", *also)
+    return rows.selectExpr(*columns, TIME_US, f"{said} AS said")
 
 
 def due_pairs(expected: "DataFrame") -> "DataFrame":

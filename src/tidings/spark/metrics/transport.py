@@ -8,6 +8,10 @@ much earlier. What ordering achieves is the difference. *Extra delay* is what or
 pair of the time that each was to be held back (`latch`), and was held back (`hold`); an event without these fields was
 not held. One value for each pair; percentiles are over pairs. Everything is in the `deliver` rows of events.
 
+`numbers`: a fact is such a pair, too. A *hole* is a number between the lowest and the highest handed over, which itself
+was not. Of a subscription that takes all that a publisher publishes it is a loss; of any other it may be an
+event that does not match.
+
 `recovery`: a fact is one event, found by its key in the notes of all who lost it, asked for it, repaired it, refrained
 from that, or looked for it in their cache: LossDetected, RepairRequested, RepairSent, Suppressed, CacheSearched. A
 *recovery* is a `deliver` row of an event with the field `repaired`. A request is *answered* if anybody sent a repair of
@@ -131,6 +135,34 @@ extra_delay = ORDER.add(
         **spread("hold", "hold_us", 50, 90, unit=seconds),
         "hold_max": seconds(percentile("hold_us", 1.0)),
     },
+)
+
+
+NUMBER_FIELDS = fields_of(DELIVERED, only="publisher number subscription")
+
+
+def numbered_pairs(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
+    from pyspark.sql import functions as F
+
+    told = with_fields(rows, NUMBER_FIELDS).selectExpr(
+        "run", "said.publisher AS publisher", "node", "said.subscription AS subscription", "said.number AS number"
+    )
+    each_once = told.where("publisher IS NOT NULL AND number IS NOT NULL").groupBy(*PAIR, "number").count()
+    return each_once.groupBy(*PAIR).agg(F.expr("max(number) - min(number) + 1 - count(*)").alias("holes"))
+
+
+NUMBERS = Family(
+    "numbers",
+    "Whether the numbers of a publisher's events that a subscriber gets have holes.",
+    reads=(DELIVER,),
+    facts=numbered_pairs,
+    groups=("publisher", "node"),
+)
+holes = NUMBERS.add(
+    "holes",
+    "Numbers between the lowest and the highest handed over that were not, summed over pairs of publisher and "
+    "subscription, and the pairs that have some.",
+    {"holes": "sum(holes)", "pairs_with_holes": "count_if(holes > 0)"},
 )
 
 
