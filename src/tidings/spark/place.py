@@ -101,6 +101,11 @@ class Place(msgspec.Struct, frozen=True):
         except OSError as problem:
             raise UsageError(f"cannot write {self}: {said(problem)}; name a place that is yours") from None
 
+    def remove(self) -> None:
+        """A file."""
+        system, path = self.opened()
+        system.delete_file(path)
+
     def exists(self) -> bool:
         from pyarrow.fs import FileType
 
