@@ -10,6 +10,8 @@ machine on which others work gives no figure worth having.
 - *useful cores* is the time inside of runs by the time of the sweep.
 
 The three must give the same measures, which is checked.
+
+`--tiny` performs a thousand runs of some milliseconds instead: what counts is the overhead.
 """
 
 import argparse
@@ -25,11 +27,14 @@ from typing import Any
 import msgspec
 
 from tidings.spark.session import TRIES_MAX, open_session
-from tidings.spark.sweeps import Outcome, Parameter, Run, run_here, sweep
+from tidings.spark.sweeps import Outcome, Run, run_here, sweep
 
 SCENARIO = "gossip"
-SETTINGS: dict[str, Parameter] = {"nodes": 40}
+NODES, NODES_TINY = 40, 3
 RUNS, ROUNDS = 24, 3
+RUNS_TINY, ROUNDS_TINY = 1000, 1
+OVERHEAD_TINY_GOAL = 0.025
+"""Seconds of two cores for each tiny run."""
 RUNS_QUICK, ROUNDS_QUICK = 4, 1
 WARM_UP_RUNS = 4
 
@@ -55,8 +60,8 @@ class Measured(msgspec.Struct):
         return sum(self.run_seconds) / self.wall_seconds
 
 
-def make_runs(count: int, first: int = 0) -> list[Run]:
-    return [Run(SCENARIO, "bench", SETTINGS, seed) for seed in range(first, first + count)]
+def make_runs(nodes: int, count: int, first: int = 0) -> list[Run]:
+    return [Run(SCENARIO, "bench", {"nodes": nodes}, seed) for seed in range(first, first + count)]
 
 
 def perform(cores: int, runs: list[Run], folder: str) -> list[Outcome]:
@@ -66,30 +71,31 @@ def perform(cores: int, runs: list[Run], folder: str) -> list[Outcome]:
     return [msgspec.convert(row.asDict(), Outcome) for row in done.results.collect()]
 
 
-def measure_here(cores: int, count: int) -> Measured:
+def measure_here(cores: int, nodes: int, count: int) -> Measured:
     """In this process, which does nothing else."""
     with tempfile.TemporaryDirectory() as folder:
-        perform(cores, make_runs(WARM_UP_RUNS, count), folder)
+        perform(cores, make_runs(nodes, WARM_UP_RUNS, count), folder)
         begun = time.perf_counter()
-        outcomes = perform(cores, make_runs(count), folder)
+        outcomes = perform(cores, make_runs(nodes, count), folder)
         wall = time.perf_counter() - begun
     assert all(outcome.status == "ok" for outcome in outcomes), "a run failed; look at it with tidings sim run"
     in_order = sorted(outcomes, key=lambda outcome: outcome.seed)
     return Measured(wall, [outcome.seconds for outcome in in_order], [outcome.measures for outcome in in_order])
 
 
-def measure(cores: int, count: int) -> Measured:
+def measure(cores: int, nodes: int, count: int) -> Measured:
     """In a process of its own."""
-    command = [sys.executable, "-m", "bench.sweeps", "--cores", str(cores), "--runs", str(count)]
+    given = ["--cores", str(cores), "--nodes", str(nodes), "--runs", str(count)]
+    command = [sys.executable, "-m", "bench.sweeps", *given]
     told = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1]).stdout
     return msgspec.json.decode(told, type=Measured)
 
 
-def measure_all(count: int, rounds: int) -> dict[int, list[Measured]]:
+def measure_all(nodes: int, count: int, rounds: int) -> dict[int, list[Measured]]:
     found: dict[int, list[Measured]] = {cores: [] for cores in CORES}
     for _ in range(rounds):
         for cores in CORES:
-            found[cores].append(measure(cores, count))
+            found[cores].append(measure(cores, nodes, count))
     for rounds_of_one in found.values():
         for each in rounds_of_one:
             assert each.measures == found[HERE][0].measures, "a sweep gave other measures than its runs alone"
@@ -115,8 +121,8 @@ def shortest(found: dict[int, list[Measured]]) -> float:
     return min(seconds for rounds in found.values() for each in rounds for seconds in each.run_seconds)
 
 
-def print_summary(answer: dict[str, Any], runs: int, rounds: int) -> None:
-    print(f"{runs} runs of {SCENARIO} {SETTINGS}, {rounds} rounds")
+def print_summary(answer: dict[str, Any], nodes: int, runs: int, rounds: int) -> None:
+    print(f"{runs} runs of {SCENARIO} with {nodes} nodes, {rounds} rounds")
     print(f"{'':<14}{'sweep s':>10}{'a run s':>10}{'overhead s':>12}{'useful cores':>14}")
     for row in answer["rows"]:
         name = "without Spark" if row["cores"] == HERE else f"local[{row['cores']}]"
@@ -124,6 +130,11 @@ def print_summary(answer: dict[str, Any], runs: int, rounds: int) -> None:
             f"{name:<14}{row['sweep_seconds']:>10.1f}{row['seconds_each_run']:>10.2f}"
             f"{row['overhead_seconds_each_run']:>12.3f}{row['useful_cores']:>14.2f}"
         )
+    if nodes == NODES_TINY:
+        overhead = answer["rows"][-1]["overhead_seconds_each_run"]
+        verdict = "reached" if overhead <= OVERHEAD_TINY_GOAL else "missed"
+        print(f"overhead on two cores: {overhead * 1000:.0f} ms, goal <= {OVERHEAD_TINY_GOAL * 1000:.0f} ms: {verdict}")
+        return
     verdict = "reached" if answer["ratio"] >= RATIO_GOAL else "missed"
     print(f"two cores against one: {answer['ratio']:.2f}, goal >= {RATIO_GOAL:g}: {verdict}")
     if answer["shortest_run_seconds"] < SECONDS_EACH_MIN:
@@ -135,19 +146,24 @@ def main() -> int:
         prog="python -m bench.sweeps", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help=f"{ROUNDS_QUICK} round of {RUNS_QUICK} runs")
+    parser.add_argument("--tiny", action="store_true", help=f"{RUNS_TINY} runs of some milliseconds")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--nodes", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--runs", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.cores is not None:
-        print(msgspec.json.encode(measure_here(arguments.cores, arguments.runs)).decode())
+        print(msgspec.json.encode(measure_here(arguments.cores, arguments.nodes, arguments.runs)).decode())
         return 0
+    nodes = NODES_TINY if arguments.tiny else NODES
     runs, rounds = (RUNS_QUICK, ROUNDS_QUICK) if arguments.quick else (RUNS, ROUNDS)
-    answer = summary(measure_all(runs, rounds))
+    if arguments.tiny:
+        runs, rounds = RUNS_TINY, ROUNDS_TINY
+    answer = summary(measure_all(nodes, runs, rounds))
     if arguments.json:
         print(json.dumps(answer, indent=1))
     else:
-        print_summary(answer, runs, rounds)
+        print_summary(answer, nodes, runs, rounds)
     return 0
 
 

@@ -251,8 +251,7 @@ def keep_up(spark: SparkSession, name: str, traces: Path, checkpoints: Path, int
     trace = spark.readStream.format("tidings-trace").load(str(traces))
     query = (
         live_table(trace, name)
-        .writeStream.outputMode("update")
-        .option("checkpointLocation", str(checkpoints / name))
+        .writeStream.option("checkpointLocation", str(checkpoints / name))
         .foreachBatch(take)
         .trigger(availableNow=True)
         .start()

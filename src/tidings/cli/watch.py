@@ -113,7 +113,7 @@ def followed(spark: "SparkSession", traces: str, name: str) -> "DataFrame":
 
 
 def start_table(spark: "SparkSession", traces: str, name: str, place: Path, once: bool, take: Take) -> Any:
-    writer = followed(spark, traces, name).writeStream.outputMode("update").foreachBatch(take)
+    writer = followed(spark, traces, name).writeStream.foreachBatch(take)
     return started(writer, place / name, once)
 
 
@@ -124,7 +124,7 @@ def start_alert(spark: "SparkSession", traces: str, wanted: tuple[str, str], url
 
     name, condition = wanted
     rows = alerts(followed(spark, traces, name), name, condition)
-    writer = rows.writeStream.outputMode("update").format("tidings").option("url", url).option("sinkName", "watch")
+    writer = rows.writeStream.format("tidings").option("url", url).option("sinkName", "watch")
     return started(writer, place / f"alert-{name}-{xxh3_64_hexdigest(condition.encode())}", once)
 
 

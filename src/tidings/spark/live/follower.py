@@ -111,7 +111,7 @@ class TraceFollower(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with system.open_input_file(path) as file:
             if splitext(piece.name)[1] == WHOLE:
                 for batch in pyarrow.parquet.ParquetFile(file).iter_batches(columns=arrow_schema().names):
-                    yield batch.cast(arrow_schema())
+                    yield batch.cast(spark_schema())
                 return
             file.seek(piece.begin)
             text = file.read(piece.end - piece.begin)
@@ -166,9 +166,13 @@ def last_line_end(place: Place, begin: int, end: int) -> int:
     return look_from + newline + 1 if newline >= 0 else begin
 
 
+def spark_schema() -> pyarrow.Schema:
+    """As Spark has it: any column may be null."""
+    return pyarrow.schema([field.with_nullable(True) for field in arrow_schema()])
+
+
 def lines_of(text: bytes, place: Place) -> Iterator[pyarrow.RecordBatch]:
-    may_be_missing = pyarrow.schema([field.with_nullable(True) for field in arrow_schema()])
-    parsing = pyarrow.json.ParseOptions(explicit_schema=may_be_missing, unexpected_field_behavior="ignore")
+    parsing = pyarrow.json.ParseOptions(explicit_schema=spark_schema(), unexpected_field_behavior="ignore")
     try:
         table = pyarrow.json.read_json(BytesIO(text), parse_options=parsing)
     except pyarrow.ArrowInvalid as problem:
@@ -177,4 +181,4 @@ def lines_of(text: bytes, place: Place) -> Iterator[pyarrow.RecordBatch]:
     columns = {name: table.column(name) for name in arrow_schema().names}
     columns["run"] = columns["run"].fill_null("")
     columns["seed"] = columns["seed"].fill_null(0)
-    yield from pyarrow.table(columns).cast(arrow_schema()).to_batches()
+    yield from pyarrow.table(columns, spark_schema()).to_batches()

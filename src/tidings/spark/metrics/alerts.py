@@ -1,7 +1,7 @@
 """An alert: rows of a live table for which a condition holds, as events.
 
     alarmed = alerts(live_table(trace, "pairs"), "pairs", "holes > 0")
-    alarmed.writeStream.format("tidings").outputMode("update").option("url", ...).start()
+    alarmed.writeStream.format("tidings").option("url", ...).start()
 
 So a network that writes traces watches itself: whoever wants to know subscribes to `type = 'tidings.alert'`. There is
 an event for each row that has changed and for which the condition holds now, again and again while it changes; the

@@ -11,7 +11,7 @@ Each is the streaming twin of a metric of a whole trace, and the same in the end
     latency    run                                   timed, latency_mean, p50, p95, p99, max latency
 
 `transformWithState` keeps a state for each key and calls us with the rows of a micro-batch; what we answer are the rows
-that have changed (output mode "update"). A call for a state goes through a socket, so the state of a key is one value,
+that have changed, appended to what was said before. A call for a state goes through a socket, so it is one value,
 read and written once in a micro-batch, whatever it is made of: bytes, which `fold` turns into the next. A fold knows
 nothing of Spark.
 
@@ -297,6 +297,6 @@ def live_table(trace: "DataFrame", name: str) -> "DataFrame":
         told.selectExpr(*columns)
         .groupBy(*table.keys)
         .transformWithStateInPandas(
-            statefulProcessor=Folding(name), outputStructType=schema, outputMode="Update", timeMode="None"
+            statefulProcessor=Folding(name), outputStructType=schema, outputMode="Append", timeMode="None"
         )
     )

@@ -1,0 +1,53 @@
+"""`tidings watch`: what it prints of traces that are being written, and what it publishes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.live_world import ThreadBroker
+from tests.spark.test_live_metrics import folded, in_order, lines
+from tidings.cli.program import run
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--table", "paris"], "there is no such table; choose from pairs, nodes"),
+        (["--alert", "holes > 0", "--url", "tidings://x"], "write it as TABLE:CONDITION"),
+        (["--alert", "pairs:holes > 0"], "say where alerts are published"),
+    ],
+)
+def test_what_cannot_be_watched_is_refused_before_spark_starts(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TIDINGS_URL", raising=False)
+    assert run(["watch", "traces", *words]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.spark
+def test_rows_are_printed_and_those_of_an_alert_come_back_as_events(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = in_order(range(23))
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    (traces / "a.partial.jsonl").write_bytes(lines(*records))
+    expected = {key[0]: values for key, values in folded("latency", records, 7).items()}
+    alarmed = {name for name, values in expected.items() if values["timed"] > 3}
+    columns = "type STRING, subject STRING, condition STRING, run STRING, timed LONG"
+    with ThreadBroker("b") as broker:
+        words = ["watch", str(traces), "--once", "--table", "latency", "--url", broker.url, "--json"]
+        words += ["--alert", "latency:timed > 3", "--checkpoint", str(tmp_path / "checkpoint")]
+        assert run(words) == 0
+        told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert run(words) == 0, "there is nothing new"
+        assert capsys.readouterr().out == ""
+        events = spark.read.format("tidings").schema(columns).option("url", broker.url).load().collect()
+    assert {row["run"]: row["timed"] for row in told} == {name: values["timed"] for name, values in expected.items()}
+    assert alarmed and {tuple(event) for event in events} == {
+        ("tidings.alert", "latency", "timed > 3", name, expected[name]["timed"]) for name in alarmed
+    }
+    assert len(events) == len(alarmed)
