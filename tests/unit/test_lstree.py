@@ -277,7 +277,7 @@ def nobody(node: str) -> bool:
 
 
 def refuse(it: ParentSearch, contact: Contact, letter: str, reason: RefusalReason, *contacts: str) -> None:
-    it.ask(contact, letter, 1)
+    it.ask(0.0, contact, letter, 1)
     it.refused(reason, map(Contact, contacts))
 
 

@@ -150,6 +150,7 @@ class LsTree:
         exchange = ContactExchange(self.kin, self.params, self.rng)
         exchange.cache = self.exchange.cache
         seeker = Seeker(self.params, self.kin, exchange, self.rng)
+        seeker.patience = self.seeker.patience
         seeker.repairs, seeker.elections = self.seeker.repairs, self.seeker.elections
         self.exchange, self.seeker = exchange, seeker
         effects = [*(effect for effect in downs if isinstance(effect, Signal)), *exchange.start(now)]

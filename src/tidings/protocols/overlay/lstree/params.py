@@ -59,7 +59,9 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     """How often a candidate that is busy is asked again, and seconds before it is (half of it to one and a half)."""
 
     request_timeout: float = 1.0
-    """Seconds for a link to a candidate and its answer together."""
+    patience_min: float = 0.2
+    """Seconds for a link to a candidate, and again for its answer, at most and at least; in between, about twice what
+    others took lately. With both the same, it is always that."""
 
     merge_first: float = 0.5
     merge_period: float = 30.0
@@ -140,6 +142,8 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
         ):
             if not 0 < getattr(self, name) < math.inf:
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
+        if not 0 < self.patience_min <= self.request_timeout:
+            raise UsageError(f"patience_min: {self.patience_min}; give more than 0, and at most request_timeout")
         for name in ("ancestor_share", "gossip_again"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UsageError(f"{name}: {getattr(self, name)} is no probability; give 0 to 1")

@@ -38,12 +38,35 @@ STRATEGY_NAMES = {
 class AskedCandidate:
     """A candidate of whom an answer is awaited."""
 
-    __slots__ = ("contact", "is_sent", "number", "strategy")
+    __slots__ = ("contact", "is_sent", "number", "since", "strategy")
 
-    def __init__(self, contact: Contact, strategy: str, number: int) -> None:
+    def __init__(self, contact: Contact, strategy: str, number: int, since: float) -> None:
         self.contact, self.strategy, self.number = contact, strategy, number
+        self.since = since
+        """When the link was asked for, or the request sent."""
         self.is_sent = False
         """The link to it is up, and the request on its way."""
+
+
+class Patience:
+    """How long to wait for an answer, from how long others took: their mean and four times how much they vary, as TCP
+    does it (RFC 6298), between two bounds."""
+
+    def __init__(self, least: float, most: float) -> None:
+        self.least, self.most = least, most
+        self.mean: float | None = None
+        self.spread = 0.0
+
+    def learn(self, seconds: float) -> None:
+        if self.mean is None:
+            self.mean, self.spread = seconds, seconds / 2
+            return
+        self.spread += (abs(seconds - self.mean) - self.spread) / 4
+        self.mean += (seconds - self.mean) / 8
+
+    @property
+    def seconds(self) -> float:
+        return self.most if self.mean is None else min(self.most, max(self.least, self.mean + 4 * self.spread))
 
 
 class ParentSearch:
@@ -110,8 +133,8 @@ class ParentSearch:
             return self.ancestors.pop(0)
         return self.siblings.pop(self.rng.below(len(self.siblings)))
 
-    def ask(self, contact: Contact, strategy: str, number: int) -> AskedCandidate:
-        self.asked = AskedCandidate(contact, strategy, number)
+    def ask(self, now: float, contact: Contact, strategy: str, number: int) -> AskedCandidate:
+        self.asked = AskedCandidate(contact, strategy, number, now)
         self.requests += 1
         return self.asked
 

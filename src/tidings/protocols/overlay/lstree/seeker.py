@@ -21,7 +21,7 @@ from tidings.protocols.overlay.lstree.kinship import Kinship, Relative, TreeMode
 from tidings.protocols.overlay.lstree.messages import ChildLeave, MergeHint, ParentAccept, ParentRefuse, ParentRequest
 from tidings.protocols.overlay.lstree.order import BrokerPlace, Colour, comes_before, may_be_below
 from tidings.protocols.overlay.lstree.params import LsTreeParams
-from tidings.protocols.overlay.lstree.search import STRATEGY_NAMES, AskedCandidate, ParentSearch
+from tidings.protocols.overlay.lstree.search import STRATEGY_NAMES, AskedCandidate, ParentSearch, Patience
 from tidings.pubsub.notes import Reattached, RootElected
 from tidings.pubsub.signals import LinkUnwanted, LinkWanted, NeighbourReplaced
 
@@ -47,6 +47,7 @@ class Seeker:
         self.lost_at = 0.0
         self.joining: dict[NodeId, bool] = {}
         """Addresses to which links are wanted; whether anything was heard of each since."""
+        self.patience = Patience(params.patience_min, params.request_timeout)
         self.merge_wait = params.merge_first
         self.repairs = self.elections = 0
 
@@ -61,7 +62,10 @@ class Seeker:
 
     def peer_came(self, now: float, contact: Contact, address: NodeId) -> list[Effect]:
         """Perhaps at an address at which we asked for whoever is there."""
-        effects = [self.send_request(self.asked)] if self.asked is not None and self.is_asked(contact.node) else []
+        effects: list[Effect] = []
+        if self.asked is not None and self.is_asked(contact.node):
+            self.patience.learn(now - self.asked.since)
+            effects = self.send_request(now, self.asked)
         if address not in self.joining:
             return effects
         self.joining[address] = True
@@ -137,19 +141,21 @@ class Seeker:
     def ask(self, now: float, contact: Contact, strategy: str) -> list[Effect]:
         assert self.search is not None
         self.number += 1
-        asked = self.search.ask(contact, strategy, self.number)
-        effects = [*self.kin.want(contact), SetTimer("request", now + self.params.request_timeout)]
-        return [*effects, self.send_request(asked)] if contact.node in self.kin.peers else effects
+        asked = self.search.ask(now, contact, strategy, self.number)
+        wanted = self.kin.want(contact)
+        if contact.node in self.kin.peers:
+            return [*wanted, *self.send_request(now, asked)]
+        return [*wanted, SetTimer("request", now + self.patience.seconds)]
 
-    def send_request(self, asked: AskedCandidate) -> Effect:
-        asked.is_sent = True
+    def send_request(self, now: float, asked: AskedCandidate) -> list[Effect]:
+        asked.is_sent, asked.since = True, now
         place, is_root = self.kin.place, self.kin.mode is TreeMode.MERGING
         breaks_max, breaks_min = asked.strategy == "M", asked.strategy in "mM"
         replaces = "" if self.lost is None else self.lost.link
         request = ParentRequest(
             asked.number, place.colour, place.depth, breaks_max, breaks_min, is_root=is_root, replaces=replaces
         )
-        return Send(asked.contact.node, request)
+        return [Send(asked.contact.node, request), SetTimer("request", now + self.patience.seconds)]
 
     def ask_busy(self, now: float) -> list[Effect]:
         waiting, self.waiting = self.waiting, None
@@ -170,7 +176,8 @@ class Seeker:
         return [CancelTimer("request"), *known, *self.proceed(now), *self.let_go(contact.node)]
 
     def refused(self, now: float, sender: NodeId, message: ParentRefuse) -> list[Effect]:
-        assert self.search is not None
+        assert self.search is not None and self.search.asked is not None
+        self.patience.learn(now - self.search.asked.since)
         self.search.refused(message.reason, message.contacts)
         if sender in self.exchange.cache.former:
             self.exchange.cache.add((self.kin.peers[sender],))
@@ -184,6 +191,7 @@ class Seeker:
         is_bad = sender in kin.below or not may_be_below(kin.place, offered)
         if is_bad or kin.is_beyond(message.colour, message.depth):
             return [Drop(message, NOT_VALID), Send(sender, ChildLeave()), *self.give_up_candidate(now)]
+        self.patience.learn(now - search.asked.since)
         strategy, requests, lost = search.asked.strategy, search.requests, self.lost
         self.search = self.waiting = self.lost = None
         timers = [CancelTimer(key) for key in ("request", "busy", "merge", "redistribute")]
