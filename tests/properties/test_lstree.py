@@ -14,6 +14,7 @@ from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.message import Contact, Message
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.event import Event
+from tidings.nodes.dispatcher import Dispatcher
 from tidings.protocols.overlay.lstree.messages import (
     ColourUpdate,
     DepthsSpent,
@@ -292,3 +293,41 @@ def test_routing_is_right_again_after_the_tree_has_mended_itself(repair: RepairN
         for name in world.names:
             came = [each for each in simulator.delivered(name) if isinstance(each.item, Arrived)]
             assert len(came) == sum(number == wants[name] for _, number in published), (repair, seed, name)
+
+
+def test_many_that_know_one_contact_are_a_tree_of_small_degree_within_five_seconds() -> None:
+    """200 at once, all from the same one; tables are those of the oracle then."""
+    world = TreeWorld(5, params=LsTreeParams(degree_max=8), is_watched=False)
+    world.add("d0", contacts=())
+    for number in range(1, 200):
+        world.add(f"d{number}", contacts=("d0",), at=0.0)
+    wants = {name: place % 10 for place, name in enumerate(world.simulator.nodes)}
+    for name, number in wants.items():
+        world.simulator.inject(0.1, name, OpenAdvertisement("a", "TRUE"))
+        world.simulator.inject(0.1, name, OpenSubscription("s", f"x = {number}"))
+    world.run(5.0)
+    world.assert_one_tree()
+    assert max(world.degrees().values()) <= 8
+    for number in range(10):
+        world.simulator.inject(world.simulator.now, f"d{number * 19}", Publish(Event({"x": number})))
+    world.run(5.0)
+    for name in wants:
+        came = [each for each in world.simulator.delivered(name) if isinstance(each.item, Arrived)]
+        assert len(came) == 1, name
+
+
+def test_what_is_kept_of_brokers_that_left_for_good_does_not_grow_with_their_number() -> None:
+    world = TreeWorld(6, 10, LsTreeParams(gossip_period=20.0), is_watched=False)
+    world.run(10.0)
+    stayed = list(world.names)
+    for number in range(400):
+        world.add(f"guest{number}", contacts=("d0", "d1"))
+        world.run(1.0)
+        if number >= 5:
+            world.crash(f"guest{number - 5}")
+    world.run(60.0)
+    for name in stayed:
+        exchange, access = world.trees[name].exchange, world.simulator.nodes[name].machine
+        assert len(exchange.cache.entries) <= 10 and len(exchange.cache.former) <= 30
+        assert isinstance(access, Dispatcher) and len(access.door.wanted.users) <= 20
+        assert len(access.door.wanted.failures) <= 20

@@ -22,6 +22,7 @@ from tidings.workloads.churn import (
     ChurnTrace,
     Weibull,
     mass_failure,
+    peer_sessions,
     read_churn,
     session_churn,
     traced_churn,
@@ -175,3 +176,16 @@ def test_a_churn_trace_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none.txt", damaged):
         with pytest.raises(UsageError, match=f"cannot read the churn trace .*{path.name}"):
             read_churn(path)
+
+
+def test_sessions_of_peers_keep_their_number_between_two_bounds_and_last_as_long_as_is_said() -> None:
+    sessions = peer_sessions(100, 200, median=600.0, sigma=0.8, until=86_400.0, seed=3)
+    assert sessions == peer_sessions(100, 200, median=600.0, sigma=0.8, until=86_400.0, seed=3)
+    assert len({session.node for session in sessions}) == len(sessions)
+    at_night = sum(session.begin <= 1000.0 < session.end for session in sessions)
+    at_noon = sum(session.begin <= 43_200.0 < session.end for session in sessions)
+    assert 60 < at_night < 140 < at_noon < 260
+    lengths = sorted(session.end - session.begin for session in sessions if session.begin > 0)
+    assert 540 < lengths[len(lengths) // 2] < 660
+    with pytest.raises(UsageError, match="least"):
+        peer_sessions(10, 5, median=1.0, sigma=1.0, until=1.0, seed=1)

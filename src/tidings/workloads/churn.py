@@ -192,5 +192,41 @@ def mass_failure(
     return in_order([Absence(at, back_at, node) for node in chosen])
 
 
+class PeerSession(msgspec.Struct, frozen=True, order=True):
+    """A node that comes once, at `begin`, and goes for good at `end`."""
+
+    begin: float
+    end: float
+    node: NodeId
+
+
+DAY = 86_400.0
+
+
+def peer_sessions(least: int, most: int, *, median: float, sigma: float, until: float, seed: int) -> list[PeerSession]:
+    """Nodes of a file-sharing network, each there for one session: log-normal, with this median; arrivals are a Poisson
+    process whose rate swings with the time of day, so that between `least` and `most` are there. Those that are there
+    at time zero begin then. (Frey thesis, sections 10.4.1 and 15.1, whose recorded trace is not to be had.)"""
+    require(0 < least <= most, f"least {least}, most {most}: give 0 < least <= most")
+    require(median > 0 and sigma >= 0 and until > 0, "median, sigma and until: give spans above 0")
+    mean = median * math.exp(sigma**2 / 2)
+    rng = random_stream(seed, "churn", "sessions")
+    now, sessions = -CYCLES_BEFORE_START * mean, list[PeerSession]()
+    while (now := now + rng.expovariate(most / mean)) < until:
+        swing = 0.5 * (1 - math.cos(2 * math.pi * now / DAY))
+        # Thinned: the rate is at most that with which `most` would be there.
+        is_kept = rng.random() * most < least + (most - least) * swing
+        length = median * math.exp(sigma * normal(rng))
+        if is_kept and now + length > 0:
+            sessions.append(PeerSession(max(0.0, now), now + length, f"n{len(sessions)}"))
+            require(len(sessions) <= ABSENCES_MAX, f"more than {ABSENCES_MAX} sessions; make the run shorter")
+    return sorted(sessions)
+
+
+def normal(rng: RandomStream) -> float:
+    """By Box and Muller."""
+    return math.sqrt(-2 * math.log(1 - rng.random())) * math.cos(2 * math.pi * rng.random())
+
+
 def in_order(absences: list[Absence]) -> list[Absence]:
     return sorted(absences)

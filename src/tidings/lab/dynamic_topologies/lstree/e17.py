@@ -1,0 +1,32 @@
+"""E17: degrees in the tree at the end of a run.
+
+Degrees are of the whole tree and are taken inside the run.
+"""
+
+from collections.abc import Sequence
+
+from tidings.lab.definition import define
+from tidings.lab.dynamic_topologies.lstree.churned import CATASTROPHE, CHURN, PUBLISHED, measured_figures, run, variants
+from tidings.lab.experiment import Canvas, DataFrame, Measured
+from tidings.lab.plots import bars
+
+
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
+    return measured_figures(results, "top degree", "degree two", "leaves")
+
+
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
+    top, two = canvas.subplots(1, 2)
+    bars(top, measured, {"top degree": "greatest"})
+    top.set(title="greatest degree", ylabel="neighbours")
+    bars(two, measured, {"degree two": "two", "leaves": "one"}, scale=100)
+    two.set(title="nodes with one and two neighbours", ylabel="%")
+
+
+EXPERIMENT = define(
+    __file__,
+    run=run,
+    variants=(*variants(CATASTROPHE, *PUBLISHED, "Overcast+G"), *variants(CHURN, *PUBLISHED, "Overcast+G")),
+    figures=figures,
+    plot=plot,
+)
