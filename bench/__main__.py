@@ -14,9 +14,19 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench.brokers.report import section_of
 from bench.measures import FULL_PLAN, QUICK_PLAN, SECTIONS, Figure, Plan, warm_up
-from bench.report import document, grids, machine, print_grid, setting, shown, target_grid
+from bench.report import (
+    BROKERS_SECTION,
+    READING_SECTION,
+    document,
+    grids,
+    machine,
+    print_grid,
+    section_of,
+    setting,
+    shown,
+    target_grid,
+)
 from bench.targets import targets
 
 PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -53,8 +63,9 @@ def main() -> int:
         console.print(machine())
     if not arguments.quick and sections == list(SECTIONS):
         PAGE.parent.mkdir(exist_ok=True)
-        brokers = section_of(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else ""
-        PAGE.write_text(document(figures, goals) + brokers, encoding="utf-8")
+        page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+        others = "".join(section_of(page, heading) for heading in (BROKERS_SECTION, READING_SECTION))
+        PAGE.write_text(document(figures, goals) + others, encoding="utf-8")
     return 0
 
 

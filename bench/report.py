@@ -17,6 +17,9 @@ from bench.targets import Target
 
 PACKAGES = ("numpy", "numba", "pyarrow", "pyroaring")
 
+BROKERS_SECTION, READING_SECTION = "## Brokers", "## Reading into Spark"
+"""Sections of the page that other programs write."""
+
 CAPTION = """\
 All times are CPU time of the process, the median over chunks of several interleaved rounds. Use ratios inside one
 table: absolute figures move with the load of the machine. Everybody is checked against brute force before being timed.
@@ -136,3 +139,20 @@ def document(figures: Mapping[str, Sequence[Figure]], targets: Sequence[Target])
     for grid in grids(figures):
         parts += [f"## {grid.title.capitalize()}", markdown(grid)]
     return "\n\n".join(parts) + "\n"
+
+
+def section_of(page: str, heading: str) -> str:
+    """A part of the page that another program wrote, up to the next of its kind; empty if there is none."""
+    begin = page.find(f"\n{heading}\n")
+    if begin < 0:
+        return ""
+    end = page.find("\n## ", begin + 1)
+    return page[begin:] if end < 0 else page[begin:end]
+
+
+def with_section(page: str, heading: str, text: str) -> str:
+    """The page with this section, in place of the one it had or at its end."""
+    before = section_of(page, heading)
+    if not before:
+        return page.rstrip("\n") + "\n\n" + text
+    return page.replace(before, "\n" + text if page.endswith(before) else "\n" + text.rstrip("\n") + "\n")

@@ -20,7 +20,7 @@ from bench.brokers.load import Rates
 from bench.brokers.measures import FULL_PLAN, QUICK_PLAN, Plan
 from bench.brokers.report import CONTENT, ONE, P50, P99, PER_CPU, PER_SECOND, RECEIVE, SUBJECTS, TEN, Figures, at_once
 from bench.brokers.servers import BROKERS, NATS, TIDINGS, ZENOH, Missing, Server
-from bench.report import machine, print_grid, target_grid
+from bench.report import BROKERS_SECTION, machine, print_grid, target_grid, with_section
 from bench.targets import Target
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "benchmarks.md"
@@ -53,7 +53,8 @@ def main() -> int:
     else:
         show(figures, goals)
     if not arguments.quick and brokers == list(BROKERS):
-        PAGE.write_text(report.with_section(PAGE.read_text(), report.section(figures, goals)), encoding="utf-8")
+        section = report.section(figures, goals)
+        PAGE.write_text(with_section(PAGE.read_text(), BROKERS_SECTION, section), encoding="utf-8")
     return 0
 
 

@@ -5,10 +5,8 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from bench.brokers.servers import MOSQUITTO, NATS, TIDINGS, ZENOH
-from bench.report import Grid, machine, markdown, shown, target_grid
+from bench.report import BROKERS_SECTION, Grid, machine, markdown, shown, target_grid
 from bench.targets import Target
-
-HEADING = "## Brokers"
 
 ONE, TEN, CONTENT, SUBJECTS = "1 to 1", "1 to 10", "content", "subjects"
 PER_CPU, PER_SECOND = "deliveries per broker CPU second", "deliveries/s"
@@ -122,20 +120,9 @@ def grids(figures: Figures) -> list[Grid]:
 
 
 def section(figures: Figures, goals: Sequence[Target]) -> str:
-    parts = [HEADING, CAPTION, machine()]
+    parts = [BROKERS_SECTION, CAPTION, machine()]
     parts += [f"{broker} was not measured: {why}." for broker, why in figures.missing.items()]
     parts += ["### Targets of the brokers", markdown(target_grid(goals))]
     for grid in grids(figures):
         parts += [f"### {grid.title[0].upper()}{grid.title[1:]}", markdown(grid)]
     return "\n\n".join(parts) + "\n"
-
-
-def section_of(page: str) -> str:
-    """The part of the page that this program wrote; empty if there is none."""
-    begin = page.find(f"\n{HEADING}\n")
-    return "" if begin < 0 else page[begin:]
-
-
-def with_section(page: str, text: str) -> str:
-    """The page with this section at its end, in place of the one it had."""
-    return page.removesuffix(section_of(page)).rstrip("\n") + "\n\n" + text

@@ -11,6 +11,7 @@ from bench.brokers.load import Subscriber
 from bench.brokers.measures import QUICK_PLAN
 from bench.brokers.report import CONTENT, ONE, P50, PER_CPU, PER_SECOND, Figures
 from bench.brokers.servers import MOSQUITTO, NATS, REDIS, TIDINGS, Missing, Server
+from bench.report import BROKERS_SECTION, section_of, with_section
 from tidings.model.event import Event
 from tidings.model.language.parser import parse
 from tidings.protocols.delivery.messages import PublishMessage
@@ -100,8 +101,12 @@ def test_the_section_replaces_the_one_before_and_leaves_the_rest() -> None:
     goals = report.targets(figures)
     (ours,) = [goal for goal in goals if "content" in goal.text and "NATS" in goal.text]
     assert (ours.measured, ours.reached) == (10.0, True)
-    page = report.with_section("# Benchmarks\n\nBefore.\n", report.section(figures, goals))
-    again = report.with_section(page, report.section(figures, goals))
+    page = with_section("# Benchmarks\n\nBefore.\n", BROKERS_SECTION, report.section(figures, goals))
+    again = with_section(page, BROKERS_SECTION, report.section(figures, goals))
+    both = with_section(page, "## Others", "## Others\n\n1\n")
+    assert with_section(both, BROKERS_SECTION, report.section(figures, goals)) == both
+    assert with_section(both, "## Others", "## Others\n\n2\n") == both.removesuffix("1\n") + "2\n"
+    assert section_of(both, "## Others") == "\n## Others\n\n1\n"
     assert page == again and page.startswith("# Benchmarks\n\nBefore.\n\n## Brokers\n")
     assert "2,000 (1,000 to 3,000)" in page and "Redis was not measured" in page
     assert figures.shown(TIDINGS, ONE, PER_SECOND) == "-"

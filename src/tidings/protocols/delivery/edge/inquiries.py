@@ -19,6 +19,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -99,10 +100,13 @@ class PageDraft:
         if len(places) == len(self.numbers):
             return self
         made = PageDraft(self.with_payloads)
-        made.times = array(REAL, [self.times[place] for place in places])
-        made.numbers = array(NUMBER, [self.numbers[place] for place in places])
-        made.heads = [self.heads[place] for place in places]
-        made.payloads = [self.payloads[place] for place in places]
+        if places:
+            # Of one place the getter gives what is there, of several a tuple.
+            get = itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
+            made.times.extend(get(self.times.tolist()))
+            made.numbers.extend(get(self.numbers.tolist()))
+            made.heads += get(self.heads)
+            made.payloads += get(self.payloads)
         return made
 
     @property
