@@ -6,11 +6,11 @@ Insiders use the client that everybody uses:
     questions    1,000 subscriptions with patterns at a and 300 advertisements with patterns at b, again and again
     long         as many patterns of 4 kB as a client may have, and events of 65 kB
     expressions  200 filters that have no normal form, with patterns, from 5 clients each, and events of 65 kB
-    lists        1,000 subscriptions with lists of 120 words and as many advertisements, and events of 100 attributes
-    fanout       1,000 subscriptions that all match, and batches of the smallest events
+    lists        200 subscriptions and 60 advertisements with lists of 120 words, again and again
+    fanout       1,000 subscriptions that all match, and the smallest events, as many as the broker takes
     churn        1,000 subscriptions made and ended again and again, as quickly as possible
     crossing     1,000 subscriptions at a and 1,000 advertisements at b that overlap in some attributes
-    reading      50 readers of history that ask for everything and take nothing
+    reading      50 readers, each with 20 subscriptions to all 20,000 events of the history, who take nothing
     watching     every table of the broker, asked for again and again
     tokens       texts of filters as dear as possible to read
 
@@ -102,11 +102,11 @@ async def lists(target: Target) -> None:
     def texts(life: int) -> list[str]:
         return [
             "a IN (" + ", ".join(f"'{life + n + k * 7}'" for k in range(120)) + f") AND b NOT IN ({n}, {n + 1})"
-            for n in range(1000)
+            for n in range(200)
         ]
 
     for life in itertools.count():
-        await cross(target, texts(life), texts(life + 1000)[:300])
+        await cross(target, texts(life), texts(life + 200)[:60])
 
 
 async def cross(target: Target, subscribed: list[str], advertised: list[str]) -> None:

@@ -20,7 +20,6 @@ the other end of a pipe of ours and ends when that closes, so nothing is left be
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import sys
@@ -49,14 +48,11 @@ from tidings.net.broker.config import (
     load_config,
     read_file,
 )
+from tidings.net.broker.garbage import SteppedCollection
 from tidings.net.broker.service import BrokerService
 from tidings.net.errors import HostError
 from tidings.net.inspector import InspectorAccess, NotInspected
 from tidings.net.logs import run as run_loop
-
-COLLECTED_AFTER = 20_000, 2, 50
-"""Objects made beyond those given back, after which garbage is looked for among them; and how often, until it is looked
-for among those that were left twice, and among all. Messages leave none, and a look takes as long as there are many."""
 
 
 def words(section: str) -> str:
@@ -217,18 +213,17 @@ async def serve(config: Config, as_json: bool, until_eof: bool) -> None:
             task.add_done_callback(reloads.discard)
 
         loop.add_signal_handler(signal.SIGHUP, reload)
-        # What is loaded by now stays; to look through all of it for garbage again and again would stall the broker.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*COLLECTED_AFTER)
-        announce(service, as_json)
-        ended = loop.create_task(service.wait())
-        asked = loop.create_task(stopped.wait())
-        await asyncio.wait([ended, asked], return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
-        if ended.done():
-            ended.result()
-        ended.cancel()
+        with SteppedCollection(lambda: service.host.counts.handle_seconds, loop.time) as collection:
+            collecting = loop.create_task(collection.keep_looking())
+            announce(service, as_json)
+            ended = loop.create_task(service.wait())
+            asked = loop.create_task(stopped.wait())
+            await asyncio.wait([ended, asked], return_when=asyncio.FIRST_COMPLETED)
+            asked.cancel()
+            collecting.cancel()
+            if ended.done():
+                ended.result()
+            ended.cancel()
 
 
 def announce(service: BrokerService, as_json: bool) -> None:
