@@ -58,7 +58,7 @@ FIELDS: dict[str, Draw] = {
 }
 """How the fields of rows are drawn: by their type, or so that some agree."""
 
-REROUTING_MESSAGES = ("SubscriptionAdded", "SubscriptionRemoved", "Activate", "Reconfigure", "Flush", "Reconfigured")
+REROUTING_MESSAGES = ("SubscriptionAdded", "SubscriptionRemoved", "Activate", "PathEdit", "Flush", "PathEdited")
 
 SAID: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("publish", "Event"): (),

@@ -192,8 +192,8 @@ def test_the_difference_of_twins_is_what_one_received_and_the_other_did_not() ->
 @pytest.mark.spec("D-66")
 def test_messages_of_a_reconfiguration_weigh_one_a_tenth_or_their_patterns() -> None:
     caused = '{"reconfiguration":"x","patterns":26}'
-    weights = {"SubscriptionAdded": 1.0, "SubscriptionRemoved": 1.0, "Flush": 0.1, "Reconfigured": 0.1}
-    for message, weight in {**weights, "Activate": 26.0, "Reconfigure": 26.0}.items():
+    weights = {"SubscriptionAdded": 1.0, "SubscriptionRemoved": 1.0, "Flush": 0.1, "PathEdited": 0.1}
+    for message, weight in {**weights, "Activate": 26.0, "PathEdit": 26.0}.items():
         assert (
             only("reconfiguration_cost", [move("send", 1, "a", message, caused)])["cost_per_reconfiguration"] == weight
         )

@@ -20,7 +20,7 @@ from tidings.trace.record import Record
 
 Expected = frozenset[tuple[str, str]]
 
-CHANGING = ("SubscriptionAdded", "SubscriptionRemoved", "Reconfigure")
+CHANGING = ("SubscriptionAdded", "SubscriptionRemoved", "PathEdit")
 
 
 def reconfiguration_rows(records: list[Record], expected: Expected) -> list[dict[str, Any]]:
@@ -53,9 +53,9 @@ def weight_tenths(row: Record) -> int:
     match row.message:
         case "SubscriptionAdded" | "SubscriptionRemoved":
             return 10
-        case "Activate" | "Reconfigure":
+        case "Activate" | "PathEdit":
             return max(10 * (whole(row, "patterns") or 0), 1)
-        case "Flush" | "Reconfigured":
+        case "Flush" | "PathEdited":
             return 1
     return 0
 

@@ -123,9 +123,9 @@ transformation_latency = TRANSFORMATION.add(
 )
 
 SINGLE = ("SubscriptionAdded", "SubscriptionRemoved")
-SEVERAL = ("Activate", "Reconfigure")
-SIGNALS = ("Flush", "Reconfigured")
-CHANGING = ("SubscriptionAdded", "SubscriptionRemoved", "Reconfigure")
+SEVERAL = ("Activate", "PathEdit")
+SIGNALS = ("Flush", "PathEdited")
+CHANGING = ("SubscriptionAdded", "SubscriptionRemoved", "PathEdit")
 """Messages by what they weigh, and those that change tables."""
 
 TENTHS = 10

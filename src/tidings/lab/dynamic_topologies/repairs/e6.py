@@ -1,0 +1,19 @@
+"""E6: what repairs save as more dispatchers subscribe."""
+
+from collections.abc import Sequence
+
+from tidings.lab.definition import define
+from tidings.lab.dynamic_topologies.repairs.rewired import run
+from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
+from tidings.lab.experiment import Canvas, DataFrame, Measured
+
+
+def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
+    return savings(sides(results, traces, "density"))
+
+
+def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
+    curves(canvas, measured, "share of dispatchers that subscribe")
+
+
+EXPERIMENT = define(__file__, run=run, variants=variants("density", (0.05, 0.2, 0.5, 1.0)), figures=figures, plot=plot)

@@ -1,0 +1,80 @@
+"""What a repair saves beside STRAWMAN, seed by seed, as one parameter of the setting changes.
+
+    cost, REPAIR        weighed messages and misrouted hops of one reconfiguration (2.7)
+    saved, REPAIR       which part of STRAWMAN's that is less
+    involved, REPAIR    dispatchers that have to change their tables, as a share of all
+    spared, REPAIR      which part of STRAWMAN's that is less
+
+All of them from metrics: `reconfiguration_cost` and `involved_dispatchers`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, STRAWMAN
+from tidings.lab.experiment import Canvas, DataFrame, Measured, Parameter, Variant
+from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
+from tidings.lab.plots import COLOURS, points
+
+
+def variants(
+    name: str, values: Iterable[Parameter], repairs: Sequence[str] = REPAIRS, **parameters: Parameter
+) -> tuple[Variant, ...]:
+    """Each repair at each value of the parameter of that name."""
+    return tuple(
+        Variant(f"{repair}, {name} {value}", {"repair": repair, name: value, **parameters})
+        for value in values
+        for repair in repairs
+    )
+
+
+def sides(results: DataFrame, traces: DataFrame, by: str) -> DataFrame:
+    """For each value of that parameter and seed the measures of every repair."""
+    from tidings.spark.metrics.changes import involved_dispatchers, reconfiguration_cost
+
+    table = reconfiguration_cost(traces).join(involved_dispatchers(traces), on="run", how="inner")
+    size = results.select("run", parameter("dispatchers", "double").alias("size"))
+    runs = measured(
+        results, table.join(size, on="run", how="left"), "cost_per_reconfiguration", "involved_mean", "size"
+    )
+    return side_by_side(runs, group=parameter(by), side=parameter("repair"))
+
+
+def savings(pairs: DataFrame, repairs: Sequence[str] = REPAIRS) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    of = {repair: F.col("sides")[repair] for repair in repairs}
+    plain, cost, involved = of[STRAWMAN], "cost_per_reconfiguration", "involved_mean"
+    figures = {
+        **{f"cost, {repair}": side[cost] for repair, side in of.items()},
+        **{
+            f"involved, {repair}": side[involved] / F.coalesce(side["size"], F.lit(100.0))
+            for repair, side in of.items()
+        },
+        **{f"saved, {repair}": 1 - side[cost] / plain[cost] for repair, side in of.items() if repair != STRAWMAN},
+        **{
+            f"spared, {repair}": 1 - side[involved] / plain[involved]
+            for repair, side in of.items()
+            if repair != STRAWMAN
+        },
+    }
+    return over_seeds(pairs, figures)
+
+
+def curves(
+    canvas: Canvas,
+    measured: Sequence[Measured],
+    label: str,
+    *,
+    left: str = "cost",
+    right: str = "saved",
+    titles: tuple[str, str] = ("cost of one reconfiguration", "saved beside STRAWMAN, %"),
+) -> None:
+    panels = canvas.subplots(1, 2)
+    for axes, kind, title in zip(panels, (left, right), titles, strict=True):
+        scale = 1.0 if kind == "cost" else 100.0
+        for repair, colour in zip(REPAIRS, COLOURS, strict=False):
+            at, values = points(measured, f"{kind}, {repair}", scale)
+            if at:
+                axes.plot(at, values, ".-", color=colour, label=repair)
+        axes.set(title=title, xlabel=label)
+    panels[0].legend()
