@@ -20,6 +20,7 @@ from tidings.nodes.client import ClientNode
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.overlay.scripted import ScriptedParams, rewiring
 from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.transport.carrier import Modes, OpenCarried
@@ -149,6 +150,25 @@ def lost_link_is_replaced() -> list[Record]:
 
 
 TOLD_OF_FLOWS = ("loss_event", "rate_assessed", "flow_changed")
+
+
+def tree_mends_itself() -> list[Record]:
+    """left and right are below mid, and mid below root: each was told one contact. mid dies without a word. Both that
+    were below it ask for another place, root or each other, over links that they ask for, and each is below somebody
+    again with one new link. Their depths stay what they were."""
+    trace = RingBuffer(RECORDS_MAX)
+    simulator = Simulator(7, Constant(LATENCY), checking=True, trace=trace)
+    for number, (name, contact) in enumerate({"root": "", "mid": "root", "left": "mid", "right": "mid"}.items()):
+        overlay = LsTreeParams(contacts=(contact,) if contact else ())
+        simulator.add(name, partial(make_seeking_dispatcher, name, overlay), at=number / 10)
+    simulator.call_at(BEGIN, lambda: simulator.crash("mid"))
+    simulator.run(BEGIN + 0.5)
+    return shown(trace, BEGIN)
+
+
+def make_seeking_dispatcher(name: NodeId, overlay: LsTreeParams, draws: Draws) -> Machine:
+    routing = RoutingParams(strategy="subscription", reduction="plain", repair="strawman", acknowledges=False)
+    return Dispatcher(name, DispatcherParams(overlay=overlay, routing=routing), draws("links"))
 
 
 def two_flows() -> list[Record]:

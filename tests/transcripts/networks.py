@@ -14,6 +14,7 @@ from tests.transcripts.broker_networks import (
     lost_link_is_replaced,
     receipt_across_three_brokers,
     tree_finds_another_root,
+    tree_mends_itself,
     two_flows,
     wide_filter_covers_a_narrow_one,
 )
@@ -125,6 +126,7 @@ BROKER_NETWORKS: dict[str, Callable[[], list[Record]]] = {
     "tree-finds-another-root": tree_finds_another_root,
     "history-fills-what-a-break-lost": history_fills_what_a_break_lost,
     "lost-link-is-replaced": lost_link_is_replaced,
+    "tree-mends-itself": tree_mends_itself,
     "two-flows": two_flows,
 }
 

@@ -277,7 +277,7 @@ class LsTree:
         colour, depth = kin.place.colour, kin.place.depth
         accept = ParentAccept(number, colour, depth, kin.chain(), kin.beside(sender))
         # The acceptance comes before whatever routing has to say on the link.
-        told = [Send(sender, accept), Send(sender, known)]
+        told = [Send(sender, accept), *([Send(sender, known)] if known.contacts else [])]
         return [*lost, *told, *taken, *kin.tell_region(but=sender)]
 
     def recolour(self, message: ColourUpdate, colour: Colour, depth: float) -> list[Effect]:
