@@ -418,10 +418,11 @@ def test_only_known_protocols_are_cast() -> None:
 EXAMPLE = Path(__file__).parents[2] / "examples" / "three-brokers-two-clients.toml"
 
 
-@pytest.mark.parametrize("routing", ["tables", "destinations"])
-def test_a_file_starts_brokers_and_clients_and_what_is_wanted_arrives(routing: str) -> None:
+@pytest.mark.parametrize(
+    ("overlay", "routing"), [("spanning-tree", "tables"), ("lstree", "tables"), ("all-peers", "destinations")]
+)
+def test_a_file_starts_brokers_and_clients_and_what_is_wanted_arrives(overlay: str, routing: str) -> None:
     text = EXAMPLE.read_text()
-    overlay = "spanning-tree" if routing == "tables" else "all-peers"
     params = f'params = {{ overlay = {{ kind = "{overlay}" }}, routing = {{ kind = "{routing}" }} }}'
     text = re.sub("(?m)^params = .*$", params, text)
     if routing == "destinations":

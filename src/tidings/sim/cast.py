@@ -28,6 +28,7 @@ from msgspec.structs import replace
 from tidings.machine.effects import Transport
 from tidings.machine.inputs import Input
 from tidings.machine.node import Machine
+from tidings.model.bounds import CONTACTS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
@@ -37,6 +38,7 @@ from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams
 from tidings.protocols.transport.params import TransportParams
@@ -104,11 +106,21 @@ class NodeKind(msgspec.Struct, frozen=True):
 
 
 def make_broker(around: Surroundings, params: BrokerParams, draws: Draws) -> Machine:
+    if isinstance(params.overlay, LsTreeParams):
+        return BrokerNode(around.node, replace(params, overlay=joining(params.overlay, around)), draws("access"))
     links = dict.fromkeys((*params.access.links, *around.links))
     return BrokerNode(around.node, replace(params, access=replace(params.access, links=tuple(links))), draws("access"))
 
 
+def joining(overlay: LsTreeParams, around: Surroundings) -> LsTreeParams:
+    """A tree that finds itself has no links that are given: those of the topology are the contacts it begins with."""
+    contacts = dict.fromkeys((*overlay.contacts, *around.links))
+    return replace(overlay, contacts=tuple(contacts)[:CONTACTS_MAX])
+
+
 def make_dispatcher(around: Surroundings, params: DispatcherParams, draws: Draws) -> Machine:
+    if isinstance(params.overlay, LsTreeParams):
+        return Dispatcher(around.node, replace(params, overlay=joining(params.overlay, around)), draws("links"))
     links = dict.fromkeys((*params.links.links, *around.links))
     return Dispatcher(around.node, replace(params, links=replace(params.links, links=tuple(links))), draws("links"))
 
