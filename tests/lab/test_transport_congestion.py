@@ -162,29 +162,21 @@ def test_rates_go_in_straight_lines_from_point_to_point() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.spec("T-114")
 def test_control_cuts_the_losses_of_a_varying_load_and_still_uses_the_link() -> None:
-    without, control = (ran(e19, variant, stretch=1.0) for variant in (PLAIN, CONTROL))
+    """Shape only: the published 250 s in 25; the lab judges T-114."""
+    without, control = (ran(e19, variant, stretch=0.1) for variant in (PLAIN, CONTROL))
     assert missed(without, owed(without, to_pairs)) >= 10 * missed(control, owed(control, to_pairs))
     assert len(of_kind(control, "deliver")) >= 0.93 * len(of_kind(without, "deliver"))
 
 
 def test_a_rate_follows_the_capacity_up_and_down() -> None:
-    """Shape only: everything that is published is wanted, and the capacity changes every 8 s."""
+    """Shape only: everything that is published is wanted, and the capacity changes every 8 s; the lab judges T-115."""
     plan = BottleneckPlan(
         flows=(BottleneckFlow(1, ((0.0, 950.0),), 1.0),), capacity=e20.capacity(24.0, 8.0), seconds=24.0
     )
     followed = reactions(played(plan, paced()), 24.0, 8.0)
     assert followed["time to follow", "up"] <= 5.0
     assert followed["time to follow", "down"] <= 2.0
-
-
-@pytest.mark.long
-@pytest.mark.spec("T-115")
-def test_a_rate_follows_the_capacity_that_changes_every_forty_seconds() -> None:
-    followed = reactions(ran(e20, CONTROL, seconds=120.0, period=40.0), 120.0, 40.0)
-    assert followed["time to follow", "up"] <= 5.0
-    assert followed["time to follow", "down"] <= 5.0
 
 
 def reactions(records: list[Record], seconds: float, period: float) -> dict[tuple[str, str], float]:
@@ -206,18 +198,18 @@ def spans_of(records: list[Record], span: float, seconds: float) -> tuple[Any, A
 
 
 @pytest.mark.long
-@pytest.mark.spec("T-116")
 def test_three_flows_share_a_link_that_is_too_small_for_them() -> None:
-    """As published: 1000 events a second each, of which 400, 160 and 140 are wanted, and the link is halved twice."""
+    """Shape only: as published, 1000 events a second each, of which 400, 160 and 140 are wanted, and a link that is
+    halved twice, but all of it in 60 s; the lab judges T-116."""
     found = {}
     for variant in (PLAIN, CONTROL):
         trace = DeliveriesAlone(EVERYTHING, "run", 1)
-        e21.run(variant, {"stretch": 1.0, "additions": False}, 1, trace)
+        e21.run(variant, {"stretch": 0.2, "additions": False}, 1, trace)
         records = trace.records()
-        for begin, end in ((110.0, 200.0), (210.0, 300.0)):
+        for begin, end in ((24.0, 40.0), (44.0, 60.0)):
             [row] = reference(fairness, [one for one in records if begin <= one.time - WARM_UP < end])
             found[variant, begin] = row["fairness"]
-    for begin in (110.0, 210.0):
+    for begin in (24.0, 44.0):
         assert found[CONTROL, begin] >= 0.95
         assert found[PLAIN, begin] < 0.9
 
