@@ -1,7 +1,10 @@
 """Two queries over a live broker, in a process of their own, to be killed: one into Parquet, one into another broker.
 
-`python -m tests.spark.live_query SOURCE TARGET FOLDER` prints a line for each micro-batch that is done, for ever. With
-a MASTER behind these, it reads what is there now, on that cluster, and ends.
+The one into a broker has a join with a shuffle in it, so that its rows come in other partitions and another order each
+time, and keeps neither publisher nor number, so that nothing tells its rows apart but what is in them.
+
+`python -m tests.spark.live_query SOURCE TARGET FOLDER CORES SHUFFLES` prints a line for each micro-batch that is done,
+for ever. With a MASTER in place of CORES, it reads what is there now, on that cluster, and ends.
 """
 
 import sys
@@ -31,7 +34,9 @@ def start_queries(spark: SparkSession, source: str, target: str, folder: Path, *
         .load()
     )
     kept = rows.writeStream.format("parquet").option("path", str(folder / "rows")).queryName("kept")
-    sent = rows.writeStream.format("tidings").option("url", target).option("sinkName", "copy").queryName("sent")
+    digits = spark.range(10).selectExpr("id AS digit").hint("shuffle_merge")
+    shuffled = rows.join(digits, rows.n % 10 == digits.digit, "inner").select("n", "amount")
+    sent = shuffled.writeStream.format("tidings").option("url", target).option("sinkName", "copy").queryName("sent")
     return [
         writer.option("checkpointLocation", str(folder / name)).trigger(**trigger).start()
         for name, writer in (("kept", kept), ("sent", sent))
@@ -52,11 +57,18 @@ class Telling(StreamingQueryListener):
         print("ended", event.exception, flush=True)
 
 
-def main(source: str, target: str, folder: Path, master: str = "") -> None:
-    settings = {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.driver.memory": "1g"}
-    spark = open_session(master or "local[2,2]", java_options=QUICK, settings=settings)
+def main(source: str, target: str, folder: Path, cores: str, shuffles: str = "2") -> None:
+    settings = {
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": shuffles,
+        "spark.sql.adaptive.enabled": "true",
+        "spark.sql.adaptive.streaming.stateless.enabled": "true",
+    }
+    is_cluster = not cores.isdecimal()
+    spark = open_session(cores if is_cluster else f"local[{cores},2]", java_options=QUICK, settings=settings)
     spark.streams.addListener(Telling())
-    if master:
+    if is_cluster:
         for query in start_queries(spark, source, target, folder, availableNow=True):
             query.awaitTermination()
         spark.stop()

@@ -1,7 +1,7 @@
-"""A query that is killed at any moment and starts again from its checkpoint sees each event once, and publishes each
-row once; its broker may die as well.
+"""A query that is killed at any moment and starts again from its checkpoint, with other cores and shuffles, sees each
+event once, and publishes each row once; its broker may die as well.
 
-TIDINGS_KILLS says how often it is killed (1; the full test is 20), TIDINGS_SEED where the moments come from.
+TIDINGS_KILLS says how often it is killed in the long test (100), TIDINGS_SEED where the moments come from.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from tests.worlds.loopback import connect
 from tidings.net.client.client import Client
 from tidings.pubsub.publications import encode_head
 
-KILLS = int(os.environ.get("TIDINGS_KILLS", "1"))
+KILLS = int(os.environ.get("TIDINGS_KILLS", "100"))
 SEED = int(os.environ.get("TIDINGS_SEED", "5"))
 
 BURST = 200
@@ -63,10 +63,11 @@ async def source_broker(data: Path, listen: str = "127.0.0.1:0") -> AsyncIterato
 
 
 @asynccontextmanager
-async def life(source: str, target: str, folder: Path) -> AsyncIterator[asyncio.StreamReader]:
+async def life(source: str, target: str, folder: Path, rng: Random) -> AsyncIterator[asyncio.StreamReader]:
     """The queries in a process with all that it starts; it is killed in the end."""
+    cores, shuffles = str(rng.randint(1, 3)), str(rng.randint(1, 5))
     async with python(
-        *("-m", "tests.spark.live_query", source, target, str(folder)),
+        *("-m", "tests.spark.live_query", source, target, str(folder), cores, shuffles),
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), str(SOURCE.parent)])},
         start_new_session=True,
@@ -80,7 +81,7 @@ async def life(source: str, target: str, folder: Path) -> AsyncIterator[asyncio.
 
 async def live_and_die(source: str, target: str, folder: Path, meter: Meter, rng: Random) -> None:
     """Let it do some micro-batches while the publisher goes on, then kill it in the middle of whatever it does."""
-    async with life(source, target, folder) as lines:
+    async with life(source, target, folder, rng) as lines:
         left = rng.randint(1, LINES_MAX)
         while left:
             line = await lines.readline()
@@ -94,7 +95,7 @@ async def live_and_die(source: str, target: str, folder: Path, meter: Meter, rng
         await asyncio.sleep(rng.uniform(0, DELAY_MAX))
 
 
-async def play(folder: Path, spark: SparkSession, target: ThreadBroker) -> int:
+async def play(folder: Path, spark: SparkSession, target: ThreadBroker, kills: int) -> int:
     rng = Random(SEED)
     async with source_broker(folder / "source") as first:
         address = first.address
@@ -102,11 +103,11 @@ async def play(folder: Path, spark: SparkSession, target: ThreadBroker) -> int:
         meter = Meter(client)
         await meter.burst()
         await client.flush()
-        for _ in range(KILLS // 2):
+        for _ in range(kills // 2):
             await live_and_die(client_url(address), target.url, folder, meter, rng)
     # The broker was killed too; its clients find the next one.
     async with source_broker(folder / "source", address):
-        for _ in range(KILLS - KILLS // 2):
+        for _ in range(kills - kills // 2):
             await live_and_die(client_url(address), target.url, folder, meter, rng)
         await meter.burst()
         await client.close()
@@ -133,12 +134,18 @@ def finish(spark: SparkSession, source: str, target: str, folder: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300 + 120 * KILLS)
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(1, marks=pytest.mark.timeout(420)),
+        pytest.param(KILLS, marks=[pytest.mark.long, pytest.mark.timeout(300 + 120 * KILLS)], id="many"),
+    ],
+)
 def test_queries_that_are_killed_at_any_moment_see_and_publish_each_event_once(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, kills: int
 ) -> None:
     with ThreadBroker("target", tmp_path / "target") as target:
-        count = asyncio.run(play(tmp_path, spark, target))
+        count = asyncio.run(play(tmp_path, spark, target, kills))
         [kept] = (
             spark.read.parquet(str(tmp_path / "rows"))
             .selectExpr(
