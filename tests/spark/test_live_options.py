@@ -33,6 +33,13 @@ def test_names_are_read_in_any_case_and_options_of_spark_are_passed_over() -> No
     assert read_options({"url": URL, "startingoffsets": "earliest"}, {}).start == Start("earliest")
 
 
+def test_options_of_a_table_which_spark_would_drop_are_refused_with_what_to_write() -> None:
+    made = {"provider": "tidings", "owner": "ann"}
+    assert read_options({**made, "url": URL}, {}).url == URL
+    with pytest.raises(UsageError, match=r"CREATE TABLE: .*SELECT \* FROM name WITH .*CREATE TEMPORARY VIEW"):
+        read_options({**made, "url": URL, "option.url": URL}, {})
+
+
 def test_the_environment_says_what_no_option_says() -> None:
     assert read_options({}, {"TIDINGS_URL": URL}).url == URL
     assert read_options({"url": URL}, {"TIDINGS_URL": "tidings://other"}).url == URL

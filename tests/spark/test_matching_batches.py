@@ -145,6 +145,31 @@ def test_a_value_that_no_event_can_hold_is_refused(tmp_path: Path, column: Any, 
         answer(pa.record_batch({"x": column}), saved(tmp_path, [parse("x > 1")]))
 
 
+def test_a_value_that_no_event_can_hold_may_count_as_null(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    wanted = ["x > 1", "NOT EXISTS x", "EXISTS time", "long LIKE 'y%'", "EXISTS n AND flag = TRUE"]
+    batch = pa.record_batch(
+        {
+            "x": pa.array([2.0, float("nan"), None, float("inf")]),
+            "time": ["2026-11-15T20:45:00Z", "yesterday", None, ""],
+            "long": ["y", "y" * 70_000, "", "y"],
+            "n": [1, 2, 3, 4],
+            "flag": [True, False, None, True],
+        }
+    )
+    subscriptions, keyed = saved(tmp_path, list(map(parse, wanted))), batch.append_column("key", batch.column("n"))
+    [found] = match_batches([keyed], subscriptions, batch.schema.names, ["key"], counts_only=False, fails=False)
+    assert found.column("subscriptions").to_pylist() == [[0, 2, 3, 4], [1], [1], [1, 3, 4]]
+    assert "5 values are none that an event can hold" in caplog.text
+
+
+def test_a_filter_that_asks_for_what_lies_within_a_column_is_refused() -> None:
+    inner = StructType().add("city", "string")
+    with pytest.raises(UsageError, match=r"'place.city', and column 'place' is a struct, .*take it out as a column"):
+        attribute_columns([("key", LongType()), ("place", inner)], ["place.city"])
+    assert attribute_columns([("place", inner), ("place.city", LongType())], ["place.city"]) == [1]
+    assert attribute_columns([("place", LongType())], ["place.city"]) == []
+
+
 @pytest.mark.parametrize(("name", "value"), [("id", ""), ("time", "yesterday")])
 def test_context_attributes_are_held_to_what_cloudevents_says(tmp_path: Path, name: str, value: str) -> None:
     subscriptions = saved(tmp_path, [parse(f"EXISTS {name}")])

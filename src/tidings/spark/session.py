@@ -4,9 +4,10 @@
     spark = open_session("spark://host:7077")           # on a cluster
 
 It finds a Java, lets workers run the same Python as we do, moves data as Arrow, keeps time in UTC, cuts
-shuffles into as many parts as there are cores rather than 200, writes only what goes wrong to the terminal, and knows
-the formats "tidings" and "tidings-trace" (`live/`). If a session is open already, it is returned as it is, except that
-the formats are made known to it.
+shuffles into as many parts as there are cores rather than 200, hands conditions over to brokers, writes only what goes
+wrong to the terminal, knows the formats "tidings" and "tidings-trace" (`live/`), and tells the first how many tasks can
+run at once. If a session is open already, it is returned as it is, except that "tidings-trace" is made known to it; any
+session finds "tidings" by itself where this package is installed (`pyspark_tidings`).
 
 All code in this folder takes a session and uses nothing of it that a remote one (Spark Connect) lacks.
 
@@ -158,7 +159,10 @@ def open_session(
     builder = SparkSession.builder.master(CORES_ALL if master == LOCAL else master).appName(name)
     for key, value in {**default_settings(master, ui, java_options), **(settings or {})}.items():
         builder = builder.config(key, value)
-    session = open_already or builder.getOrCreate()
+    if open_already is not None:
+        register_traces(open_already)
+        return open_already
+    session = builder.getOrCreate()
     register_formats(session)
     return session
 
@@ -206,9 +210,22 @@ def parallelism(session: "SparkSession") -> int:
 
 
 def register_formats(session: "SparkSession") -> None:
-    with suppress(ModuleNotFoundError):
-        from tidings.spark.live.follower import TidingsTraceSource
-        from tidings.spark.live.source import TidingsSource
+    """Those of a session that we open: "tidings" also where another package keeps Spark from finding it."""
+    from pyspark.errors import PySparkException
 
-        session.dataSource.register(TidingsSource)
-        session.dataSource.register(TidingsTraceSource)
+    from tidings.spark.live.options import PARTITIONS_VARIABLE
+    from tidings.spark.live.source import TidingsSource
+
+    with suppress(AttributeError, PySparkException):
+        # A remote session has no context. What stands here is the environment of its Python workers.
+        context = session.sparkContext
+        context.environment[PARTITIONS_VARIABLE] = str(context.defaultParallelism)
+    session.dataSource.register(TidingsSource)
+    register_traces(session)
+
+
+def register_traces(session: "SparkSession") -> None:
+    """Spark finds one format of a package by itself, and this is another."""
+    from tidings.spark.live.follower import TidingsTraceSource
+
+    session.dataSource.register(TidingsTraceSource)

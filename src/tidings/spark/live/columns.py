@@ -4,8 +4,8 @@
                                            share both
     accepted_at timestamp                  when the network took it from its publisher
     id, source, type, subject, datacontenttype, dataschema string, time timestamp            CloudEvents
-    one column for each attribute          string, long, double or boolean
-    payload binary
+    one column for each attribute          string, long, double or boolean, or a type made of these (`casts.py`)
+    payload binary                         or what `payloadFormat` makes of it (`casts.py`)
 
 A schema that is given may name any of them in any order; names that are not listed above are attributes. Where none is
 given, attributes come from what publishers have advertised: `magnitude >= 4 AND place LIKE '%Chile%'` makes a double
@@ -31,7 +31,8 @@ things:
 Where a value has no reading the column is null and the filter does not hold, negated or not. That is how SQL treats
 null, so most conditions are exact, and so are their negations. What is not, and why:
 
-- `long` columns: 2.5 has a number but is null in the column. Bounds are wider; equality with an integer is exact.
+- `long` columns: 2.5 has a number but is null in the column. Bounds are wider; equality with an integer is exact. So it
+  is with narrower integers, in which large ones are null. Other types that are cast: nothing.
 - Texts that read as numbers, in an order: `code < '9'` compares numbers in our language, texts in Spark. Nothing.
 - Numbers from 2**53 on: integers there round to doubles when a `double` column takes them. Such conditions are nothing.
 - `id` and `source` are filled in where an event has none. Filters for them also let those through, and are wider.
@@ -66,9 +67,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
+    ByteType,
     DataType,
+    DateType,
+    DecimalType,
     DoubleType,
+    FloatType,
+    IntegerType,
     LongType,
+    ShortType,
     StringType,
     StructField,
     StructType,
@@ -99,8 +106,13 @@ FIXED: dict[str, DataType] = {
 OF_THE_NETWORK = (PUBLISHER, NUMBER, ACCEPTED_AT)
 """What the network says of an event, rather than the event itself."""
 
-ATTRIBUTE_TYPES: dict[type[DataType], type] = {StringType: str, LongType: int, DoubleType: float, BooleanType: bool}
-INSTEAD = "string, bigint, double or boolean"
+ATTRIBUTE_TYPES: dict[type[DataType], type | None] = {
+    **{StringType: str, LongType: int, DoubleType: float, BooleanType: bool},
+    **dict.fromkeys((ByteType, ShortType, IntegerType), int),
+    **dict.fromkeys((FloatType, DateType, TimestampType, DecimalType), None),
+}
+"""As what a condition on a column of this type sees the attribute; None where the two compare otherwise."""
+INSTEAD = "string, bigint, double, boolean, a narrower number, decimal, date or timestamp"
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -124,6 +136,8 @@ def columns_of(schema: StructType) -> tuple[Column, ...]:
 
 def column_of(field: StructField) -> Column:
     fixed = FIXED.get(field.name)
+    if field.name == PAYLOAD:
+        return Column(field.name, None)
     if fixed is not None:
         if field.dataType != fixed:
             raise UsageError(
@@ -131,13 +145,13 @@ def column_of(field: StructField) -> Column:
             )
         is_text = field.name in CONTEXT_NAMES and field.name != TIME
         return Column(field.name, str if is_text else None)
-    kind = ATTRIBUTE_TYPES.get(type(field.dataType))
-    if kind is None or (kind is str and field.dataType != StringType()):
+    told = type(field.dataType)
+    if told not in ATTRIBUTE_TYPES or (told is StringType and field.dataType != StringType()):
         raise UsageError(
             f"schema: the attribute {field.name} cannot be {field.dataType.simpleString()}; make it {INSTEAD}, and "
             "cast it behind the read"
         )
-    return Column(field.name, kind)
+    return Column(field.name, ATTRIBUTE_TYPES[told])
 
 
 def infer_schema(offers: Iterable[str]) -> StructType:

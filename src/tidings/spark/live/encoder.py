@@ -8,36 +8,43 @@ What an event must not hold (`model/event.py`) is looked for in whole columns fi
 is too long, an empty text where CloudEvents wants one. The error names the column and says what to do about it.
 
     string, boolean, double, long          as they are          float, int, short, byte      as double and long
-    timestamp                              RFC 3339 text        binary                       only `payload`
+    timestamp                              RFC 3339 text        date, decimal                as text, with all digits
+
+`payload` is binary; a string is written as UTF-8, and an array, a map or a struct as JSON where `payloadFormat` is
+"json".
 
 The columns publisher, number and accepted_at are what the network said of an event that was read; they are left out.
 """
 
+from typing import Any
+
 import msgspec
 import pyarrow
 import pyarrow.compute as compute
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from tidings.model.bounds import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX, STRING_BYTES_MAX
 from tidings.model.errors import UsageError
 from tidings.model.event import CONTEXT_NAMES
 from tidings.model.values import check_name
+from tidings.spark.live.casts import BINARY, JSON, check_payload
 from tidings.spark.live.columns import OF_THE_NETWORK, PAYLOAD, TIME
 
 NATURAL = {"string": str, "boolean": bool, "double": float, "bigint": int}
 WIDENED = {"float": "double", "int": "bigint", "smallint": "bigint", "tinyint": "bigint"}
 INSTANTS = ("timestamp", "timestamp_ntz")
-INSTEAD = "string, boolean, double, bigint, or a narrower number, or timestamp"
+AS_TEXT = ("date", "decimal")
+INSTEAD = "string, boolean, double, bigint, a narrower number, decimal, date or timestamp"
 
 
 class Encoder:
-    def __init__(self, schema: StructType) -> None:
+    def __init__(self, schema: StructType, payload_format: str = BINARY) -> None:
         self.kinds = {
             field.name: field.dataType.simpleString() for field in schema.fields if field.name not in OF_THE_NETWORK
         }
-        has_payload = self.kinds.pop(PAYLOAD, "binary")
-        if has_payload != "binary":
-            raise UsageError(f"column payload: it is {has_payload}, and must be binary; cast it")
+        self.kinds.pop(PAYLOAD, None)
+        self.payload_format = payload_format
+        check_written_payload(schema, payload_format)
         if len(self.kinds) > ATTRIBUTES_MAX:
             raise UsageError(
                 f"{len(self.kinds)} columns, and an event has at most {ATTRIBUTES_MAX} attributes; drop some"
@@ -67,6 +74,12 @@ class Encoder:
         if PAYLOAD not in batch.schema.names:
             return [b""] * batch.num_rows
         column = batch.column(PAYLOAD)
+        if pyarrow.types.is_string(column.type):
+            column = column.cast(pyarrow.binary())
+        elif not pyarrow.types.is_binary(column.type):
+            values = (plain_json(it, column.type) for it in column.to_pylist())
+            texts = [None if it is None else msgspec.json.encode(it) for it in values]
+            column = pyarrow.array(texts, pyarrow.binary())
         longest = compute.max(compute.binary_length(column)).as_py() or 0
         if longest > PAYLOAD_BYTES_MAX:
             raise UsageError(
@@ -75,9 +88,33 @@ class Encoder:
         return [b"" if it is None else it for it in column.to_pylist()]
 
 
+def check_written_payload(schema: StructType, payload_format: str) -> None:
+    kinds = [field.dataType for field in schema.fields if field.name == PAYLOAD]
+    if kinds and kinds[0] not in (BinaryType(), StringType()):
+        if payload_format != JSON:
+            raise UsageError(
+                f"column payload: it is {kinds[0].simpleString()}, and must be binary or string; cast it, or write it "
+                'as JSON: .option("payloadFormat", "json")'
+            )
+        check_payload(schema, payload_format)
+
+
+def plain_json(value: Any, kind: pyarrow.DataType) -> Any:
+    """A map comes from Arrow as a list of pairs."""
+    if value is None:
+        return None
+    if pyarrow.types.is_map(kind):
+        return {name: plain_json(it, kind.item_type) for name, it in value}
+    if pyarrow.types.is_struct(kind):
+        return {field.name: plain_json(value[field.name], field.type) for field in kind}
+    if pyarrow.types.is_list(kind):
+        return [plain_json(it, kind.value_type) for it in value]
+    return value
+
+
 def check_column(name: str, kind: str) -> None:
     check_name(name)
-    allowed = kind in NATURAL or kind in WIDENED or kind in INSTANTS
+    allowed = kind in NATURAL or kind in WIDENED or kind in INSTANTS or kind.startswith(AS_TEXT)
     if not allowed:
         raise UsageError(f"column {name}: {kind} is no type of an attribute; cast it to {INSTEAD}")
     if name in CONTEXT_NAMES and kind != "string" and not (name == TIME and kind in INSTANTS):
@@ -86,6 +123,8 @@ def check_column(name: str, kind: str) -> None:
 
 def prepare(name: str, kind: str, column: pyarrow.Array) -> pyarrow.Array:
     """The column as values of an event."""
+    if kind.startswith(AS_TEXT):
+        return column.cast(pyarrow.string())
     if kind in INSTANTS:
         return instants(name, column)
     if kind in ("double", "float"):

@@ -12,6 +12,7 @@
     includeMetadata       "false": no columns publisher, number, accepted_at where no schema is given
     failOnDataLoss        "true": history that is gone before it was read ends the query
     failOnUnreachable     "true": so does a broker with some of it that cannot be asked; a batch read is "true"
+    payloadFormat         what the column payload is: "binary", "text", "json" (`casts.py`); of the sink too
     mode                  "PERMISSIVE": a value that its column cannot hold is null; "FAILFAST": it is an error
     timeout               seconds to wait for an answer, a broker that restarts included: 60
     sinkName, advertise   of the sink: how its publishers are called, and what they say they will publish
@@ -65,11 +66,22 @@ ENVIRONMENT = {
 KNOWN = (
     *("url", "filter", "startingOffsets", "endingOffsets", "maxEventsPerTrigger", "maxBytesPerTrigger", "pollInterval"),
     *("partitions", "minPartitions", "pushDown", "includeMetadata", "failOnDataLoss", "failOnUnreachable", "mode"),
+    "payloadFormat",
     *("timeout", "sinkName", "advertise", "idColumn", "failOnChangedBatch", "token", "tokenKey"),
     *("tlsCertificate", "tlsKey", "tlsAuthority", "principal", "insecure"),
 )
 OF_SPARK = frozenset({"checkpointlocation", "queryname", "outputmode"})
 """Options that Spark hands on although they are its own."""
+
+OF_TABLE, OPTION_OF_TABLE = "provider", "option."
+"""What says that a table is being created, and how its options are called then, a second time."""
+
+WITH = "SELECT * FROM name WITH (`url` = 'tidings://localhost:7411', `filter` = '...')"
+TABLE_OPTIONS = (
+    "CREATE TABLE: Spark does not hand the options of a table to a source in Python when the table is read, so that "
+    f"they would have no effect. Create it without OPTIONS and say them where it is read: {WITH}; keep that as a view, "
+    "if you like; or CREATE TEMPORARY VIEW name USING tidings OPTIONS (...)"
+)
 
 SINK_NAME = "spark"
 SINK_NAME_CHARS_MAX = 100
@@ -92,6 +104,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fails_unreachable: bool | None = None
     """As it was said; a batch read fails if nothing was."""
     fails_on_type: bool = False
+    payload_format: str = "binary"
     timeout: float = TIMEOUT
     sink_name: str = SINK_NAME
     advertise: str = ""
@@ -138,7 +151,10 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str] = os.e
     """UsageError names the option that is wrong."""
     said = find_said(given, environment)
     if not said.get("url"):
-        raise UsageError('option url: say where the brokers are: .option("url", "tidings://localhost:7411")')
+        raise UsageError(
+            'option url: say where the brokers are: .option("url", "tidings://localhost:7411"), or of a table in SQL, '
+            f"whose own options Spark does not hand on, {WITH}"
+        )
     check_filter("filter", said.get("filter", ""))
     check_filter("advertise", said.get("advertise", ""))
     check_sink_name(said.get("sinkName", SINK_NAME))
@@ -157,6 +173,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str] = os.e
         fails_on_loss=read_truth(said, "failOnDataLoss") is not False,
         fails_unreachable=read_truth(said, "failOnUnreachable"),
         fails_on_type=read_choice(said, "mode", "permissive", ("permissive", "failfast")) == "failfast",
+        payload_format=read_choice(said, "payloadFormat", "binary", ("binary", "text", "json")),
         timeout=read_number(said, "timeout", TIMEOUT, 0.05),
         sink_name=said.get("sinkName", SINK_NAME),
         advertise=said.get("advertise", ""),
@@ -175,10 +192,13 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str] = os.e
 def find_said(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     by_lower = {name.lower(): name for name in KNOWN}
     said = {name: environment[variable] for name, variable in ENVIRONMENT.items() if environment.get(variable)}
+    is_table = OF_TABLE in given
+    if is_table and any(name.startswith(OPTION_OF_TABLE) for name in given):
+        raise UsageError(TABLE_OPTIONS)
     for name, value in given.items():
         if name.lower() in by_lower:
             said[by_lower[name.lower()]] = value
-        elif name.lower() not in OF_SPARK:
+        elif name.lower() not in OF_SPARK and not is_table:
             raise UsageError(f"option {name}: there is no such option; there are {', '.join(KNOWN)}")
     return said
 

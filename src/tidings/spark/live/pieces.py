@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from tidings.model.errors import UsageError
 from tidings.net.client.history import Marks, Stored
+from tidings.spark.live.casts import DeclaredColumns, plain_schema
 from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.decoder import Decoder
 from tidings.spark.live.offsets import NAMED_MAX, Range, cut, loss, loss_of_unknown
@@ -159,19 +160,20 @@ def read_pages(
 
 
 def read_piece(piece: Piece, filter: str, schema: StructType, options: Options) -> Iterator[pyarrow.RecordBatch]:
-    decoder = Decoder(schema, options.fails_on_type)
+    decoder = Decoder(plain_schema(schema), options.fails_on_type)
+    declared = DeclaredColumns(schema, options.payload_format, options.fails_on_type)
     with LiveConnection(options) as link:
         for range in piece.ranges:
             found = read_pages(link, filter, range, options.fails_on_loss, decoder.needs_payloads)
             with closing(found) as pages:
                 for stored in pages:
                     if piece.until is None or stored.accepted_at[-1] < piece.until:
-                        yield decoder.batch(stored.publisher, stored.page)
+                        yield declared.batch(decoder.batch(stored.publisher, stored.page))
                         continue
                     # They come in the order of their times.
                     early = stored.page.first(bisect_left(stored.accepted_at, piece.until))
                     if early:
-                        yield decoder.batch(stored.publisher, early)
+                        yield declared.batch(decoder.batch(stored.publisher, early))
                     break
-    if decoder.misread:
-        log.warning("%d values had another type than their column and are null", decoder.misread)
+    if misread := decoder.misread + declared.misread:
+        log.warning("%d values had another type than their column and are null", misread)

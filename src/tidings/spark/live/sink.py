@@ -148,7 +148,7 @@ class BatchNumbers:
 
 class TidingsStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, schema: StructType, options: Options) -> None:
-        Encoder(schema)
+        Encoder(schema, options.payload_format)
         self.keys = RowKeys(schema, options)
         self.schema, self.options = schema, options
 
@@ -165,7 +165,7 @@ class TidingsStreamWriter(DataSourceStreamArrowWriter):
         return self.stage(query, iterator)
 
     def stage(self, query: str, iterator: "Iterator[RecordBatch]") -> StagedRows:
-        encoder, rows, size_bytes = Encoder(self.schema), list[Row](), 0
+        encoder, rows, size_bytes = Encoder(self.schema, self.options.payload_format), list[Row](), 0
         for batch in iterator:
             heads, payloads = encoder.events(batch)
             rows += zip(self.keys.keys(batch), heads, payloads, strict=True)
@@ -216,7 +216,7 @@ class TidingsStreamWriter(DataSourceStreamArrowWriter):
 
 class TidingsWriter(DataSourceArrowWriter):
     def __init__(self, schema: StructType, options: Options) -> None:
-        Encoder(schema)
+        Encoder(schema, options.payload_format)
         self.schema, self.options = schema, options
         self.job = secrets.token_hex(8)
 
@@ -253,7 +253,7 @@ class TidingsWriter(DataSourceArrowWriter):
         self, sink: "SinkConnection", iterator: "Iterator[RecordBatch]", before: Counter[tuple[bytes, bytes]]
     ) -> int:
         """Publish what is not among what was published before, and take it out there; how many rows there were."""
-        encoder, count = Encoder(self.schema), 0
+        encoder, count = Encoder(self.schema, self.options.payload_format), 0
         for batch in iterator:
             rows = list(zip(*encoder.events(batch), strict=True))
             count += len(rows)

@@ -32,7 +32,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from tidings.model.errors import UsageError
-from tidings.spark.live.columns import OF_THE_NETWORK, columns_of, infer_schema, kinds_of, push
+from tidings.spark.live.casts import check_payload, payload_type
+from tidings.spark.live.columns import OF_THE_NETWORK, PAYLOAD, columns_of, infer_schema, kinds_of, push
 from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.offsets import Offset, advance, doubtful, last_numbers, lost, ranges_between
 from tidings.spark.live.options import Options, read_options
@@ -54,6 +55,7 @@ class TidingsReader(DataSourceReader):
     def __init__(self, schema: StructType, options: Options) -> None:
         self.schema, self.options, self.filter = schema, options, options.filter
         self.columns = columns_of(schema)
+        check_payload(schema, options.payload_format)
         if options.end is not None and options.end.kind == EARLIEST:
             raise UsageError('option endingOffsets: nothing lies before "earliest"; give "latest", a time or an offset')
 
@@ -103,6 +105,7 @@ class TidingsSource(DataSource):
     def schema(self) -> StructType:
         with LiveConnection(self.said) as link:
             schema = infer_schema(link.run(link.client.marks(self.said.filter)).offers)
+        schema[PAYLOAD].dataType = payload_type(self.said.payload_format)
         if all(field.name in infer_schema(()).names for field in schema.fields):
             log.warning(NO_ATTRIBUTES)
         if self.said.has_metadata:

@@ -37,6 +37,7 @@ from pyspark.sql.types import StructType
 
 from tidings.model.errors import UsageError
 from tidings.net.client.history import Mark, Marks
+from tidings.spark.live.casts import check_payload
 from tidings.spark.live.columns import columns_of
 from tidings.spark.live.connection import LiveConnection
 from tidings.spark.live.offsets import (
@@ -76,6 +77,7 @@ NO_MARKS = Marks((), (), ())
 class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: StructType, options: Options) -> None:
         columns_of(schema)
+        check_payload(schema, options.payload_format)
         if options.end is not None:
             raise UsageError(
                 "option endingOffsets: a stream has no end; use trigger(availableNow=True), or read a batch"

@@ -38,11 +38,15 @@ Other types have no one reading as an attribute, so they are refused where a fil
 cast it to: only the caller knows whether a decimal may be rounded and how a timestamp is to be spelled. Columns that
 no filter asks for are not looked at and may hold anything.
 
+A filter that asks for `place.city`, where `place` is a struct or a map, is refused too: it would never match.
+
 A row has to be an event that somebody could have published, or its answer would depend on which filter is asked
 first. So what `Event` refuses is refused here, for the columns that filters ask for: NaN and infinity, a string over
-64 KiB, and a context attribute of CloudEvents that is empty or no string or, for `time`, no RFC 3339 time.
+64 KiB, and a context attribute of CloudEvents that is empty or, for `time`, no RFC 3339 time. With `mode="FAILFAST"` it
+ends the job; with `mode="PERMISSIVE"` it is as null, and the log of the worker says how often.
 """
 
+import logging
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -69,6 +73,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructType
 
+FAILFAST, PERMISSIVE = "FAILFAST", "PERMISSIVE"
+PERMIT = 'match with mode="PERMISSIVE" to take it for null'
+
+log = logging.getLogger("tidings.spark.matching")
+
 TYPES = ("byte", "short", "integer", "long", "float", "double", "string", "char", "varchar", "boolean")
 """Spark's names of the types that a column may have."""
 
@@ -88,6 +97,7 @@ def attribute_columns(columns: Sequence[tuple[str, "DataType"]], names: Sequence
     """Where the columns stand that filters ask for by these names; UsageError if one cannot be an attribute."""
     wanted = set(names)
     found: dict[str, int] = {}
+    check_inner_names(columns, names)
     for place, (name, kind) in enumerate(columns):
         if name not in wanted:
             continue
@@ -96,6 +106,19 @@ def attribute_columns(columns: Sequence[tuple[str, "DataType"]], names: Sequence
         check_type(name, kind)
         found[name] = place
     return list(found.values())
+
+
+def check_inner_names(columns: Sequence[tuple[str, "DataType"]], names: Sequence[str]) -> None:
+    """No filter may ask for what lies within a column."""
+    types = {name: kind for name, kind in columns if kind.typeName() in ("struct", "map")}
+    there = {name for name, _ in columns}
+    for name in names:
+        outer = name.partition(".")[0]
+        if name not in there and "." in name and outer in types:
+            raise UsageError(
+                f"events: filters ask for {name!r}, and column {outer!r} is a {types[outer].typeName()}, in which no "
+                f'filter looks; take it out as a column of its own: .withColumn("{name}", events.{name})'
+            )
 
 
 def check_type(name: str, kind: "DataType") -> None:
@@ -110,12 +133,46 @@ def check_type(name: str, kind: "DataType") -> None:
         )
 
 
+def without_unfit(columns: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """The columns with null for each value that no event can hold, and how many there were."""
+    made, count = {}, 0
+    for name, column in columns.items():
+        fits = fitting(name, column)
+        kept = column if fits is None else pc.if_else(fits, column, pa.scalar(None, column.type))
+        made[name] = kept
+        count += kept.null_count - column.null_count
+    return made, count
+
+
+def fitting(name: str, column: Any) -> Any:
+    """For each value whether an event can hold it; None where all can."""
+    if pa.types.is_floating(column.type):
+        return pc.is_finite(column)
+    if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+        return None
+    fits = pc.less_equal(pc.binary_length(column), STRING_BYTES_MAX)
+    if name in CONTEXT_NAMES:
+        unfit = [text for text in pc.unique(column.drop_null()).to_pylist() if not is_context(name, text)]
+        return pc.and_(fits, pc.invert(pc.is_in(column, pa.array(unfit, column.type))))
+    return fits
+
+
+def is_context(name: str, text: str) -> bool:
+    try:
+        check_context(name, text)
+    except UsageError:
+        return False
+    return True
+
+
 def check_values(columns: Mapping[str, Any]) -> None:
     """UsageError if a row is no event that could be published."""
     for name, column in columns.items():
         if pa.types.is_floating(column.type):
             if not pc.all(pc.is_finite(column)).as_py() and column.null_count < len(column):
-                raise UsageError(f"events: column {name!r} holds NaN or infinity; put null where there is no number")
+                raise UsageError(
+                    f"events: column {name!r} holds NaN or infinity; put null where there is no number, or {PERMIT}"
+                )
         elif not (pa.types.is_integer(column.type) or pa.types.is_boolean(column.type)):
             check_strings(name, column)
     if len(columns) > ATTRIBUTES_MAX and max(filled_counts(columns)) > ATTRIBUTES_MAX:
@@ -130,6 +187,7 @@ def check_strings(name: str, column: Any) -> None:
     if (lengths["max"] or 0) > STRING_BYTES_MAX:
         raise UsageError(
             f"events: column {name!r} holds a string of {lengths['max']} bytes, at most {STRING_BYTES_MAX} are allowed"
+            f"; cut it, or {PERMIT}"
         )
     if name in CONTEXT_NAMES and (lengths["min"] == 0 or name == "time"):
         for text in pc.unique(column.drop_null()).to_pylist():
@@ -154,12 +212,16 @@ def match(
     *,
     keys: Sequence[str] = (KEY,),
     counts_only: bool = False,
+    mode: str = FAILFAST,
 ) -> "DataFrame":
     """The key columns of every event, and `subscriptions`: those that match it, or `matches`: how many they are.
 
     `subscriptions` is a table of subscription and filter, or an index file. UsageError says what cannot be matched;
-    values that no event can hold are found when the answer is computed.
+    values that no event can hold are found when the answer is computed, and end the job, or with `mode="PERMISSIVE"`
+    are taken for null.
     """
+    if mode.upper() not in (FAILFAST, PERMISSIVE):
+        raise UsageError(f"mode {mode!r:.40}: there are {FAILFAST} and {PERMISSIVE}")
     check_key_columns(events, keys, counts_only=counts_only)
     path, is_ours = index_file_of(subscriptions)
     table, _ = read_table(path)
@@ -177,7 +239,8 @@ def match(
         path.unlink()
 
     def match_partition(batches: Iterable[Any]) -> Iterator[Any]:
-        return match_batches(batches, shipped_index(name), attributes, keys, counts_only=counts_only)
+        fails = mode.upper() == FAILFAST
+        return match_batches(batches, shipped_index(name), attributes, keys, counts_only=counts_only, fails=fails)
 
     return chosen.mapInArrow(match_partition, schema)
 
@@ -230,12 +293,15 @@ def match_batches(
     keys: Sequence[str],
     *,
     counts_only: bool,
+    fails: bool = True,
 ) -> Iterator[Any]:
     """Each batch holds the columns of the attributes, and behind them those of the keys; the first are named by
     `attributes`, the second get the names `keys`."""
     rows_max = max(1, ANSWER_BYTES_MAX // max(1, subscriptions.keys.nbytes))
+    unfit = 0
     for batch in batches:
-        events = events_of(batch, attributes)
+        events, count = events_of(batch, attributes, fails)
+        unfit += count
         begin = 0
         for slots, offsets in subscriptions.index.match_slots(events, rows_max):
             rows = batch.slice(begin, len(offsets) - 1)
@@ -243,13 +309,18 @@ def match_batches(
             answer = counts(offsets) if counts_only else lists(slots, offsets, subscriptions)
             columns = [*rows.columns[len(attributes) :], answer]
             yield pa.RecordBatch.from_arrays(columns, names=[*keys, MATCHES if counts_only else SUBSCRIPTIONS])
+    if unfit:
+        log.warning("%d values are none that an event can hold, and were taken for null", unfit)
 
 
-def events_of(batch: Any, attributes: Sequence[str]) -> Events:
-    columns = dict(zip(attributes, batch.columns, strict=False))
+def events_of(batch: Any, attributes: Sequence[str], fails: bool) -> tuple[Events, int]:
+    """And how many values were taken for null."""
+    columns, unfit = dict(zip(attributes, batch.columns, strict=False)), 0
+    if not fails:
+        columns, unfit = without_unfit(columns)
     check_values(columns)
     # Arrow has no batch of rows without columns.
-    return pa.RecordBatch.from_pydict(columns) if columns else [Event({})] * batch.num_rows
+    return (pa.RecordBatch.from_pydict(columns) if columns else [Event({})] * batch.num_rows), unfit
 
 
 def counts(offsets: Any) -> Any:
