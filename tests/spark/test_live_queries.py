@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 
 from tests.spark.live_world import ThreadBroker, patiently
 from tidings.blocking import connect
@@ -170,7 +171,10 @@ def test_a_batch_behind_any_shuffle_is_published_once_though_it_is_repeated_else
         names = spark.createDataFrame([("IBM", "Armonk"), ("ACME", "Nowhere")], "symbol string, place string")
         made = {
             "joined": (rows.join(names.hint("shuffle_merge"), "symbol"), "append"),
-            "grouped": (rows.groupBy("symbol").agg({"price": "sum", "volume": "count"}).toDF(*GROUPED), "update"),
+            "grouped": (
+                rows.groupBy("symbol").agg(expr("sum(price) AS price"), expr("count(*) AS volume")),
+                "complete",
+            ),
             "different": (rows.dropDuplicates(["volume"]), "append"),
         }
         return {
@@ -211,7 +215,6 @@ def test_a_batch_behind_any_shuffle_is_published_once_though_it_is_repeated_else
 
 
 QUOTED = "symbol string, price double, volume long"
-GROUPED = ("symbol", "price", "volume")
 
 
 def die_first(mark: Path) -> Any:

@@ -26,6 +26,7 @@ from tidings.cli.lab import lab
 from tidings.cli.output import OK, Json, exit_code, print_json, show
 from tidings.cli.pub import pub
 from tidings.cli.simulations import simulations
+from tidings.cli.spark import spark as spark_commands
 from tidings.cli.store import store
 from tidings.cli.sub import sub
 from tidings.cli.sweep import sweep
@@ -54,6 +55,7 @@ app.add_typer(simulations, name="sim")
 app.add_typer(traces, name="trace")
 app.add_typer(lab, name="lab")
 app.add_typer(workloads, name="workload")
+app.add_typer(spark_commands, name="spark")
 
 
 @app.command()
