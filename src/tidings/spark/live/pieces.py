@@ -12,6 +12,7 @@ Nothing in a piece depends on when or where it is read: the same positions give 
 long as brokers store them. Where they do not, `DataLoss` ends the query, or a line in the log counts what is missing.
 """
 
+import builtins
 import logging
 from bisect import bisect_left
 from collections.abc import Coroutine, Generator, Iterator, Sequence
@@ -36,6 +37,9 @@ PAGE_EVENTS = 4096
 PROBE_EVENTS = 64
 """Events that the driver looks at to see where a range begins."""
 
+PROBE_PAGES = 16
+"""And how often it asks for that, where they are few and far between."""
+
 log = logging.getLogger("tidings.spark.live")
 
 
@@ -58,14 +62,20 @@ class RangeStart:
 
 
 def find_begin(link: LiveConnection, filter: str, range: Range, fails: bool) -> RangeStart | None:
-    """None where nothing matches."""
-    stored = link.run(fetch(link, filter, range, PROBE_EVENTS))
-    check_whole(stored, range, fails)
-    if not stored.numbers and not stored.has_more:
+    """None where nothing matches. Brokers look at a part of their history at a time, so that it may take some pages."""
+    numbers, size_bytes, rest = list[int](), 0, range
+    for _ in builtins.range(PROBE_PAGES):
+        stored = link.run(fetch(link, filter, rest, PROBE_EVENTS - len(numbers)))
+        check_whole(stored, rest, fails)
+        numbers += stored.numbers
+        size_bytes += stored.page.size_bytes
+        rest = Range(range.publisher, stored.through, range.since, range.through)
+        if not stored.has_more or len(numbers) >= PROBE_EVENTS:
+            break
+    if not numbers and not stored.has_more:
         return None
-    after = stored.numbers[0] - 1 if stored.numbers else stored.through
-    begin = Range(range.publisher, after, range.since, range.through)
-    return RangeStart(begin, tuple(stored.numbers), stored.page.size_bytes)
+    after = numbers[0] - 1 if numbers else stored.through
+    return RangeStart(Range(range.publisher, after, range.since, range.through), tuple(numbers), size_bytes)
 
 
 def cut_work(
