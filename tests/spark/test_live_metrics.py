@@ -1,6 +1,7 @@
 """Metrics while a run goes on: the same in the end as those of the whole trace, and bounded in what they keep."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -158,6 +159,16 @@ def test_latencies_of_events_that_were_settled_count_and_what_comes_later_is_tol
     assert (late["timed"], late["too_late"]) == (4, 1)
 
 
+def test_events_with_many_deliveries_are_settled_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "OPEN_DELIVERIES_MAX", 5)
+    state = LatencyState()
+    for number in range(3):
+        rows = [{"kind": "publish", "key": f"e{number}", "node": "p", "time_us": 0}]
+        rows += [{"kind": "deliver", "key": f"e{number}", "node": node, "time_us": 7} for node in "abcabc"]
+        told = fold_latency(state, rows)
+    assert (told["timed"], told["open_events"], state.open_deliveries) == (9, 1, 3)
+
+
 def test_values_are_cut_as_those_of_a_whole_trace() -> None:
     assert [cut_value(value) for value in (0, 9999, 12345, -12345, 10**9 + 1)] == [0, 9999, 12340, -12340, 10**9]
 
@@ -212,6 +223,10 @@ def follow_with(**options: str) -> None:
     from tidings.spark.live.follower import TidingsTraceSource
 
     TidingsTraceSource({"path": "x", **options}).streamReader(None)  # type: ignore[arg-type]
+
+
+def test_any_session_finds_the_format_by_its_package() -> None:
+    assert import_module("pyspark_tidings_trace").DefaultSource.name() == "tidings-trace"
 
 
 def test_a_file_that_was_begun_anew_ends_the_query(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ nothing of Spark.
 of a subscription that takes all of a publisher it is a loss, of any other it may be an event that did not match. Holes
 are kept by number, `HOLES_MAX` of a pair; more are counted as holes for good (`holes_settled`). To know a latency, a
 publication and the first delivery at each node must be brought together; they come from different nodes, in any order.
-The latest `OPEN_EVENTS_MAX` events of a run are kept open; older ones are settled, and deliveries of these that come
-later are counted (`too_late`) and no more.
+The latest `OPEN_EVENTS_MAX` events of a run are kept open, with `OPEN_DELIVERIES_MAX` deliveries in all; older ones are
+settled, and deliveries of these that come later are counted (`too_late`) and no more.
 
 Rows of one node must come in the order of their times, as one writer writes them; it is the order of events at a node
 that is judged. Rows of different nodes may come in any order.
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 HOLES_MAX = 10_000
 OPEN_EVENTS_MAX = 20_000
+OPEN_DELIVERIES_MAX = 200_000
+"""Some 10 MB of state, which is written in each micro-batch."""
 
 Row = Mapping[str, Any]
 
@@ -133,6 +135,7 @@ class OpenEvent(msgspec.Struct, array_like=True):
 class LatencyState(msgspec.Struct):
     open: dict[str, OpenEvent] = {}
     """By key, oldest first."""
+    open_deliveries: int = 0
     settled: dict[int, int] = {}
     """How often each latency came, cut to four digits, of events that are not open any more."""
     settled_sum_us: int = 0
@@ -154,8 +157,9 @@ def fold_latency(state: LatencyState, rows: Iterable[Row]) -> dict[str, Any]:
                 row["time_us"], event.published_us if event.published_us is not None else row["time_us"]
             )
         else:
+            state.open_deliveries += row["node"] not in event.delivered_us
             event.delivered_us[row["node"]] = min(row["time_us"], event.delivered_us.get(row["node"], row["time_us"]))
-    while len(state.open) > OPEN_EVENTS_MAX:
+    while len(state.open) > OPEN_EVENTS_MAX or (state.open_deliveries > OPEN_DELIVERIES_MAX and len(state.open) > 1):
         settle(state)
     return latency_row(state)
 
@@ -163,7 +167,9 @@ def fold_latency(state: LatencyState, rows: Iterable[Row]) -> dict[str, Any]:
 def settle(state: LatencyState) -> None:
     """The oldest event."""
     key = next(iter(state.open))
-    for latency in state.open.pop(key).latencies():
+    event = state.open.pop(key)
+    state.open_deliveries -= len(event.delivered_us)
+    for latency in event.latencies():
         state.settled[cut_value(latency)] = state.settled.get(cut_value(latency), 0) + 1
         state.settled_sum_us += latency
         state.settled_max_us = latency if state.settled_max_us is None else max(latency, state.settled_max_us)
