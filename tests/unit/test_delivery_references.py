@@ -10,7 +10,7 @@ from tests.worlds.edge import EdgeDesk, batch, head, named
 from tidings.machine.effects import Drop, Save, Send
 from tidings.machine.inputs import Loaded, Saved
 from tidings.model.bounds import FRAME_BYTES_MAX, PATH_BYTES_MAX, PUBLICATION_BYTES_MAX, REFERENCE_HOPS_MAX
-from tidings.protocols.delivery.edge.flows import PACK_BYTES_MAX, TOO_MANY
+from tidings.protocols.delivery.edge.flows import PACK_BYTES_MAX, PACK_FILTER_CHARS_MAX, TOO_MANY
 from tidings.protocols.delivery.edge.history import ERAS_MAX, HistoryStore, PublisherHistory, size_bytes
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.references import NO_WAY_BACK, NOT_A_NEIGHBOUR, TOO_FAR, WRONG_FILTER, WRONG_PATH
@@ -539,3 +539,19 @@ def test_a_question_of_a_broker_that_is_no_neighbour_any_more_is_not_answered() 
     assert of(Send, desk.say("b", question()))
     desk.handle(NeighbourDown("b", 1))
     assert drops(desk.say("b", question())) == [NOT_A_NEIGHBOUR]
+
+
+def test_questions_with_long_filters_leave_in_messages_that_are_read_quickly() -> None:
+    desk = EdgeDesk()
+    desk.neighbours("b")
+    desk.up("c")
+    filters = [f"x IN ({', '.join(str(100 * number + n) for n in range(100))})" for number in range(10)]
+    for number, filter in enumerate(filters, 1):
+        desk.installed("c", number, filter)
+    effects = desk.know("p/1", "EXISTS x")
+    packs = [pack.questions for pack in sent(effects, PackedReferences)] + [
+        (each,) for each in sent(effects, Reference)
+    ]
+    assert sum(map(len, packs)) == 10
+    assert all(len(pack) == 1 or sum(len(each.filter) for each in pack) <= PACK_FILTER_CHARS_MAX for pack in packs)
+    assert len(packs) > 1

@@ -6,6 +6,7 @@ from tests.worlds.edge import subscription
 from tidings.machine.inputs import LinkUp, Received
 from tidings.machine.message import Message
 from tidings.model.language.parser import parse
+from tidings.model.sets.texts import LISTED_UNITS
 from tidings.model.work import ENDLESS, UNITS_PER_MS, WORK, limited
 from tidings.nodes.broker import QUESTION_UNITS_MAX, BrokerNode, BrokerParams
 from tidings.protocols.access.messages import Attach
@@ -97,3 +98,11 @@ def test_a_step_of_a_broker_with_many_hostile_filters_has_a_bound_and_says_how_o
     gauges = {gauge.name: gauge.value for gauge in node.gauges()}
     assert gauges["questions_cut_short"] == node.questions_cut_short > 0
     assert WORK.limit == ENDLESS
+
+
+def test_comparing_long_lists_counts_as_work() -> None:
+    one, other = (parse(f"a IN ({', '.join(repr(f'w{n}') for n in range(begin, begin + 120))})") for begin in (0, 60))
+    for compare in (one.overlaps, one.covers):
+        before = WORK.units
+        compare(other)
+        assert WORK.units - before > 120 * LISTED_UNITS / 2

@@ -33,7 +33,7 @@ from typing import TypeVar
 import msgspec
 
 from tidings.model.sets.patterns import literal_runs
-from tidings.model.sets.texts import EVERY_TEXT, TextSet
+from tidings.model.sets.texts import EVERY_TEXT, LISTED_UNITS, TextSet
 from tidings.model.values import (
     Number,
     Value,
@@ -210,6 +210,7 @@ class Constraint(msgspec.Struct, frozen=True):
         if self.truth is not None:
             candidates: tuple[Value, ...] = (self.truth, *TRUTH_SPELLINGS[self.truth])
         elif self.text is not None and self.text.include is not None:
+            WORK.units += LISTED_UNITS * len(self.text.include)
             candidates = tuple(value for text in self.text.include for value in values_spelled(text))
         elif self.is_plainly_empty():
             candidates = ()

@@ -40,6 +40,9 @@ from tidings.model.sets.text_unions import common_hull, joined
 from tidings.model.values import number_from_text
 from tidings.model.work import WORK
 
+LISTED_UNITS = 40
+"""The work of asking of one text in a list whether others accept it."""
+
 GLANCE_UNITS = 500
 """The work of looking at two sets with patterns without searching."""
 
@@ -205,6 +208,7 @@ def intersection(sets: Iterable[TextSet]) -> TextSet:
     lists = [one.include for one in all_sets if one.include is not None]
     if lists:
         shortest = min(lists, key=len)
+        WORK.units += LISTED_UNITS * len(shortest)
         return TextSet(include=tuple(text for text in shortest if all(text in one for one in all_sets)))
     low, high = common_range((one.low, one.high) for one in all_sets)
     likes, unlikes, exclude = (

@@ -50,7 +50,7 @@ PACKED_MIN = 16
 PARTS_PACKED_MAX = 2
 """Ends of parts in one packet: what a neighbour has in them and was not told has to be removed there."""
 
-PACKET_BYTES = 64 * 1024
+PACKET_BYTES = 8 * 1024
 """Size from which on nothing more is packed into the same message."""
 
 Change = AdvertisementAdded | AdvertisementRemoved | SubscriptionAdded | SubscriptionRemoved | PartTold

@@ -35,6 +35,9 @@ from tidings.protocols.delivery.sizes import HistoryMessage, size_of
 LINK_GONE = "waited for a neighbour that was lost"
 TOO_MANY = "as many questions and answers as are allowed wait for this neighbour"
 
+PACK_FILTER_CHARS_MAX = 4096
+"""Filters of the questions that leave in one message: whoever gets it reads them in one step, 2.5 us a character."""
+
 PACK_BYTES_MAX = 64 * 1024
 """Questions in one message; a single one may be larger."""
 
@@ -137,10 +140,13 @@ class HistoryFlows:
 
     def pack(self, link: HistoryLink, first: Reference, effects: list[Effect]) -> Reference | PackedReferences:
         """The question, with those that wait right behind it."""
-        questions, size_bytes = [first], size_of(first)
+        questions, size_bytes, chars = [first], size_of(first), len(first.filter)
         while link.waiting and len(questions) < QUESTIONS_MAX:
             following = link.waiting[0].message
             if not isinstance(following, Reference) or size_bytes + size_of(following) > PACK_BYTES_MAX:
+                break
+            chars += len(following.filter)
+            if chars > PACK_FILTER_CHARS_MAX:
                 break
             effects += self.release(link.waiting.popleft().origin)
             questions.append(following)
