@@ -15,7 +15,7 @@ from pathlib import Path
 from tidings.lab.experiment import Experiment, Planned
 from tidings.model.errors import UsageError
 
-FAMILIES = ("dependable", "transport", "dynamic-topologies")
+FAMILIES = ("dependable", "transport", "dynamic-topologies", "peer-to-peer")
 """The families that have experiments, in the order in which they are listed."""
 
 LAB = Path(__file__).parent

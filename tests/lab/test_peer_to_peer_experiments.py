@@ -1,0 +1,24 @@
+"""E8 to E10: the simulator itself, tiny."""
+
+import pytest
+
+from tidings.lab.peer_to_peer import e8, e9, e10
+from tidings.trace.writers import RingBuffer
+
+
+def test_percentiles_of_round_trips_are_in_order_and_near_the_published_median() -> None:
+    found = e8.run("", {"hosts": 60}, 1, RingBuffer(1))
+    values = [found[f"round trip|{name}"] for name in e8.SHARES]
+    assert values == sorted(values)
+    assert found["round trip|50 %"] == pytest.approx(0.093, rel=0.2)
+
+
+def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
+    found = e9.run("", {"nodes": 12, "seconds": 3.0}, 1, RingBuffer(1))
+    assert found == {"differs|same seed": 0.0, "differs|other seed": 1.0}
+
+
+def test_memory_and_messages_of_many_nodes_are_measured() -> None:
+    found = e10.run("", {"nodes": 200, "seconds": 65.0}, 1, RingBuffer(1))
+    assert found["received|"] > 200
+    assert 0.01 < found["memory|"] < 50.0
