@@ -41,7 +41,7 @@ SHAPES = ("chain", "star", "ring", "random_tree", "clique", "scale_free")
 POLICIES: tuple[WantedPolicy, ...] = ("wait", "wait", "wait", "wait", "drop oldest", "drop newest", "disconnect")
 TENANTS = ("", "acme", "zeta")
 GROUP = "twins"
-READ_AFTER = 120.0
+READ_AFTER = 100.0
 """Seconds after which applications that read in the end do so: nothing is unreachable any more."""
 CLOCK_ERRORS = (0.0, 0.0, 0.05, 0.5, 60.0)
 WINDOWS = (1, 4, 32, 1024)
@@ -313,7 +313,7 @@ def draw_readings(
     drawn = []
     for reader in readers:
         times = [rng.uniform(0.0, params.span) for _ in range(rng.below(3))] + [params.span + READ_AFTER]
-        read = [ReadLater(round(BEGIN + at, 3), draw_wish(rng), rng.choice((1, 10, 4096))) for at in times]
+        read = [ReadLater(round(BEGIN + at, 3), draw_wish(rng), rng.choice((4, 30, 4096))) for at in times]
         drawn.append(replace(reader, read=tuple(read)) if rng.random() < 0.5 else reader)
     return tuple(drawn)
 
