@@ -52,7 +52,7 @@ from tidings.workloads.nemesis.promise import PromiseJudge
 TRY_AGAIN = 0.25
 """Seconds after which a client that could not publish tries again."""
 
-PUBLISHERS_READ_MAX = 300
+PUBLISHERS_READ_MAX = 60
 """Of so many the pages are read: one after the other, and the run ends."""
 
 SKEW_MAX = 5.0
