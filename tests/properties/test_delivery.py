@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.properties.message_strategies import of_message
@@ -368,6 +368,7 @@ def test_processes_of_one_name_at_several_brokers_lose_nothing_and_hear_of_each_
 
 @pytest.mark.spec("S-107")
 @given(seeds)
+@example(1708)
 def test_members_of_a_group_get_the_same_wherever_they_are(seed: int) -> None:
     play = Guarantees(seed)
     play.advertise()

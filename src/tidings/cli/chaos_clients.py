@@ -154,6 +154,8 @@ class ChaosReader(ChaosClient):
         key = (self.name, "subscribe", self.life, place)
         since = None if wanted.since is None else self.clock.time_of_day(wanted.since)
         promised = None if wanted.since is None else wanted.since + 2 * self.clock_error + 0.1
+        if wanted.group and wanted.guarantee == "reference" and self.clock_error:
+            promised = self.clock.now + 2 * self.clock_error + 0.1
         is_dropping = wanted.policy != "wait"
         self.judge.subscribed(
             key, self.name, wanted.wish, wanted.guarantee, promised, is_dropping, wanted.group, self.movers

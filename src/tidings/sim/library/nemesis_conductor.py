@@ -161,6 +161,9 @@ class NemesisConductor(Checker):
         # Each of two clocks, and what a fault adds to them, may be off.
         promised = None if since is None else since + 2 * self.campaign.clock_error + SKEW_MAX
         is_dropping, group = wanted.policy != "wait", wanted.group
+        if group and wanted.guarantee == "reference" and self.campaign.clock_error:
+            # Members begin alike, at the time of the first of them; clocks say when that is.
+            promised = now + 2 * self.campaign.clock_error + SKEW_MAX
         # While links are broken, one of the two brokers of a writer may not be asked.
         unsure = self.campaign.movers if now < self.campaign.until else ()
         self.judge.subscribed(key, node.id, wanted.wish, wanted.guarantee, promised, is_dropping, group, unsure)

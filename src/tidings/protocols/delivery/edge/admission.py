@@ -192,6 +192,7 @@ class ServedSubscription:
         "lagging",
         "matched",
         "missed",
+        "names_time",
         "number",
         "outlet",
         "policy",
@@ -209,7 +210,7 @@ class ServedSubscription:
         self.matched = ((asked.number,),)
         self.guarantee: Guarantee = asked.guarantee
         self.after, self.group = dict(asked.after), asked.group
-        self.since, self.asked_at = asked.since, asked.since
+        self.since, self.asked_at, self.names_time = asked.since, asked.since, asked.since is not None
         """Since when publications are wanted of a publisher without a position; None is all that it advertised. Of one
         that is known already when the subscription comes it is `asked_at`: a time of this broker's clock says little of
         those that are heard of later, whose brokers have other clocks."""
@@ -252,9 +253,10 @@ class ServedSubscription:
         instead."""
         is_late = stream.position is None and stream.publisher not in self.unplaced
         is_from_now = self.is_from_now or not self.is_complete
-        # Where a member named no time, the group has none: it would be held against the clocks of other brokers.
-        is_from_now |= bool(self.group) and not is_late and self.asked_at is not None and self.since is None
-        return self.since if is_late else self.asked_at, is_from_now
+        since = self.since if is_late else self.asked_at
+        # Where a member named no time, the group has none: what comes would be held against the clocks of others.
+        is_from_now |= bool(self.group) and not self.names_time and since is not None
+        return since, is_from_now
 
     def begin_of(self, answers: Sequence[History]) -> int:
         """Where the stream begins, as the brokers of its publisher say; of a group each may know less than another."""

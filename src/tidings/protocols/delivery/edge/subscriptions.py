@@ -187,6 +187,9 @@ class ServedSubscriptions:
         if asked.since is None and not asked.is_continued:
             subscription.unplaced = dict.fromkeys(unlisted)
             subscription.asked_at = None if subscription.is_from_now else now + self.params.clock_offset
+            if asked.group:
+                # Members shall begin alike, whoever of them heard of a publisher before.
+                subscription.since = subscription.asked_at
         return effects + self.fetching.ask(now, subscription, known)
 
     def unsubscribe(self, client: ServedClient, asked: Unsubscribe) -> list[Effect] | None:
