@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.properties.message_strategies import of_message
-from tests.worlds.trees import TreeWorld
-from tidings.machine.effects import Effect, Send, SetTimer
+from tests.worlds.trees import TreeWorld, internet
+from tidings.machine.effects import Effect, Send, SetTimer, Transport
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.message import Contact, Message
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.event import Event
+from tidings.model.identity import NodeId
 from tidings.nodes.dispatcher import Dispatcher
 from tidings.protocols.overlay.lstree.messages import (
     ColourUpdate,
@@ -31,6 +32,8 @@ from tidings.protocols.routing.params import RepairName, RoutingParams
 from tidings.pubsub.client import Arrived, OpenAdvertisement, OpenSubscription
 from tidings.pubsub.requests import Publish
 from tidings.sim.network.latency import Drawn, Pareto
+from tidings.sim.network.loss import STREAM_GIVEN_UP
+from tidings.sim.network.rule import Fates, Wrapper
 from tidings.wire import decode, encode
 
 COLOURS = st.builds(Colour, st.integers(0, 3), st.sampled_from(["a", "b", "c"]))
@@ -331,3 +334,30 @@ def test_what_is_kept_of_brokers_that_left_for_good_does_not_grow_with_their_num
         assert len(exchange.cache.entries) <= 10 and len(exchange.cache.former) <= 30
         assert isinstance(access, Dispatcher) and len(access.door.wanted.users) <= 20
         assert len(access.door.wanted.failures) <= 20
+
+
+class Divided(Wrapper):
+    """While it is divided, nothing passes between nodes of even and of odd numbers."""
+
+    is_divided = False
+
+    def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
+        is_lost = self.is_divided and int(sender[1:]) % 2 != int(to[1:]) % 2
+        return STREAM_GIVEN_UP if is_lost else self.inner.fate(now, sender, to, size_bytes, transport)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_halves_that_were_apart_for_longer_than_contacts_are_kept_find_together_again(seed: int) -> None:
+    network = Divided(internet())
+    world = TreeWorld(seed, 24, network=network)
+    world.run(300.0)
+    world.assert_one_tree()
+    network.is_divided = True
+    for child, parent in world.links():
+        if int(child[1:]) % 2 != int(parent[1:]) % 2:
+            world.simulator.break_link(child, parent, "cut")
+    world.run(800.0)
+    world.assert_trees(2)
+    network.is_divided = False
+    world.run(300.0)
+    world.assert_one_tree()
