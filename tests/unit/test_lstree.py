@@ -582,3 +582,20 @@ def test_a_start_after_a_crash_begins_anew_with_the_contacts_there_were() -> Non
     assert of(NeighbourDown, effects)[0].neighbour == "p"  # type: ignore[arg-type]
     assert desk.machine.kin.place == BrokerPlace() and not desk.machine.neighbours
     assert desk.asked() == "p"
+
+
+def test_after_two_that_do_not_answer_all_others_are_linked_at_once_and_the_first_that_is_up_is_asked() -> None:
+    desk = TreeDesk("a", "b", "c", "d", "e")
+    tried = [desk.asked()]
+    desk.handle(LinkFailed(tried[0], "no answer"))
+    tried.append(desk.asked())
+    effects = desk.handle(LinkFailed(tried[1], "no answer"))
+    others = {"a", "b", "c", "d", "e"} - set(tried)
+    assert {wanted.contact.node for wanted in of(LinkWanted, effects)} == others
+    waiting = desk.asked()
+    quick = sorted(others - {waiting})[0]
+    (asked,) = sent(desk.up(quick), ParentRequest, quick)
+    # The one whose turn it was is asked later, the links of all others are let go when the search ends.
+    effects = desk.hears(quick, ParentAccept(asked.number, RED, 0.0, (Contact(quick),), ()))
+    assert {each.broker for each in of(LinkUnwanted, effects)} == others - {quick}
+    assert desk.machine.neighbours == [quick] and list(desk.machine.kin.wanted) == [quick]

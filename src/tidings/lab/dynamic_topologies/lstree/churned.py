@@ -86,6 +86,7 @@ def overlay_params(parameters: Mapping[str, Any]) -> LsTreeParams:
         is_integer=parameters.get("integer", False),
         request_timeout=0.5,
         patience_min=0.5,
+        ahead_after=0,
         merge_first=30.0,
         children_max=100_000,
         pings=parameters.get("pings", 10),

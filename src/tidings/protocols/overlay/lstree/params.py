@@ -63,6 +63,10 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     """Seconds for a link to a candidate, and again for its answer, at most and at least; in between, about twice what
     others took lately. With both the same, it is always that."""
 
+    ahead_after: int = 2
+    """Candidates without an answer after which links to all others that are known are asked for at once, and whoever is
+    linked first is asked first: where many have failed, the living are found sooner. 0 is never."""
+
     merge_first: float = 0.5
     merge_period: float = 30.0
     """Seconds after which a root looks for other trees; the second look comes twice as late as the first, and so on
@@ -125,6 +129,7 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             ("refused_contacts", 0, CONTACTS_MAX),
             ("candidates_max", 1, 10_000),
             ("busy_retries", 0, 100),
+            ("ahead_after", 0, 10_000),
             ("merge_probes", 1, CONTACTS_MAX),
             ("gossip_fanout", 0, 100),
             ("pings", 0, CONTACTS_MAX),

@@ -93,7 +93,9 @@ class ParentSearch:
         """Who was and may be asked again, with the strategy that led to it."""
         self.retries: dict[NodeId, int] = {}
         self.asked: AskedCandidate | None = None
-        self.requests = 0
+        self.requests = self.unanswered_count = 0
+        self.ahead: dict[NodeId, Contact] = {}
+        """Candidates whose links were asked for before it is their turn."""
 
     def pick(self, is_excluded: Callable[[NodeId], bool]) -> tuple[Contact, str] | None:
         """The next candidate, and by which strategy. It is taken out of the cache that it came from."""
@@ -162,6 +164,29 @@ class ParentSearch:
 
     def unanswered(self) -> None:
         self.asked = None
+        self.unanswered_count += 1
+
+    def others(self) -> list[Contact]:
+        """Whom the region and the Global cache have to offer still."""
+        known = (*self.ancestors, *self.siblings, *self.offers["G"].values())
+        return [contact for contact in {each.node: each for each in known}.values() if contact.node not in self.tried]
+
+    def take_out(self, node: NodeId) -> str:
+        """The turn of this one comes out of order; or never, where it is dead. The strategy that knows it."""
+        is_near = any(contact.node == node for contact in (*self.ancestors, *self.siblings))
+        self.ancestors = [contact for contact in self.ancestors if contact.node != node]
+        self.siblings = [contact for contact in self.siblings if contact.node != node]
+        self.offers["G"].pop(node, None)
+        self.tried.add(node)
+        near = "R" if "R" in self.strategies else "A"
+        return near if is_near else "G"
+
+    def postpone(self) -> None:
+        """Another one is linked sooner than the one whose turn it was."""
+        assert self.asked is not None
+        contact, self.asked = self.asked.contact, None
+        self.tried.discard(contact.node)
+        self.offers["G"][contact.node] = self.ahead[contact.node] = contact
 
     def pick_busy(self, is_excluded: Callable[[NodeId], bool]) -> tuple[Contact, str] | None:
         """Nobody else is left: who was busy and may be asked once more, the first of them."""

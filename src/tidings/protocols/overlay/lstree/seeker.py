@@ -55,6 +55,11 @@ class Seeker:
     def asked(self) -> AskedCandidate | None:
         return None if self.search is None else self.search.asked
 
+    @property
+    def is_linking(self) -> bool:
+        """The link to the one whose turn it is has not come yet."""
+        return self.asked is not None and not self.asked.is_sent
+
     def is_asked(self, node: NodeId) -> bool:
         return self.asked is not None and self.asked.contact.node == node
 
@@ -66,6 +71,9 @@ class Seeker:
         if self.asked is not None and self.is_asked(contact.node):
             self.patience.learn(now - self.asked.since)
             effects = self.send_request(now, self.asked)
+        elif self.search is not None and contact.node in self.search.ahead and self.is_linking:
+            self.search.postpone()
+            effects = self.proceed(now)
         if address not in self.joining:
             return effects
         self.joining[address] = True
@@ -82,8 +90,12 @@ class Seeker:
         return [*self.kin.lose_above(reason), *self.begin(now)]
 
     def link_failed(self, now: float, node: NodeId) -> list[Effect]:
+        if self.is_asked(node):
+            return self.give_up_candidate(now)
+        if self.search is not None and self.search.ahead.pop(node, None) is not None:
+            self.search.take_out(node)
         if node not in self.joining:
-            return self.give_up_candidate(now) if self.is_asked(node) else self.let_go(node)
+            return self.let_go(node)
         self.joining[node] = True
         return self.proceed(now)
 
@@ -128,7 +140,7 @@ class Seeker:
         search = self.search
         if search is None or search.asked is not None:
             return []
-        chosen = search.pick(self.is_excluded)
+        chosen = self.pick_linked(search) or search.pick(self.is_excluded)
         if chosen is not None:
             return self.ask(now, *chosen)
         if self.waiting is not None or not all(self.joining.values()):
@@ -137,6 +149,26 @@ class Seeker:
         if self.waiting is not None:
             return [SetTimer("busy", now + self.params.busy_wait * (0.5 + self.rng.random()))]
         return self.give_up(now)
+
+    def pick_linked(self, search: ParentSearch) -> tuple[Contact, str] | None:
+        """One whose link was asked for ahead, and is up."""
+        for node, contact in search.ahead.items():
+            if node in self.kin.peers and node not in search.tried and not self.is_excluded(node):
+                return contact, search.take_out(node)
+        return None
+
+    def dial_ahead(self, search: ParentSearch) -> list[Effect]:
+        if search.unanswered_count != self.params.ahead_after:
+            return []
+        ahead = [contact for contact in search.others() if not self.is_excluded(contact.node)]
+        search.ahead = {contact.node: contact for contact in ahead}
+        return [effect for contact in ahead for effect in self.kin.want(contact)]
+
+    def end_search(self, found: NodeId = "") -> list[Effect]:
+        """Links that were asked for ahead are let go, but for that to the one that was found."""
+        ahead = [] if self.search is None else [node for node in self.search.ahead if node != found]
+        self.search = self.waiting = self.lost = None
+        return [effect for node in ahead for effect in self.let_go(node)]
 
     def ask(self, now: float, contact: Contact, strategy: str) -> list[Effect]:
         assert self.search is not None
@@ -172,7 +204,8 @@ class Seeker:
         assert self.search is not None and self.search.asked is not None
         contact = self.search.asked.contact
         self.search.unanswered()
-        known = self.exchange.failed(now, contact)
+        self.search.ahead.pop(contact.node, None)
+        known = [*self.exchange.failed(now, contact), *self.dial_ahead(self.search)]
         return [CancelTimer("request"), *known, *self.proceed(now), *self.let_go(contact.node)]
 
     def refused(self, now: float, sender: NodeId, message: ParentRefuse) -> list[Effect]:
@@ -193,7 +226,7 @@ class Seeker:
             return [Drop(message, NOT_VALID), Send(sender, ChildLeave()), *self.give_up_candidate(now)]
         self.patience.learn(now - search.asked.since)
         strategy, requests, lost = search.asked.strategy, search.requests, self.lost
-        self.search = self.waiting = self.lost = None
+        parted = self.end_search(found=sender)
         timers = [CancelTimer(key) for key in ("request", "busy", "merge", "redistribute")]
         link = link_name(self.node_id, message.number)
         relative = Relative(kin.peers[sender], kin.next_epoch(), link, message.depth)
@@ -209,16 +242,15 @@ class Seeker:
             effects += kin.tell_colour()
         kin.take_region(sender, message.ancestors, message.siblings)
         kin.follow_depth()
-        return [*effects, *kin.tell_region(), *self.stop_joining(), *self.exchange.save_soon(now)]
+        return [*effects, *kin.tell_region(), *parted, *self.stop_joining(), *self.exchange.save_soon(now)]
 
     def give_up(self, now: float) -> list[Effect]:
         """There is nobody to be below: we are a root, or stay one."""
-        self.search = self.lost = None
-        effects: list[Effect] = []
+        effects = self.end_search()
         if self.kin.mode is TreeMode.MERGING:
             self.kin.mode = TreeMode.ROOT
         else:
-            effects = self.kin.become_root()
+            effects += self.kin.become_root()
             self.elections += 1
             effects.append(RootElected(self.kin.place.colour.length))
             effects.append(SetTimer("redistribute", now + self.params.redistribute_after))
@@ -268,7 +300,9 @@ class Seeker:
 
     def let_go(self, node: NodeId) -> list[Effect]:
         """Of the link, if nothing needs it any more."""
-        return [] if self.is_asked(node) or node in self.exchange.pinged else self.kin.unwant(node)
+        is_ahead = self.search is not None and node in self.search.ahead and node not in self.search.tried
+        is_needed = is_ahead or self.is_asked(node) or node in self.exchange.pinged
+        return [] if is_needed else self.kin.unwant(node)
 
     def fired(self, now: float, timer: str) -> list[Effect]:
         match timer:
