@@ -9,6 +9,7 @@ from functools import partial
 from inspect import cleandoc
 from pathlib import Path
 
+from tests.transcripts import rewired_networks
 from tests.transcripts.broker_networks import (
     history_fills_what_a_break_lost,
     lost_link_is_replaced,
@@ -128,6 +129,10 @@ BROKER_NETWORKS: dict[str, Callable[[], list[Record]]] = {
     "lost-link-is-replaced": lost_link_is_replaced,
     "tree-mends-itself": tree_mends_itself,
     "two-flows": two_flows,
+    "timed-repair-of-a-line": rewired_networks.timed_repair_of_a_line,
+    "informed-repair": rewired_networks.informed_repair,
+    "repair-along-a-path": rewired_networks.repair_along_a_path,
+    "notified-repair-of-a-star": rewired_networks.notified_repair_of_a_star,
 }
 
 NAMES = [*NETWORKS, *BROKER_NETWORKS]

@@ -10,6 +10,7 @@ from tidings.protocols.routing.messages import SubscriptionAdded
 from tidings.protocols.routing.params import RepairName
 from tidings.protocols.routing.repairs.informed import read_digests
 from tidings.protocols.routing.repairs.messages import Activate, PathEdit
+from tidings.trace.writer import Writer
 
 LINE = [("1", "2"), ("2", "3"), ("3", "4"), ("4", "5")]
 FIGURE_5_4 = [("s", "a"), ("a", "c"), ("a", "b"), ("b", "d"), ("d", "e")]
@@ -78,9 +79,11 @@ COUNTED = ("SubscriptionAdded", "SubscriptionRemoved", "Flush", "Activate", "Pat
 CASES = [(name, repair) for name, scenario in SCENARIOS.items() for repair in scenario.counts]
 
 
-def played(scenario: Scenario, repair: RepairName) -> tuple[RewiredTree, dict[str, dict[str, set[str]]]]:
+def played(
+    scenario: Scenario, repair: RepairName, trace: Writer | None = None
+) -> tuple[RewiredTree, dict[str, dict[str, set[str]]]]:
     """At the end, and the tables before the link was replaced."""
-    tree = RewiredTree(scenario.edges, golden_params(repair=repair))
+    tree = RewiredTree(scenario.edges, golden_params(repair=repair), trace=trace)
     for place, (name, pattern) in enumerate(scenario.subscribers):
         tree.want(SET_UP / 2 + place / 100, name, PATTERNS[pattern])
     tree.simulator.run(SET_UP)

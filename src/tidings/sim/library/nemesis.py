@@ -25,7 +25,7 @@ from tidings.protocols.access.judge import Judge, open_judge
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.access.tenancy import TenantJudge
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.routing.params import ReductionName, RoutingParams, StrategyName
+from tidings.protocols.routing.params import ReductionName, RepairName, RoutingParams, StrategyName
 from tidings.pubsub.tenants import Tenant
 from tidings.sim.cast import ClientRole, Until, cast_all
 from tidings.sim.fault_schedule import FaultMix, draw_faults, draw_span
@@ -70,6 +70,7 @@ def nemesis(
     faults: int = 4,
     restarts: int = 2,
     writer_restarts: bool = True,
+    repair: RepairName = "resuming",
 ) -> Scenario:
     """Everything that can be drawn is drawn, everything that can fail fails, and every promise is judged."""
     params = CampaignParams(
@@ -87,7 +88,7 @@ def nemesis(
     return Scenario(
         name="nemesis",
         topology=lambda seed: make_stage(draw_campaign(params, seed)),
-        roles=lambda stage: cast_stage(as_stage(stage)),
+        roles=lambda stage: cast_stage(as_stage(stage), repair),
         workload=lambda stage, seed: [],
         network=lambda stage, until, seed: draw_network(random_stream(seed, "nemesis network"), until),
         faults=lambda stage, until, seed: draw_trouble(as_stage(stage), until, seed, faults, restarts, writer_restarts),
@@ -109,9 +110,9 @@ def make_stage(campaign: Campaign) -> Stage:
     return Stage("nemesis", linked.nodes + clients, linked.edges, campaign)
 
 
-def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:
+def cast_stage(stage: Stage, repair: RepairName) -> Mapping[NodeId, Make]:
     campaign, rng = stage.campaign, random_stream(stage.campaign.seed, "nemesis routing")
-    routing = RoutingParams(strategy=rng.choice(STRATEGIES), reduction=rng.choice(REDUCTIONS))
+    routing = RoutingParams(strategy=rng.choice(STRATEGIES), reduction=rng.choice(REDUCTIONS), repair=repair)
     delivery = EdgeParams(history_age=campaign.history_age, history_count_max=campaign.history_count_max)
     clients = {
         client.name: ("client", ClientRole(brokers=client.brokers, is_named=True)) for client in campaign.clients
