@@ -1,5 +1,6 @@
 """The rules of the repairs that wait, one link at a time (dynamic-topologies.md 3.4 to 3.7)."""
 
+import warnings
 from collections import Counter
 from random import Random
 
@@ -17,7 +18,7 @@ from tidings.protocols.overlay.scripted import ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved, TablesBegun, TablesTold
 from tidings.protocols.routing.params import RepairName, RoutingParams
-from tidings.protocols.routing.repairs.choice import REPAIRS
+from tidings.protocols.routing.repairs.choice import REPAIRS, TimesWarning
 from tidings.protocols.routing.repairs.informed import (
     ACTIVE_ALREADY,
     NO_SUCH_LINK,
@@ -297,6 +298,17 @@ def test_a_node_is_not_made_where_the_overlay_tells_too_little(name: RepairName,
     fitting = ", ".join(each for each in REPAIRS if each not in REFUSED[overlay])
     with pytest.raises(UsageError, match=f"repair: {name} needs to know .* {overlay} .* use one of: {fitting}$"):
         make_parts("b", OVERLAYS[overlay], params, Random(1))
+
+
+@pytest.mark.spec("D-48")
+def test_times_that_do_not_fit_are_warned_of_when_a_node_is_made() -> None:
+    late = RoutingParams(repair="informed", unsubscribe_after=0.25, subscribe_after=0.15, reconnect_after=0.1)
+    with pytest.warns(TimesWarning, match="raise subscribe_after"):
+        make_parts("b", ScriptedParams(), late, Random(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitting = RoutingParams(repair="informed", unsubscribe_after=0.24, subscribe_after=0.15, reconnect_after=0.1)
+        make_parts("b", ScriptedParams(), fitting, Random(1))
 
 
 def test_a_client_that_subscribes_meanwhile_is_told_at_once() -> None:
