@@ -51,8 +51,8 @@ PARTS_PACKED_MAX = 2
 """Ends of parts in one packet: what a neighbour has in them and was not told has to be removed there."""
 
 PACKET_BYTES = 8 * 1024
-"""Size from which on nothing more is packed into the same message. The neighbour reads all filters in it in one step, and
-long ones take milliseconds."""
+"""Size from which on nothing more is packed into the same message. The neighbour reads all filters in it in one step,
+and long ones take milliseconds."""
 
 Change = AdvertisementAdded | AdvertisementRemoved | SubscriptionAdded | SubscriptionRemoved | PartTold
 
