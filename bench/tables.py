@@ -14,7 +14,6 @@ and the other dispatcher begins anew, with nothing.
 
 import argparse
 import asyncio
-import gc
 import logging
 import sys
 import time
@@ -26,10 +25,10 @@ from typing import Any
 import structlog
 
 from bench.measures import warm_up
-from tidings.cli.brokers import COLLECTED_AFTER
 from tidings.machine.effects import Effect
 from tidings.machine.inputs import Input
 from tidings.net import Host, HostParams
+from tidings.net.broker.garbage import SteppedCollection
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.access.open_door import OpenDoorParams
 from tidings.protocols.delivery.local import LocalParams
@@ -137,21 +136,19 @@ async def measure(
     case: str, ends: list[End], change: Callable[[], Awaitable[None]], is_over: Callable[[], bool]
 ) -> Measured:
     # As a broker does when it has started (`cli/brokers.py`).
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTED_AFTER)
-    gaps = Gaps()
-    for end in ends:
-        end.timed.longest = 0.0
-    before_bytes = sum(end.host.counts.stream_bytes_sent for end in ends)
-    before_events = ends[0].arrived()
-    began, cpu_began = time.perf_counter(), time.process_time()
-    await change()
-    watching = asyncio.create_task(gaps.watch())
-    while not is_over():
-        await asyncio.sleep(0.002)
-    seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
-    watching.cancel()
+    with SteppedCollection(lambda: 0.0, time.monotonic):
+        gaps = Gaps()
+        for end in ends:
+            end.timed.longest = 0.0
+        before_bytes = sum(end.host.counts.stream_bytes_sent for end in ends)
+        before_events = ends[0].arrived()
+        began, cpu_began = time.perf_counter(), time.process_time()
+        await change()
+        watching = asyncio.create_task(gaps.watch())
+        while not is_over():
+            await asyncio.sleep(0.002)
+        seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
+        watching.cancel()
     sent_bytes = sum(end.host.counts.stream_bytes_sent for end in ends) - before_bytes
     longest = max(end.timed.longest for end in ends)
     return Measured(case, seconds, cpu_seconds, longest, gaps.longest, sent_bytes, ends[0].arrived() - before_events)
@@ -203,11 +200,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     print(f"{chosen.subscriptions:,} subscriptions over one link")
     warm_up()
-    thresholds = gc.get_threshold()
     for figure in asyncio.run(measure_all(chosen.subscriptions)):
         print(figure)
-    gc.unfreeze()
-    gc.set_threshold(*thresholds)
     print(f"targets: {TARGET_SECONDS:.0f} s after a break, no step above {TARGET_STEP * 1000:.0f} ms")
     return 0
 
