@@ -8,7 +8,16 @@ import pytest
 from tests.worlds.desk import drops, items, sent
 from tests.worlds.transport_client import ALL, OFF, ORDERED, RELIABLE, ClientDesk, Other, receipt
 from tidings.machine.inputs import LinkDown
-from tidings.protocols.delivery.messages import Delivery, Fetch, Look, Refusal, Subscribe, Taken, Unsubscribe
+from tidings.protocols.delivery.messages import (
+    QUEUE_FULL,
+    Delivery,
+    Fetch,
+    Look,
+    Refusal,
+    Subscribe,
+    Taken,
+    Unsubscribe,
+)
 from tidings.protocols.inspection.messages import TransportReport
 from tidings.protocols.transport.adapter.own import (
     HOLES_MAX,
@@ -266,7 +275,8 @@ def test_what_is_closed_or_ended_is_not_listened_to_any_more() -> None:
     effects = desk.handle(CloseSubscription("c", one))
     assert Unsubscribe(one) in sent(effects)
     assert one not in desk.client.transport.shim.subscriptions
-    effects = desk.hear(Missed(two, "pub", 3, "slow"))
+    assert items(desk.hear(Missed(two, "pub", 3, "forgotten")), Ended) == []
+    effects = desk.hear(Missed(two, "pub", 3, QUEUE_FULL))
     assert len(items(effects, Ended)) == 1
     assert two not in desk.client.transport.shim.subscriptions
     assert two not in desk.client.transport.recovery.reliable
