@@ -7,7 +7,7 @@ from tidings.sim.order import RunOrder, fulfil, run_all
 
 
 # Among them are groups, tenants, readings, large events, short histories and readers that are turned out.
-@pytest.mark.parametrize("seed", [*range(18), 33, 159])
+@pytest.mark.parametrize("seed", [*range(18), 33, 159, 587])
 def test_every_promise_holds_whatever_fails(seed: int) -> None:
     order = RunOrder(scenario="nemesis", seed=seed)
     result = fulfil(order, find("nemesis"))

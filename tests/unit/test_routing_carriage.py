@@ -121,6 +121,10 @@ def test_rescued_publications_that_cannot_be_right_are_dropped(arrived: Publicat
 # Twice is once.
 
 
+def passing(advertisement: str, *numbers: int, at: float = 0.0) -> Publications:
+    return Publications("p", advertisement, at, 0, numbers, (b"",) * len(numbers), (b"",) * len(numbers))
+
+
 @given(st.lists(st.sets(st.integers(0, 40), min_size=1, max_size=6), max_size=20), st.integers(0, 8))
 def test_a_number_is_taken_once_and_everything_new_within_the_window_is_taken(
     batches: list[set[int]], window: int
@@ -130,7 +134,7 @@ def test_a_number_is_taken_once_and_everything_new_within_the_window_is_taken(
     for each in batches:
         numbers = tuple(sorted(each))
         below = sorted(taken)[: -window or None]
-        places = kept.take("p", numbers)
+        places = kept.take(passing("p", *numbers))
         kept.check()
         new = set(numbers) if places is None else {numbers[place] for place in places}
         assert not new & taken, "taken twice"
@@ -138,15 +142,31 @@ def test_a_number_is_taken_once_and_everything_new_within_the_window_is_taken(
         taken |= new
 
 
+@given(st.integers(0, 8), st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), max_size=20))
+def test_all_that_is_accepted_passes_once_however_often_its_broker_forgets_some(
+    window: int, rounds: list[tuple[int, int]]
+) -> None:
+    kept = Passage(publishers_max=2, window=window)
+    through = 0
+    for at, (count, forgotten) in enumerate(rounds):
+        # After a crash the broker lacks the last of them, and accepts these and more.
+        begin = max(0, through - forgotten)
+        through = begin + count
+        batches = [passing("p", number, at=float(at)) for number in range(begin + 1, through + 1)]
+        assert [kept.take(each) for each in batches] == [None] * count
+        assert [kept.take(each) for each in batches] == [[]] * count
+        kept.check()
+
+
 def test_publishers_and_their_numbers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passage, "NUMBERS_MAX", 6)
     kept = Passage(publishers_max=3, window=4)
     for publisher in "abcd":
-        kept.take(publisher, (1, 2, 3))
+        kept.take(passing(publisher, 1, 2, 3))
         kept.check()
     assert list(kept.last) == ["b", "c", "d"] and list(kept.numbers) == ["c", "d"]
-    assert kept.take("b", (3,)) == [], "without a window, what is below the highest counts as passed"
-    assert kept.take("a", (1,)) is None, "forgotten"
+    assert kept.take(passing("b", 3)) == [], "without a window, what is below the highest counts as passed"
+    assert kept.take(passing("a", 1)) is None, "forgotten"
     kept.check()
 
 

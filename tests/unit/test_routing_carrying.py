@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from tests.worlds.brokers import BrokerWorld
 from tests.worlds.routers import RoutingModel, events_of
@@ -107,7 +108,7 @@ def test_heads_remembered_are_bounded() -> None:
     b.handle(0.0, Received("q", SubscriptionAdded(1, "x > 2")))
     for size in (3, 4, 5, 5, 3, 9):
         events: list[dict[str, Value]] = [{"x": x} for x in range(size)]
-        effects = b.handle(0.0, Received("p", batch(*events, first=b.carrier.passage.last.get("pub", 0) + 1)))
+        effects = b.handle(0.0, Received("p", batch(*events, first=b.carrier.passage.last.get("pub/1", 0) + 1)))
         wanted = [len(parcel.numbers) for parcel in sent(effects, "q")]
         assert wanted == ([size - 3] if size > 3 else [])
         b.check()
@@ -142,6 +143,31 @@ def test_what_passed_already_is_dropped_and_the_new_rest_goes_on() -> None:
     assert b.handle(0.0, Received("p", again)) == [Drop(again, PASSED_ALREADY)]
 
 
+@pytest.mark.parametrize("rescue_window", [0, 8])
+def test_what_its_broker_accepted_again_after_a_crash_passes_again(rescue_window: int) -> None:
+    """The first time it was passed on before it was saved, and whoever asked for history since then found it gone."""
+    b = broker(rescue_window=rescue_window)
+    b.handle(0.0, Want(("c", 1), parse("x > 0")))
+    b.handle(0.0, Received("q", SubscriptionAdded(1, "x > 0")))
+    b.handle(0.0, Received("p", batch({"x": 1}, {"x": 2}, {"x": 3})))
+    for again in (batch({"x": 2}, first=2), batch({"x": 3}, {"x": 4}, first=3)):
+        # One batch to its broker, which has sent it in two pieces.
+        anew = replace(again, accepted_at=9.0)
+        effects = b.handle(9.0, Received("p", anew))
+        assert sent(effects, "q") == [anew] and [each.batch for each in effects if isinstance(each, Matched)] == [anew]
+        assert b.handle(9.0, Received("p", anew)) == [Drop(anew, PASSED_ALREADY)], "that too passes once"
+        b.check()
+
+
+def test_what_another_broker_accepted_passes_whatever_its_clock_says() -> None:
+    b = broker()
+    b.handle(0.0, Received("q", AdvertisementAdded(1, "pub/1@q", "pub", "TRUE", "q", 1)))
+    b.handle(0.0, Want(("c", 1), parse("x > 0")))
+    b.handle(0.0, Received("p", batch({"x": 1})))
+    moved = replace(batch({"x": 1}), advertisement="pub/1@q", accepted_at=0.5)
+    assert b.handle(0.0, Received("q", moved)) == [Matched(moved, ((("c", 1),),))]
+
+
 @pytest.mark.parametrize(
     ("sender", "arrived", "reason"),
     [
@@ -159,7 +185,7 @@ def test_publishers_remembered_are_bounded() -> None:
     b = broker(publishers_max=2)
     for number, publisher in enumerate(["r", "s", "r", "t"]):
         b.handle(0.0, Forward(Publications(publisher, f"{publisher}/1", 1.0, 0, (number,), (b"\x80",), (b"",))))
-    assert b.carrier.passage.last == {"r": 2, "t": 3}
+    assert b.carrier.passage.last == {"r/1": 2, "t/1": 3}
     b.check()
 
 

@@ -180,7 +180,7 @@ class BatchCarrier:
             batch = replace(batch, receipt=0)
         if not batch.numbers:
             return PendingRequest(None, ticket, is_batch=True).answer()
-        self.passage.take(batch.publisher, batch.numbers)
+        self.passage.take(batch)
         request = None if ticket is None else PendingRequest(None, ticket, is_batch=True)
         if request is not None and not self.ledger.acknowledges:
             return [*self.carry(now, None, batch, None), *request.answer(NOT_ACKNOWLEDGED)]
@@ -201,7 +201,7 @@ class BatchCarrier:
             return [Drop(batch, problem), *(request.answer(problem) if request else ())]
         effects: list[Effect] = []
         if batch.numbers:
-            new = self.passage.take(batch.publisher, batch.numbers)
+            new = self.passage.take(batch)
             if new is not None:
                 batch = self.without_passed(batch, new, effects)
         if not batch.numbers:
@@ -220,7 +220,7 @@ class BatchCarrier:
             return [Drop(batch, NOT_ASCENDING)]
         effects: list[Effect] = []
         if batch.numbers:
-            batch, new = replace(batch, receipt=0), self.passage.take(batch.publisher, batch.numbers)
+            batch, new = replace(batch, receipt=0), self.passage.take(batch)
             if new is not None:
                 batch = self.without_passed(batch, new, effects)
         return effects + self.carry(now, rescued.stand_in_for, batch, None) if batch.numbers else effects

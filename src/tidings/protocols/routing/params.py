@@ -126,7 +126,8 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Heads whose destinations are remembered; when there are more, all are forgotten and found again."""
 
     publishers_max: int = 65_536
-    """Publishers of whom it is remembered which number passed last; beyond it the longest silent is forgotten."""
+    """Advertisements of publishers under which it is remembered what passed last; beyond it the longest silent is
+    forgotten."""
 
     filters_max: int = 1_000_000
     """Filters that one neighbour, or all clients of this broker, may want; further ones are refused."""

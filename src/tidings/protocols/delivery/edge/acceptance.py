@@ -8,7 +8,8 @@ number it has taken (`through`), so a repetition is recognised, whatever was los
 which it was accepted; it ascends for each publisher even if the clock does not (G-54). Then it is stored (`history.py`)
 and forwarded. `Accepted(through)` tells the client what it may forget. Where the edge is durable, that word waits until
 the publications are on disk; forwarding does not wait, because a publication that is forwarded, lost in a crash and
-repeated by the client has the same number, and the brokers of subscribers recognise it.
+repeated by the client has the same number, and the brokers of subscribers recognise it. It has a later time, by which
+brokers on the way tell that it was accepted again, and let it pass again (`routing/passage.py`).
 
 A publication must match the advertisement under which it is published; the advertisement was made over the same
 connection, and narrowed to what the client may publish now, so that one test proves both. Short heads that passed are
