@@ -43,12 +43,12 @@ def judged_values(spark: SparkSession, experiment: Experiment, place: Path) -> d
     return {(each.figure, each.group): (each.value, each.low, each.high) for each in judged.measured}
 
 
-def pairs(place: Path, brokers: int) -> list[Pair]:
+def pairs(place: Path, brokers: int, handling: float = 0.0) -> list[Pair]:
     """(guarantees, plain) for each seed."""
     found = {
         (row["parameters"]["system"], row["seed"]): row["measures"]
         for row in read_rows(place / RUNS)
-        if row["parameters"]["brokers"] == brokers
+        if row["parameters"]["brokers"] == brokers and row["parameters"].get("handling", 0.0) == handling
     }
     return [(found["guarantees", seed], found["plain", seed]) for seed in range(1, SEEDS + 1)]
 
@@ -106,6 +106,16 @@ def test_figures_of_e24_are_those_of_plain_python(spark: SparkSession, tmp_path:
             both = zip(pairs(tmp_path, one), pairs(tmp_path, two), strict=True)
             values = [large[name] - small[name] for (_, small), (_, large) in both]
             assert found.pop((f"more {figure}, plain", f"{one} to {two} brokers")) == pytest.approx(interval(values))
+    for handling in e24.SLOW:
+        slow, group = pairs(tmp_path, 3, handling), f"{round(handling * 1000)} ms"
+        expected = {
+            "misses, slow, plain": [plain["missed_share"] for _, plain in slow],
+            "missed, slow, plain": [plain["missed_count"] for _, plain in slow],
+            "misses, slow, guarantees": [ours["missed_share"] for ours, _ in slow],
+            "twins differ, slow, guarantees": [ours["difference_share"] for ours, _ in slow],
+        }
+        for figure, values in expected.items():
+            assert found.pop((figure, group)) == pytest.approx(interval(values))
     assert found == {}
 
 

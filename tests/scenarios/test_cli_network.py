@@ -66,13 +66,16 @@ def test_three_brokers_a_subscriber_a_publisher_and_the_loss_of_the_one_in_the_m
     play(scenario())
 
 
-def test_the_commands_of_the_guide_do_what_it_says(root: Path, capsys: Captured) -> None:
+@pytest.mark.parametrize("is_joined", [False, True], ids=["linked", "joined"])
+def test_the_commands_of_the_guide_do_what_it_says(is_joined: bool, root: Path, capsys: Captured) -> None:
     async def scenario() -> None:
         text = (root / "docs/guide/broker.md").read_text()
         for number in range(3):
             text = text.replace(f"127.0.0.1:{7411 + number}", f"127.0.0.1:{free_port()}")
         lines = [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("    tidings ")]
-        brokers = [line for line in lines if line[0] == "broker" and "--listen" in line]
+        started = [line for line in lines if line[0] == "broker" and "--listen" in line]
+        brokers = [line for line in started if ("--join" in line or "--overlay" in line) == is_joined]
+        assert len(brokers) == 3
         (sub,) = [line for line in lines if line[0] == "sub"]
         (why,) = [line for line in lines if line[0] == "why"]
         async with AsyncExitStack() as stack:

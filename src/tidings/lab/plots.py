@@ -82,7 +82,7 @@ def bars(
     confidence interval of each as a line. `bound` is an end of the band, drawn across."""
     values = {(each.figure, each.group): each for each in measured}
     groups = sorted({group for figure, group in values if figure in figures}, key=natural)
-    width = 0.8 / len(figures)
+    width = 0.8 / max(1, len(figures))
     for place, (figure, label) in enumerate(figures.items()):
         found = [(at, values[figure, group]) for at, group in enumerate(groups) if (figure, group) in values]
         middles = [at + (place - (len(figures) - 1) / 2) * width for at, _ in found]

@@ -30,12 +30,16 @@ STEPS = (("3", "10"), ("3", "6"), ("6", "10"))
 
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
+    table = missed(traces).join(differing(traces), on="run", how="inner")
+    return compared(measured(results, table, "missed_share", "missed_count", "difference_share", "difference_count"))
+
+
+def compared(runs: DataFrame) -> DataFrame:
+    """With what is counted of a run as its measures, seed by seed."""
     from pyspark.sql import functions as F
 
-    table = missed(traces).join(differing(traces), on="run", how="inner")
-    runs = measured(results, table, "missed_share", "missed_count", "difference_share", "difference_count")
     handling = F.coalesce(parameter("handling", "double"), F.lit(0.0))
-    return compared(runs.where(handling == 0)).union(slowed(runs.where(handling > 0)))
+    return at_full_speed(runs.where(handling == 0)).union(slowed(runs.where(handling > 0)))
 
 
 def slowed(runs: DataFrame) -> DataFrame:
@@ -55,8 +59,7 @@ def slowed(runs: DataFrame) -> DataFrame:
     )
 
 
-def compared(runs: DataFrame) -> DataFrame:
-    """With what is counted of a run as its measures, seed by seed."""
+def at_full_speed(runs: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
     sides = F.col("sides")

@@ -59,10 +59,8 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     axes = canvas.subplots(1, 1)
-    named = dict.fromkeys(each.figure for each in measured if each.figure.startswith("children, "))
-    for colour, figure in zip(COLOURS, named, strict=False):
-        points = sorted((int(each.group), each.value) for each in measured if each.figure == figure)
-        label = figure.removeprefix("children, ")
+    for colour, label in zip(COLOURS, ("binary", *(f"{hosts} hosts" for hosts in HOSTS)), strict=False):
+        points = sorted((int(each.group), each.value) for each in measured if each.figure == f"children, {label}")
         axes.plot([at for at, _ in points], [value for _, value in points], "o-", color=colour, label=label)
     axes.set(xlabel="children", ylabel="share of the hosts")
     axes.legend()

@@ -77,4 +77,5 @@ def curves(
             if at:
                 axes.plot(at, values, ".-", color=colour, label=repair)
         axes.set(title=title, xlabel=label)
-    panels[0].legend()
+    if panels[0].lines:
+        panels[0].legend()
