@@ -272,7 +272,6 @@ class Liar:
         pass
 
 
-@pytest.mark.spec("D-1")
 @pytest.mark.parametrize("repair", ["strawman", "resuming", "timed", "notified", "informed"])
 def test_routing_is_right_again_after_the_tree_has_mended_itself(repair: RepairName) -> None:
     """Routing hears of the tree by signals alone, whichever way it repairs its tables."""

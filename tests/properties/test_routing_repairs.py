@@ -280,11 +280,11 @@ def test_every_repair_leaves_right_tables_with_every_strategy_and_reduction(
         play_one_by_one(model, is_acting=True)
 
 
-@pytest.mark.spec("D-25", "D-32", "D-45")
+@pytest.mark.spec("D-25", "D-32")
 @pytest.mark.parametrize("name", NAMES)
 def test_overlapping_replacements_leave_right_tables(name: RepairName, examples: int) -> None:
-    """Several links are under replacement at the same time, with (un)subscriptions and publications in between, and
-    timers fire at any moment: as at 400 reconfigurations a second with 0.1 s each."""
+    """Up to eight links are under replacement at the same time, with (un)subscriptions and publications in between, and
+    timers fire at any moment. Of D-45, which asks for 400 reconfigurations a second in time, shape only."""
     for seed in range(max(12, examples // 30)):
         rng = Random(f"overlapping {name} {seed}")
         model = ScriptedModel(rng, name, rng.randint(3, 12))
