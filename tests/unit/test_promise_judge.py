@@ -46,15 +46,10 @@ def test_what_is_absent_or_reads_otherwise_is_unknown_and_stays_so() -> None:
 def test_a_campaign_is_a_matter_of_its_seed_alone() -> None:
     assert draw_campaign(CampaignParams(), 7) == draw_campaign(CampaignParams(), 7)
     assert draw_campaign(CampaignParams(), 7) != draw_campaign(CampaignParams(), 8)
-    drawn = [draw_campaign(CampaignParams(), seed) for seed in range(400)]
-    assert {campaign.scale for campaign in drawn} == {"usual", "crowd", "bulk", "tables"}
-    assert {campaign.may_forget for campaign in drawn} == {False, True}
-    assert {each.is_durable for campaign in drawn for each in campaign.brokers} == {False, True}
-    assert {campaign.tenants for campaign in drawn} == {("",), ("", "acme", "zeta")}
-    wanted = [each for campaign in drawn for reader in campaign.readers for each in reader.wanted]
-    assert {each.policy for each in wanted} == {"wait", "drop oldest", "drop newest", "disconnect"}
-    assert {each.group for each in wanted} == {"", "twins"}
-    assert any(reader.read for campaign in drawn for reader in campaign.readers)
+    without = CampaignParams(is_bulk=False, has_tables=False)
+    for seed in range(100):
+        scale = draw_campaign(CampaignParams(), seed).scale
+        assert draw_campaign(without, seed).scale == ("usual" if scale in ("bulk", "tables") else scale)
     with pytest.raises(UsageError, match="scale"):
         CampaignParams(scale="vast")
 

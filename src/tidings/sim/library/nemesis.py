@@ -5,6 +5,10 @@ without, clocks that differ, readers and writers and all they do (`workloads/nem
 slow, narrow or loses packets, and faults of every kind, of brokers and of clients. A judge that sees what applications
 see, and decides by itself what matches, holds the outcome against every promise (`workloads/nemesis/promise.py`).
 
+Three runs out of four are small, and take a tenth of a second; one in ten is busy, one in sixteen has many brokers, one
+in twenty large events, three in a hundred have a crowd of publishers, one in a hundred large tables; the campaign says
+how large each can be. Among 1,000 seeds all is drawn up to its bound; `tests/scenarios/test_nemesis.py` counts.
+
 The applications are played by `NemesisConductor` (`nemesis_conductor.py`). A broker that starts again has another
 clock: somebody set it, forward or back, while the broker was down.
 
@@ -47,6 +51,8 @@ SETTLING = 200.0
 readers that take one event at a time need some round trips for each."""
 
 STRATEGIES: tuple[StrategyName, ...] = ("advertisement", "advertisement", "advertisement", "subscription", "flooding")
+LATENCIES, LOSSES, RATES_BPS = (0.0, 0.002, 0.02, 0.1), (0.0, 0.01, 0.1), (0.0, 20e6, 100e6, 1e9)
+"""Of links: seconds one way, the share of packets lost while faults last, and how much fits through; 0 is all."""
 REDUCTIONS: tuple[ReductionName, ...] = ("covering", "merging", "plain")
 
 
@@ -111,8 +117,8 @@ def make_stage(campaign: Campaign) -> Stage:
 
 
 def cast_stage(stage: Stage, repair: RepairName) -> Mapping[NodeId, Make]:
-    campaign, rng = stage.campaign, random_stream(stage.campaign.seed, "nemesis routing")
-    routing = RoutingParams(strategy=rng.choice(STRATEGIES), reduction=rng.choice(REDUCTIONS), repair=repair)
+    campaign = stage.campaign
+    routing = draw_routing(random_stream(campaign.seed, "nemesis routing"), repair)
     delivery = EdgeParams(history_age=campaign.history_age, history_count_max=campaign.history_count_max)
     clients = {
         client.name: ("client", ClientRole(brokers=client.brokers, is_named=True)) for client in campaign.clients
@@ -123,6 +129,10 @@ def cast_stage(stage: Stage, repair: RepairName) -> Mapping[NodeId, Make]:
         params = BrokerParams(access=access, routing=routing, delivery=replace(delivery, is_durable=broker.is_durable))
         roles[broker.name] = partial(make_stage_broker, broker, params, campaign)
     return roles
+
+
+def draw_routing(rng: RandomStream, repair: RepairName) -> RoutingParams:
+    return RoutingParams(strategy=rng.choice(STRATEGIES), reduction=rng.choice(REDUCTIONS), repair=repair)
 
 
 def make_stage_broker(broker: CampaignBroker, params: BrokerParams, campaign: Campaign, draws: Draws) -> Machine:
@@ -138,11 +148,11 @@ def make_stage_broker(broker: CampaignBroker, params: BrokerParams, campaign: Ca
 
 
 def draw_network(rng: RandomStream, calm_at: float) -> Rule:
-    latency = rng.choice((0.0, 0.002, 0.02, 0.1))
+    latency = rng.choice(LATENCIES)
     calm: Rule = Jittered(Constant(latency), latency / 5) if latency else Constant(0.0)
-    rough = Loss(calm, rng.choice((0.0, 0.01, 0.1)))
+    rough = Loss(calm, rng.choice(LOSSES))
     network: Rule = Until(calm_at, rough, calm)
-    rate_bps = rng.choice((0.0, 20e6, 100e6, 1e9))
+    rate_bps = rng.choice(RATES_BPS)
     return Bandwidth(network, rate_bps) if rate_bps else network
 
 

@@ -7,15 +7,22 @@ to what an event may hold, and how many writers there are. Some readers are twin
 wish. Some read what is stored, by marks. In some campaigns the clients belong to tenants, which use the same names for
 groups and events.
 
-Most campaigns are small, since a small failure is soon understood. Few are large in one respect, the *scale*: a crowd
-of writers, payloads that fill the queues of links, or tables of many subscriptions.
+Most campaigns are small, since a small failure is soon understood. Some are large in one respect, the *scale*. What
+grows has a law with a tail that is cut at its bound (`draw_large`): most are far from it, and some are there.
+
+    usual    75 %  2 to 6 brokers, 1 to 5 writers, 20 to 250 events
+    busy     10 %  5 to 60 writers, 300 to 3,000 events
+    wide      6 %  7 to 16 brokers
+    bulk      5 %  60 events of up to the largest size, together more than links queue
+    crowd     3 %  100 to 10,000 writers, an eighth of these at the bound
+    tables    1 %  1,000 to 8,000 subscriptions, a quarter of these at the bound
 
 What goes wrong besides is drawn elsewhere (`sim/library/nemesis.py`, `lab/chaos`): this says only what applications
 want. Times are seconds from the beginning of the run; nothing here depends on what happens.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -31,7 +38,7 @@ BEGIN = 3.0
 HEAD_ROOM_BYTES = 1024
 """Left of the largest event for its attributes."""
 
-Scale = Literal["usual", "crowd", "bulk", "tables"]
+Scale = Literal["usual", "busy", "wide", "bulk", "crowd", "tables"]
 WantedGuarantee = Literal["none", "installed", "reference"]
 WantedPolicy = Literal["wait", "drop oldest", "drop newest", "disconnect"]
 
@@ -46,6 +53,8 @@ READ_AFTER = 100.0
 CLOCK_ERRORS = (0.0, 0.0, 0.05, 0.5, 60.0)
 WINDOWS = (1, 4, 32, 1024)
 """Events on the way; of a crowd's all are wanted, or a round trip for each takes longer than a run."""
+TABLE_READERS, TABLE_MAX = 8, 8_000
+"""Whose subscriptions tables are made of, and how many there are at most."""
 SMALL_BYTES, MIDDLE_BYTES = (0, 1, 20, 200), (2_000, 20_000)
 
 
@@ -79,8 +88,8 @@ class CampaignParams(msgspec.Struct, frozen=True, kw_only=True):
                 f"brokers {self.brokers}, writers_max {self.writers_max}, span {self.span}, "
                 f"clock_error_max {self.clock_error_max}: give numbers above 0 (brokers=0 is drawn)"
             )
-        if self.scale not in ("", *Scale.__args__):  # type: ignore[attr-defined]
-            raise UsageError(f"scale: {self.scale!r}; give usual, crowd, bulk or tables, or leave it empty")
+        if self.scale not in ("", *get_args(Scale)):
+            raise UsageError(f"scale: {self.scale!r}; give one of {', '.join(get_args(Scale))}, or leave it empty")
 
 
 class CampaignBroker(msgspec.Struct, frozen=True):
@@ -189,14 +198,14 @@ def draw_campaign(params: CampaignParams, seed: int) -> Campaign:
     clock_error = min(rng.choice(CLOCK_ERRORS), params.clock_error_max)
     brokers = draw_brokers(random_stream(seed, "campaign brokers"), params, scale, clock_error)
     names = tuple(broker.name for broker in brokers)
-    is_short = rng.random() < 0.15 and params.has_short_history and scale == "usual"
+    is_short = rng.random() < 0.15 and params.has_short_history and scale in ("usual", "busy", "wide")
     readers = draw_readers(random_stream(seed, "campaign readers"), params, scale, names)
     writers = draw_writers(random_stream(seed, "campaign writers"), params, scale, names)
     if scale != "tables":
         readers = draw_twins(random_stream(seed, "campaign groups"), params, scale, names, readers)
     readers = draw_readings(random_stream(seed, "campaign readings"), params, readers)
     called = random_stream(seed, "campaign tenants")
-    tenants = TENANTS if params.has_tenants and scale == "usual" and called.random() < 0.25 else ("",)
+    tenants = TENANTS if params.has_tenants and called.random() < 0.25 else ("",)
     return Campaign(
         seed=seed,
         scale=scale,
@@ -216,22 +225,35 @@ def in_tenant(tenant: str, name: str) -> str:
     return f"{tenant}!{name}" if tenant else name
 
 
+SCALES: tuple[tuple[float, Scale], ...] = (
+    (0.03, "crowd"),
+    (0.08, "bulk"),
+    (0.09, "tables"),
+    (0.19, "busy"),
+    (0.25, "wide"),
+)
+"""Up to which chance each is drawn; the rest are usual."""
+
+
 def draw_scale(rng: RandomStream, params: CampaignParams) -> Scale:
     chance = rng.random()
-    drawn: Scale = "usual"
-    if chance < 0.03:
-        drawn = "crowd"
-    elif chance < 0.08 and params.is_bulk:
-        drawn = "bulk"
-    elif chance < 0.085 and params.has_tables:
-        drawn = "tables"
+    drawn: Scale = next((scale for bound, scale in SCALES if chance < bound), "usual")
+    if (drawn == "bulk" and not params.is_bulk) or (drawn == "tables" and not params.has_tables):
+        drawn = "usual"
     return msgspec.convert(params.scale, Scale) if params.scale else drawn
+
+
+def draw_large(rng: RandomStream, least: int, most: int, beyond: int) -> int:
+    """Between two numbers, each order of magnitude as likely as the next; what the law gives between `most` and
+    `beyond` is cut to `most`."""
+    return min(most, int(least * (beyond / least) ** rng.random()))
 
 
 def draw_brokers(
     rng: RandomStream, params: CampaignParams, scale: Scale, clock_error: float
 ) -> tuple[CampaignBroker, ...]:
-    count = params.brokers or (2 + rng.below(5) if scale == "usual" else 2 + rng.below(2))
+    least, kinds = {"usual": (2, 5), "busy": (2, 5), "wide": (7, 10)}.get(scale, (2, 2))
+    count = params.brokers or least + rng.below(kinds)
     are_all_durable = rng.random() < 0.6
     drawn = []
     for place in range(count):
@@ -248,7 +270,9 @@ def draw_served(rng: RandomStream, brokers: Sequence[str]) -> tuple[str, ...]:
 def draw_readers(
     rng: RandomStream, params: CampaignParams, scale: Scale, brokers: Sequence[str]
 ) -> tuple[CampaignReader, ...]:
-    count, most = (8, 1000) if scale == "tables" else (1 + rng.below(4), 4)
+    count, most = (TABLE_READERS, 0) if scale == "tables" else (1 + rng.below(4), 4)
+    if scale == "tables":
+        most = draw_large(rng, 1_000, TABLE_MAX, 2 * TABLE_MAX) // count
     readers = []
     for place in range(count):
         served = draw_served(rng, brokers)
@@ -323,9 +347,14 @@ def draw_writers(
 ) -> tuple[CampaignWriter, ...]:
     count = 1 + rng.below(5)
     if scale == "crowd":
-        count = min(params.writers_max, rng.choice((300, 1_000, 5_000, 10_000)))
+        count = draw_large(rng, min(100, params.writers_max), params.writers_max, 2 * params.writers_max)
+    elif scale == "busy":
+        count = draw_large(rng, 5, 60, 120)
     # What all of them publish together, so that a run stays a matter of seconds.
-    events = {"usual": 20 + rng.below(230), "crowd": 2 * count, "bulk": 60, "tables": 20}[scale]
+    few = 20 + rng.below(230)
+    events = {"crowd": 2 * count, "bulk": 60, "tables": 20}.get(scale, few)
+    if scale == "busy":
+        events = draw_large(rng, 300, 3_000, 4_000)
     return tuple(draw_writer(rng, params, scale, f"w{place}", brokers, events // count) for place in range(count))
 
 
