@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from tidings.model.filter import Filter
     from tidings.model.language.builder import attr
     from tidings.model.language.parser import parse
+    from tidings.model.regions import Region
     from tidings.net.client.client import Client
     from tidings.net.client.connection import connect
     from tidings.net.client.history import Mark, Marks, Stored
+    from tidings.net.client.requests import Reply
     from tidings.net.client.subscription import Delivered, Subscription
     from tidings.net.errors import (
         ClientError,
         Closed,
         NamesakeWarning,
+        NotAnswered,
         NotConfirmed,
         NotPermitted,
         NotReachable,
@@ -46,6 +49,7 @@ __all__ = [
     "Mark",
     "Marks",
     "NamesakeWarning",
+    "NotAnswered",
     "NotConfirmed",
     "NotPermitted",
     "NotReachable",
@@ -53,6 +57,8 @@ __all__ = [
     "Quality",
     "RecoveryParams",
     "Refused",
+    "Region",
+    "Reply",
     "Stored",
     "Subscription",
     "TooSlow",
@@ -81,6 +87,7 @@ HOMES = {
     "Mark": "tidings.net.client.history",
     "Marks": "tidings.net.client.history",
     "NamesakeWarning": "tidings.net.errors",
+    "NotAnswered": "tidings.net.errors",
     "NotConfirmed": "tidings.net.errors",
     "NotPermitted": "tidings.net.errors",
     "NotReachable": "tidings.net.errors",
@@ -88,6 +95,8 @@ HOMES = {
     "Quality": "tidings.protocols.transport.signals",
     "RecoveryParams": "tidings.protocols.transport.params",
     "Refused": "tidings.net.errors",
+    "Region": "tidings.model.regions",
+    "Reply": "tidings.net.client.requests",
     "Stored": "tidings.net.client.history",
     "Subscription": "tidings.net.client.subscription",
     "TooSlow": "tidings.net.errors",

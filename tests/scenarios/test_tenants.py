@@ -1,6 +1,7 @@
 """Two tenants on real sockets, with the same names of clients, the same groups and the same filters, at the same
 brokers: each finds the network as its own, and is held to its bounds."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -114,6 +115,22 @@ def test_two_tenants_with_the_same_names_groups_and_filters_see_nothing_of_each_
                 with pytest.raises(NotPermitted, match="no publisher of your tenant"):
                     async for _ in acme_ben.history("TRUE", "zeta!ann", after=0, through=1):
                         pass
+
+    play(scenario())
+
+
+def test_replies_stay_in_a_tenant(office: Path) -> None:
+    async def scenario() -> None:
+        async with two_brokers(office) as (first, second):
+            anns, bens = called(office, first, "acme", "ann"), called(office, second, "acme", "ben")
+            async with anns as ann, bens as ben, called(office, second, "zeta", "ben") as other:
+                subscription = await ben.subscribe("x >= 0")
+                asking = asyncio.create_task(ann.request({"x": 1}))
+                event = await anext(subscription)
+                with pytest.raises(NotPermitted, match="no publisher of your tenant"):
+                    await other.reply(event, b"from outside")
+                await ben.reply(event, b"from inside")
+                assert (await asking).payload == b"from inside"
 
     play(scenario())
 

@@ -47,6 +47,9 @@ NAME_CHARS_MAX = 255
 LIFE_CHARS_MAX = 16
 """Length of the word that tells one life of a client from another."""
 
+REPLY_WORD_CHARS = 32
+"""Length of the word by which a reply finds the event that it answers: 128 bits as hexadecimal digits."""
+
 TEXT_CHARS_MAX = 1024
 """Length of a sentence that a message carries, such as the reason of a refusal."""
 

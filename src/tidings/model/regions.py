@@ -4,8 +4,8 @@ An event carries the rectangle it concerns as four attributes; a point is a rect
 subscriber gives its own rectangle, and gets the events whose rectangle touches it, sides and corners included:
 
     berlin = Region(west=13.1, south=52.3, east=13.8, north=52.7)
-    client.publish({"type": "quake", **Region.point(13.4, 52.5).attributes()})
-    client.subscribe((parse("type = 'quake'") & berlin.touching()).text())
+    await client.publish({"type": "quake"}, region=Region.point(13.4, 52.5))
+    await client.subscribe("type = 'quake'", region=berlin)
 
 Both are ordinary attributes and an ordinary filter of four ranges, so covering, merging, bounds of principals and the
 index know what to do with them; an event without a region matches no region. Degrees or metres, it does not matter as

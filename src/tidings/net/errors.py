@@ -27,6 +27,10 @@ class NotConfirmed(ClientError):
     """It is not known whether all that was promised happened: the answer did not come."""
 
 
+class NotAnswered(ClientError, TimeoutError):
+    """Nobody replied to a request in time."""
+
+
 class TooSlow(ClientError):
     """The subscription has ended because its application did not take events as fast as they came."""
 

@@ -3,8 +3,8 @@
 Requests go in as orders; each carries a `ticket` of the application's choice, and what the client delivers for it
 carries the same. First comes `Begun` with the number that the client gave it, at once; then, when the network has
 answered, `Confirmed` (`MarksRead` or `HistoryRead` for what is read) or `Failed`. Everything else that is delivered has
-no ticket: `Arrived`, and as they came from a broker `Accepted`, `Declined` and `Missed`; of links `PeerUp`, `PeerDown`
-and `TurnedAway` (`signals.py`).
+no ticket: `Arrived`, and as they came from a broker `Accepted`, `Declined`, `Missed` and `Replied`; of links
+`PeerUp`, `PeerDown` and `TurnedAway` (`signals.py`).
 
 The session with a broker speaks these words (`protocols/delivery/session`), and so does whatever stands between it and
 an application, or in its place: the transport (`protocols/transport`), carriers that are no brokers of ours.
@@ -18,9 +18,10 @@ from msgspec import Meta
 
 from tidings.machine.inputs import Request
 from tidings.machine.message import BrokerNames, Count, FilterText, Message, Name, OptionalName, Real, Text
-from tidings.model.bounds import BROKERS_ASKED_MAX, FILTER_TEXT_BYTES_MAX, MARKS_MAX, OFFERS_MAX
+from tidings.model.bounds import BROKERS_ASKED_MAX, FILTER_TEXT_BYTES_MAX, MARKS_MAX, OFFERS_MAX, REPLY_WORD_CHARS
+from tidings.model.escapes import PRINTABLE
 from tidings.pubsub.pages import StoredPage
-from tidings.pubsub.publications import Numbers
+from tidings.pubsub.publications import Head, Numbers, Payload
 from tidings.pubsub.requests import Bundle, BundledEvent, PublishRequest
 
 Names = Annotated[tuple[Name, ...], Meta(max_length=MARKS_MAX)]
@@ -33,7 +34,12 @@ Guarantee = Literal["none", "installed", "reference"]
 reference: everything from a time (`since`) or behind given publications (`after`) on."""
 
 Policy = Literal["wait", "drop oldest", "drop newest", "disconnect"]
-Kind = Literal["subscribe", "unsubscribe", "advertise", "unadvertise", "publish", "read"]
+Kind = Literal["subscribe", "unsubscribe", "advertise", "unadvertise", "publish", "read", "reply"]
+
+REPLY_ATTRIBUTE = "tidings.reply"
+"""An event that has it may be replied to; its value is a word that only its publisher and those who got it know."""
+
+ReplyWord = Annotated[str, Meta(min_length=1, max_length=REPLY_WORD_CHARS, pattern=PRINTABLE)]
 
 
 class Window(Protocol):
@@ -135,6 +141,17 @@ class Took(Request, frozen=True):
     count: int
 
 
+class SendReply(Request, frozen=True):
+    """To whoever published the event under this name and in it this word. `Confirmed` comes when the reply was handed
+    to it, `Failed` where that cannot be."""
+
+    ticket: Ticket
+    publisher: str
+    word: str
+    head: bytes
+    payload: bytes
+
+
 class ReadMarks(Request, frozen=True):
     """How far have publishers come that may publish what the filter matches?"""
 
@@ -209,6 +226,17 @@ class Namesake(Message, frozen=True):
     """That process: the name, with its life."""
     broker: Name
     """Where it is attached."""
+
+
+class Replied(Message, frozen=True):
+    """Somebody who got an event of ours replies to it; who, nobody says."""
+
+    word: ReplyWord
+    """Of the event."""
+    reply: ReplyWord
+    """Of the reply: one that comes twice, after a break, has the same."""
+    head: Head
+    payload: Payload
 
 
 class MarksReply(Message, frozen=True):

@@ -166,6 +166,7 @@ class Client:
     subscribe = making(AsyncClient.subscribe, Subscription)
     advertise = making(AsyncClient.advertise, Advertisement)
     publish, flush = waiting(AsyncClient.publish), waiting(AsyncClient.flush)
+    request, reply = waiting(AsyncClient.request), waiting(AsyncClient.reply)
     marks, fetch = waiting(AsyncClient.marks), waiting(AsyncClient.fetch)
     try_publish = at_once(AsyncClient.try_publish)
     transport_state = at_once(AsyncClient.transport_state)

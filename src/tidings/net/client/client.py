@@ -29,10 +29,12 @@ from tidings.model.errors import UsageError
 from tidings.model.escapes import check_printable
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
+from tidings.model.regions import Region
 from tidings.net.client.history import HistoryReader
 from tidings.net.client.items import Items, Tickets, error_of
 from tidings.net.client.outbound import Advertisement, ClientAdvertisements, OutgoingBatch, OutgoingBatches
 from tidings.net.client.payloads import Given, Payload, contents
+from tidings.net.client.requests import OpenRequests, RequestingClient
 from tidings.net.client.subscription import Subscription
 from tidings.net.errors import ClientError, Closed, NotConfirmed, NotReachable
 from tidings.net.host import Host
@@ -63,7 +65,7 @@ CLOSE_TIMEOUT = 5.0
 """Seconds that a client which is closed waits for its publications to be accepted."""
 
 
-class Client(HistoryReader):
+class Client(HistoryReader, RequestingClient):
     """Made by `connect`. `name` is what others see as the publisher of its events."""
 
     def __init__(
@@ -91,6 +93,7 @@ class Client(HistoryReader):
         """The transport, if there is one."""
         self.outgoing = OutgoingBatches(machine.window, asyncio.get_running_loop(), self.hand_over)
         self.advertisements = ClientAdvertisements(self.ask, self.outgoing.leave)
+        self.requests = OpenRequests()
         items.serve(self)
 
     # The transport.
@@ -126,6 +129,7 @@ class Client(HistoryReader):
         self,
         filter: str | Filter,
         *,
+        region: Region | None = None,
         guarantee: Guarantee | None = None,
         since: float | datetime | None = None,
         after: Mapping[str, int] | None = None,
@@ -138,7 +142,8 @@ class Client(HistoryReader):
         paced: bool | None = None,
         priority: float = 1.0,
     ) -> Subscription:
-        """Returns when the network has installed it. Everything that is published from then on arrives ("installed"),
+        """Of the events that match, with a `region` those whose own region meets it. Returns when the network has
+        installed it. Everything that is published from then on arrives ("installed"),
         or whatever happens to come ("none"); or everything since a time, or behind the positions of publishers
         (`subscription.positions` of an earlier subscription). Members of a `group` all get the same events. The
         policy says what the broker does when `queue_max` events wait there: wait for us (and fetch what was left out
@@ -147,6 +152,8 @@ class Client(HistoryReader):
         With a transport (`connect(..., ordered=True)`), `ordered`, `reliable` and `paced` are those of the client where
         they are not given; `priority` is the weight of this filter when what we can take is divided among ours."""
         asked = parse(filter) if isinstance(filter, str) else filter
+        if region is not None:
+            asked &= region.touching()
         for name, word, words in (("guarantee", guarantee, get_args(Guarantee)), ("policy", policy, get_args(Policy))):
             if word is not None and word not in words:
                 raise UsageError(f"subscribe: {name}={word!r}; give one of {', '.join(map(repr, words))}")
@@ -213,13 +220,22 @@ class Client(HistoryReader):
         return await self.advertisements.advertise(filter)
 
     async def publish(
-        self, attributes: Given, payload: Payload = b"", *, json: Any | UnsetType = UNSET, receipt: bool = False
+        self,
+        attributes: Given,
+        payload: Payload = b"",
+        *,
+        json: Any | UnsetType = UNSET,
+        region: Region | None = None,
+        receipt: bool = False,
     ) -> None:
-        """The payload is bytes; or `json` any value that JSON can say. Waits only while as much as the window allows is
-        not yet accepted by the broker; with `receipt`, until the brokers of all who want the event have it. The first
-        time, without an advertisement, everything that this client may publish is advertised."""
+        """The payload is bytes; or `json` any value that JSON can say. The `region` is where it happens.
+        Waits only while as much as the window allows is not yet accepted by the broker; with `receipt`, until the
+        brokers of all who want the event have it. The first time, without an advertisement, everything that this client
+        may publish is advertised."""
         if type(attributes) is not dict or type(payload) is not bytes or json is not UNSET:
             attributes, payload = contents(attributes, payload, json)
+        if region is not None:
+            attributes = {**attributes, **region.attributes()}
         if not self.advertisements.open:
             await asyncio.shield(self.advertisements.begin_everything())
         head, advertisement = self.advertisements.heads.find(attributes)
@@ -391,5 +407,6 @@ class Client(HistoryReader):
     def let_go(self, error: Exception) -> None:
         self.tickets.fail_all(error)
         self.outgoing.fail(error)
+        self.requests.fail(error)
         for subscription in self.subscriptions.values():
             subscription.end(self.error)

@@ -40,6 +40,7 @@ from tidings.pubsub.client import (
     MarksRead,
     Missed,
     Namesake,
+    Replied,
     Took,
 )
 from tidings.pubsub.signals import PeerDown, PeerUp, TurnedAway
@@ -149,6 +150,7 @@ class Items(Inbox):
             Accepted: client.outgoing.accepted,
             Declined: client.outgoing.refused,
             Missed: self.missed,
+            Replied: client.requests.arrived,
             Namesake: self.found_namesake,
             Ended: self.given_up,
             PeerUp: self.served,

@@ -30,9 +30,9 @@ from tidings.model.bounds import (
     REFERENCE_HOPS_MAX,
     SUBSCRIPTIONS_MATCHED_MAX,
 )
-from tidings.pubsub.client import Guarantee, Kind, Names, Policy
+from tidings.pubsub.client import Guarantee, Kind, Names, Policy, ReplyWord
 from tidings.pubsub.pages import StoredPage
-from tidings.pubsub.publications import UNEVEN, Heads, Numbers, Payloads
+from tidings.pubsub.publications import UNEVEN, Head, Heads, Numbers, Payload, Payloads
 
 QUEUE_FULL = "the queue is full: the client takes publications more slowly than they come"
 """How the reason begins for which a client misses what it was too slow for."""
@@ -149,7 +149,7 @@ class Look(Message, frozen=True):
     """How far have the publishers come that may publish what the filter matches? Answered by `Marks`."""
 
     number: Count
-    """Of this request; `Look` and `Fetch` are numbered together."""
+    """Of this request; `Look`, `Fetch` and `ReplyMessage` are numbered together."""
     filter: FilterText
 
 
@@ -168,6 +168,19 @@ class Fetch(Message, frozen=True):
     """How many publications there is room for; one message holds the answer, whatever it says."""
     with_payloads: bool = True
     """Without them the answer has empty ones: whoever reads attributes alone need not have them sent."""
+
+
+class ReplyMessage(Message, frozen=True):
+    """A reply to an event of this publisher (`edge/replies.py`). Answered by a `Receipt` when the publisher was handed
+    it."""
+
+    number: Count
+    publisher: Name
+    word: ReplyWord
+    """That stands in the event."""
+    reply: ReplyWord
+    head: Head
+    payload: Payload
 
 
 # From broker to client.
@@ -370,3 +383,28 @@ class FetchedFar(Message, frozen=True):
     """What is there of the publisher, of whatever kind."""
     path: Path
     page: StoredPage
+
+
+class ReplyFar(Message, frozen=True):
+    """A reply on its way to the broker of the publisher, along the way on which the event came, backwards."""
+
+    replying: Count
+    """The number that the replier's broker has for it."""
+    advertisement: Name
+    word: ReplyWord
+    reply: ReplyWord
+    head: Head
+    payload: Payload
+    path: Path
+    """The brokers that it passed, the replier's first."""
+
+
+class ReplySettledFar(Message, frozen=True):
+    """What became of it, back on the same way."""
+
+    replying: Count
+    advertisement: Name
+    problem: Text
+    """Why it was not handed over; empty where it was."""
+    path: Path
+    """The brokers still to pass; the replier's first."""

@@ -17,8 +17,10 @@ from tidings.protocols.delivery.messages import (
     MarksFar,
     PackedReferences,
     Reference,
+    ReplyFar,
+    ReplySettledFar,
 )
-from tidings.pubsub.client import Fetched, MarksReply, Receipt
+from tidings.pubsub.client import Fetched, MarksReply, Receipt, Replied
 from tidings.pubsub.pages import StoredPage
 
 MESSAGE_BYTES = 512
@@ -32,7 +34,10 @@ NUMBER_BYTES, EXTENT_BYTES = 3, 18
 TAKEN_STEP_BYTES = 64 * 1024
 """A client tells its broker whenever so much more has arrived."""
 
-HistoryMessage = Reference | PackedReferences | History | LookFar | MarksFar | FetchFar | FetchedFar
+HistoryMessage = (
+    Reference | PackedReferences | History | LookFar | MarksFar | FetchFar | FetchedFar | ReplyFar | ReplySettledFar
+)
+"""What brokers say to each other about the past, and replies, which share its window."""
 
 
 def size_of(message: Any) -> int:
@@ -51,6 +56,12 @@ def size_of(message: Any) -> int:
             return MESSAGE_BYTES + named + EXTENT_BYTES * extents + names_bytes(message.path)
         case FetchFar():
             return MESSAGE_BYTES + len(message.filter) + names_bytes(message.path)
+        case ReplyFar():
+            return MESSAGE_BYTES + len(message.head) + len(message.payload) + names_bytes(message.path)
+        case ReplySettledFar():
+            return MESSAGE_BYTES + names_bytes(message.path)
+        case Replied():
+            return MESSAGE_BYTES + len(message.head) + len(message.payload)
         case Delivery():
             return MESSAGE_BYTES + columns_bytes(message) + NUMBER_BYTES * sum(map(len, message.matched))
         case Beginning():

@@ -6,6 +6,7 @@ and whose publications are still stored, stays offered beside another under the 
 them apart.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +22,10 @@ from tidings.pubsub.tenants import TENANT_ATTRIBUTE
 
 if TYPE_CHECKING:
     from tidings.protocols.delivery.edge.clients import TenantUse
+
+
+ORIGINS_MAX = 16
+"""Brokers that are asked for one publisher."""
 
 
 class SavedAdvertisement(msgspec.Struct, frozen=True, array_like=True):
@@ -53,6 +58,14 @@ def origin_of(advertisement: AdvertisementId) -> NodeId:
 
 def publisher_of(advertisement: AdvertisementId) -> NodeId:
     return advertisement.rpartition("@")[0].rpartition("/")[0] or advertisement
+
+
+def one_at_each_broker(advertisements: Iterable[AdvertisementId]) -> list[AdvertisementId]:
+    """Of those of one publisher, which several brokers may offer."""
+    first: dict[NodeId, AdvertisementId] = {}
+    for each in advertisements:
+        first.setdefault(origin_of(each), each)
+    return list(first.values())[:ORIGINS_MAX]
 
 
 class Advertised:

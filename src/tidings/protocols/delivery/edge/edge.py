@@ -16,6 +16,7 @@ says when a change is in place everywhere; the edge turns that into receipts and
     beginnings.py      behind which numbers subscriptions begin
     readings.py        history for clients that do not subscribe; `inquiries.py` answers their brokers
     namesakes.py       who else publishes under the name of a client here
+    replies.py         answers to an event, back to its publisher
     admission.py       what gets through to a subscription, and what happens when its client is slow
 
 This module receives, hands on to the parts, and answers clients. A request waits for routing under a ticket; when it is
@@ -26,7 +27,7 @@ under a withdrawn advertisement is forgotten.
 Signals. Hears of clients from access, of neighbours from the overlay, and `Settled`, `Known`, `Forgotten`, `Matched`
 from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
 Timers. "sweep": history may be too old. "ask": a question for history was not answered. "begin": one for where a
-subscription begins. "held": there was no time to ask. "read": a reading. ("save", name): once more.
+subscription begins. "held": there was no time to ask. "read": a reading. "reply": one. ("save", name): once more.
 Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `EdgeClosed` is delivered.
 
 A durable edge reads its store when it starts. Until then all that happens waits in order, up to `deferred_max`.
@@ -56,6 +57,7 @@ from tidings.protocols.delivery.edge.publishers import Publishers
 from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.edge.readings import ServedReadings
 from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References, Routes
+from tidings.protocols.delivery.edge.replies import Replies
 from tidings.protocols.delivery.edge.subscriptions import ServedSubscriptions
 from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (
@@ -64,10 +66,10 @@ from tidings.protocols.delivery.messages import (
     DeliveriesTaken,
     Fetch,
     Look,
-    NamesakeFar,
     PublisherLife,
     PublishMessage,
     Refusal,
+    ReplyMessage,
     Subscribe,
     Taken,
     Unadvertise,
@@ -119,7 +121,7 @@ class Edge:
 
     messages: tuple[type, ...] = (
         *(Subscribe, Behind, Unsubscribe, Advertise, Unadvertise, PublisherLife, PublishMessage),
-        *(Taken, DeliveriesTaken, Look, Fetch, NamesakeFar),
+        *(Taken, DeliveriesTaken, Look, Fetch, ReplyMessage),
         *HistoryExchange.messages,
     )
     hears: tuple[type, ...] = (
@@ -152,9 +154,9 @@ class Edge:
         self.readings = ServedReadings(node_id, params, self.fetching, self.inquiries)
         self.beginnings = Beginnings(node_id, params, self.fetching, self.inquiries, self.readings.number)
         self.subscriptions = ServedSubscriptions(params, self.requests, admission, self.fetching, self.beginnings)
-        self.exchange = HistoryExchange(
-            self.references, self.inquiries, self.subscriptions, self.readings, self.beginnings
-        )
+        self.replies = Replies(node_id, params, self.fetching, self.namesakes, self.readings.number)
+        hearing = self.inquiries, self.subscriptions, self.readings, self.beginnings, self.namesakes, self.replies
+        self.exchange = HistoryExchange(self.references, *hearing)
         self.is_loading = self.is_closing = self.is_closed = False
         self.sweep_at: float | None = None
         self.deferred: list[Input] = []
@@ -183,6 +185,7 @@ class Edge:
             Advertise: self.advertise,
             Unadvertise: self.unadvertise,
             PublisherLife: self.acceptance.live,
+            ReplyMessage: self.replies.reply,
             Look: lambda now, client, asked: self.read(client, asked, lambda: self.readings.look(now, client, asked)),
             Fetch: lambda now, client, asked: self.read(client, asked, lambda: self.readings.fetch(now, client, asked)),
         }
@@ -197,6 +200,7 @@ class Edge:
         self.flows.clear()
         self.readings.start(now)
         self.beginnings.start()
+        self.replies.start()
         self.is_closing = self.is_closed = False
         self.sweep_at = None
         if self.params.is_durable:
@@ -265,8 +269,8 @@ class Edge:
 
     def part_with(self, now: float, client: ServedClient) -> list[Effect]:
         del self.clients[client.name]
-        self.readings.leave(client)
-        self.namesakes.leave(client)
+        for part in (self.readings, self.namesakes, self.replies):
+            part.leave(client)
         return [*self.subscriptions.leave(now, client), *self.publishers.leave(now, client)]
 
     def neighbour_up(self, now: float, up: NeighbourUp) -> list[Effect]:
@@ -294,8 +298,6 @@ class Edge:
         hear = self.hearers.get(type(message))
         if hear is None and received.sender in self.clients:
             return [Drop(message, NOT_A_NEIGHBOUR)]
-        if type(message) is NamesakeFar:
-            return self.namesakes.hear(received.sender, message)
         if hear is None:
             return self.exchange.receive(now, received.sender, message)
         client = self.clients.get(received.sender)
@@ -390,6 +392,8 @@ class Edge:
                 return self.subscriptions.go_on(now)
             case "read":
                 return self.readings.expire(now)
+            case "reply":
+                return self.replies.expire(now)
             case ("save", str(name)):
                 return self.publishers.save_again(name)
         return []
@@ -430,14 +434,10 @@ class Edge:
         return gauges_of(self)
 
     def check(self) -> None:
-        self.publishers.check()
-        self.flows.check()
-        self.references.check()
-        self.subscriptions.check()
-        self.fetching.check()
-        self.readings.check()
-        self.namesakes.check()
-        self.beginnings.check()
+        for history in (self.publishers, self.flows, self.references, self.fetching, self.readings):
+            history.check()
+        for part in (self.subscriptions, self.namesakes, self.beginnings, self.replies):
+            part.check()
         assert len(self.deferred) <= self.params.deferred_max, "more waits than deferred_max allows"
         assert self.is_loading or not self.deferred, "something waits for nothing"
         for client in self.clients.values():

@@ -21,7 +21,6 @@ published elsewhere and no broker that is known holds is waited for as well, and
 State. The requests that wait, oldest first: bounded by `readings_max` for each client, and gone with it.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -31,7 +30,7 @@ from tidings.model.bounds import BROKERS_ASKED_MAX, MARKS_MAX, OFFERS_MAX, TEXT_
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId, name_of
 from tidings.protocols.delivery.edge.absences import Absences
-from tidings.protocols.delivery.edge.advertisements import origin_of
+from tidings.protocols.delivery.edge.advertisements import ORIGINS_MAX, one_at_each_broker, origin_of
 from tidings.protocols.delivery.edge.clients import BadRequest, Forbidden, ServedClient, read_filter
 from tidings.protocols.delivery.edge.history import NEVER, without
 from tidings.protocols.delivery.edge.inquiries import Inquiries, Mark, fetched, marks_found
@@ -57,9 +56,6 @@ NOT_THERE = "not reachable: {publisher} has come to {reach} where it is known he
 
 NUMBERS_A_SECOND = 1_000_000
 """No broker is asked for more readings than this."""
-
-ORIGINS_MAX = 16
-"""Brokers that are asked for one publisher."""
 
 
 LOOKS_MAX = 64
@@ -189,7 +185,7 @@ class ServedReadings:
             raise Forbidden(NO_OVERLAP.format(publisher=asked.publisher))
         id = self.begin(reading)
         effects: list[Effect] = []
-        for advertisement in self.one_at_each_broker(mine):
+        for advertisement in one_at_each_broker(known.advertisement for known in mine):
             effects += self.ask(id, reading, advertisement)
         return [*effects, *self.finish_fetch(id, reading), *self.arm()]
 
@@ -218,12 +214,6 @@ class ServedReadings:
         """Of the next question to other brokers."""
         self.made += 1
         return self.made
-
-    def one_at_each_broker(self, known: Sequence[Known]) -> list[AdvertisementId]:
-        first: dict[NodeId, AdvertisementId] = {}
-        for each in known:
-            first.setdefault(origin_of(each.advertisement), each.advertisement)
-        return list(first.values())[:ORIGINS_MAX]
 
     def ask(self, id: int, reading: Fetches, advertisement: AdvertisementId) -> list[Effect]:
         asked = reading.wanted

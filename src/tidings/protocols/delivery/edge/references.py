@@ -42,7 +42,7 @@ from tidings.protocols.delivery.edge.groups import GroupKey, Groups
 from tidings.protocols.delivery.edge.history import SCAN_UNITS_MAX, is_match
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.edge.publishers import Publishers
-from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference
+from tidings.protocols.delivery.messages import FetchedFar, History, MarksFar, Reference, ReplySettledFar
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId
 
@@ -121,7 +121,7 @@ class References:
                 hops.setdefault(hop if hop in self.neighbours and hop != sender else None, []).append(each)
         return hops
 
-    def come_back(self, sender: NodeId, answer: History | MarksFar | FetchedFar) -> list[Effect]:
+    def come_back(self, sender: NodeId, answer: History | MarksFar | FetchedFar | ReplySettledFar) -> list[Effect]:
         """An answer that is for another broker."""
         origin, hop = self.flows.origin_of(sender, answer), answer.path[-1]
         if sender not in self.neighbours:

@@ -27,6 +27,7 @@ from tidings.pubsub.client import (
     Missed,
     OpenSubscription,
     Receipt,
+    Replied,
 )
 from tidings.pubsub.notes import Promised, Twin
 from tidings.pubsub.seen import Seen
@@ -45,7 +46,7 @@ POSITION_BYTES = 2 + 3 + 9
 """What a position takes besides its name: marks, lengths, the number."""
 
 
-COUNTED = (Delivery, MarksReply, Fetched, Receipt, Beginning)
+COUNTED = (Delivery, MarksReply, Fetched, Receipt, Beginning, Replied)
 """What the window of a connection counts."""
 
 

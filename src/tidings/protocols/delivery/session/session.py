@@ -99,6 +99,8 @@ from tidings.pubsub.client import (
     ReadHistory,
     ReadMarks,
     Receipt,
+    Replied,
+    SendReply,
     StopReading,
     Took,
 )
@@ -126,7 +128,7 @@ class Session:
     hears: tuple[type, ...] = (
         *(PeerUp, PeerDown, TurnedAway, Unread),
         *(OpenSubscription, CloseSubscription, OpenAdvertisement, CloseAdvertisement, PublishBatch, Took),
-        *(ReadMarks, ReadHistory, StopReading),
+        *(ReadMarks, ReadHistory, StopReading, SendReply),
     )
     tells: tuple[type[Signal], ...] = ()
 
@@ -150,7 +152,7 @@ class Session:
         self.first_publication = first_publication
         self.publishing = Outbound(params.window_publications, params.window_bytes, first_publication)
         self.receipts = Receipts(params.window_bytes)
-        self.readings = SessionReadings(params.readings_max, self.send)
+        self.readings = SessionReadings(params.readings_max, rng, self.send)
         self.handlers: dict[type, Callable[[float, Any], list[Effect]]] = {
             Fired: self.retry,
             PeerUp: self.served,
@@ -170,9 +172,11 @@ class Session:
             Delivery: self.delivered,
             Missed: self.missed,
             Namesake: lambda now, message: [Deliver(message)],
+            Replied: lambda now, message: [Deliver(message)],
             Beginning: self.begins,
             ReadMarks: self.readings.read_marks,
             ReadHistory: self.readings.read_history,
+            SendReply: self.readings.reply,
             StopReading: lambda now, request: self.readings.close(request.number),
             MarksReply: self.readings.marks,
             Fetched: self.readings.fetched,
@@ -356,8 +360,8 @@ class Session:
             return self.receipts.came(receipt)
         if receipt.kind in ("advertise", "unadvertise"):
             return self.advertisements.confirmed(receipt, self.publishing.has_under(receipt.number))
-        if receipt.kind == "read":
-            return [Drop(receipt, NOT_ASKED)]
+        if receipt.kind in ("read", "reply"):
+            return self.readings.confirmed(receipt)
         receiving = self.receiving.get(receipt.number)
         if receiving is None or receipt.kind != "subscribe" or receiving.receipt is not None:
             return self.subscriptions.confirmed(receipt)
@@ -374,7 +378,7 @@ class Session:
     def refused(self, now: float, refusal: Refusal) -> list[Effect]:
         if refusal.kind == "publish":
             return self.receipts.refused(refusal)
-        if refusal.kind == "read":
+        if refusal.kind in ("read", "reply"):
             return self.readings.refused(refusal)
         if refusal.kind in ("advertise", "unadvertise"):
             return self.advertisements.refused(now, refusal)

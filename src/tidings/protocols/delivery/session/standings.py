@@ -1,4 +1,4 @@
-"""What an application opens and, some time, closes: its subscriptions, its advertisements; and what it wants to read.
+"""What an application opens and, some time, closes: its subscriptions, its advertisements; what it reads and replies.
 
 Both lead the same life. Opened, it is asked for (again with each new broker, and after a refusal that may pass) until
 the broker confirms it; then it stands, and is asked for again with each new broker, without the application hearing of
@@ -8,7 +8,8 @@ application hears `Failed` while it waits for the answer, `Ended` later.
 
 Readings of the history of the network change nothing and keep nothing at the broker. So a request that was not answered
 when the link broke is made again, as it was, of the next broker; a part of an answer that came before is thrown away.
-An answer ends a reading, and so does a refusal, or the application that does not want it any longer.
+An answer ends a reading, and so does a refusal, or the application that does not want it any longer. Replies to events
+lead the same life: made again of the next broker, with the same word, by which whoever gets it twice recognises it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,17 @@ from random import Random
 
 from tidings.machine.effects import CancelTimer, Deliver, Drop, Effect, SetTimer
 from tidings.machine.message import Message
-from tidings.protocols.delivery.messages import Advertise, Fetch, Look, Refusal, Subscribe, Unadvertise, Unsubscribe
+from tidings.model.bounds import REPLY_WORD_CHARS
+from tidings.protocols.delivery.messages import (
+    Advertise,
+    Fetch,
+    Look,
+    Refusal,
+    ReplyMessage,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.pubsub.client import (
     Begun,
@@ -31,6 +42,7 @@ from tidings.pubsub.client import (
     ReadHistory,
     ReadMarks,
     Receipt,
+    SendReply,
     Ticket,
 )
 
@@ -46,6 +58,7 @@ ASKED_WITH: dict[type, Kind] = {
     Unsubscribe: "unsubscribe",
     Look: "read",
     Fetch: "read",
+    ReplyMessage: "reply",
 }
 """Requests, and what they are called in answers."""
 
@@ -186,14 +199,14 @@ TOO_LONG = "the broker answers with more than can be kept; ask for less with a n
 
 
 class SessionReading:
-    def __init__(self, ticket: Ticket, message: Look | Fetch) -> None:
+    def __init__(self, ticket: Ticket, message: Look | Fetch | ReplyMessage) -> None:
         self.ticket, self.message = ticket, message
         self.parts: list[MarksReply] = []
 
 
 class SessionReadings:
-    def __init__(self, count_max: int, send: Send) -> None:
-        self.count_max, self.send = count_max, send
+    def __init__(self, count_max: int, rng: Random, send: Send) -> None:
+        self.count_max, self.rng, self.send = count_max, rng, send
         self.open: dict[int, SessionReading] = {}
         self.last = 0
 
@@ -215,7 +228,12 @@ class SessionReadings:
         )
         return self.begin(request.ticket, asked)
 
-    def begin(self, ticket: Ticket, message: Look | Fetch) -> list[Effect]:
+    def reply(self, now: float, request: SendReply) -> list[Effect]:
+        word = f"{self.rng.getrandbits(4 * REPLY_WORD_CHARS):0{REPLY_WORD_CHARS}x}"
+        message = ReplyMessage(self.last + 1, request.publisher, request.word, word, request.head, request.payload)
+        return self.begin(request.ticket, message)
+
+    def begin(self, ticket: Ticket, message: Look | Fetch | ReplyMessage) -> list[Effect]:
         if len(self.open) >= self.count_max:
             return [Deliver(Failed(ticket, TOO_MANY))]
         self.last = message.number
@@ -252,6 +270,13 @@ class SessionReadings:
             return [Drop(message, NOT_ASKED)]
         del self.open[message.number]
         return [Deliver(HistoryRead(reading.ticket, message))]
+
+    def confirmed(self, receipt: Receipt) -> list[Effect]:
+        replying = self.open.get(receipt.number)
+        if replying is None or not isinstance(replying.message, ReplyMessage):
+            return [Drop(receipt, NOT_ASKED)]
+        del self.open[receipt.number]
+        return [Deliver(Confirmed(replying.ticket, receipt))]
 
     def refused(self, refusal: Refusal) -> list[Effect]:
         reading = self.open.pop(refusal.number, None)
