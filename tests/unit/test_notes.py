@@ -43,6 +43,7 @@ FOR_PEOPLE: frozenset[type[Note]] = frozenset(
     {
         *(notes.VisitorTurnedAway, notes.VisitorAdmitted, notes.RightsChanged, notes.EntryRejected),
         *(notes.RequestRefused, notes.HistoryUnreadable, notes.NamesakeFound, notes.RootElected),
+        *(notes.NeighbourSilent, notes.NeighbourGone),
     }
 )
 """Kinds that are not counted: whoever looks at a trace or an audit wants to see them."""

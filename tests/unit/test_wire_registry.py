@@ -19,6 +19,7 @@ from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.overlay.lstree.order import Colour
+from tidings.protocols.presence import messages as presence
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
@@ -134,6 +135,9 @@ CODES = {
     0x0648: "GlobalUpdate",
     0x0649: "ContactPing",
     0x064A: "ContactPong",
+    0x0650: "Beacon",
+    0x0651: "ReachQuestion",
+    0x0652: "ReachAnswer",
     0x0700: "Posted",
     0x0F00: "Probe",
     0x0F01: "Echo",
@@ -297,6 +301,9 @@ EXAMPLES: list[tuple[Message, str]] = [
     (lstree.GlobalUpdate((CONTACT,)), "0648919192a161a3683a31"),
     (lstree.ContactPing(COLOUR), "0649919202a161"),
     (lstree.ContactPong(COLOUR), "064a919202a161"),
+    (presence.Beacon(), "065090"),
+    (presence.ReachQuestion(CONTACT), "06519192a161a3683a31"),
+    (presence.ReachAnswer("a", True), "065292a161c3"),
     (carrier.Posted(b"\x80", b"x"), "070092c40180c40178"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),

@@ -2,7 +2,8 @@
 
 An effect is an order, named as one. `handle` returns the complete list; the world carries it out in order, after the
 machine has settled its state. Whatever an effect brings back comes as a later input: `Compute` as `Computed`,
-`Transfer` as `Transferred`, `Save` as `Saved`, `Connect` as `Knocked`, `LinkUp` or `LinkDown`.
+`Transfer` as `Transferred`, `Save` as `Saved`, `ProbeNode` as `NodeProbed`, `Connect` as `Knocked`, `LinkUp` or
+`LinkDown`.
 """
 
 import re
@@ -80,6 +81,14 @@ class Know(msgspec.Struct, frozen=True):
     address: str
 
 
+class ProbeNode(msgspec.Struct, frozen=True):
+    """Find out whether anything listens where `node` does, within so many seconds; comes back as `NodeProbed`. A
+    process that stands still is found, one that is dead is not. Needs no link, makes none, and disturbs none."""
+
+    node: NodeId
+    seconds: float
+
+
 class Job(msgspec.Struct, frozen=True):
     """Base of slow work as a value, with its arguments as fields. `run` is pure."""
 
@@ -153,6 +162,7 @@ Effect = (
     | Disconnect
     | Admit
     | Know
+    | ProbeNode
     | Compute
     | Transfer
     | CancelTransfer

@@ -69,6 +69,13 @@ class LinkDown(msgspec.Struct, frozen=True):
     """Of a visitor that is gone: whom we had asked for."""
 
 
+class NodeProbed(msgspec.Struct, frozen=True):
+    """A `ProbeNode` came back. Where nobody knows at which address `node` listens, nothing is said against it."""
+
+    node: NodeId
+    is_there: bool
+
+
 class Unread(msgspec.Struct, frozen=True):
     """A message of ours cannot reach this neighbour: it cannot be sent to it, or the neighbour could not read it. The
     same again would fare the same, and may have cost the link."""
@@ -117,6 +124,18 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 Input = (
-    Received | Fired | Knocked | LinkUp | LinkDown | Unread | Computed | Transferred | Saved | Loaded | Request | Signal
+    Received
+    | Fired
+    | Knocked
+    | LinkUp
+    | LinkDown
+    | NodeProbed
+    | Unread
+    | Computed
+    | Transferred
+    | Saved
+    | Loaded
+    | Request
+    | Signal
 )
 """All there is; a machine ignores what it does not know."""

@@ -220,6 +220,17 @@ can use up the numbers there are."""
 DEPTH_MAX = 1e9
 """Depth of a broker in its tree; those of neighbours differ by about one."""
 
+# Who is there.
+
+BYSTANDERS_MAX = 16
+"""Brokers that are asked about one that is silent."""
+
+INQUIRIES_MAX = 64
+"""Brokers that one looks for at the same time because others asked."""
+
+INQUIRERS_MAX = 16
+"""Of those who ask about the same one."""
+
 # Inspection.
 
 REPORT_ROWS_BYTES_MAX = 256 * 1024

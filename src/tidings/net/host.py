@@ -44,6 +44,7 @@ from tidings.machine.effects import (
     Drop,
     Know,
     Load,
+    ProbeNode,
     Save,
     Send,
     SetTimer,
@@ -64,6 +65,7 @@ from tidings.net.inbox import INBOX_FULL, Inbox
 from tidings.net.links import LINK, HostLinks
 from tidings.net.logs import make_logger
 from tidings.net.params import HostParams
+from tidings.net.probes import NodeProbes
 from tidings.net.stepper import Stepper
 from tidings.net.storage import NO_STORAGE, TOO_MANY_COMPUTATIONS, TOO_MANY_WAITING, Answer, Computing, Storage
 from tidings.net.timers import Timers
@@ -128,6 +130,7 @@ class Host:
         self.links: HostLinks
         self.timers: Timers
         self.computing: Computing
+        self.probes: NodeProbes
         self.datagrams: Datagrams | None = None
         self.directory: Directory
         self.storage: Storage | None = None
@@ -141,6 +144,7 @@ class Host:
             Disconnect: lambda effect: self.links.disconnect(effect.neighbour, effect.reason),
             Admit: lambda effect: self.links.admit(effect),
             Know: lambda effect: self.directory.know(effect),
+            ProbeNode: lambda effect: self.probes.ask(effect),
             Compute: self.compute,
             Transfer: lambda effect: self.step_soon(Transferred(effect.key, NO_TRANSFERS)),
             CancelTransfer: lambda effect: None,
@@ -192,6 +196,7 @@ class Host:
         self.timers = Timers(self.loop, self.fire)
         self.links = HostLinks(self, self.rng, self.tls, self.capabilities, visitor_messages(self.machine))
         self.datagrams = Datagrams(self, datagram) if datagram is not None else None
+        self.probes = NodeProbes(self.loop, self.links.dial_to, self.step)
         self.directory = Directory(self, self.links, self.datagrams, self.tls, self.insecure)
         self.computing = Computing(self.params.compute_workers, self.params.computations_max, self.computed)
         for peer, address in self.peers.items():
@@ -250,6 +255,7 @@ class Host:
         if self.datagrams is not None:
             self.datagrams.close()
         self.directory.close()
+        self.probes.close()
         self.computing.close()
 
     async def wait(self) -> None:

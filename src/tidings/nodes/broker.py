@@ -25,6 +25,8 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
 from tidings.protocols.overlay.lstree.lstree import LsTree
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
+from tidings.protocols.presence.params import PresenceParams
+from tidings.protocols.presence.presence import PresenceWatch
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.rows import BrokerRow, Gauge, View
 
@@ -43,6 +45,8 @@ class BrokerParams(msgspec.Struct, frozen=True, kw_only=True):
     routing: AnyRoutingParams = RoutingParams()
     delivery: EdgeParams = EdgeParams()
     inspection: InspectionParams = InspectionParams()
+    presence: PresenceParams | None = None
+    """Whether neighbours that fall silent are looked for; else the host says who is gone."""
 
     @property
     def windows(self) -> Mapping[str, Mapping[str, int]]:
@@ -93,6 +97,9 @@ class BrokerNode(Node):
             "delivery": self.edge,
             "inspection": self.inspection,
         }
+        self.presence = None if params.presence is None else PresenceWatch(node_id, params.presence)
+        if self.presence is not None:
+            parts["presence"] = self.presence
         super().__init__(parts)
         self.questions_cut_short = 0
 
@@ -119,6 +126,8 @@ class BrokerNode(Node):
             yield from part.gauges()
         if isinstance(self.overlay, LsTree):
             yield from self.overlay.gauges()
+        if self.presence is not None:
+            yield from self.presence.gauges()
 
     def row(self) -> BrokerRow:
         params, routing = self.params, self.params.routing

@@ -16,6 +16,8 @@ from tidings.nodes.choices import AnyRoutingParams, OverlayParams, make_parts
 from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
 from tidings.protocols.delivery.local import LocalDelivery, LocalParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
+from tidings.protocols.presence.params import PresenceParams
+from tidings.protocols.presence.presence import PresenceWatch
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import PublishBatch, Window
 from tidings.pubsub.signals import Forgotten, Known, LinkFailed, Skipped
@@ -26,6 +28,8 @@ class DispatcherParams(msgspec.Struct, frozen=True, kw_only=True):
     overlay: OverlayParams = SpanningTreeParams()
     routing: AnyRoutingParams = RoutingParams()
     delivery: LocalParams = LocalParams()
+    presence: PresenceParams | None = None
+    """Whether neighbours that fall silent are looked for; else the world says who is gone."""
 
 
 class Dispatcher(Node):
@@ -42,6 +46,8 @@ class Dispatcher(Node):
             "routing": self.routing,
             "delivery": self.local,
         }
+        if params.presence is not None:
+            parts["presence"] = PresenceWatch(node_id, params.presence)
         # Nothing is stored here, so nobody asks who publishes what, or for what was left out; and a link that fails is
         # tried again anyway.
         super().__init__(parts, tells=(Known, Forgotten, Skipped, LinkFailed))

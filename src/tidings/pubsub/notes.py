@@ -154,6 +154,22 @@ class RootElected(Note, frozen=True):
     roots: int
 
 
+class NeighbourSilent(Note, frozen=True):
+    """A broker does not hear this `neighbour`, looks for it, and asks `bystanders` others that it hears."""
+
+    neighbour: str
+    bystanders: int
+
+
+class NeighbourGone(Note, frozen=True):
+    """A `neighbour` that was `silent_for` so many seconds is taken for gone: a broker finds nothing in its place, and
+    so many others `confirmed` that."""
+
+    neighbour: str
+    silent_for: float
+    confirmed: int
+
+
 # Transport: order.
 
 

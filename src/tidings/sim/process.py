@@ -29,6 +29,7 @@ from tidings.machine.effects import (
     Know,
     Load,
     Note,
+    ProbeNode,
     Save,
     Send,
     SetTimer,
@@ -336,6 +337,9 @@ class Process:
     def disconnect(self, now: float, disconnect: Disconnect) -> None:
         self.world.links.disconnect(now, self, disconnect.neighbour, disconnect.reason)
 
+    def probe(self, now: float, probe: ProbeNode) -> None:
+        self.world.links.probe(now, self, probe)
+
     def compute(self, now: float, compute: Compute) -> None:
         """The job is done at once; its result takes the time that the job says."""
         try:
@@ -407,6 +411,7 @@ PERFORM: dict[type, Callable[[Any, float, Any], None]] = {
     Load: Process.load,
     Drop: Process.drop,
     Know: Process.ignore,
+    ProbeNode: Process.probe,
     Admit: Process.ignore,
 }
 """How each other kind of effect is carried out; it grows by one entry for each type of signal and of note."""

@@ -20,8 +20,8 @@ same two nodes has a higher epoch. A link ends in one of four ways, and both end
 
 from typing import TYPE_CHECKING, Any
 
-from tidings.machine.effects import Transport
-from tidings.machine.inputs import LinkDown, LinkUp, Received
+from tidings.machine.effects import ProbeNode, Transport
+from tidings.machine.inputs import LinkDown, LinkUp, NodeProbed, Received
 from tidings.model.identity import NodeId
 from tidings.sim.network.rule import STREAM_OVERFULL, Fates, reason_of
 
@@ -215,6 +215,9 @@ class SimulatedLinks:
                 stream.close()
             return
         if link.is_broken:
+            # It was gone already, and this end had not noticed.
+            self.forget(process, link)
+            self.world.push(now, process.take, LinkDown(other, link.epoch, reason))
             return
         ours, theirs = (link.forth, link.back) if process is link.asker else (link.back, link.forth)
         if ours is None or theirs is None:
@@ -228,6 +231,25 @@ class SimulatedLinks:
         self.forget(process, link)
         self.world.push(now, process.take, LinkDown(other, link.epoch, reason))
         self.world.push(noticed_at, self.notice, (ours.receiver, link, reason))
+
+    def probe(self, now: float, asker: "Process", probe: ProbeNode) -> None:
+        """The node's operating system answers, also for a process that is paused."""
+        world, node = self.world, probe.node
+        there: Fates = ()
+        back: Fates = ()
+        if node in world.nodes:
+            there = world.network.fate(now, asker.id, node, HANDSHAKE_BYTES, STREAM)
+            back = world.network.fate(now, node, asker.id, HANDSHAKE_BYTES, STREAM)
+        if there and back and there[0] + back[0] < probe.seconds:
+            world.push(now + there[0], self.answer_probe, (asker, probe, now, back[0]))
+        else:
+            world.push(now + probe.seconds, asker.take, NodeProbed(node, False))
+
+    def answer_probe(self, now: float, asked: tuple["Process", ProbeNode, float, float]) -> None:
+        asker, probe, asked_at, back = asked
+        is_there = self.world.nodes[probe.node].process is not None
+        answered_at = now + back if is_there else asked_at + probe.seconds
+        self.world.push(answered_at, asker.take, NodeProbed(probe.node, is_there))
 
     def breaks(self, now: float, link: SimulatedLink, reason: str, noticed_after: float) -> None:
         """Everything on its way is lost; living ends hear of it so many seconds later."""

@@ -12,6 +12,7 @@ from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.overlay.lstree import messages as lstree
+from tidings.protocols.presence import messages as presence
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
@@ -133,6 +134,9 @@ REGISTRY.add(0x0647, lstree.DepthsSpent)
 REGISTRY.add(0x0648, lstree.GlobalUpdate)
 REGISTRY.add(0x0649, lstree.ContactPing)
 REGISTRY.add(0x064A, lstree.ContactPong)
+REGISTRY.add(0x0650, presence.Beacon)
+REGISTRY.add(0x0651, presence.ReachQuestion)
+REGISTRY.add(0x0652, presence.ReachAnswer)
 
 REGISTRY.add(0x0700, carrier.Posted)
 

@@ -48,6 +48,7 @@ from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of
 from tidings.protocols.access.params import AccessParams
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.inspection.inspection import InspectionParams
+from tidings.protocols.presence.params import PresenceParams
 
 try:
     from pydantic import BaseModel, ConfigDict, ValidationError, create_model, field_validator
@@ -65,6 +66,7 @@ SECTIONS: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "routing": get_args(AnyRoutingParams),
     "delivery": (EdgeParams,),
     "inspection": (InspectionParams,),
+    "presence": (PresenceParams,),
 }
 """The parts of a broker: the parameters of each kind that there is, the usual one first."""
 

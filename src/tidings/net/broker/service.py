@@ -40,6 +40,8 @@ from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.protocols.access.access import Rejudge
 from tidings.protocols.access.judge import Role, Verdict, open_judge
 from tidings.protocols.delivery.edge.edge import Close, EdgeClosed
+from tidings.protocols.overlay.dhtree.dhtree import DhTreeParams
+from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.pubsub.rows import BrokerRow, CounterRow, Gauge, SettingRow
 from tidings.trace.writers import open_writer
 
@@ -112,6 +114,8 @@ class BrokerService:
             routing=config.build("routing"),
             delivery=config.build("delivery", clock_offset=offset, is_durable=is_durable),
             inspection=config.build("inspection"),
+            # Who finds other links by himself gains by knowing soon that one is dead.
+            presence=config.build("presence") if isinstance(overlay, LsTreeParams | DhTreeParams) else None,
         )
         for address in (config.listen, *config.links, *config.join):
             check_bearer(address, self.tls, params.access.credentials, is_bound=settings.token_key is not None)

@@ -1,0 +1,1 @@
+"""Whether a silent broker is gone, or only out of reach."""
