@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, run
+from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, TABLES, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.figures import over_seeds, union
@@ -45,4 +45,5 @@ EXPERIMENT = define(
     variants=(*variants("symbols", PATTERNS), *variants("density", DENSITIES)),
     figures=figures,
     plot=plot,
+    sweep=TABLES,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import run
+from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
@@ -22,4 +22,5 @@ EXPERIMENT = define(
     variants=variants("dispatchers", (50, 100, 200), symbols=200, is_random_tree=True),
     figures=figures,
     plot=plot,
+    sweep=TABLES,
 )

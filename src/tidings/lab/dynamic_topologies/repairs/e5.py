@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import run
+from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
@@ -16,4 +16,6 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     curves(canvas, measured, "patterns")
 
 
-EXPERIMENT = define(__file__, run=run, variants=variants("symbols", (48, 96, 200, 400)), figures=figures, plot=plot)
+EXPERIMENT = define(
+    __file__, run=run, variants=variants("symbols", (48, 96, 200, 400)), figures=figures, plot=plot, sweep=TABLES
+)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import run
+from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
@@ -16,4 +16,6 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     curves(canvas, measured, "share of dispatchers that subscribe")
 
 
-EXPERIMENT = define(__file__, run=run, variants=variants("density", (0.05, 0.2, 0.5, 1.0)), figures=figures, plot=plot)
+EXPERIMENT = define(
+    __file__, run=run, variants=variants("density", (0.05, 0.2, 0.5, 1.0)), figures=figures, plot=plot, sweep=TABLES
+)

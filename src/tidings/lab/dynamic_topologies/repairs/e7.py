@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, run
+from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, TABLES, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
@@ -19,7 +19,8 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
-    variants=variants("changes_rate", (1.0, 3.0, 10.0, 30.0, 100.0, 400.0), repairs=REPAIRS[:4]),
+    variants=variants("changes_rate", (1.0, 3.0, 10.0, 30.0, 100.0, 200.0, 400.0), repairs=REPAIRS[:4]),
     figures=figures,
     plot=plot,
+    sweep=TABLES,
 )

@@ -3,13 +3,16 @@
 A run is 8 s: until 3 s nothing changes, until 7 s links are replaced at even intervals, and then everything comes to
 rest. Dispatchers are those that ship, with subscription forwarding and without acknowledgements and advertisements,
 which the source does not have. Names say nothing about places in the tree (G-9). The same seed has the same tree,
-subscriptions and changes whatever the repair.
+subscriptions, events and changes whatever the repair.
+
+A pattern is a symbol, an event a handful of them. A symbol in an event is an attribute of its own here, and the filter
+asks for that attribute, since tables and messages are the same as with a search in a text, and matching is much faster.
 
 What is counted is not what our messages take (several filters may travel in one), but what the source counts: an
 observer writes a row for each filter that is told or taken back and each message of a repair while links are replaced,
 with the name of the last reconfiguration that began before; so does it for the first change of a table at each
-dispatcher and for each hop of an event to where nobody wants it (2.7, 2.8). The metrics `reconfiguration_cost`,
-`involved_dispatchers`, `misrouted_events` and `message_overhead` read these rows.
+dispatcher and, where events are published (`witness.py`), for each hop of one to where nobody wants it (2.7, 2.8). The
+metrics `reconfiguration_cost`, `involved_dispatchers`, `misrouted_events` and `message_overhead` read these rows.
 """
 
 from collections.abc import Mapping
@@ -47,6 +50,10 @@ HOP = 0.0001
 LINK_SET_UP = 10 * HOP
 """By then a new link is there, and both ends have begun to speak."""
 SUBSCRIBE_AT, BEGIN, END, UNTIL = 1.0, 3.0, 7.0, 8.0
+BURST_BEGIN, BURST_END = 5.0, 5.5
+
+TABLES = "dynamic-topologies/tables"
+"""Experiments on tables alone share their runs."""
 
 STRAWMAN, TIMED, NOTIFIED, INFORMED, PATH = REPAIRS = ("strawman", "timed", "notified", "informed", "path")
 
@@ -67,11 +74,21 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     subscribe_after: float = 0.15
     has_flush: bool = True
     literal: bool = False
+    strategy: str = "subscription"
+    event_rate: float = 0.0
+    """Events a second of each dispatcher; 0 where only tables are looked at."""
+    core: float = 1.0
+    """The share of dispatchers whose clients do not change their minds."""
+    has_burst: bool = False
+    """Whether links are replaced for half a second only."""
+
+    def change_times(self) -> list[float]:
+        begin, end = (BURST_BEGIN, BURST_END) if self.has_burst else (BEGIN, END)
+        return [begin + place / self.changes_rate for place in range(round((end - begin) * self.changes_rate))]
 
     def routing(self) -> RoutingParams:
-        chosen: dict[str, Any] = {"repair": self.repair, "activation": "symmetric"}
+        chosen: dict[str, Any] = {"repair": self.repair, "activation": "symmetric", "strategy": self.strategy}
         return RoutingParams(
-            strategy="subscription",
             reduction="plain",
             acknowledges=False,
             advertises=False,
@@ -98,9 +115,11 @@ def names_of(count: int, seed: int) -> list[NodeId]:
     return names
 
 
-def make_dispatcher(name: NodeId, neighbours: tuple[NodeId, ...], routing: RoutingParams, draws: Draws) -> Machine:
+def make_dispatcher(
+    name: NodeId, neighbours: tuple[NodeId, ...], routing: RoutingParams, is_counting: bool, draws: Draws
+) -> Machine:
     overlay = ScriptedParams(neighbours=neighbours)
-    params = DispatcherParams(overlay=overlay, routing=routing, delivery=LocalParams(is_counting=True))
+    params = DispatcherParams(overlay=overlay, routing=routing, delivery=LocalParams(is_counting=is_counting))
     return Dispatcher(name, params, draws("links"))
 
 
@@ -116,8 +135,7 @@ class CostRows(Observer):
     def begin(self, now: float, name: str, substitution: Substitution) -> None:
         self.reconfiguration = name
         for end in dict.fromkeys((*substitution.old, *substitution.new)):
-            note = Record(time=now, node=end, kind="note", message="link_changed", detail=self.detail(-1))
-            self.trace.write(note)
+            self.note(now, end, "link_changed")
 
     def detail(self, patterns: int) -> str:
         key = self.reconfiguration, patterns
@@ -132,17 +150,20 @@ class CostRows(Observer):
         if not self.reconfiguration:
             return
         for effect in effects:
-            if type(effect) is Send:
+            if type(effect) is Send and type(effect.message) in COUNTED:
                 for message, patterns in counted(effect.message):
                     self.write(now, node.id, "send", effect.to, message, patterns)
 
     def on_input(self, now: float, node: SimulatedNode, input: Input) -> None:
-        if self.reconfiguration and type(input) is Received:
+        if self.reconfiguration and type(input) is Received and type(input.message) in COUNTED:
             key = node.id, self.reconfiguration
             changing = [message for message, _ in counted(input.message) if message in CHANGING]
             if changing and key not in self.involved:
                 self.involved.add(key)
                 self.write(now, node.id, "receive", input.sender, changing[0], -1)
+
+    def note(self, now: float, node: NodeId, name: str) -> None:
+        self.trace.write(Record(time=now, node=node, kind="note", message=name, detail=self.detail(-1)))
 
     def write(self, now: float, node: NodeId, kind: Any, peer: NodeId, message: str, patterns: int) -> None:
         row = Record(time=now, node=node, kind=kind, peer=peer, message=message, detail=self.detail(patterns))
@@ -150,6 +171,7 @@ class CostRows(Observer):
 
 
 CHANGING = ("SubscriptionAdded", "SubscriptionRemoved", "PathEdit")
+COUNTED = frozenset((SubscriptionAdded, SubscriptionRemoved, TableChanges, Flush, Activate, PathEdit, PathEdited))
 
 
 def counted(message: Any) -> list[tuple[str, int]]:
@@ -167,36 +189,68 @@ def counted(message: Any) -> list[tuple[str, int]]:
     return []
 
 
+def weight_of(message: str, patterns: int) -> float:
+    """Table 7.2."""
+    return 0.1 if message in ("Flush", "PathEdited") else 1.0 if patterns < 0 else max(0.1, patterns)
+
+
+class Rewired:
+    """A run up to the point where it can begin."""
+
+    def __init__(self, setting: Setting, seed: int, observers: tuple[Observer, ...], is_counting: bool = True) -> None:
+        self.setting, self.seed = setting, seed
+        self.edges, self.names = setting.tree(seed), names_of(setting.dispatchers, seed)
+        params = SimulatorParams(delivered_max=1)
+        self.simulator = Simulator(seed, Constant(HOP), params=params, observers=observers)
+        routing = setting.routing()
+        near: dict[NodeId, list[NodeId]] = {name: [] for name in self.names}
+        for one, other in self.edges:
+            near[one].append(other)
+            near[other].append(one)
+        for name in self.names:
+            self.simulator.add(name, partial(make_dispatcher, name, tuple(near[name]), routing, is_counting))
+        for name, symbols in self.wanted().items():
+            for symbol in symbols:
+                self.simulator.inject(SUBSCRIBE_AT, name, OpenSubscription(None, filter_of(symbol)))
+        self.plan = substitutions(self.edges, setting.change_times(), setting.repair_after, seed, setting.degree)
+
+    def wanted(self) -> dict[NodeId, list[str]]:
+        """What the clients of each dispatcher want at first, in the order in which they say so."""
+        setting = self.setting
+        law = Patterns(
+            seed=self.seed,
+            dispatchers=setting.dispatchers,
+            symbols=setting.symbols,
+            subscriber_density=setting.density,
+        )
+        wanted: dict[NodeId, list[str]] = {}
+        for row in law.subscriptions().rows():
+            wanted.setdefault(self.names[row["place"]], []).append(str(row["pattern"]))
+        return wanted
+
+    def schedule(self, costs: CostRows) -> None:
+        for number, substitution in enumerate(self.plan):
+            name = f"r{number}"
+            broken, linked, told = rewiring(name, substitution.head, substitution.tail)
+            begin = partial(costs.begin, substitution.broken_at, name, substitution)
+            self.simulator.call_at(substitution.broken_at, begin)
+            told_at = substitution.linked_at + LINK_SET_UP
+            for at, steps in ((substitution.broken_at, broken), (substitution.linked_at, linked), (told_at, told)):
+                for broker, request in steps:
+                    self.simulator.inject(at, broker, request)
+
+
+def filter_of(symbol: str) -> str:
+    return f"{attribute_of(symbol)} > 0"
+
+
+def attribute_of(symbol: str) -> str:
+    return f"s{ord(symbol):x}"
+
+
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> Mapping[str, float]:
-    setting = msgspec.convert({**parameters}, Setting)
-    edges, routing, costs = setting.tree(seed), setting.routing(), CostRows(trace)
-    simulator = Simulator(seed, Constant(HOP), params=SimulatorParams(delivered_max=1), observers=(costs,))
-    for name in names_of(setting.dispatchers, seed):
-        near = tuple(b if a == name else a for a, b in edges if name in (a, b))
-        simulator.add(name, partial(make_dispatcher, name, near, routing))
-    subscribe(simulator, setting, seed)
-    count = round((END - BEGIN) * setting.changes_rate)
-    times = [BEGIN + place / setting.changes_rate for place in range(count)]
-    plan = substitutions(edges, times, setting.repair_after, seed, setting.degree)
-    for number, substitution in enumerate(plan):
-        schedule(simulator, costs, f"r{number}", substitution)
-    simulator.run(UNTIL)
-    return {"reconfigurations": float(len(plan))}
-
-
-def subscribe(simulator: Simulator, setting: Setting, seed: int) -> None:
-    law = Patterns(
-        seed=seed, dispatchers=setting.dispatchers, symbols=setting.symbols, subscriber_density=setting.density
-    )
-    names = names_of(setting.dispatchers, seed)
-    for row in law.subscriptions().rows():
-        simulator.inject(SUBSCRIBE_AT, names[row["place"]], OpenSubscription(None, row["filter"]))
-
-
-def schedule(simulator: Simulator, costs: CostRows, name: str, substitution: Substitution) -> None:
-    broken, linked, told = rewiring(name, substitution.head, substitution.tail)
-    simulator.call_at(substitution.broken_at, partial(costs.begin, substitution.broken_at, name, substitution))
-    told_at = substitution.linked_at + LINK_SET_UP
-    for at, steps in ((substitution.broken_at, broken), (substitution.linked_at, linked), (told_at, told)):
-        for broker, request in steps:
-            simulator.inject(at, broker, request)
+    setting, costs = msgspec.convert({**parameters}, Setting), CostRows(trace)
+    rewired = Rewired(setting, seed, (costs,))
+    rewired.schedule(costs)
+    rewired.simulator.run(UNTIL)
+    return {"reconfigurations": float(len(rewired.plan))}
