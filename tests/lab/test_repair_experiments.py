@@ -7,15 +7,20 @@ from typing import Any
 
 import pytest
 
-from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, Setting, counted, run
+from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, CostRows, Rewired, Setting, counted, run
+from tidings.lab.dynamic_topologies.repairs.witness import Witness, play
+from tidings.lab.dynamic_topologies.repairs.witness import run as run_with_events
+from tidings.machine.inputs import Input, Received
 from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved, TableChanges, TablesTold
 from tidings.protocols.routing.repairs.messages import Activate, Flush, PathEdit, PathEdited
+from tidings.sim.node import SimulatedNode
+from tidings.sim.observers import Observer
 from tidings.trace.record import Record
 from tidings.trace.writers import RingBuffer
 from tidings.workloads.patterns import Patterns
 from tidings.workloads.substitutions import substitutions
 
-SMALL = {"dispatchers": 20, "symbols": 24}
+SMALL: dict[str, Any] = {"dispatchers": 20, "symbols": 24}
 
 
 def rows_of(repair: str, seed: int = 1, **parameters: Any) -> list[Record]:
@@ -76,12 +81,86 @@ def test_what_clients_ask_for_is_not_counted(repair: str) -> None:
     assert not rows_of(repair, changes_rate=0.1)
 
 
-def test_who_only_passes_signals_on_is_not_involved() -> None:
-    """Of D-69 shape only: no events are published, so that none goes astray."""
-    rows = rows_of("notified")
-    receivers = {row.message for row in rows if row.kind == "receive"}
-    assert receivers == {"SubscriptionAdded", "SubscriptionRemoved"} or receivers == {"SubscriptionAdded"}
-    assert any(row.message == "Flush" for row in rows)
+class Everything(Observer):
+    """Who received which kind of message since the first change, one change of links after the other."""
+
+    def __init__(self, costs: CostRows) -> None:
+        self.costs = costs
+        self.received: dict[str, dict[str, set[str]]] = {}
+
+    def on_input(self, now: float, node: SimulatedNode, input: Input) -> None:
+        if isinstance(input, Received) and self.costs.reconfiguration:
+            kinds = self.received.setdefault(self.costs.reconfiguration, {}).setdefault(node.id, set())
+            kinds.add(type(input.message).__name__)
+
+
+@pytest.mark.spec("D-69")
+@pytest.mark.parametrize("repair", ["timed", "notified"])
+def test_who_sees_only_signals_and_events_gone_astray_is_not_involved(repair: str) -> None:
+    buffer = RingBuffer(100_000)
+    setting = Setting(repair=repair, event_rate=20.0, **SMALL)
+    witness = Witness(buffer, setting)
+    everything = Everything(witness)
+    play(Rewired(setting, 2, (witness, everything)), witness)
+    rows, spared = list(buffer.records()), 0
+    for reconfiguration, received in everything.received.items():
+        of = [row for row in rows if json.loads(row.detail or "{}")["reconfiguration"] == reconfiguration]
+        ends = {row.node for row in of if row.message == "link_changed"}
+        involved = ends | {row.node for row in of if row.kind == "receive"}
+        changing = {name for name, kinds in received.items() if kinds & {"SubscriptionAdded", "SubscriptionRemoved"}}
+        packed = {name for name, kinds in received.items() if "TableChanges" in kinds}
+        assert ends | changing <= involved <= ends | changing | packed
+        spared += len([name for name, kinds in received.items() if name not in involved and kinds])
+    astray = [row for row in rows if row.message == "misrouted"]
+    assert spared and (repair == "notified" or astray)
+    assert all(row.kind in ("send", "receive", "note") for row in rows)
+    assert not any(row.kind == "receive" and row.message in ("Flush", "Publications") for row in rows)
+
+
+def behind(edges: list[tuple[str, str]], near: str, far: str) -> set[str]:
+    found, waiting = {far}, [far]
+    while waiting:
+        name = waiting.pop()
+        for one, other in [*edges, *((b, a) for a, b in edges)]:
+            if one == name and other not in found and {one, other} != {near, far}:
+                found.add(other)
+                waiting.append(other)
+    return found
+
+
+def test_the_witness_knows_who_is_behind_a_link() -> None:
+    setting = Setting(is_random_tree=True, **SMALL)
+    witness, rewired = Witness(RingBuffer(10), setting), Rewired(setting, 5, ())
+    witness.know(rewired)
+    edges = list(rewired.edges)
+    for change in (None, *rewired.plan[:3]):
+        if change is not None:
+            witness.unlink(*change.old)
+            witness.link(*change.new)
+            edges = [edge for edge in edges if {*edge} != {*change.old}] + [change.new]
+        for near, far in edges:
+            names = {name for name, bit in witness.bits.items() if witness.side(near, far) & bit}
+            assert names == behind(edges, near, far)
+
+
+@pytest.mark.parametrize("repair", REPAIRS)
+def test_everything_is_delivered_and_nothing_astray_once_links_stay(repair: str) -> None:
+    """Of D-122 shape only: 20 dispatchers."""
+    parameters = {"repair": repair, "event_rate": 10.0, "core": 0.5, "density": 0.5, "changes_rate": 20.0, **SMALL}
+    measures = run_with_events(repair, parameters, 3, RingBuffer(100_000))
+    assert measures["delivered before"] == measures["due before"] > 0
+    assert measures["delivered after"] == measures["due after"] > 0
+    assert 0 < measures["delivered during"] < measures["due during"]
+    assert measures["misrouted after"] == 0
+
+
+def test_waiting_sends_events_astray_and_strawman_does_not() -> None:
+    astray = {}
+    for repair in ("strawman", "timed"):
+        buffer = RingBuffer(100_000)
+        run_with_events(repair, {"repair": repair, "event_rate": 20.0, **SMALL}, 2, buffer)
+        astray[repair] = sum(row.message == "misrouted" for row in buffer.records())
+    assert astray["timed"] > astray["strawman"]
 
 
 @pytest.mark.spec("D-9")

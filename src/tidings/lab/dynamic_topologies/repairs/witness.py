@@ -225,10 +225,8 @@ def change_minds(rewired: Rewired, witness: Witness) -> None:
             at += interval(draws, 1.0)
 
 
-def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> Mapping[str, float]:
-    setting = msgspec.convert({**parameters}, Setting)
-    witness = Witness(trace, setting)
-    rewired = Rewired(setting, seed, (witness,), is_counting=setting.core == 1.0)
+def play(rewired: Rewired, witness: Witness) -> None:
+    """The whole run, with this witness among its observers."""
     witness.know(rewired)
     for substitution in rewired.plan:
         rewired.simulator.call_at(substitution.broken_at, partial(witness.unlink, *substitution.old))
@@ -237,4 +235,11 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     publish(rewired, witness)
     change_minds(rewired, witness)
     rewired.simulator.run(UNTIL)
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> Mapping[str, float]:
+    setting = msgspec.convert({**parameters}, Setting)
+    witness = Witness(trace, setting)
+    rewired = Rewired(setting, seed, (witness,), is_counting=setting.core == 1.0)
+    play(rewired, witness)
     return {"reconfigurations": float(len(rewired.plan)), **witness.measures()}
