@@ -52,7 +52,8 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
             if at:
                 axes.plot(at, values, ".-", color=colour, label=repair)
         axes.set(title=title, xlabel="events a second of each dispatcher", xscale="log")
-    panels[0].legend()
+    if panels[0].lines:
+        panels[0].legend()
 
 
 EXPERIMENT = define(__file__, run=run, variants=VARIANTS, figures=figures, plot=plot, sweep=EVENTS)

@@ -49,7 +49,8 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     axes.set(
         title="hops of events for one message of overhead", xlabel="events a second of each dispatcher", xscale="log"
     )
-    axes.legend()
+    if axes.lines:
+        axes.legend()
 
 
 EXPERIMENT = define(
