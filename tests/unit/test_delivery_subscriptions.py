@@ -59,6 +59,45 @@ def test_the_example_of_seven_publications_begins_where_the_subscription_is_in_p
     assert received(timed.arrive("p", [6, 7], C1, at=6.0), "c") == [6, 7]
 
 
+def test_with_strict_ack_what_came_before_the_receipt_follows_it_as_far_as_it_was_accepted_in_place() -> None:
+    # G-45: the definition promises what is accepted when the subscription is in place, the algorithm only what arrives
+    # after the acknowledgement. The publisher's broker had accepted 4 when it heard of the subscription.
+    desk = served(EdgeParams(strict_ack=True))
+    desk.subscribe("c")
+    assert received(desk.arrive("p", [3, 4, 5], C1, at=1.0), "c") == []
+    desk.begin(p=4)
+    assert received(desk.arrive("p", [6], C1, at=2.0), "c") == []
+    effects = desk.settle()
+    assert [type(each) for each in sent(effects, to="c")] == [Beginning, Receipt, Delivery, Delivery]
+    assert received(effects, "c") == [5, 6]
+    assert received(desk.arrive("p", [6, 7], C1, at=3.0), "c") == [7]
+    assert desk.edge.subscriptions.admission.early_bytes == 0
+
+
+def test_with_strict_ack_what_there_is_no_room_for_before_the_receipt_is_asked_for() -> None:
+    desk = served(EdgeParams(strict_ack=True, early_bytes_max=300))
+    desk.subscribe("c")
+    desk.begin(p=4)
+    assert drops(desk.arrive("p", [5], C1, size=400)) == [NOT_ACTIVE]
+    assert asked(desk.settle()) == [("b", (("p/1", 4),), None)]
+    assert received(answer(desk, "p", 5), "c") == [5]
+    assert received(desk.arrive("p", [6], C1), "c") == [6]
+
+
+def test_with_strict_ack_what_was_kept_is_forgotten_if_the_network_refuses_or_the_client_leaves() -> None:
+    for leave in (True, False):
+        desk = served(EdgeParams(strict_ack=True))
+        desk.subscribe("c")
+        desk.arrive("p", [1], C1)
+        assert desk.edge.subscriptions.admission.early_bytes > 0
+        if leave:
+            desk.down("c")
+        else:
+            desk.settle(problem="too late")
+            assert drops(desk.arrive("p", [2], C1)) == [NOT_ACTIVE]
+        assert desk.edge.subscriptions.admission.early_bytes == 0
+
+
 def test_a_filter_too_deep_or_too_long_beside_the_bound_of_its_client_is_refused() -> None:
     desk = served()
     desk.up("c", subscribe_bound=parse("(x = 1 OR LENGTH(y) > 3) AND z > 1"))

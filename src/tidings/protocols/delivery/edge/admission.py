@@ -187,6 +187,7 @@ class ServedSubscription:
         "guarantee",
         "is_from_now",
         "is_settled",
+        "keeps_early",
         "key",
         "known_before",
         "lagging",
@@ -228,6 +229,8 @@ class ServedSubscription:
         self.streams: dict[NodeId, PublisherStream] = {}
         self.lagging: dict[NodeId, None] = {}
         self.is_settled = False
+        self.keeps_early = params.strict_ack and asked.guarantee == "installed"
+        """Whether what comes before the receipt is kept for it."""
         self.known_before = 0
         """The latest advertisement that routing knew when it was told of this subscription."""
         self.delivered = 0
@@ -325,7 +328,8 @@ class Admission:
         if stream.state == "silent" and subscription.is_settled:
             stream.state = "active"
             return True
-        if stream.state != "asked" or not self.keep_early(stream, batch, subscription.outlet.capacity):
+        is_kept = stream.state == "asked" or (stream.state == "silent" and subscription.keeps_early)
+        if not is_kept or not self.keep_early(stream, batch, subscription.outlet.capacity):
             effects.append(Drop(batch, NOT_ACTIVE))
         return False
 

@@ -364,6 +364,8 @@ class Edge:
         if self.clients.get(client.name) is not client or is_superseded:
             return [Drop(settled, CLIENT_LEFT)]
         if settled.problem:
+            if subscription is not None:
+                self.fetching.forget_kept(subscription)
             return [Send(client.name, request.refusal(settled, may_retry=not self.is_best_effort))]
         promise = self.promise if subscription is None else subscription.guarantee
         receipt = request.receipt(settled, now + self.params.clock_offset, promise)

@@ -66,6 +66,11 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
     """What a subscription behind given publications gets from publishers that it does not name and that are known
     when it comes: everything since it arrived here, or what is published once it is installed at their brokers."""
 
+    strict_ack: bool = False
+    """Whether an "installed" subscription gets, right behind its receipt, also what came before that: as far as it was
+    accepted when the subscription was in place at the publisher's broker. It is kept until then, within
+    `early_bytes_max`; what has no room is asked for."""
+
     subscriptions_max: int = 1000
     """Subscriptions of one client."""
 

@@ -25,7 +25,14 @@ from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import INTEGER_MAX, PUBLISHERS_MAX
 from tidings.model.identity import NodeId
 from tidings.model.work import UNITS_PER_MS, WORK
-from tidings.protocols.delivery.edge.admission import Admission, PublisherStream, ServedSubscription, deliver, fall_back
+from tidings.protocols.delivery.edge.admission import (
+    NOT_ACTIVE,
+    Admission,
+    PublisherStream,
+    ServedSubscription,
+    deliver,
+    fall_back,
+)
 from tidings.protocols.delivery.edge.advertisements import origin_of
 from tidings.protocols.delivery.edge.clients import ServedClient
 from tidings.protocols.delivery.edge.history import NEVER, behind, count_of, within, without
@@ -152,10 +159,18 @@ class Fetching:
 
     def forget(self, subscription: ServedSubscription) -> None:
         for publisher, stream in subscription.streams.items():
+            self.admission.forget_early(stream)
             if stream.state == "asked":
-                self.admission.forget_early(stream)
                 del self.asked[subscription.key, publisher]
         subscription.client.lagging.pop(subscription.number, None)
+
+    def forget_kept(self, subscription: ServedSubscription) -> None:
+        """There will be no receipt for it."""
+        subscription.keeps_early = False
+        for stream in subscription.streams.values():
+            if stream.state == "silent":
+                self.admission.forget_early(stream)
+                stream.gap = 0
 
     # Questions.
 
@@ -271,7 +286,8 @@ class Fetching:
         if not subscription.is_complete:
             begin = subscription.begin_of(stream.answers)
             stream.state, stream.answers = "silent", []
-            self.admission.forget_early(stream)
+            if not subscription.keeps_early:
+                self.admission.forget_early(stream)
             self.place(subscription, stream.publisher, begin)
             return []
         answers, begin = stream.answers, subscription.begin_of(stream.answers)
@@ -322,6 +338,29 @@ class Fetching:
             return effects
         fall_back(subscription, stream)
         return effects + self.catch_up(now, subscription.client)
+
+    def release(self, now: float, subscription: ServedSubscription) -> list[Effect]:
+        """What came before the receipt, and was accepted behind the beginning, follows it (`strict_ack`)."""
+        effects: list[Effect] = []
+        if not subscription.keeps_early:
+            return effects
+        for stream in subscription.streams.values():
+            if stream.state != "silent" or not (stream.early or stream.gap):
+                continue
+            if stream.gap:
+                effects += self.ask(now, subscription, [stream.publisher])
+                continue
+            kept, stream.state = [batch for batch, _ in stream.early], "active"
+            self.admission.forget_early(stream)
+            for batch in kept:
+                later = behind(batch, stream.position or 0)
+                if later is None:
+                    effects.append(Drop(batch, NOT_ACTIVE))
+                    continue
+                ready = self.admission.admit(subscription, stream, later, effects)
+                if ready is not None:
+                    effects.append(deliver(subscription, ready))
+        return effects
 
     def catch_up(self, now: float, client: ServedClient) -> list[Effect]:
         """Subscriptions that had to stop go on, where half of the room or more is free again."""

@@ -11,7 +11,8 @@ come in another way:
 
     none        streams are active at once.
     installed   active when routing says that the subscription is in place everywhere (`Settled`); then the receipt
-                goes out. Nothing comes before it.
+                goes out. Nothing comes before it. What arrives before it is dropped, or kept (`strict_ack`) and passed
+                on behind it, as far as its publisher's broker accepted it after the beginning.
     reference   history is asked for at once, behind the position or since a time; its answer makes the stream active.
 
 Where a subscription begins is known by the number of each publisher before its receipt goes out (`beginnings.py`). An
@@ -34,7 +35,8 @@ Guaranteed. Per publisher, ascending numbers without repetition. With "installed
 matches from the beginning on, as long as histories hold it and the policy is wait; otherwise `Missed`. Not guaranteed:
 order between publishers (G-57).
 
-Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract), G-46, G-48, G-49, G-51, G-55.
+Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract, and `strict_ack`), G-46, G-48, G-49,
+G-51, G-55.
 """
 
 from collections import Counter
@@ -255,6 +257,7 @@ class ServedSubscriptions:
                 news = 0 if subscription.group else subscription.known_before
                 late = self.fetching.publishers_for(subscription, news)
                 effects += self.fetching.ask(now, subscription, late)
+                effects += self.fetching.release(now, subscription)
         return effects
 
     # Advertisements.
