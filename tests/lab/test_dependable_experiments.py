@@ -19,6 +19,10 @@ from tests.worlds.cloud import (
 )
 from tidings.lab.dependable import e23, e24, e25
 from tidings.lab.dependable.cloud import CloudSetting
+from tidings.lab.dependable.metered import MeteredBroker
+from tidings.machine.effects import Effect
+from tidings.machine.inputs import Fired, Input, Received
+from tidings.pubsub.client import Receipt
 from tidings.trace.writers import open_writer
 
 if TYPE_CHECKING:
@@ -34,7 +38,8 @@ def played(spark: "SparkSession", path: Path, kind: str) -> tuple[dict[str, Clou
         parameters: dict[str, Any] = {**SMALL, "system": system, "kind": kind}
         with open_writer(str(path / f"{system}.parquet"), system, 1) as trace:
             outcomes[system] = play(msgspec.convert(parameters, CloudSetting), trace)
-        rows.append((system, 1, json.dumps(parameters), {"": 0.0}))
+        taken = {"cpu": 3.0, "memory": 11.0} if system == "guarantees" else {"cpu": 2.0, "memory": 10.0}
+        rows.append((system, 1, json.dumps(parameters), taken))
     results = spark.createDataFrame(rows, "run string, seed int, parameters string, measures map<string,double>")
     return outcomes, results, spark.read.parquet(str(path / "*.parquet"))
 
@@ -75,3 +80,32 @@ def test_what_guarantees_cost(spark: "SparkSession", tmp_path: Path) -> None:
         assert figures[f"messages, {system}"] == pytest.approx(messages_per_broker(outcome))
         assert figures[f"throughput, {system}"] == pytest.approx(throughput(outcome))
         assert figures[f"latency, {system}"] == pytest.approx(delivery_latency_99(outcome), abs=1e-5)
+    assert (figures["cpu"], figures["memory"]) == pytest.approx((0.5, 0.1))
+
+
+class Busy:
+    """A machine that keeps whatever it is given, and takes its time over it."""
+
+    def __init__(self) -> None:
+        self.kept: list[object] = []
+
+    def start(self, now: float) -> list[Effect]:
+        return []
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        self.kept += [bytearray(1000) for _ in range(1000)]
+        return []
+
+    def check(self) -> None:
+        pass
+
+
+def test_brokers_are_metered_each_by_itself() -> None:
+    one, other, plain = MeteredBroker(Busy()), MeteredBroker(Busy()), MeteredBroker(Busy(), ("Receipt",))
+    one.handle(0.0, Fired("work"))
+    plain.handle(0.0, Received("b", Receipt("publish", 1, (), 0, 0.0, "")))
+    for each in (one, other):
+        each.weigh()
+    assert one.seconds > 0 == other.seconds == plain.seconds
+    assert 1_000_000 < one.bytes_max < 1_200_000
+    assert other.bytes_max < 10_000

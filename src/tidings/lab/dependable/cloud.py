@@ -169,7 +169,10 @@ class CloudWorld:
                 access=AccessParams(links=tuple(link for link in links if link)),
                 delivery=EdgeParams(history_age=self.setting.history),
             )
-            self.simulator.add(region, partial(make_broker, region, params), processing=self.processing())
+            self.simulator.add(region, partial(self.make_broker, region, params), processing=self.processing())
+
+    def make_broker(self, name: NodeId, params: BrokerParams, draws: Draws) -> Machine:
+        return BrokerNode(name, params, draws("access"))
 
     def processing(self) -> Processing | None:
         """One after the other, and none is given up."""
@@ -243,10 +246,6 @@ class CloudWorld:
                     if joined.is_owed(publisher, number, at) and filter.matches(event):
                         key = f"{publisher} {number}"
                         trace.write(Record(time=at, node=joined.client, kind="note", message="due", key=key))
-
-
-def make_broker(name: NodeId, params: BrokerParams, draws: Draws) -> Machine:
-    return BrokerNode(name, params, draws("access"))
 
 
 def make_client(name: NodeId, access: GuestParams, setting: CloudSetting, draws: Draws) -> Machine:

@@ -3,17 +3,38 @@
 Messages are the metric `message_overhead` over the rows of brokers: all of them, without the acknowledgements that a
 plain broker would not send; and as throughput those that carry publications, to a broker or to a client. Latency is
 the metric `client_latency`, of what was published when a client's subscription was in place.
+
+Processor time and memory of brokers are measured in the run (`metered.py`): they leave no trace for a metric to read.
+As with messages, what handling acknowledgements takes does not count for plain brokers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
 
 from tidings.lab.definition import define
-from tidings.lab.dependable.cloud import INSTALLATION_MAX, LINKED_BEFORE, REGIONS, run, variants
+from tidings.lab.dependable.cloud import (
+    BEGIN,
+    INSTALLATION_MAX,
+    LINKED_BEFORE,
+    REGIONS,
+    CloudSetting,
+    CloudWorld,
+    variants,
+)
+from tidings.lab.dependable.metered import MeteredBroker
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured
 from tidings.lab.figures import measured, over_seeds, parameter, side_by_side
 from tidings.lab.plots import bars
+from tidings.machine.node import Machine
+from tidings.model.identity import NodeId
+from tidings.nodes.broker import BrokerParams
+from tidings.sim.node import Draws
 from tidings.spark.metrics.delivery import client_latency
 from tidings.spark.metrics.traffic import message_overhead
+from tidings.trace.writer import Writer
 
 JOINS = (5, 10, 15)
 
@@ -22,17 +43,69 @@ ACKNOWLEDGEMENTS = ("Installed", "NotInstalled", "Reached", "NotReached", "Recei
 
 CARRYING = ("Publications", "Delivery")
 
+COMPARED = {
+    "messages": "messages",
+    "throughput": "throughput",
+    "latency": "client_latency_p99",
+    "cpu": "cpu",
+    "memory": "memory",
+}
+"""Figures, and the columns that they compare."""
+
+WEIGHED_EVERY = 10.0
+"""Seconds between two looks at the memory of brokers."""
+
+WARM_UP = 3.0
+
+
+class MeteredWorld(CloudWorld):
+    def __init__(self, setting: CloudSetting, trace: Writer) -> None:
+        super().__init__(setting, trace)
+        self.metered: list[MeteredBroker] = []
+
+    def make_broker(self, name: NodeId, params: BrokerParams, draws: Draws) -> Machine:
+        uncounted = ACKNOWLEDGEMENTS if self.setting.system == "plain" else ()
+        metered = MeteredBroker(super().make_broker(name, params, draws), uncounted)
+        self.metered.append(metered)
+        return metered
+
+    def weigh_at(self, at: float) -> None:
+        self.simulator.call_at(at, partial(self.weigh, at))
+
+    def weigh(self, at: float) -> None:
+        for each in self.metered:
+            each.weigh()
+        if at + WEIGHED_EVERY < BEGIN + self.setting.seconds:
+            self.weigh_at(at + WEIGHED_EVERY)
+
+
+def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> dict[str, float]:
+    """Parameters: those of `CloudSetting`."""
+    setting = msgspec.convert({**parameters, "seed": seed}, CloudSetting)
+    # What is compiled on first use is compiled now, so that it counts in no run.
+    CloudWorld(msgspec.structs.replace(setting, seconds=WARM_UP, joining=WARM_UP)).run()
+    world = MeteredWorld(setting, trace)
+    world.weigh_at(BEGIN + WEIGHED_EVERY)
+    world.run()
+    brokers = world.metered
+    return {
+        "cpu": sum(each.seconds for each in brokers) / len(brokers),
+        "memory": sum(each.bytes_max for each in brokers) / len(brokers) / 1e6,
+    }
+
 
 def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
     from pyspark.sql import functions as F
 
+    taken = results.select("run", *(F.col("measures")[name].alias(name) for name in ("cpu", "memory")))
     table = sent(results, traces).join(client_latency(settled(traces)), on="run", how="inner")
-    runs = measured(results, table, "messages", "throughput", "client_latency_p99")
+    table = table.join(taken, on="run", how="inner")
+    runs = measured(results, table, "messages", "throughput", "client_latency_p99", "cpu", "memory")
     joins = F.concat(parameter("joins"), F.lit(" joins/s"))
     pairs = side_by_side(runs, group=joins, side=parameter("system"))
     ours, plain = F.col("sides")["guarantees"], F.col("sides")["plain"]
     made: dict[str, Column] = {}
-    for name, column in (("messages", "messages"), ("throughput", "throughput"), ("latency", "client_latency_p99")):
+    for name, column in COMPARED.items():
         made |= {
             name: ours[column] / plain[column] - 1,
             f"{name}, plain": plain[column],
