@@ -11,9 +11,9 @@ is not UTF-8, an infinite number; a context attribute that is no text, or empty;
 `2026-11-15T20:45:00.25+01:00` or with Z; and a value of another type than its column wants, where that is more than a
 change of the number's form. What nobody asked for is looked at in the same way and not kept.
 
-**Names.** The heads of a publisher have the same names in the same places, mostly. So each name is compared with the
-one that stood in its place in the head before; only where it is another one the table is searched, and the letters of a
-name that is not in the table are looked at.
+**Names.** The heads of a publisher have the same names in the same places, mostly. So the bytes of each name are
+compared with those in its place of the head before; only where they are others the name is read, the table is
+searched, the letters of a name that is not in the table are looked at, and it is held against the one before it.
 
 **Memory.** Whatever the bytes are, nothing is read beyond the end of a head but for the PADDING behind the last, and
 nothing is written outside of the row at hand. The ends come from a page, which has checked them.
@@ -52,8 +52,9 @@ UNWANTED, TEXT, WHOLE, REAL, TRUTH, INSTANT = range(6)
 # CloudEvents defines it, whether it is `time`.
 NAME_AT, NAME_LENGTH, NAME_WANTED, NAME_CONTEXT, NAME_TIME, NAME_LINES = range(6)
 
-# Lines of what was seen at a place of the head before, one column a place.
-SEEN_AT, SEEN_LENGTH, SEEN_NAME, SEEN_LINES = range(4)
+# Lines of what was seen at a place of the head before, one column a place: where the name begins with its mark and how
+# many bytes these are, which name it is, and whether it is known to be greater than the one before it.
+SEEN_AT, SEEN_BYTES, SEEN_NAME, SEEN_RISES, SEEN_LINES = range(5)
 
 OTHER_NAME = -1
 """A name that is not in the table."""
@@ -142,15 +143,34 @@ def find_name(wanted: WantedNames, data: Array, at: Integer, length: Integer) ->
 
 
 @inner
-def read_name(wanted: WantedNames, data: Array, at: Integer, length: Integer, place: Integer, seen: Array) -> Any:
-    """The name at this place of a head, OTHER_NAME if it is none of the table; and whether it may be one at all."""
-    if seen[SEEN_LENGTH, place] == length and is_same(data, at, data, seen[SEEN_AT, place], length):
-        return seen[SEEN_NAME, place], True
-    name = find_name(wanted, data, at, length)
-    if name == OTHER_NAME and not is_name(data, at, length):
-        return name, False
-    seen[SEEN_AT, place], seen[SEEN_LENGTH, place], seen[SEEN_NAME, place] = at, length, name
-    return name, True
+def read_name(wanted: WantedNames, data: Array, at: Integer, end: Integer, place: Integer, seen: Array) -> Any:
+    """A name that is another one than in this place of the head before: where it ends, -1 if it is none, or not greater
+    than the one before it."""
+    begin, length = open_string(data, at, end)
+    if not 1 <= length <= ATTRIBUTE_NAME_CHARS_MAX:
+        return integer(-1)
+    name = find_name(wanted, data, begin, length)
+    if name == OTHER_NAME and not is_name(data, begin, length):
+        return integer(-1)
+    seen[SEEN_AT, place], seen[SEEN_BYTES, place], seen[SEEN_NAME, place] = at, begin + length - at, name
+    seen[SEEN_RISES, place] = 0
+    if place + 1 < seen.shape[1]:
+        seen[SEEN_RISES, place + 1] = 0
+    return begin + length
+
+
+@inner
+def rises(data: Array, place: Integer, seen: Array) -> Truth:
+    """Is the name at this place greater than the one before it? Both were seen."""
+    if place > 0 and seen[SEEN_RISES, place] == 0:
+        one, one_end = seen[SEEN_AT, place - 1], seen[SEEN_AT, place - 1] + seen[SEEN_BYTES, place - 1]
+        other, other_end = seen[SEEN_AT, place], seen[SEEN_AT, place] + seen[SEEN_BYTES, place]
+        begin, length = open_string(data, one, one_end)
+        next_begin, next_length = open_string(data, other, other_end)
+        if not is_ascending(data, begin, length, next_begin, next_length):
+            return False
+        seen[SEEN_RISES, place] = 1
+    return True
 
 
 # Values.
@@ -296,18 +316,18 @@ def read_head(wanted: WantedNames, data: Array, at: Integer, end: Integer, row: 
     at, count = open_map(data, at, end)
     if not 0 <= count <= ATTRIBUTES_MAX:
         return False
-    before, before_length = integer(0), integer(0)
+    seen = columns.seen
     for place in range(count):
-        begin, length = open_string(data, at, end)
-        if not 1 <= length <= ATTRIBUTE_NAME_CHARS_MAX:
+        size = seen[SEEN_BYTES, place]
+        if size and at + size < end and is_same(data, at, data, seen[SEEN_AT, place], size):
+            at += size
+        else:
+            at = read_name(wanted, data, at, end, integer(place), seen)
+            if not 0 <= at < end:
+                return False
+        if not rises(data, integer(place), seen):
             return False
-        name, is_well_formed = read_name(wanted, data, begin, length, integer(place), columns.seen)
-        if not is_well_formed or not is_ascending(data, before, before_length, begin, length):
-            return False
-        before, before_length = begin, length
-        at = begin + length
-        if at >= end:
-            return False
+        name = seen[SEEN_NAME, place]
         kind, is_context, is_time = integer(UNWANTED), integer(0), integer(0)
         if name != OTHER_NAME:
             kind, is_context = wanted.table[NAME_WANTED, name], wanted.table[NAME_CONTEXT, name]
