@@ -171,16 +171,16 @@ def numpy_there() -> bool:
 
 
 def page_of(
-    times: Iterable[float], numbers: Iterable[int], heads: Sequence[bytes], payloads: Sequence[bytes]
+    times: Iterable[float], numbers: Iterable[int], heads: Sequence[bytes], payloads: Sequence[bytes] | None
 ) -> StoredPage:
-    """The page of what stands side by side."""
+    """The page of what stands side by side; with None all payloads are empty."""
     return StoredPage(
         packed(REAL, times),
         packed(NUMBER, numbers),
         packed(LENGTH, map(len, heads)),
-        packed(LENGTH, map(len, payloads)),
+        bytes(NARROW * len(heads)) if payloads is None else packed(LENGTH, map(len, payloads)),
         b"".join(heads),
-        b"".join(payloads),
+        b"".join(payloads or ()),
     )
 
 

@@ -61,7 +61,7 @@ Mark = tuple[AdvertisementId, int, tuple[Extent, ...], tuple[Extent, ...]]
 
 class PageDraft:
     """A page while it is put together: references to what is stored, which are joined in the end. Where payloads are
-    not wanted they are empty."""
+    not wanted there are none, and those of the page are empty."""
 
     def __init__(self, with_payloads: bool) -> None:
         self.with_payloads = with_payloads
@@ -76,7 +76,8 @@ class PageDraft:
         self.times += array(REAL, [batch.accepted_at]) * (end - begin)
         self.numbers += array(NUMBER, batch.numbers[part])
         self.heads += batch.heads[part]
-        self.payloads += batch.payloads[part] if self.with_payloads else (b"",) * (end - begin)
+        if self.with_payloads:
+            self.payloads += batch.payloads[part]
 
     def gather(self, history: PublisherHistory, begin: int, end: int, count: int) -> None:
         """The next stored publications behind `begin` up to `end`, at most so many."""
@@ -106,7 +107,8 @@ class PageDraft:
             made.times.extend(get(self.times.tolist()))
             made.numbers.extend(get(self.numbers.tolist()))
             made.heads += get(self.heads)
-            made.payloads += get(self.payloads)
+            if self.with_payloads:
+                made.payloads += get(self.payloads)
         return made
 
     @property
@@ -115,7 +117,7 @@ class PageDraft:
         return sum(map(len, self.heads)) + sum(map(len, self.payloads)) + ROW_BYTES * len(self.numbers)
 
     def page(self) -> StoredPage:
-        return page_of(self.times, self.numbers, self.heads, self.payloads)
+        return page_of(self.times, self.numbers, self.heads, self.payloads if self.with_payloads else None)
 
 
 def merged(parts: Sequence[StoredPage], through: int) -> StoredPage:
@@ -215,8 +217,8 @@ class Inquiries:
         if asked.after is None and asked.since is not None:
             begin = history.number_before(asked.since)
         end = min(asked.through, reach)
-        draft, sieve = PageDraft(asked.with_payloads), self.sieves.of(asked.filter, filter)
-        page, through = self.search(history, sieve, begin, end, asked.limit, draft)
+        sieve = self.sieves.of(asked.filter, filter)
+        page, through = self.search(history, sieve, begin, end, asked.limit, asked.with_payloads)
         return FetchedFar(
             reading=asked.reading,
             advertisement=asked.advertisement,
@@ -233,14 +235,14 @@ class Inquiries:
         )
 
     def search(
-        self, history: PublisherHistory, sieve: Sieve, begin: int, end: int, limit: int, found: PageDraft
+        self, history: PublisherHistory, sieve: Sieve, begin: int, end: int, limit: int, with_payloads: bool
     ) -> tuple[StoredPage, int]:
-        """What matches behind `begin` up to `end`, put into a draft that is empty yet, and the number up to which that
-        is all: `end`, or less where a bound was met."""
+        """What matches behind `begin` up to `end`, and the number up to which that is all: `end`, or less where a bound
+        was met."""
         limit, scanned, room_bytes = min(max(limit, 1), PUBLICATIONS_MAX), 0, BATCH_BYTES_MAX
-        at_once, began = min(limit, sieve.at_once_max), WORK.units
+        at_once, began, found = min(limit, sieve.at_once_max), WORK.units, PageDraft(with_payloads)
         while begin < end:
-            candidates = PageDraft(found.with_payloads)
+            candidates = PageDraft(with_payloads)
             candidates.gather(history, begin, end, min(at_once, self.params.scanned_max - scanned))
             if not candidates.numbers:
                 break
@@ -248,7 +250,10 @@ class Inquiries:
             begin = candidates.numbers[-1]
             if not sieve.takes_all:
                 candidates = candidates.picked(sieve.places(candidates.heads))
-            found.extend(candidates)
+            if found.numbers:
+                found.extend(candidates)
+            else:
+                found = candidates
             room_bytes -= candidates.size_bytes
             if len(found.numbers) > limit or room_bytes < 0:
                 page = found.page()
