@@ -5,6 +5,7 @@ One broker process stores the events. In turns, round after round, a Spark of tw
 - *14 columns* (no schema given) and *3 columns*;
 - *structs*: the same source as it was before pages became columns by a kernel (`live_structs.py`);
 - *Parquet*: the same rows from files that Spark wrote itself, with its own settings;
+- *floor*: ready-made record batches of the same columns, from a source that does nothing (`live_floor.py`);
 - *plain client*: pages of history without looking at the events; and as events, decoded, which is what a consumer of a
   log would do.
 
@@ -42,7 +43,7 @@ NOTHING = "price < 0"
 """What nobody advertises, so that no broker looks for it."""
 THREE = "symbol string, price double, volume long"
 ALSO_BEFORE = ("14", "3", "nothing", "pages", "events")
-ONLY_NOW = ("structs 14", "structs 3", "parquet 14", "parquet 3", "parquet nothing")
+ONLY_NOW = ("structs 14", "structs 3", "parquet 14", "parquet 3", "parquet nothing", "floor 14", "floor 3")
 
 
 class Spent(NamedTuple):
@@ -161,9 +162,17 @@ def serve(url: str) -> None:
             rows.write.format("noop").mode("overwrite").save()
 
         def register() -> None:
+            from bench.live_floor import FloorSource
             from bench.live_structs import StructSource
 
             spark.dataSource.register(StructSource)
+            spark.dataSource.register(FloorSource)
+
+        def floor(schema: str | None) -> Any:
+            reader = spark.read.format("tidings_floor").option("events", str(published[0]))
+            return (reader.schema(schema) if schema else reader).load()
+
+        published: list[int] = []
 
         works: dict[str, Callable[[], object]] = {
             "14": lambda: discard(live("tidings", None)),
@@ -173,6 +182,8 @@ def serve(url: str) -> None:
             "register": register,
             "structs 14": lambda: discard(live("tidings_structs", None)),
             "structs 3": lambda: discard(live("tidings_structs", THREE)),
+            "floor 14": lambda: discard(floor(None)),
+            "floor 3": lambda: discard(floor(THREE)),
             "store": lambda: live("tidings", None).write.parquet(stored),
             "parquet 14": lambda: discard(spark.read.parquet(stored)),
             "parquet 3": lambda: discard(spark.read.parquet(stored).select("symbol", "price", "volume")),
@@ -182,6 +193,7 @@ def serve(url: str) -> None:
         for line in sys.stdin:
             name, _, events = line.strip().partition("publish ")
             if events:
+                published.append(int(events))
                 asyncio.run(publish_encoded(url, "desk", int(events)))
             else:
                 works[name]()

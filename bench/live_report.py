@@ -22,11 +22,12 @@ Written by `python -m bench.live_reading --before FOLDER`. {count:,} stored even
 payload, one broker, Spark on two cores, read into nowhere; medians of {rounds} rounds in which all take turns. CPU time
 an event of all threads, by the process table: the broker, Python (tasks: fetching, decoding, handing over; or the plain
 client), Java. *Now* is this version, *before* an earlier one as a whole, its own broker included; *structs* is the
-source of that version on today's pages (`bench/live_structs.py`). *Pages* are read by the plain client, *events* too,
-which makes an object of each and decodes it, as a consumer of a log does. *Nothing* is a query that finds no event:
-what planning costs, spread over as many events as the others read. Wall-clock rates say how busy the machine was; where
-all cores are at work the rate is what CPU time leaves, so targets are ratios of the sums. Decoding alone is measured in
-one process."""
+source of that version on today's pages (`bench/live_structs.py`); *floor* is a source that fetches and decodes nothing
+and hands over one ready-made record batch again and again (`bench/live_floor.py`). *Pages* are read by the plain
+client, *events* too, which makes an object of each and decodes it, as a consumer of a log does. *Nothing* is a query
+that finds no event: what planning costs, spread over as many events as the others read. Wall-clock rates say how busy
+the machine was; where all cores are at work the rate is what CPU time leaves, so targets are ratios of the sums.
+Decoding alone is measured in one process."""
 MICRO = 1e6
 BROKER_TARGET = 0.6
 PAGE_EVENTS, PAGES = 4096, 50
@@ -41,6 +42,9 @@ def targets(spent: Found, count: int) -> list[Target]:
         ratio(spent, "3 columns, rate now / before", "before 3", "now 3", 2.5),
         ratio(spent, "3 columns, rate now / Parquet with all columns", "parquet 14", "now 3", 0.5),
         ratio(spent, "3 columns, rate now / Parquet with the same columns", "parquet 3", "now 3", 0.5),
+        ratio(spent, "14 columns, rate now / floor of a source in Python", "floor 14", "now 14", None),
+        ratio(spent, "3 columns, rate now / floor of a source in Python", "floor 3", "now 3", None),
+        ratio(spent, "3 columns, floor / Parquet with the same columns", "parquet 3", "floor 3", None),
         ratio(spent, "14 columns, rate now / structs", "structs 14", "now 14", None),
         ratio(spent, "3 columns, rate now / structs", "structs 3", "now 3", None),
         Target("broker, an event read", BROKER_TARGET, False, MICRO * spent["now pages"].broker / count, "us"),

@@ -6,7 +6,10 @@ from bench import live_report
 from bench.live_reading import Spent
 
 COUNT = 1_000_000
-NAMES = ("structs 14", "structs 3", "parquet 14", "parquet 3", "now 14", "now 3", "now pages", "before 14", "before 3")
+NAMES = (
+    *("structs 14", "structs 3", "parquet 14", "parquet 3", "floor 14", "floor 3"),
+    *("now 14", "now 3", "now pages", "before 14", "before 3"),
+)
 
 
 def test_rates_are_compared_by_the_cpu_time_of_all_processes_with_planning_and_without() -> None:
