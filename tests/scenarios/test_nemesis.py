@@ -1,15 +1,20 @@
 """Everything goes wrong at once in the simulator, and every promise is judged. `make hunt SEEDS=1000` tries more."""
 
 from collections import Counter
+from collections.abc import Mapping
+from functools import partial
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
 
 from tidings.machine.streams import random_stream
 from tidings.model.bounds import PUBLICATION_BYTES_MAX
+from tidings.model.identity import NodeId
+from tidings.protocols.access.judge import open_judge
 from tidings.sim.cast import Until
 from tidings.sim.fault_schedule import DRAWERS
-from tidings.sim.faults import Break, Crash, Fault, Partition, Pause
+from tidings.sim.faults import Break, Crash, Fault, FaultPlan, Partition, Pause
 from tidings.sim.library import find
 from tidings.sim.library.nemesis import (
     LATENCIES,
@@ -18,13 +23,19 @@ from tidings.sim.library.nemesis import (
     REDUCTIONS,
     STRATEGIES,
     Stage,
+    as_stage,
     draw_network,
     draw_routing,
+    make_stage_broker,
 )
+from tidings.sim.library.nemesis_strangers import WORDS
 from tidings.sim.network.bandwidth import Bandwidth
 from tidings.sim.network.latency import Constant, Jittered
 from tidings.sim.network.loss import Loss
+from tidings.sim.node import Make
 from tidings.sim.order import RunOrder, fulfil, run_all
+from tidings.sim.scenario import run_scenario
+from tidings.sim.topologies import Topology
 from tidings.workloads.churn import FOR_EVER
 from tidings.workloads.nemesis.campaign import (
     CLOCK_ERRORS,
@@ -36,6 +47,8 @@ from tidings.workloads.nemesis.campaign import (
     TENANTS,
     WINDOWS,
 )
+
+SEED_WITH_STRANGERS = 33
 
 
 # Among them are groups, tenants, readings, large events, short histories and readers that are turned out.
@@ -60,7 +73,7 @@ def test_a_thousand_seeds_draw_everything_that_is_promised_up_to_its_bound() -> 
         stage = scenario.topology(seed)
         assert isinstance(stage, Stage)
         routing = draw_routing(random_stream(seed, "nemesis routing"), "resuming")
-        drawn.update([(routing.strategy, routing.reduction), *of_network(seed), *of_campaign(stage)])
+        drawn.update([(routing.strategy, routing.reduction), *of_network(seed), *of_campaign(stage), *of_names(stage)])
         drawn.update({of_fault(fault) for fault in scenario.faults(stage, scenario.duration, seed).faults})
     expected: set[object] = {
         *product(STRATEGIES, REDUCTIONS),
@@ -81,9 +94,37 @@ def test_a_thousand_seeds_draw_everything_that_is_promised_up_to_its_bound() -> 
         *("crash of broker", "silent crash of broker", "crash of client", "pause of broker", "pause of client"),
         *("partition", "partition in one direction", "clog", "clock", "slow-disk", "full-disk", "corrupt"),
         *("break between brokers", "break of client", "end of client"),
+        *("names are known", "names are claims", "claims of a broker", "claims of a client", *WORDS),
     }
     assert not [each for each in expected if not drawn[each]]
     assert len(DRAWERS) == 10, "a new kind of fault is to be drawn here too"
+
+
+def of_names(stage: Stage) -> set[object]:
+    if stage.strangers is None:
+        return {"names are known"}
+    drawn: set[object] = {"names are claims"}
+    for stranger in stage.strangers:
+        drawn.add(f"claims of a {'broker' if stranger.claims.startswith('n') else 'client'}")
+        drawn.update(word for _, words in stranger.calls for word in words)
+    return drawn
+
+
+def test_a_stranger_that_is_let_in_is_noticed() -> None:
+    scenario = find("nemesis").scenario({})
+
+    def open_doors(topology: Topology) -> Mapping[NodeId, Make]:
+        roles = dict(scenario.roles(topology))
+        for broker in as_stage(topology).campaign.brokers:
+            made = roles[broker.name]
+            assert isinstance(made, partial) and made.func is make_stage_broker
+            roles[broker.name] = partial(made.func, *made.args[:-1], open_judge)
+        return roles
+
+    calm = FaultPlan()
+    assert run_scenario(scenario, SEED_WITH_STRANGERS, calm).passed
+    result = run_scenario(replace(scenario, roles=open_doors), SEED_WITH_STRANGERS, calm)
+    assert [problem.text for problem in result.problems if "is believed" in problem.text]
 
 
 def of_network(seed: int) -> list[object]:

@@ -40,6 +40,8 @@ class SimulatedNode:
         self.process: Process | None = None
         """None while the node is down."""
         self.lives = 0
+        self.claims: NodeId = ""
+        """The name that it says when it calls, where that is not its own."""
         self.clock: Clock | None = None
         """None is a perfect one."""
         self.disk = Disk(params.save_delay)

@@ -37,7 +37,7 @@ from tidings.machine.effects import (
     Transport,
 )
 from tidings.machine.inputs import Computed, Fired, Input, Received, Signal, TimerKey
-from tidings.machine.node import Machine
+from tidings.machine.node import Machine, visitor_messages
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.sim.frames import Damaged, DamagedInStream, why_lost
@@ -66,6 +66,7 @@ class Process:
     __slots__ = (
         "arrivals",
         "arrived",
+        "asks",
         "clock",
         "disk",
         "drained_at",
@@ -96,6 +97,8 @@ class Process:
     def __init__(self, world: "Simulator", node: "SimulatedNode", machine: Machine) -> None:
         self.world, self.node, self.machine = world, node, machine
         self.id: NodeId = node.id
+        self.asks = visitor_messages(machine) if world.params.has_visitors else ()
+        """All that somebody may say to this machine of whom it is not known who that is; empty where names count."""
         self.clock: Clock | None = node.clock
         self.disk = node.disk
         self.station = None
@@ -340,6 +343,9 @@ class Process:
     def probe(self, now: float, probe: ProbeNode) -> None:
         self.world.links.probe(now, self, probe)
 
+    def admit(self, now: float, admit: Admit) -> None:
+        self.world.links.admit(now, self, admit)
+
     def compute(self, now: float, compute: Compute) -> None:
         """The job is done at once; its result takes the time that the job says."""
         try:
@@ -374,8 +380,7 @@ class Process:
         given_up[drop.reason] = given_up.get(drop.reason, 0) + 1
 
     def ignore(self, now: float, effect: Effect) -> None:
-        """A note is for the trace, a name is enough to reach a node and is nobody else's (so nobody knocks), and a
-        signal found nobody to hear it."""
+        """A note is for the trace, a name is enough to reach a node, and a signal found nobody to hear it."""
 
     def resume(self, now: float) -> None:
         self.is_running = True
@@ -412,7 +417,7 @@ PERFORM: dict[type, Callable[[Any, float, Any], None]] = {
     Drop: Process.drop,
     Know: Process.ignore,
     ProbeNode: Process.probe,
-    Admit: Process.ignore,
+    Admit: Process.admit,
 }
 """How each other kind of effect is carried out; it grows by one entry for each type of signal and of note."""
 

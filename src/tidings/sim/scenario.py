@@ -43,7 +43,7 @@ from tidings.sim.frames import CorruptibleFrames
 from tidings.sim.network.rule import Rule, check_positive
 from tidings.sim.node import Make
 from tidings.sim.observers import InvariantBroken, Invariants, Observer
-from tidings.sim.simulator import Counters, Simulator
+from tidings.sim.simulator import Counters, Simulator, SimulatorParams
 from tidings.sim.topologies import Topology
 from tidings.trace.record import TraceError
 from tidings.trace.writer import Writer
@@ -76,6 +76,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What goes wrong up to the given time; from the seed."""
 
     checkers: Callable[[Topology], list[Checker]]
+    claims: Callable[[Topology], Mapping[NodeId, NodeId] | None] = lambda topology: None
+    """Who says another name than its own, and which; None where every name is believed (`visits.py`)."""
+
     duration: float
     settling: float
 
@@ -157,6 +160,7 @@ class ScenarioRun:
         self.inputs = [each for each in scenario.workload(self.topology, seed) if each.at <= self.duration]
         self.refuse_strangers(frames)
         self.checkers = scenario.checkers(self.topology)
+        self.claims = scenario.claims(self.topology)
         observers: list[Observer] = [Judges(self.checkers)]
         if check != "never":
             observers.append(Invariants(is_rare=check == "sometimes"))
@@ -164,6 +168,7 @@ class ScenarioRun:
             seed,
             Disturbed(scenario.network(self.topology, self.duration, seed), self.plan),
             trace=trace,
+            params=SimulatorParams(has_visitors=self.claims is not None),
             observers=observers,
             frames=CorruptibleFrames(self.plan, seed) if frames else None,
         )
@@ -185,7 +190,8 @@ class ScenarioRun:
         starts = first_starts(self.plan)
         for node, make in self.roles.items():
             # Who is down all the time is due after the end.
-            self.simulator.add(node, make, at=min(starts.get(node, 0.0), self.ends_at + 1))
+            made = self.simulator.add(node, make, at=min(starts.get(node, 0.0), self.ends_at + 1))
+            made.claims = (self.claims or {}).get(node, "")
         for each in self.inputs:
             self.simulator.inject(each.at, each.node, each.input)
 

@@ -44,7 +44,8 @@ from tidings.sim.node import Draws, Make, SimulatedDelivery, SimulatedNode
 from tidings.sim.observers import Hooks, Invariants, Observer, WholeTrace, check_state
 from tidings.sim.process import NO_SUCH_NODE, Process
 from tidings.sim.queue import Action, Entry, LadderQueue, Queue
-from tidings.sim.streams import HANDSHAKE_BYTES, SimulatedLinks, SimulatedStream, pair_of
+from tidings.sim.streams import HANDSHAKE_BYTES, LINK_BROKEN, SimulatedLinks, SimulatedStream
+from tidings.sim.visits import VisitedLinks
 from tidings.trace.record import Record
 from tidings.trace.writer import Writer
 
@@ -64,6 +65,8 @@ class SimulatorParams(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float = 0.0
     """Up to this much is added to every event, drawn from the seed, so that seeds differ even where nothing is left to
     chance. 0 is off; a microsecond is enough."""
+    has_visitors: bool = False
+    """Whether machines are asked who is there before a name counts, as on sockets (`visits.py`)."""
     held_max: int = 100_000
     """Messages and injected inputs that wait for a paused node."""
     timers_at_once_max: int = 100_000
@@ -120,7 +123,7 @@ class Simulator:
         self.nodes: dict[NodeId, SimulatedNode] = {}
         self.arrivals: dict[NodeId, Action] = {}
         """What is called when a message arrives at a node that is sent to it now."""
-        self.links = SimulatedLinks(self)
+        self.links = VisitedLinks(self) if params.has_visitors else SimulatedLinks(self)
         self.transfers = BulkTransfers(self)
         self.lost: dict[str, int] = {}
         self.given_up: dict[str, int] = {}
@@ -230,10 +233,10 @@ class Simulator:
 
     def break_link(self, one: NodeId, other: NodeId, reason: str = "broken", noticed_after: float = 0.0) -> bool:
         """Break the link between two nodes, if they have one, with all that is on its way. Tells whether they had."""
-        link = self.links.live.get(pair_of(one, other))
-        if link is not None:
+        links = self.links.between(one, other)
+        for link in links:
             self.links.breaks(self.now, link, reason, noticed_after)
-        return link is not None
+        return bool(links)
 
     def delivered(self, id: NodeId) -> list[SimulatedDelivery]:
         """What the machine of this node handed to its application, over all its lives."""
@@ -281,9 +284,9 @@ class Simulator:
 
     def open_stream(self, now: float, sender: Process, to: NodeId) -> SimulatedStream:
         """A stream without a link, by its first message."""
-        if to not in self.nodes:
+        if to not in self.nodes or not self.links.opens_streams(sender):
             stream = SimulatedStream(self, sender, to, now)
-            stream.broken = NO_SUCH_NODE
+            stream.broken = LINK_BROKEN if to in self.nodes else NO_SUCH_NODE
             return stream
         there = self.network.fate(now, sender.id, to, HANDSHAKE_BYTES, Transport.STREAM)
         back = self.network.fate(now, to, sender.id, HANDSHAKE_BYTES, Transport.STREAM)

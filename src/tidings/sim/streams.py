@@ -20,10 +20,10 @@ same two nodes has a higher epoch. A link ends in one of four ways, and both end
 
 from typing import TYPE_CHECKING, Any
 
-from tidings.machine.effects import ProbeNode, Transport
+from tidings.machine.effects import Admit, ProbeNode, Transport
 from tidings.machine.inputs import LinkDown, LinkUp, NodeProbed, Received
 from tidings.model.identity import NodeId
-from tidings.sim.network.rule import STREAM_OVERFULL, Fates, reason_of
+from tidings.sim.network.rule import STREAM_OVERFULL, reason_of
 
 if TYPE_CHECKING:
     from tidings.sim.process import Process
@@ -44,10 +44,12 @@ SELF = "a node has no link to itself"
 class SimulatedStream:
     """From `sender` to the node `to`."""
 
-    __slots__ = ("arrival_at", "broken", "link", "ready_at", "receiver", "sender", "to", "world")
+    __slots__ = ("arrival_at", "broken", "link", "name", "ready_at", "receiver", "sender", "to", "world")
 
     def __init__(self, world: "Simulator", sender: "Process", to: NodeId, ready_at: float) -> None:
         self.world, self.sender, self.to = world, sender, to
+        self.name = to
+        """What its sender calls the other end."""
         self.ready_at = ready_at
         """When the handshake is over."""
         self.arrival_at = 0.0
@@ -68,7 +70,7 @@ class SimulatedStream:
         if not fates:
             world.lose(now, sender, self.to, message, reason_of(fates))
             if fates is STREAM_OVERFULL:
-                world.links.disconnect(now, self.sender, self.to, STREAM_OVERFULL.reason)
+                world.links.disconnect(now, self.sender, self.name, STREAM_OVERFULL.reason)
             else:
                 self.fail(now, LINK_BROKEN, world.params.silence_timeout)
             return
@@ -140,6 +142,13 @@ class SimulatedLink:
     def peer_of(self, process: "Process") -> NodeId:
         return self.other if process is self.asker else self.asker.id
 
+    def name_at(self, process: "Process") -> NodeId:
+        """What this end calls the other."""
+        return self.peer_of(process)
+
+    def down_at(self, process: "Process", reason: str) -> LinkDown:
+        return LinkDown(self.peer_of(process), self.epoch, reason)
+
 
 class SimulatedLinks:
     """All links of the network."""
@@ -167,20 +176,25 @@ class SimulatedLinks:
         if other == asker.id:
             world.push(now, asker.take, LinkDown(other, epoch, SELF))
             return
-        there: Fates = ()
-        back: Fates = ()
-        if other in world.nodes:
-            there = world.network.fate(now, asker.id, other, HANDSHAKE_BYTES, STREAM)
-            back = world.network.fate(now, other, asker.id, HANDSHAKE_BYTES, STREAM)
-        if not there or not back:
+        travel = self.travel(now, asker, other)
+        if travel is None:
             down = LinkDown(other, epoch, NO_ANSWER)
             world.push(now + world.params.connect_timeout, asker.take, down)
             return
-        forth = SimulatedStream(world, asker, other, now + there[0] + back[0])
-        forth.arrival_at = now + there[0]
+        forth = SimulatedStream(world, asker, other, now + sum(travel))
+        forth.arrival_at = now + travel[0]
         forth.take_over()
         link = self.live[pair] = asker.links[other] = SimulatedLink(asker, other, epoch, forth)
         world.push(forth.arrival_at, self.accept, (link, now))
+
+    def travel(self, now: float, asker: "Process", other: NodeId) -> tuple[float, float] | None:
+        """How long a call takes there and back, if it is answered."""
+        world = self.world
+        if other not in world.nodes:
+            return None
+        there = world.network.fate(now, asker.id, other, HANDSHAKE_BYTES, STREAM)
+        back = world.network.fate(now, other, asker.id, HANDSHAKE_BYTES, STREAM)
+        return (there[0], back[0]) if there and back else None
 
     def accept(self, now: float, asked: tuple[SimulatedLink, float]) -> None:
         link, asked_at = asked
@@ -227,21 +241,19 @@ class SimulatedLinks:
         theirs.broken = LINK_BROKEN
         ours.close()
         # The goodbye comes behind all that was sent, and jitter must not let it overtake.
-        noticed_at = max(now + self.latency(now, process.id, other), ours.arrival_at + self.world.jitter)
+        latency = self.latency(now, process.id, link.peer_of(process))
+        noticed_at = max(now + latency, ours.arrival_at + self.world.jitter)
+        down = link.down_at(process, reason)
         self.forget(process, link)
-        self.world.push(now, process.take, LinkDown(other, link.epoch, reason))
+        self.world.push(now, process.take, down)
         self.world.push(noticed_at, self.notice, (ours.receiver, link, reason))
 
     def probe(self, now: float, asker: "Process", probe: ProbeNode) -> None:
         """The node's operating system answers, also for a process that is paused."""
         world, node = self.world, probe.node
-        there: Fates = ()
-        back: Fates = ()
-        if node in world.nodes:
-            there = world.network.fate(now, asker.id, node, HANDSHAKE_BYTES, STREAM)
-            back = world.network.fate(now, node, asker.id, HANDSHAKE_BYTES, STREAM)
-        if there and back and there[0] + back[0] < probe.seconds:
-            world.push(now + there[0], self.answer_probe, (asker, probe, now, back[0]))
+        travel = self.travel(now, asker, node)
+        if travel is not None and sum(travel) < probe.seconds:
+            world.push(now + travel[0], self.answer_probe, (asker, probe, now, travel[1]))
         else:
             world.push(now + probe.seconds, asker.take, NodeProbed(node, False))
 
@@ -250,6 +262,18 @@ class SimulatedLinks:
         is_there = self.world.nodes[probe.node].process is not None
         answered_at = now + back if is_there else asked_at + probe.seconds
         self.world.push(answered_at, asker.take, NodeProbed(probe.node, is_there))
+
+    def opens_streams(self, process: "Process") -> bool:
+        """Whether a message to a node without a stream opens one."""
+        return True
+
+    def admit(self, now: float, process: "Process", effect: Admit) -> None:
+        """Nobody knocks here: a name is its node's, and nobody else's."""
+
+    def between(self, one: NodeId, other: NodeId) -> list[SimulatedLink]:
+        """All that these two have with each other."""
+        link = self.live.get(pair_of(one, other))
+        return [] if link is None else [link]
 
     def breaks(self, now: float, link: SimulatedLink, reason: str, noticed_after: float) -> None:
         """Everything on its way is lost; living ends hear of it so many seconds later."""
@@ -272,21 +296,22 @@ class SimulatedLinks:
     def notice(self, now: float, end: tuple["Process", SimulatedLink, str]) -> None:
         """An end hears that the link is gone. Only the first such news counts."""
         process, link, reason = end
-        other = link.peer_of(process)
-        if process.links.get(other) is link:
+        if process.links.get(link.name_at(process)) is link:
+            down = link.down_at(process, reason)
             self.forget(process, link)
-            process.take(now, LinkDown(other, link.epoch, reason))
+            process.take(now, down)
 
     def forget(self, process: "Process", link: SimulatedLink) -> None:
-        other = link.peer_of(process)
-        del process.links[other]
-        if (stream := process.streams.get(other)) is not None and stream.link is link:
-            del process.streams[other]
+        name = link.name_at(process)
+        del process.links[name]
+        if (stream := process.streams.get(name)) is not None and stream.link is link:
+            del process.streams[name]
 
     def crash(self, now: float, process: "Process", reason: str, is_silent: bool) -> None:
         """All links of a process that has just died."""
-        for other, link in list(process.links.items()):
-            after = self.world.params.silence_timeout if is_silent else self.latency(now, process.id, other)
+        for link in list(process.links.values()):
+            silence = self.world.params.silence_timeout
+            after = silence if is_silent else self.latency(now, process.id, link.peer_of(process))
             self.breaks(now, link, reason, after)
         process.links.clear()
 

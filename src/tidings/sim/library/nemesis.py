@@ -9,6 +9,8 @@ Three runs out of four are small, and take a tenth of a second; one in ten is bu
 in twenty large events, three in a hundred have a crowd of publishers, one in a hundred large tables; the campaign says
 how large each can be. Among 1,000 seeds all is drawn up to its bound; `tests/scenarios/test_nemesis.py` counts.
 
+In some runs names are claims, as on sockets, and strangers say those of others (`nemesis_strangers.py`).
+
 The applications are played by `NemesisConductor` (`nemesis_conductor.py`). A broker that starts again has another
 clock: somebody set it, forward or back, while the broker was down.
 
@@ -25,16 +27,19 @@ from tidings.machine.node import Machine
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.identity import NodeId
 from tidings.nodes.broker import BrokerNode, BrokerParams
+from tidings.nodes.client import ClientNode
 from tidings.protocols.access.judge import Judge, open_judge
-from tidings.protocols.access.params import AccessParams
+from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.access.tenancy import TenantJudge
 from tidings.protocols.delivery.edge.params import EdgeParams
+from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.routing.params import ReductionName, RepairName, RoutingParams, StrategyName
 from tidings.pubsub.tenants import Tenant
-from tidings.sim.cast import ClientRole, Until, cast_all
+from tidings.sim.cast import Until
 from tidings.sim.fault_schedule import FaultMix, draw_faults, draw_span
 from tidings.sim.faults import Break, Crash, Fault, FaultPlan, Pause, plan_of
 from tidings.sim.library.nemesis_conductor import NemesisConductor
+from tidings.sim.library.nemesis_strangers import Stranger, StrangerPlan, draw_strangers, secret_judge, secret_of
 from tidings.sim.network.bandwidth import Bandwidth
 from tidings.sim.network.latency import Constant, Jittered
 from tidings.sim.network.loss import Loss
@@ -44,7 +49,15 @@ from tidings.sim.scenario import Scenario
 from tidings.sim.topologies import Topology
 from tidings.sim.topologies.shapes import make_topology
 from tidings.workloads.churn import FOR_EVER
-from tidings.workloads.nemesis.campaign import BEGIN, Campaign, CampaignBroker, CampaignParams, draw_campaign
+from tidings.workloads.nemesis.campaign import (
+    BEGIN,
+    Campaign,
+    CampaignBroker,
+    CampaignParams,
+    CampaignReader,
+    CampaignWriter,
+    draw_campaign,
+)
 
 SETTLING = 200.0
 """Links that vanished are noticed after 20 s, questions asked again after 30 s, receipts given up after 30 s; and
@@ -60,6 +73,8 @@ class Stage(Topology, frozen=True):
     """Brokers and their links, clients, and the campaign that is played on them."""
 
     campaign: Campaign
+    strangers: tuple[StrangerPlan, ...] | None
+    """None where every name is its node's own."""
 
 
 def nemesis(
@@ -99,6 +114,7 @@ def nemesis(
         network=lambda stage, until, seed: draw_network(random_stream(seed, "nemesis network"), until),
         faults=lambda stage, until, seed: draw_trouble(as_stage(stage), until, seed, faults, restarts, writer_restarts),
         checkers=lambda stage: [NemesisConductor(as_stage(stage).campaign)],
+        claims=claims_of,
         duration=BEGIN + params.span,
         settling=SETTLING,
     )
@@ -113,21 +129,29 @@ def make_stage(campaign: Campaign) -> Stage:
     linked = make_topology(campaign.shape, len(campaign.brokers), campaign.seed)
     clients = tuple(client.name for client in campaign.clients)
     assert linked.nodes == tuple(broker.name for broker in campaign.brokers)
-    return Stage("nemesis", linked.nodes + clients, linked.edges, campaign)
+    strangers = draw_strangers(campaign)
+    called = tuple(stranger.name for stranger in strangers or ())
+    return Stage("nemesis", linked.nodes + clients + called, linked.edges, campaign, strangers)
+
+
+def claims_of(stage: Topology) -> Mapping[NodeId, NodeId] | None:
+    strangers = as_stage(stage).strangers
+    return None if strangers is None else {stranger.name: stranger.claims for stranger in strangers}
 
 
 def cast_stage(stage: Stage, repair: RepairName) -> Mapping[NodeId, Make]:
     campaign = stage.campaign
     routing = draw_routing(random_stream(campaign.seed, "nemesis routing"), repair)
     delivery = EdgeParams(history_age=campaign.history_age, history_count_max=campaign.history_count_max)
-    clients = {
-        client.name: ("client", ClientRole(brokers=client.brokers, is_named=True)) for client in campaign.clients
-    }
-    roles = cast_all(clients, stage)
+    roles: dict[NodeId, Make] = {client.name: partial(make_stage_client, client) for client in campaign.clients}
+    for stranger in stage.strangers or ():
+        roles[stranger.name] = partial(make_stranger, stranger)
     for broker in campaign.brokers:
-        access = AccessParams(links=tuple(edge.b for edge in stage.edges if edge.a == broker.name))
+        links = tuple(edge.b for edge in stage.edges if edge.a == broker.name)
+        access = AccessParams(links=links, credentials=secret_of(broker.name))
         params = BrokerParams(access=access, routing=routing, delivery=replace(delivery, is_durable=broker.is_durable))
-        roles[broker.name] = partial(make_stage_broker, broker, params, campaign)
+        judge = open_judge if stage.strangers is None else secret_judge
+        roles[broker.name] = partial(make_stage_broker, broker, params, campaign, judge)
     return roles
 
 
@@ -135,7 +159,19 @@ def draw_routing(rng: RandomStream, repair: RepairName) -> RoutingParams:
     return RoutingParams(strategy=rng.choice(STRATEGIES), reduction=rng.choice(REDUCTIONS), repair=repair)
 
 
-def make_stage_broker(broker: CampaignBroker, params: BrokerParams, campaign: Campaign, draws: Draws) -> Machine:
+def make_stage_client(client: CampaignReader | CampaignWriter, draws: Draws) -> Machine:
+    access = GuestParams(brokers=client.brokers, credentials=secret_of(client.name))
+    life = f"{draws('life').getrandbits(40):x}"
+    return ClientNode(client.name, access, SessionParams(), draws("access"), life=life)
+
+
+def make_stranger(plan: StrangerPlan, draws: Draws) -> Machine:
+    return Stranger(plan)
+
+
+def make_stage_broker(
+    broker: CampaignBroker, params: BrokerParams, campaign: Campaign, judge: Judge, draws: Draws
+) -> Machine:
     offset = round(draws("clock").uniform(-campaign.clock_error, campaign.clock_error), 3)
     params = replace(
         params,
@@ -143,8 +179,7 @@ def make_stage_broker(broker: CampaignBroker, params: BrokerParams, campaign: Ca
         delivery=replace(params.delivery, clock_offset=offset),
     )
     tenants = {name: Tenant(name) for name in campaign.tenants if name}
-    judge: Judge = TenantJudge(open_judge, tenants) if tenants else open_judge
-    return BrokerNode(broker.name, params, draws("access"), judge)
+    return BrokerNode(broker.name, params, draws("access"), TenantJudge(judge, tenants) if tenants else judge)
 
 
 def draw_network(rng: RandomStream, calm_at: float) -> Rule:

@@ -17,8 +17,10 @@ import msgspec
 
 from tidings.machine.inputs import Input
 from tidings.machine.node import Machine
-from tidings.model.identity import NodeId, name_of
+from tidings.model.identity import NodeId, is_visitor, name_of
+from tidings.nodes.broker import BrokerNode
 from tidings.nodes.client import ClientNode
+from tidings.protocols.access.access import Access
 from tidings.protocols.delivery.session.session import TOO_SLOW
 from tidings.pubsub.client import (
     Accepted,
@@ -43,6 +45,7 @@ from tidings.pubsub.client import (
 from tidings.pubsub.publications import decode_head, encode_head
 from tidings.pubsub.signals import PeerDown
 from tidings.sim.checkers import Checker, Problem
+from tidings.sim.library.nemesis_strangers import LetIn
 from tidings.sim.node import SimulatedNode
 from tidings.sim.simulator import Simulator
 from tidings.workloads.nemesis.campaign import Campaign, ReadLater, WantedLater, WrittenLater, payload_of
@@ -294,6 +297,8 @@ class NemesisConductor(Checker):
     # What clients hand to their applications.
 
     def delivered(self, now: float, node: SimulatedNode, item: Any) -> None:
+        if isinstance(item, LetIn):
+            raise self.fail(now, node.id, f"strangers: one that says it is {node.claims} is believed")
         if node.id not in self.readers and node.id not in self.writers:
             return
         self.notice_life(now, node)
@@ -380,7 +385,19 @@ class NemesisConductor(Checker):
         for client in self.campaign.clients:
             if world.nodes[client.name].process is None:
                 self.judge.gone(client.name)
-        return [self.problem(finding, world.now) for finding in self.judge.at_end()]
+        return [*self.visitors_left(world), *(self.problem(finding, world.now) for finding in self.judge.at_end())]
+
+    def visitors_left(self, world: Simulator) -> list[Problem]:
+        """Nothing of a stranger is remembered when it is gone, and nobody else is at a door any more."""
+        found = []
+        for broker in self.campaign.brokers:
+            machine = world.nodes[broker.name].machine
+            access = machine.parts["access"] if isinstance(machine, BrokerNode) else None
+            left = [name for name in access.entrants if is_visitor(name)] if isinstance(access, Access) else []
+            if left:
+                text = f"{len(left)} visitors are still at the door: {', '.join(left[:5])}"
+                found.append(Problem(f"{self.name}: strangers", text, broker.name, world.now))
+        return found
 
     def figures(self) -> dict[str, int]:
         return self.judge.figures()
