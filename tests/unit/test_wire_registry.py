@@ -19,6 +19,7 @@ from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.overlay.lstree.order import Colour
+from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
@@ -138,6 +139,20 @@ CODES = {
     0x0650: "Beacon",
     0x0651: "ReachQuestion",
     0x0652: "ReachAnswer",
+    0x0660: "RadioHello",
+    0x0661: "GroupHello",
+    0x0662: "RouteRequest",
+    0x0663: "RouteReply",
+    0x0664: "TreeHello",
+    0x0665: "RootHandover",
+    0x0666: "RadioJoin",
+    0x0667: "RadioJoined",
+    0x0668: "RadioRefused",
+    0x0669: "RadioLeave",
+    0x066A: "RootCheck",
+    0x066B: "RootChecked",
+    0x066C: "LinkMended",
+    0x066D: "OtherGroup",
     0x0700: "Posted",
     0x0F00: "Probe",
     0x0F01: "Echo",
@@ -304,6 +319,20 @@ EXAMPLES: list[tuple[Message, str]] = [
     (presence.Beacon(), "065090"),
     (presence.ReachQuestion(CONTACT), "06519192a161a3683a31"),
     (presence.ReachAnswer("a", True), "065292a161c3"),
+    (witree.RadioHello(True), "066091c3"),
+    (witree.GroupHello("a", 3), "066192a16103"),
+    (witree.RouteRequest("a", 4, "b", 2, "c", 1), "066296a16104a16202a16301"),
+    (witree.RouteReply("a", 4, "d", 2, ("c",)), "066395a16104a1640291a163"),
+    (witree.TreeHello("a", 3, 1), "066493a1610301"),
+    (witree.RootHandover("d", ("c",), "a/1", ("a",), "l", 2), "066596a16491a163a3612f3191a161a16c02"),
+    (witree.RadioJoin(5, "a/1"), "06669205a3612f31"),
+    (witree.RadioJoined(5, "a", 3, 2), "06679405a1610302"),
+    (witree.RadioRefused(5), "06689105"),
+    (witree.RadioLeave(), "066990"),
+    (witree.RootCheck("c", 5, ("d",)), "066a93a1630591a164"),
+    (witree.RootChecked("c", 5, ("d",), True), "066b94a1630591a164c3"),
+    (witree.LinkMended("a/1", ("a",), ("a", "c"), "d"), "066c94a3612f3191a16192a161a163a164"),
+    (witree.OtherGroup("a"), "066d91a161"),
     (carrier.Posted(b"\x80", b"x"), "070092c40180c40178"),
     (Probe(7), "0f009107"),
     (Echo(300), "0f0191cd012c"),

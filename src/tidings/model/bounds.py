@@ -231,6 +231,14 @@ INQUIRIES_MAX = 64
 INQUIRERS_MAX = 16
 """Of those who ask about the same one."""
 
+# A tree over radio.
+
+RADIO_DISTANCE_MAX = 255
+"""Links between a broker and the leader of its tree."""
+
+RADIO_PATH_MAX = 64
+"""Brokers on a path along which something travels link by link."""
+
 # Inspection.
 
 REPORT_ROWS_BYTES_MAX = 256 * 1024

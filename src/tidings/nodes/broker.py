@@ -25,6 +25,7 @@ from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.inspection.inspection import Inspection, InspectionParams
 from tidings.protocols.overlay.lstree.lstree import LsTree
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
+from tidings.protocols.overlay.witree.witree import WiTree
 from tidings.protocols.presence.params import PresenceParams
 from tidings.protocols.presence.presence import PresenceWatch
 from tidings.protocols.routing.params import RoutingParams
@@ -124,7 +125,7 @@ class BrokerNode(Node):
         yield Gauge("questions_cut_short", meaning, self.questions_cut_short)
         for part in (self.access, self.routing, self.edge):
             yield from part.gauges()
-        if isinstance(self.overlay, LsTree):
+        if isinstance(self.overlay, LsTree | WiTree):
             yield from self.overlay.gauges()
         if self.presence is not None:
             yield from self.presence.gauges()
@@ -137,7 +138,7 @@ class BrokerNode(Node):
             routing=kind_of(routing),
             not_ready=self.why_not_ready(),
         )
-        if isinstance(self.overlay, LsTree):
+        if isinstance(self.overlay, LsTree | WiTree):
             row = self.overlay.described(row)
         if not isinstance(routing, RoutingParams):
             return row

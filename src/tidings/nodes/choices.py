@@ -23,6 +23,8 @@ from tidings.protocols.overlay.lstree.params import LsTreeParams
 from tidings.protocols.overlay.overlay import AllPeers, AllPeersParams, Overlay
 from tidings.protocols.overlay.scripted import ScriptedOverlay, ScriptedParams
 from tidings.protocols.overlay.spanning_tree import SpanningTree, SpanningTreeParams
+from tidings.protocols.overlay.witree.params import WiTreeParams
+from tidings.protocols.overlay.witree.witree import WiTree
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.protocols.routing.params import RoutingParams
@@ -30,7 +32,7 @@ from tidings.protocols.routing.router import Router
 from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import AdvertisementId, Level
 
-OverlayParams = SpanningTreeParams | AllPeersParams | ScriptedParams | DhTreeParams | LsTreeParams
+OverlayParams = SpanningTreeParams | AllPeersParams | ScriptedParams | DhTreeParams | LsTreeParams | WiTreeParams
 AnyRoutingParams = RoutingParams | DestinationParams
 
 
@@ -65,6 +67,7 @@ OVERLAYS: dict[type, Callable[[NodeId, Any, Random], Overlay]] = {
     ScriptedParams: lambda node_id, params, _: ScriptedOverlay(node_id, params),
     DhTreeParams: lambda node_id, params, _: DhTree(node_id, params),
     LsTreeParams: LsTree,
+    WiTreeParams: WiTree,
 }
 """Each is given a generator of its node, from which it may make one of its own."""
 

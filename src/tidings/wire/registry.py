@@ -12,6 +12,7 @@ from tidings.protocols.inspection import messages as inspection
 from tidings.protocols.overlay import messages as overlay
 from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.overlay.lstree import messages as lstree
+from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
@@ -137,6 +138,20 @@ REGISTRY.add(0x064A, lstree.ContactPong)
 REGISTRY.add(0x0650, presence.Beacon)
 REGISTRY.add(0x0651, presence.ReachQuestion)
 REGISTRY.add(0x0652, presence.ReachAnswer)
+REGISTRY.add(0x0660, witree.RadioHello)
+REGISTRY.add(0x0661, witree.GroupHello)
+REGISTRY.add(0x0662, witree.RouteRequest)
+REGISTRY.add(0x0663, witree.RouteReply)
+REGISTRY.add(0x0664, witree.TreeHello)
+REGISTRY.add(0x0665, witree.RootHandover)
+REGISTRY.add(0x0666, witree.RadioJoin)
+REGISTRY.add(0x0667, witree.RadioJoined)
+REGISTRY.add(0x0668, witree.RadioRefused)
+REGISTRY.add(0x0669, witree.RadioLeave)
+REGISTRY.add(0x066A, witree.RootCheck)
+REGISTRY.add(0x066B, witree.RootChecked)
+REGISTRY.add(0x066C, witree.LinkMended)
+REGISTRY.add(0x066D, witree.OtherGroup)
 
 REGISTRY.add(0x0700, carrier.Posted)
 

@@ -57,7 +57,8 @@ class WaypointParams(msgspec.Struct, frozen=True):
     """Metres a second; a speed is drawn uniformly for each leg."""
 
     pause_max: float = 60.0
-    """Seconds; how long a node stands before a leg is drawn uniformly up to this."""
+    pause_min: float = 0.0
+    """Seconds; how long a node stands before a leg is drawn uniformly between these."""
 
     def __post_init__(self) -> None:
         for name in ("width", "height"):
@@ -67,8 +68,10 @@ class WaypointParams(msgspec.Struct, frozen=True):
             raise UsageError(
                 f"speed_min {self.speed_min}, speed_max {self.speed_max}: give {SPEED_MIN} <= speed_min <= speed_max"
             )
-        if not 0 <= self.pause_max < math.inf:
-            raise UsageError(f"pause_max: {self.pause_max} is no span of time; give seconds from 0")
+        if not 0 <= self.pause_min <= self.pause_max < math.inf:
+            raise UsageError(
+                f"pause_min {self.pause_min}, pause_max {self.pause_max}: give seconds, 0 <= pause_min <= pause_max"
+            )
 
 
 class Leg(msgspec.Struct, frozen=True):
@@ -95,7 +98,7 @@ class Walk:
 
     def next_leg(self, begin: float, origin: Point) -> Leg:
         params, rng = self.params, self.rng
-        leave = begin + rng.uniform(0.0, params.pause_max)
+        leave = begin + rng.uniform(params.pause_min, params.pause_max)
         target = self.place()
         speed = rng.uniform(params.speed_min, params.speed_max)
         end = leave + math.dist(origin, target) / speed

@@ -1,0 +1,1 @@
+"""WiTree, a tree over radio whose nodes move."""
