@@ -199,6 +199,9 @@ RING_PATH_MAX = 64
 SUCCESSORS_MAX = 16
 """Those that a broker says to stand behind it."""
 
+BACKLOG_BYTES_MAX = 4 * 1024 * 1024
+"""What one neighbour told that waits to be carried out; beyond it the oldest is carried out at once."""
+
 # A tree that finds itself.
 
 ANCESTORS_MAX = 8

@@ -1,5 +1,6 @@
 """A broker: access lets clients and other brokers in, the overlay picks the links that events take, routing carries
 filters and publications over them, delivery serves the clients, and inspection shows all of it to those who may look.
+What a neighbour tells of its tables may have to wait before it is offered to any of them (`backlog.py`).
 
 The parts know each other only through signals (`pubsub/signals.py`); here they are put side by side. Their order is
 the order in which each input is offered to them: who is there comes before what is done with it. Which overlay and
@@ -12,10 +13,12 @@ from random import Random
 import msgspec
 
 from tidings.machine.effects import Effect
-from tidings.machine.inputs import Input
+from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.node import Node, Part
 from tidings.model.identity import NodeId
 from tidings.model.work import ENDLESS, UNITS_PER_MS, WORK
+from tidings.nodes.backlog import CHANGES, TableBacklog
+from tidings.nodes.backlog import TIMER as BACKLOG_TIMER
 from tidings.nodes.choices import AnyRoutingParams, OverlayParams, kind_of, make_parts
 from tidings.protocols.access.access import Access
 from tidings.protocols.access.judge import Judge, Signatures, open_judge
@@ -30,6 +33,9 @@ from tidings.protocols.presence.params import PresenceParams
 from tidings.protocols.presence.presence import PresenceWatch
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.rows import BrokerRow, Gauge, View
+
+BACKLOG = "backlog"
+BACKLOG_KEY = BACKLOG, BACKLOG_TIMER
 
 QUESTION_UNITS_MAX = 4 * UNITS_PER_MS
 """Work of one step beyond which questions about patterns are answered on the safe side (`model/work.py`)."""
@@ -91,7 +97,9 @@ class BrokerNode(Node):
             is_synchronised=self.routing.is_synchronised,
             params=params.inspection,
         )
+        self.backlog = TableBacklog()
         parts: dict[str, Part] = {
+            BACKLOG: self.backlog,
             "access": self.access,
             "overlay": self.overlay,
             "routing": self.routing,
@@ -107,10 +115,29 @@ class BrokerNode(Node):
     def handle(self, now: float, input: Input) -> list[Effect]:
         cut_short, WORK.limit = WORK.cut_short, WORK.units + QUESTION_UNITS_MAX
         try:
+            if type(input) is Received and (self.backlog.waiting or type(input.message) in CHANGES):
+                return self.receive_in_order(now, input)
+            if type(input) is Fired and input.key == BACKLOG_KEY:
+                return self.work_off(now)
             return super().handle(now, input)
         finally:
             WORK.limit = ENDLESS
             self.questions_cut_short += WORK.cut_short - cut_short
+
+    def receive_in_order(self, now: float, received: Received) -> list[Effect]:
+        if not self.backlog.must_wait(now, received):
+            return super().handle(now, received)
+        effects = self.settle(now, BACKLOG, self.backlog.put(now, received))
+        while (oldest := self.backlog.take_excess(received.sender)) is not None:
+            effects += super().handle(now, oldest)
+        return effects
+
+    def work_off(self, now: float) -> list[Effect]:
+        """A turn of what waits."""
+        effects: list[Effect] = []
+        for received in self.backlog.take_turn():
+            effects += super().handle(now, received)
+        return effects + self.settle(now, BACKLOG, self.backlog.arm(now))
 
     def why_not_ready(self) -> str:
         """Empty when the broker may be sent traffic: it has read its store, every configured link was tried, it knows

@@ -236,6 +236,8 @@ class HeadReader:
             line = self.lines[self.number_of(attribute)]
             is_same = texts is not None and self.modes(line) == self.modes_now(line)
             if not is_same or not self.put_values(line, texts or ()):
+                # It is closed again when it was asked for as much as that costs.
+                line.misses = 0
                 self.renew(line)
         journal.clear()
 

@@ -178,8 +178,9 @@ DIMENSIONS_MAX = 1024
 
 ATOMS_MAX = 2**30
 
-JOURNAL_TEXTS_MAX = 1024
-"""Strings of one attribute in the journal; beyond that it says that all values are concerned."""
+JOURNAL_TEXTS_MAX = 128
+"""Strings of one attribute in the journal; beyond that it says that all values are concerned. Whoever matches the next
+event reads them again, 30 us each, and did not ask for them."""
 
 Kind = Literal["exists", "truth", "numbers", "texts", "like", "range"]
 Reading = tuple[Number | None, tuple[int, ...]]

@@ -109,6 +109,10 @@ class TextSet(msgspec.Struct, frozen=True):
         """Whether a question about it may be dear: a beginning alone is a range."""
         return bool(self.unlikes) or any(not is_prefix_pattern(pattern) for pattern in self.likes)
 
+    def is_dear(self) -> bool:
+        """Whether asking if it has strings in common with another one takes noticeable work."""
+        return self.has_patterns() or (self.include is not None and len(self.include) > SCANNED_MAX)
+
     def is_everything(self) -> bool:
         return self.is_exclusion() and not self.exclude
 
@@ -209,7 +213,11 @@ def intersection(sets: Iterable[TextSet]) -> TextSet:
     if lists:
         shortest = min(lists, key=len)
         WORK.units += LISTED_UNITS * len(shortest)
-        return TextSet(include=tuple(text for text in shortest if all(text in one for one in all_sets)))
+        others = [one for one in all_sets if one.include is None]
+        common = set(shortest).intersection(*lists)
+        if others:
+            common = {text for text in common if all(text in one for one in others)}
+        return TextSet(include=tuple(text for text in shortest if text in common))
     low, high = common_range((one.low, one.high) for one in all_sets)
     likes, unlikes, exclude = (
         tuple(dict.fromkeys(text for one in all_sets for text in getattr(one, field)))

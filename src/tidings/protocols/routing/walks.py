@@ -21,6 +21,7 @@ from itertools import chain
 
 from tidings.machine.effects import Effect, SetTimer
 from tidings.model.bounds import CHANGES_PACKED_MAX, TABLE_BUCKETS
+from tidings.model.work import WORK
 from tidings.protocols.routing.buckets import TableBuckets, TableComparison
 from tidings.protocols.routing.links import NeighbourLink, TableWalk
 from tidings.protocols.routing.messages import PartTold, TablesTold
@@ -75,7 +76,15 @@ class Walker:
         """Other filters than before may concern it."""
         if link.reduction is not None:
             link.filters_walk.begin()
-            self.go(now, link, effects)
+            if self.is_small(link):
+                self.go(now, link, effects)
+            else:
+                # One after the other may be told; the walk is the same for all of them.
+                effects += self.arm(now)
+
+    def is_small(self, link: NeighbourLink) -> bool:
+        """Whether all filters can be looked at in one step."""
+        return len(self.tables.filters) + link.candidates.size <= self.state.params.turn_entries
 
     def start(self, now: float) -> list[Effect]:
         """There is no timer any more."""
@@ -115,9 +124,10 @@ class Walker:
         return [SetTimer(TIMER, now + self.state.params.turn_after)]
 
     def go(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
-        """One turn: as far as there is room, or as many entries as one step may look at."""
-        entries_left = self.state.params.turn_entries
-        while entries_left > 0 and self.can_walk(link):
+        """One turn: as far as there is room, as many entries as one step may look at, and as long as it may take."""
+        entries_left, is_later = self.state.params.turn_entries, False
+        while entries_left > 0 and self.can_walk(link) and not (is_later and WORK.is_spent):
+            is_later = True
             if not link.offers_walk.is_over:
                 entries_left -= self.go_through_offers(now, link, entries_left, effects)
             else:
