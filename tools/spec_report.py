@@ -6,7 +6,10 @@ This tool runs the marked tests and prints every requirement with its tests and 
 
     passed     at least one test passed and none failed
     failed     a test failed, or could not be run
-    untested   no test cites it, or all that do were skipped
+    judged     no test checks it; the lab has judged what it measured, and that is kept in docs/results
+    untested   neither
+
+What the lab says of a requirement stands below its tests, reproduced or missed, also where there are tests.
 
     python tools/spec_report.py             a table, then totals per family
     python tools/spec_report.py --json      the same as one JSON object
@@ -18,6 +21,7 @@ exist; 0 otherwise.
 
 import argparse
 import contextlib
+import csv
 import json
 import os
 import re
@@ -31,14 +35,18 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 REQUIREMENT = re.compile(r"^- ([TSDP]-[0-9]+[a-z]?)\b", re.MULTILINE)
+FROM_REQUIREMENT = re.compile(r"\(([TSDP]-[0-9]+[a-z]?)\)")
 ID_PARTS = re.compile(r"([A-Z]+)-([0-9]+)([a-z]?)")
-VERDICTS = ("passed", "failed", "untested")
+VERDICTS = ("passed", "failed", "judged", "untested")
+RESULTS = ROOT / "docs" / "results"
 
 
 class Row(NamedTuple):
     id: str
     tests: tuple[str, ...]
     verdict: str
+    lab: tuple[str, ...] = ()
+    """What the lab says, an experiment a line."""
 
 
 class Recorder:
@@ -71,22 +79,44 @@ def order_of(id: str) -> tuple[str, int, str]:
     return (parts[1], int(parts[2]), parts[3]) if parts else (id, 0, "")
 
 
-def report_rows(known: Iterable[str], cited: Mapping[str, tuple[str, ...]], outcomes: Mapping[str, str]) -> list[Row]:
-    """One row for each requirement that is known or cited."""
-    tests_of: dict[str, list[str]] = {id: [] for id in known}
+def lab_verdicts(folder: Path) -> dict[str, tuple[str, ...]]:
+    """What was kept of the lab's runs, by the requirements from which the bands come."""
+    lines: dict[str, list[str]] = {}
+    for path in sorted(folder.glob("*.csv")):
+        counts: dict[str, Counter[str]] = {}
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                for id in FROM_REQUIREMENT.findall(row["band"]):
+                    counts.setdefault(id, Counter())[row["verdict"]] += 1
+        for id, found in counts.items():
+            said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(found.items()))
+            lines.setdefault(id, []).append(f"{path.stem}: {said}")
+    return {id: tuple(said) for id, said in lines.items()}
+
+
+def report_rows(
+    known: Iterable[str],
+    cited: Mapping[str, tuple[str, ...]],
+    outcomes: Mapping[str, str],
+    lab: Mapping[str, tuple[str, ...]],
+) -> list[Row]:
+    """One row for each requirement that is known, cited, or judged by the lab."""
+    tests_of: dict[str, list[str]] = {id: [] for id in (*known, *lab)}
     for test, ids in cited.items():
         for id in ids:
             tests_of.setdefault(id, []).append(test)
     return [
-        Row(id, tuple(tests), verdict_of([outcomes.get(test, "skipped") for test in tests]))
+        Row(id, tuple(tests), verdict_of([outcomes.get(test, "skipped") for test in tests], id in lab), lab.get(id, ()))
         for id, tests in sorted(tests_of.items(), key=lambda entry: order_of(entry[0]))
     ]
 
 
-def verdict_of(outcomes: list[str]) -> str:
+def verdict_of(outcomes: list[str], is_judged: bool) -> str:
     if "failed" in outcomes:
         return "failed"
-    return "passed" if "passed" in outcomes else "untested"
+    if "passed" in outcomes:
+        return "passed"
+    return "judged" if is_judged else "untested"
 
 
 def totals(rows: Iterable[Row]) -> dict[str, dict[str, int]]:
@@ -107,14 +137,14 @@ def run_marked_tests(folder: Path) -> tuple[Recorder, int]:
 
 def print_table(rows: Iterable[Row], counts: Mapping[str, Mapping[str, int]]) -> None:
     for row in rows:
-        names = short_names(row.tests) or [""]
+        names = [*short_names(row.tests), *(f"lab: {line}" for line in row.lab)] or [""]
         print(f"{row.id:<7} {row.verdict:<9} {names[0]}".rstrip())
         for name in names[1:]:
             print(f"{'':<17} {name}")
-    print(f"\n{'family':<7} {'passed':>7} {'failed':>7} {'untested':>9} {'all':>5}")
+    print(f"\n{'family':<7} {' '.join(f'{verdict:>8}' for verdict in VERDICTS)} {'all':>5}")
     for family, count in counts.items():
-        every = sum(count.values())
-        print(f"{family:<7} {count['passed']:>7} {count['failed']:>7} {count['untested']:>9} {every:>5}")
+        found = " ".join(f"{count[verdict]:>8}" for verdict in VERDICTS)
+        print(f"{family:<7} {found} {sum(count.values()):>5}")
 
 
 def short_names(tests: Iterable[str]) -> list[str]:
@@ -127,12 +157,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Which numbered requirements are tested, and with what outcome.")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="the folder of tests")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder of what the lab measured")
     options = parser.parse_args()
 
     spec = Path(os.environ.get("TIDINGS_SPEC", ROOT.parent / "shared" / "spec"))
     known = requirement_ids(path.read_text() for path in sorted(spec.glob("*.md")))
     recorder, code = run_marked_tests(options.tests)
-    rows = report_rows(known, recorder.cited, recorder.outcomes)
+    rows = report_rows(known, recorder.cited, recorder.outcomes, lab_verdicts(options.results))
     counts = totals(rows)
     unknown = [row for row in rows if known and row.id not in known]
     if options.json:
@@ -143,7 +174,8 @@ def main() -> int:
     if not known:
         print("no specification found: only cited requirements are shown; set TIDINGS_SPEC", file=sys.stderr)
     for row in unknown:
-        print(f"{row.id} is not in the specification, but cited by {', '.join(row.tests)}", file=sys.stderr)
+        cited = ", ".join((*row.tests, *row.lab))
+        print(f"{row.id} is not in the specification, but cited by {cited}", file=sys.stderr)
     tests_ran = code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
     return 0 if tests_ran and not unknown else 1
 

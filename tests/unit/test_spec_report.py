@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.spec_report import Row, report_rows, requirement_ids, short_names, totals
+from tools.spec_report import Row, lab_verdicts, report_rows, requirement_ids, short_names, totals
 
 SPEC = """## 7. Checklist of testable requirements
 - T-1 The first requirement. See also T-7, which is not a requirement line.
@@ -46,7 +46,7 @@ def run_report(folder: Path, *, spec: str | None, tests: str, arguments: tuple[s
         (folder / "spec" / "example.md").write_text(spec)
     tool = Path(__file__).parents[2] / "tools" / "spec_report.py"
     done = subprocess.run(
-        [sys.executable, str(tool), "--tests", str(folder / "tests"), *arguments],
+        [sys.executable, str(tool), "--tests", str(folder / "tests"), "--results", str(folder), *arguments],
         env={**os.environ, "TIDINGS_SPEC": str(folder / "spec"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         cwd=folder,
         capture_output=True,
@@ -70,15 +70,31 @@ def test_requirements_are_read_from_list_items_and_ordered_by_number() -> None:
     ],
 )
 def test_one_failure_fails_a_requirement_and_skipping_does_not_test_it(outcomes: dict[str, str], verdict: str) -> None:
-    rows = report_rows(["T-1"], {"a": ("T-1",), "b": ("T-1",)}, outcomes)
+    rows = report_rows(["T-1"], {"a": ("T-1",), "b": ("T-1",)}, outcomes, {})
     assert rows == [Row("T-1", ("a", "b"), verdict)]
+
+
+def test_what_the_lab_judged_counts_where_no_test_does(tmp_path: Path) -> None:
+    lines = (
+        "says,group,band,verdict",
+        "loss,12 brokers,0.7 to 0.9 (T-2),reproduced",
+        "loss,46 brokers,0.6 to 0.8 (T-2),missed",
+        "delay,,at most 2,reproduced",
+    )
+    (tmp_path / "transport-E14-small.csv").write_text("\n".join(lines) + "\n")
+    lab = lab_verdicts(tmp_path)
+    assert lab == {"T-2": ("transport-E14-small: 1 missed, 1 reproduced",)}
+    rows = report_rows(["T-1", "T-2"], {"a": ("T-1",)}, {"a": "passed"}, lab)
+    assert rows == [Row("T-1", ("a",), "passed"), Row("T-2", (), "judged", lab["T-2"])]
+    (failed,) = report_rows(["T-2"], {"a": ("T-2",)}, {"a": "failed"}, lab)
+    assert (failed.verdict, failed.lab) == ("failed", lab["T-2"])
 
 
 def test_totals_count_verdicts_per_family() -> None:
     rows = [Row("T-1", ("a",), "passed"), Row("T-2", (), "untested"), Row("S-1", ("b",), "failed")]
     assert totals(rows) == {
-        "T": {"passed": 1, "failed": 0, "untested": 1},
-        "S": {"passed": 0, "failed": 1, "untested": 0},
+        "T": {"passed": 1, "failed": 0, "judged": 0, "untested": 1},
+        "S": {"passed": 0, "failed": 1, "judged": 0, "untested": 0},
     }
 
 
