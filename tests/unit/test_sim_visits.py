@@ -119,6 +119,17 @@ def test_two_that_call_each_other_at_once_have_two_streams_and_one_end_decides()
     assert street.heard("b") == [Received("a", Probe(1))], "both kept the same one"
 
 
+def test_who_ends_a_call_that_the_other_end_gave_up_hears_whom_it_had_asked_for() -> None:
+    street = Street()
+    street.do("a", Connect("b"))
+    street.run(1.0)
+    street.do("b", Disconnect("?2", "no"))
+    street.do("a", Disconnect("?1", "too late"))
+    street.run(3.0)
+    assert street.heard("a") == [Knocked("?1", "b", "b"), LinkDown("?1", 0, "too late", asked="b")]
+    assert street.heard("b") == [Knocked("?2", "a"), LinkDown("?2", 0, "no")]
+
+
 def test_a_link_whose_other_end_is_gone_gives_way() -> None:
     street = Street()
     street.admit("a", "c", "c")

@@ -230,8 +230,9 @@ class SimulatedLinks:
             return
         if link.is_broken:
             # It was gone already, and this end had not noticed.
+            down = link.down_at(process, reason)
             self.forget(process, link)
-            self.world.push(now, process.take, LinkDown(other, link.epoch, reason))
+            self.world.push(now, process.take, down)
             return
         ours, theirs = (link.forth, link.back) if process is link.asker else (link.back, link.forth)
         if ours is None or theirs is None:
