@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings.machine.effects import Deliver, Effect, Load, Save, Send, SetTimer, Transport
+from tests.worlds.puppets import Do, Puppet
+from tidings.machine.effects import Connect, Deliver, Disconnect, Effect, Load, Save, Send, SetTimer, Transport
 from tidings.machine.inputs import Fired, Input, Received, Saved
 from tidings.model.errors import UsageError
-from tidings.protocols.teaching.ping import Probe
+from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.pubsub.signals import PeerDown
 from tidings.sim.fault_schedule import (
     CUT_OFF,
@@ -324,6 +325,22 @@ def test_corrupt_frames_are_refused_and_counted(transport: Transport) -> None:
     assert len(entries(simulator, "a", "heard")) == 100
     assert counters.lost[REFUSED] > 50
     assert sum(counters.lost.values()) == counters.lost[REFUSED] + counters.lost[STOPPED] == 100
+
+
+def test_nothing_comes_behind_a_corrupt_frame_also_where_its_link_has_ended_meanwhile() -> None:
+    plan = parse_plan("1.99..2.01 corrupt a probability=1")
+    simulator = Simulator(1, Constant(0.25), checking=True, frames=CorruptibleFrames(plan, 1))
+    for name in ("a", "b"):
+        simulator.add(name, lambda draws: Puppet())
+    simulator.inject(0.0, "a", Do((Connect("b"),)))
+    simulator.call_at(0.9, lambda: simulator.pause("b"))
+    for number, at in ((1, 1.0), (2, 2.0), (3, 2.05)):
+        simulator.inject(at, "a", Do((Send("b", Echo(number)),)))
+    simulator.inject(2.1, "a", Do((Disconnect("b"),)))
+    simulator.call_at(5.0, lambda: simulator.resume("b"))
+    simulator.run(9.0)
+    puppet = simulator.nodes["b"].machine
+    assert isinstance(puppet, Puppet) and puppet.numbers() == [1]
 
 
 def test_some_frames_are_corrupted_with_a_probability() -> None:

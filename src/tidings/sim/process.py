@@ -40,7 +40,7 @@ from tidings.machine.inputs import Computed, Fired, Input, Received, Signal, Tim
 from tidings.machine.node import Machine, visitor_messages
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.frames import Damaged, DamagedInStream, why_lost
+from tidings.sim.frames import Damaged, why_lost
 from tidings.sim.hardware import Clock
 from tidings.sim.network.rule import reason_of
 from tidings.sim.queue import Action, Standstill
@@ -142,18 +142,12 @@ class Process:
             self.queue_up(now, received)
 
     def receive_frame(self, now: float, received: Received) -> None:
-        """The same where messages are bytes, which may be damaged. A stream that carried nonsense is closed."""
-        damaged, sender = received.message, received.sender
+        """The same where messages are bytes, which may be damaged; those of streams end there."""
+        damaged = received.message
         if not self.is_running or not isinstance(damaged, Damaged):
             self.receive(now, received)
-            return
-        reason = why_lost(damaged)
-        self.lose(now, sender, self.id, damaged, reason)
-        if isinstance(damaged, DamagedInStream) and not self.world.break_link(sender, self.id, reason):
-            process = self.world.nodes[sender].process
-            stream = None if process is None else process.streams.get(self.id)
-            if stream is not None:
-                stream.reset()
+        else:
+            self.lose(now, received.sender, self.id, damaged, why_lost(damaged))
 
     def receive_otherwise(self, now: float, received: Received) -> None:
         if self.is_dead:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from tidings.machine.effects import Admit, ProbeNode, Transport
 from tidings.machine.inputs import LinkDown, LinkUp, NodeProbed, Received
 from tidings.model.identity import NodeId
+from tidings.sim.frames import DamagedInStream, why_lost
 from tidings.sim.network.rule import STREAM_OVERFULL, reason_of
 
 if TYPE_CHECKING:
@@ -86,6 +87,12 @@ class SimulatedStream:
         elif receiver is None or receiver.is_dead:
             self.world.lose(now, received.sender, self.to, received.message, NO_LISTENER)
             self.reset()
+        elif isinstance(received.message, DamagedInStream):
+            reason = why_lost(received.message)
+            self.world.lose(now, received.sender, self.to, received.message, reason)
+            self.fail(now, reason, 0.0)
+            # The link may have ended before, and what was sent last be still on its way: a stream has no holes.
+            self.broken = LINK_BROKEN
         elif receiver.is_running or not receiver.is_overfull():
             receiver.arrived(now, received)
         else:
