@@ -111,7 +111,27 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
             f"{name}, plain": plain[column],
             f"{name}, guarantees": ours[column],
         }
-    return over_seeds(pairs, made)
+    return over_seeds(pairs, made).union(by_joins(runs))
+
+
+def by_joins(runs: DataFrame) -> DataFrame:
+    """What more subscribers change, from the fewest that join in a second to the most."""
+    from pyspark.sql import functions as F
+
+    side = F.concat(parameter("joins"), F.lit(" "), parameter("system"))
+    sides, fewest, most = F.col("sides"), JOINS[0], JOINS[-1]
+
+    def more_messages(joins: int) -> Column:
+        return sides[f"{joins} guarantees"]["messages"] / sides[f"{joins} plain"]["messages"]
+
+    throughput = [sides[f"{joins} guarantees"]["throughput"] for joins in (fewest, most)]
+    return over_seeds(
+        side_by_side(runs, group=F.lit(f"{fewest} to {most} joins/s"), side=side),
+        {
+            "messages shrink": more_messages(most) - more_messages(fewest),
+            "throughput grows": throughput[1] / throughput[0] - 1,
+        },
+    )
 
 
 def sent(results: DataFrame, traces: DataFrame) -> DataFrame:
