@@ -101,7 +101,7 @@ def within_limits(claim: Claim, measured: Measured) -> Measured:
 def verdict_of(claim: Claim, measured: Measured | None) -> tuple[Verdict, str]:
     """And why."""
     if measured is None:
-        return "not judged", "nothing was measured"
+        return "not judged", claim.not_judged or "nothing was measured"
     if claim.band is None:
         return "not judged", claim.not_judged
     if measured.low is None or measured.high is None:

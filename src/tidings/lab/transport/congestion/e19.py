@@ -24,8 +24,8 @@ from tidings.lab.transport.congestion.bottleneck import (
     plain,
     play,
 )
-from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, together, travel, within
-from tidings.lab.transport.substrate import WIRE_BYTES
+from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, sent, together, travel, within
+from tidings.lab.transport.substrate import WARM_UP, WIRE_BYTES
 from tidings.protocols.transport.params import as_published
 from tidings.spark.metrics.delivery import DELIVERY, deliveries, delivery_ratio, false_negatives
 from tidings.spark.metrics.traffic import rates
@@ -59,6 +59,8 @@ LOAD: Points = (
 )
 PERSISTENT = 85.0, 140.0
 """When the load is at its height."""
+LOW = 0.0, 20.0
+"""When it has not begun to grow."""
 
 LITERAL = Mode("as published", as_published(is_paced=True, record=RECORD))
 """The rules of the source to the letter, where ours are others."""
@@ -91,6 +93,29 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
         travel(traces),
     ).cache()
     by_second = DELIVERY.table([delivery_ratio, false_negatives], traces, owed, ["second"])
+    at_height = F.col("second").between(begin + WARM_UP, end + WARM_UP)
+    missed_when = (
+        by_second.join(results.select("run", "parameters"), on="run", how="inner")
+        .groupBy("run")
+        .agg(
+            F.sum(F.when(at_height, F.col("false_negatives")).otherwise(0)).alias("missed_then"),
+            F.sum("false_negatives").alias("missed"),
+        )
+    )
+    avoided = against(
+        results,
+        missed_when,
+        PLAIN,
+        {
+            "avoided at the height": lambda ours, plain: (
+                (plain["missed_then"] - ours["missed_then"]) / (plain["missed"] - ours["missed"])
+            )
+        },
+    )
+    leaving = together(
+        leaves(results, traces, PERSISTENT).withColumnRenamed("rate", "high"),
+        leaves(results, traces, LOW).withColumnRenamed("rate", "low"),
+    ).select("run", (F.col("high") / F.col("low")).alias("visible"))
     return union(
         [
             by_variant(results, table, {name: name for name in ("missed", "received", "used", "travel", "feedback")}),
@@ -103,11 +128,25 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
                     "received share": lambda ours, plain: ours["received"] / plain["received"],
                 },
             ),
+            avoided,
+            by_variant(results, leaving, {"visible": "visible"}),
             lines(results, by_second, {"missed over time, {variant}": "false_negatives"}),
             lines(results.where(F.col("variant") == PLAIN), by_second, {"wanted over time": "expected"}),
             lines(results, rates(traces), {"received over time, {variant}": "delivered"}),
         ]
     )
+
+
+def leaves(results: DataFrame, traces: DataFrame, span: tuple[float, float]) -> DataFrame:
+    """Events a second that are published in this span and not withheld: run, rate."""
+    from pyspark.sql import functions as F
+
+    stretch, (begin, end) = parameter("stretch", "double"), span
+    rows = within(results, traces, begin * stretch, end * stretch)
+    published = rows.where("kind = 'publish'").select("run", "key", F.lit("").alias("node"))
+    counted = sent(traces, published).groupBy("run").agg(F.count("*").alias("count"))
+    lasting = results.select("run", (stretch * (end - begin)).alias("lasting"))
+    return counted.join(lasting, on="run", how="inner").select("run", (F.col("count") / F.col("lasting")).alias("rate"))
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:

@@ -17,7 +17,9 @@ from tidings.lab.transport.congestion import bottleneck
 from tidings.lab.transport.congestion.bottleneck import ADDITIONS, CONTROL, PLAIN, by_label, paced, plain, play
 from tidings.lab.transport.congestion.series import draw_lines, lines, owed_to_pairs, within
 from tidings.lab.transport.substrate import WIRE_BYTES
+from tidings.pubsub.notes import FeedbackSent
 from tidings.spark.metrics.delivery import false_negatives
+from tidings.spark.metrics.tables import is_note
 from tidings.spark.metrics.traffic import rates
 from tidings.spark.metrics.transport import CONGESTION, fairness, goodput
 from tidings.trace.writer import Writer
@@ -62,11 +64,24 @@ def figures(results: DataFrame, traces: DataFrame) -> DataFrame:
             used = (goodputs * 8 * WIRE_BYTES / capacity_bps).alias("used")
             chosen = {f"fairness, {phase}": "fairness", f"used, {phase}": "used"}
             tables.append(by_variant(results, both.select("run", "fairness", used), chosen))
+    tables.append(reacts_first(results, traces))
     at_node = rates(traces, by=["node"])
     for node in SUBSCRIBERS:
         figure = {f"received over time, {{variant}}, {node}": "delivered"}
         tables.append(lines(results, at_node.where(F.col("node") == node), figure))
     return union(tables)
+
+
+def reacts_first(results: DataFrame, traces: DataFrame) -> DataFrame:
+    """Whether s1 is the first to report when the link has shrunk for the first time."""
+    from pyspark.sql import functions as F
+
+    controlled, stretch = results.where(F.col("variant") == CONTROL), parameter("stretch", "double")
+    (_, _), (shrinks_at, _), _ = CAPACITY
+    rows = within(controlled, traces, shrinks_at * stretch, F.lit(LENGTH) * stretch).where(is_note(FeedbackSent))
+    first = rows.groupBy("run").agg(F.min_by("node", "time").alias("node"))
+    is_large = (F.col("node") == SUBSCRIBERS[0]).cast("double").alias("value")
+    return summarise(first.select(F.lit("first to react").alias("figure"), F.lit("").alias("group"), is_large))
 
 
 def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
