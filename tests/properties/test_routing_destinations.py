@@ -11,10 +11,11 @@ from tests.worlds.brokers import BrokerWorld, Edge, ordered, side_of
 from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.inputs import Fired, Input, Received
 from tidings.machine.streams import RandomStream, random_stream
-from tidings.matching.bloom import BloomProfile
+from tidings.matching.bloom import BloomProfile, message_bits_match_filter_bits
 from tidings.model.event import Event
 from tidings.model.filter import Filter
 from tidings.model.language.parser import parse
+from tidings.protocols.routing.destinations.knowledge import Knowledge
 from tidings.protocols.routing.destinations.messages import Directed, LinkState, Predicates
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import NO_ROUTE, DestinationRouter, Queues
@@ -235,3 +236,22 @@ def test_nothing_that_brokers_say_breaks_the_router(said: list[Input]) -> None:
                 assert decode(encode(effect.message)) == effect.message
             assert not isinstance(effect, Drop) or effect.reason
         machine.check()
+
+
+bits = st.sets(st.integers(0, 11), max_size=6).map(lambda places: sum(1 << place for place in places))
+
+
+@given(bits, st.lists(st.lists(bits, max_size=4), min_size=1, max_size=5))
+def test_who_may_want_an_event_is_who_has_a_row_that_matches_it(event: int, tables: list[list[int]]) -> None:
+    knowledge = Knowledge("a", DestinationParams())
+    names = [f"n{place}" for place in range(len(tables))]
+    knowledge.topology.put("a", 1, tuple(names))
+    for name, rows in zip(names, tables, strict=True):
+        knowledge.topology.put(name, 1, ("a",))
+        knowledge.rows[name] = 1, tuple(rows)
+    wanting = [
+        name
+        for name, rows in zip(names, tables, strict=True)
+        if any(message_bits_match_filter_bits(event, row) for row in rows)
+    ]
+    assert sorted(knowledge.may_want(event)) == wanting

@@ -31,7 +31,6 @@ from tidings.matching.bloom import (
     bits_of_tags,
     fill_of,
     filter_bits_cover,
-    message_bits_match_filter_bits,
     row_from_bytes,
     row_to_bytes,
     tags_of_filter,
@@ -227,11 +226,14 @@ class Knowledge:
 
     def may_want(self, bits: int) -> tuple[NodeId, ...]:
         """The other brokers that can be reached and may want an event of these bits."""
-        return tuple(
-            broker
-            for broker in self.topology.routes()
-            if broker in self.rows and any(message_bits_match_filter_bits(bits, row) for row in self.rows[broker][1])
-        )
+        # `message_bits_match_filter_bits` of every row, in place: each event is held against the rows of all brokers.
+        missing, found = ~bits, []
+        for broker in self.topology.routes():
+            for row in self.rows[broker][1] if broker in self.rows else ():
+                if not row & missing:
+                    found.append(broker)
+                    break
+        return tuple(found)
 
     def check(self) -> None:
         most = self.params.brokers_max
