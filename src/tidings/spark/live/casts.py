@@ -15,6 +15,7 @@ same spelling (`encoder.py`). Arrays, maps and structs are no attributes; in a p
     text                  string: UTF-8
     json                  whatever type the schema gives it: a string (the JSON itself), a struct, an array, a map of
                           texts, integers, numbers and truths
+    avro                  the type that `payloadSchema` says (`avro.py`)
 """
 
 from collections.abc import Callable, Iterable
@@ -47,10 +48,11 @@ from pyspark.sql.types import (
 )
 
 from tidings.model.errors import UsageError
+from tidings.spark.live.avro import AvroType, avro_type, decode
 from tidings.spark.live.columns import FIXED, PAYLOAD
 from tidings.spark.live.readings import read_time
 
-BINARY, TEXT, JSON = "binary", "text", "json"
+BINARY, JSON = "binary", "json"
 
 PLAIN: dict[type[DataType], DataType] = {
     **dict.fromkeys((ByteType, ShortType, IntegerType), LongType()),
@@ -73,14 +75,19 @@ def plain_type(field: StructField) -> DataType:
     return PLAIN.get(type(field.dataType), field.dataType)
 
 
-def payload_type(payload_format: str) -> DataType:
+def payload_type(payload_format: str, avro_schema: str = "") -> DataType:
     """Where no schema is given."""
+    if avro_schema:
+        return avro_type(avro_schema).kind
     return BinaryType() if payload_format == BINARY else StringType()
 
 
-def check_payload(schema: StructType, payload_format: str) -> None:
+def check_payload(schema: StructType, payload_format: str, avro_schema: str = "") -> None:
     kinds = [field.dataType for field in schema.fields if field.name == PAYLOAD]
     for kind in kinds:
+        if avro_schema:
+            check_avro(kind, avro_type(avro_schema).kind)
+            continue
         is_right = kind == BinaryType() if payload_format == BINARY else kind == StringType()
         if not is_right and not (payload_format == JSON and is_json(kind)):
             raise UsageError(
@@ -88,6 +95,14 @@ def check_payload(schema: StructType, payload_format: str) -> None:
                 "binary is BINARY, text is STRING, json is STRING or an ARRAY, MAP or STRUCT of STRING, LONG, DOUBLE, "
                 "BOOLEAN (for other types read it as text, and use from_json)"
             )
+
+
+def check_avro(kind: DataType, wanted: DataType) -> None:
+    if kind != wanted:
+        raise UsageError(
+            f"schema: the column payload cannot be {kind.simpleString()} with this payloadSchema, whose type is "
+            f"{wanted.simpleString()}; write it so, with nothing NOT NULL"
+        )
 
 
 def is_json(kind: DataType, is_inner: bool = False) -> bool:
@@ -104,12 +119,14 @@ def is_json(kind: DataType, is_inner: bool = False) -> bool:
 class DeclaredColumns:
     """Batches of plain columns to those of a schema. `misread` counts values that are null because they do not fit."""
 
-    def __init__(self, schema: StructType, payload_format: str, fails: bool) -> None:
+    def __init__(self, schema: StructType, payload_format: str, fails: bool, avro_schema: str = "") -> None:
         self.fails, self.misread = fails, 0
         self.schema = to_arrow_schema(schema, timezone="UTC")
         self.casts: dict[str, Cast] = {}
         for field in schema.fields:
-            if field.name == PAYLOAD and payload_format != BINARY:
+            if field.name == PAYLOAD and avro_schema:
+                self.casts[field.name] = cast_avro(avro_type(avro_schema))
+            elif field.name == PAYLOAD and payload_format != BINARY:
                 self.casts[field.name] = cast_text if field.dataType == StringType() else cast_json
             elif plain_type(field) != field.dataType:
                 self.casts[field.name] = CASTS[type(field.dataType)]
@@ -207,6 +224,10 @@ def read_json(payload: bytes) -> Any:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
+
+
+def cast_avro(told: AvroType) -> Cast:
+    return one_by_one(lambda payload, kind: decode(told, payload))
 
 
 def is_of(value: Any, kind: pyarrow.DataType) -> bool:

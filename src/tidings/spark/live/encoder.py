@@ -11,7 +11,7 @@ is too long, an empty text where CloudEvents wants one. The error names the colu
     timestamp                              RFC 3339 text        date, decimal                as text, with all digits
 
 `payload` is binary; a string is written as UTF-8, and an array, a map or a struct as JSON where `payloadFormat` is
-"json".
+"json". With "avro" it is what `payloadSchema` says (`avro.py`).
 
 The columns publisher, number and accepted_at are what the network said of an event that was read; they are left out.
 """
@@ -27,6 +27,7 @@ from tidings.model.bounds import ATTRIBUTES_BYTES_MAX, ATTRIBUTES_MAX, PAYLOAD_B
 from tidings.model.errors import UsageError
 from tidings.model.event import CONTEXT_NAMES
 from tidings.model.values import check_name
+from tidings.spark.live.avro import avro_type, encode
 from tidings.spark.live.casts import BINARY, JSON, check_payload
 from tidings.spark.live.columns import OF_THE_NETWORK, PAYLOAD, TIME
 
@@ -38,13 +39,13 @@ INSTEAD = "string, boolean, double, bigint, a narrower number, decimal, date or 
 
 
 class Encoder:
-    def __init__(self, schema: StructType, payload_format: str = BINARY) -> None:
+    def __init__(self, schema: StructType, payload_format: str = BINARY, avro_schema: str = "") -> None:
         self.kinds = {
             field.name: field.dataType.simpleString() for field in schema.fields if field.name not in OF_THE_NETWORK
         }
         self.kinds.pop(PAYLOAD, None)
-        self.payload_format = payload_format
-        check_written_payload(schema, payload_format)
+        self.avro = avro_type(avro_schema) if avro_schema else None
+        check_written_payload(schema, payload_format, avro_schema)
         if len(self.kinds) > ATTRIBUTES_MAX:
             raise UsageError(
                 f"{len(self.kinds)} columns, and an event has at most {ATTRIBUTES_MAX} attributes; drop some"
@@ -74,7 +75,11 @@ class Encoder:
         if PAYLOAD not in batch.schema.names:
             return [b""] * batch.num_rows
         column = batch.column(PAYLOAD)
-        if pyarrow.types.is_string(column.type):
+        if self.avro is not None:
+            column = pyarrow.array(
+                [None if it is None else encode(self.avro, it) for it in column.to_pylist()], pyarrow.binary()
+            )
+        elif pyarrow.types.is_string(column.type):
             column = column.cast(pyarrow.binary())
         elif not pyarrow.types.is_binary(column.type):
             values = (plain_json(it, column.type) for it in column.to_pylist())
@@ -88,9 +93,11 @@ class Encoder:
         return [b"" if it is None else it for it in column.to_pylist()]
 
 
-def check_written_payload(schema: StructType, payload_format: str) -> None:
+def check_written_payload(schema: StructType, payload_format: str, avro_schema: str) -> None:
     kinds = [field.dataType for field in schema.fields if field.name == PAYLOAD]
-    if kinds and kinds[0] not in (BinaryType(), StringType()):
+    if avro_schema:
+        check_payload(schema, payload_format, avro_schema)
+    elif kinds and kinds[0] not in (BinaryType(), StringType()):
         if payload_format != JSON:
             raise UsageError(
                 f"column payload: it is {kinds[0].simpleString()}, and must be binary or string; cast it, or write it "

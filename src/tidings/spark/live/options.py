@@ -12,7 +12,8 @@
     includeMetadata       "false": no columns publisher, number, accepted_at where no schema is given
     failOnDataLoss        "true": history that is gone before it was read ends the query
     failOnUnreachable     "true": so does a broker with some of it that cannot be asked; a batch read is "true"
-    payloadFormat         what the column payload is: "binary", "text", "json" (`casts.py`); of the sink too
+    payloadFormat         what the column payload is: "binary", "text", "json", "avro" (`casts.py`); of the sink too
+    payloadSchema         of "avro": the schema with which payloads are written, as JSON (`avro.py`)
     mode                  "PERMISSIVE": a value that its column cannot hold is null; "FAILFAST": it is an error
     timeout               seconds to wait for an answer, a broker that restarts included: 60
     sinkName, advertise   of the sink: how its publishers are called, and what they say they will publish
@@ -49,11 +50,13 @@ from tidings.net.errors import HostError
 from tidings.net.keys import principal_of_token, read_token_file, token_of_text
 from tidings.net.tls import Tls
 from tidings.protocols.access.judge import BEHIND_PRINCIPAL
+from tidings.spark.live.avro import avro_type
 from tidings.spark.live.starts import Start, read_start
 
 TIMEOUT = 60.0
 POLL_INTERVAL = 0.05
 PARTITIONS_VARIABLE = "TIDINGS_PARTITIONS"
+AVRO = "avro"
 
 ENVIRONMENT = {
     "url": "TIDINGS_URL",
@@ -66,7 +69,7 @@ ENVIRONMENT = {
 KNOWN = (
     *("url", "filter", "startingOffsets", "endingOffsets", "maxEventsPerTrigger", "maxBytesPerTrigger", "pollInterval"),
     *("partitions", "minPartitions", "pushDown", "includeMetadata", "failOnDataLoss", "failOnUnreachable", "mode"),
-    "payloadFormat",
+    *("payloadFormat", "payloadSchema"),
     *("timeout", "sinkName", "advertise", "idColumn", "failOnChangedBatch", "token", "tokenKey"),
     *("tlsCertificate", "tlsKey", "tlsAuthority", "principal", "insecure"),
 )
@@ -105,6 +108,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """As it was said; a batch read fails if nothing was."""
     fails_on_type: bool = False
     payload_format: str = "binary"
+    payload_schema: str = ""
     timeout: float = TIMEOUT
     sink_name: str = SINK_NAME
     advertise: str = ""
@@ -173,7 +177,8 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str] = os.e
         fails_on_loss=read_truth(said, "failOnDataLoss") is not False,
         fails_unreachable=read_truth(said, "failOnUnreachable"),
         fails_on_type=read_choice(said, "mode", "permissive", ("permissive", "failfast")) == "failfast",
-        payload_format=read_choice(said, "payloadFormat", "binary", ("binary", "text", "json")),
+        payload_format=read_choice(said, "payloadFormat", "binary", ("binary", "text", "json", AVRO)),
+        payload_schema=said.get("payloadSchema", ""),
         timeout=read_number(said, "timeout", TIMEOUT, 0.05),
         sink_name=said.get("sinkName", SINK_NAME),
         advertise=said.get("advertise", ""),
@@ -185,6 +190,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str] = os.e
         principal=said.get("principal", ""),
         insecure=read_truth(said, "insecure") is True,
     )
+    check_payload_schema(options)
     check_reach(options)
     return options
 
@@ -229,6 +235,16 @@ def check_reach(options: Options) -> None:
         raise UsageError("option principal: with TLS and without a token, give the name that is in the certificate")
     if tls is not None and not certificate:
         raise UsageError("option token: with TLS and without a certificate of your own, a token says who you are")
+
+
+def check_payload_schema(options: Options) -> None:
+    if (options.payload_format == AVRO) != bool(options.payload_schema):
+        raise UsageError(
+            "options payloadFormat, payloadSchema: avro needs the schema with which payloads are written, as JSON, and "
+            "no other format has one"
+        )
+    if options.payload_schema:
+        avro_type(options.payload_schema)
 
 
 def check_filter(name: str, text: str) -> None:

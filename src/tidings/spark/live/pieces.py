@@ -171,7 +171,7 @@ def read_pages(
 
 def read_piece(piece: Piece, filter: str, schema: StructType, options: Options) -> Iterator[pyarrow.RecordBatch]:
     decoder = Decoder(plain_schema(schema), options.fails_on_type)
-    declared = DeclaredColumns(schema, options.payload_format, options.fails_on_type)
+    declared = DeclaredColumns(schema, options.payload_format, options.fails_on_type, options.payload_schema)
     with LiveConnection(options) as link:
         for range in piece.ranges:
             found = read_pages(link, filter, range, options.fails_on_loss, decoder.needs_payloads)

@@ -146,9 +146,13 @@ class BatchNumbers:
         return through - self.first + 1 if self.first <= through < self.first + self.count else None
 
 
+def encoder_of(schema: StructType, options: Options) -> Encoder:
+    return Encoder(schema, options.payload_format, options.payload_schema)
+
+
 class TidingsStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, schema: StructType, options: Options) -> None:
-        Encoder(schema, options.payload_format)
+        encoder_of(schema, options)
         self.keys = RowKeys(schema, options)
         self.schema, self.options = schema, options
 
@@ -165,7 +169,7 @@ class TidingsStreamWriter(DataSourceStreamArrowWriter):
         return self.stage(query, iterator)
 
     def stage(self, query: str, iterator: "Iterator[RecordBatch]") -> StagedRows:
-        encoder, rows, size_bytes = Encoder(self.schema, self.options.payload_format), list[Row](), 0
+        encoder, rows, size_bytes = encoder_of(self.schema, self.options), list[Row](), 0
         for batch in iterator:
             heads, payloads = encoder.events(batch)
             rows += zip(self.keys.keys(batch), heads, payloads, strict=True)
@@ -216,7 +220,7 @@ class TidingsStreamWriter(DataSourceStreamArrowWriter):
 
 class TidingsWriter(DataSourceArrowWriter):
     def __init__(self, schema: StructType, options: Options) -> None:
-        Encoder(schema, options.payload_format)
+        encoder_of(schema, options)
         self.schema, self.options = schema, options
         self.job = secrets.token_hex(8)
 
@@ -253,7 +257,7 @@ class TidingsWriter(DataSourceArrowWriter):
         self, sink: "SinkConnection", iterator: "Iterator[RecordBatch]", before: Counter[tuple[bytes, bytes]]
     ) -> int:
         """Publish what is not among what was published before, and take it out there; how many rows there were."""
-        encoder, count = Encoder(self.schema, self.options.payload_format), 0
+        encoder, count = encoder_of(self.schema, self.options), 0
         for batch in iterator:
             rows = list(zip(*encoder.events(batch), strict=True))
             count += len(rows)

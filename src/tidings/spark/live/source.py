@@ -55,7 +55,7 @@ class TidingsReader(DataSourceReader):
     def __init__(self, schema: StructType, options: Options) -> None:
         self.schema, self.options, self.filter = schema, options, options.filter
         self.columns = columns_of(schema)
-        check_payload(schema, options.payload_format)
+        check_payload(schema, options.payload_format, options.payload_schema)
         if options.end is not None and options.end.kind == EARLIEST:
             raise UsageError('option endingOffsets: nothing lies before "earliest"; give "latest", a time or an offset')
 
@@ -105,7 +105,7 @@ class TidingsSource(DataSource):
     def schema(self) -> StructType:
         with LiveConnection(self.said) as link:
             schema = infer_schema(link.run(link.client.marks(self.said.filter)).offers)
-        schema[PAYLOAD].dataType = payload_type(self.said.payload_format)
+        schema[PAYLOAD].dataType = payload_type(self.said.payload_format, self.said.payload_schema)
         if all(field.name in infer_schema(()).names for field in schema.fields):
             log.warning(NO_ATTRIBUTES)
         if self.said.has_metadata:

@@ -77,7 +77,7 @@ NO_MARKS = Marks((), (), ())
 class TidingsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: StructType, options: Options) -> None:
         columns_of(schema)
-        check_payload(schema, options.payload_format)
+        check_payload(schema, options.payload_format, options.payload_schema)
         if options.end is not None:
             raise UsageError(
                 "option endingOffsets: a stream has no end; use trigger(availableNow=True), or read a batch"
