@@ -20,7 +20,6 @@ METRICS = SOURCE / "spark/metrics"
 PAGE = ROOT / "docs/reference/notes.md"
 
 WAITING: dict[type[Note], str] = {
-    notes.LinkChanged: "dynamic topologies",
     notes.Misrouted: "dynamic topologies",
     notes.CycleEnded: "gossip",
     notes.ViewCompared: "gossip",

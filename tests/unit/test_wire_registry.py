@@ -21,6 +21,7 @@ from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.overlay.lstree.order import Colour
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
+from tidings.protocols.routing import aired, radio_flood
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
@@ -71,6 +72,8 @@ CODES = {
     0x0317: "Activate",
     0x0318: "PathEdit",
     0x0319: "PathEdited",
+    0x031A: "AiredPublications",
+    0x031B: "FloodedPublications",
     0x0401: "Unsubscribe",
     0x0402: "Advertise",
     0x0403: "Unadvertise",
@@ -167,6 +170,7 @@ REFERENCE = delivery.Reference("c", 1, 2, "a = 1", WANTED, None, False, "g", "an
 ONE_STORED = page_of((2.5,), (7,), (b"\x80",), (b"x",))
 ONE_STORED_BYTES = "96c4080000000000000440c4080700000000000000c40401000000c40401000000c40180c40178"
 
+ON_AIR = Publications("p", "p/1@a", 2.0, 0, (7,), (b"\x80",), (b"x",))
 COLOUR, CONTACT = Colour(2, "a"), Contact("a", "h:1")
 
 EXAMPLES: list[tuple[Message, str]] = [
@@ -196,7 +200,9 @@ EXAMPLES: list[tuple[Message, str]] = [
     (routing.TablesBegun(2, 1, b"12345678"), "0314940201c4083132333435363738c400"),
     (routing.PartTold(True, 3, 4), "031593c30304"),
     (repairs.Flush("r1", "b"), "031692a27231a162"),
-    (repairs.Activate("r1", "b", bytes(8), None), "031794a27231a162c4080000000000000000c0"),
+    (repairs.Activate("r1", "b", bytes(8), None, ("c",)), "031795a27231a162c4080000000000000000c091a163"),
+    (aired.AiredPublications(("b",), ON_AIR), "031a9291a16297a170a5702f314061cb400000000000000000910791c4018091c40178"),
+    (radio_flood.FloodedPublications(ON_AIR), "031b9197a170a5702f314061cb400000000000000000910791c4018091c40178"),
     (repairs.PathEdit("r1", ("a", "b"), 0, ("x = 1",), ()), "031895a2723192a161a1620091a578203d203190"),
     (repairs.PathEdited("r1", False), "031992a27231c2"),
     (routing.Counted("p/1", 3, 5), "030a93a3702f310305"),

@@ -32,7 +32,7 @@ from tidings.protocols.overlay.witree.messages import (
 from tidings.protocols.overlay.witree.params import WiTreeParams
 from tidings.protocols.overlay.witree.witree import WiTree
 from tidings.protocols.routing.params import RoutingParams
-from tidings.pubsub.notes import Reattached
+from tidings.pubsub.notes import LinkChanged, Reattached
 from tidings.pubsub.signals import (
     LinkFailed,
     LinkUnwanted,
@@ -125,7 +125,7 @@ def test_who_loses_the_one_above_looks_for_a_place_and_who_loses_one_below_does_
     assert of(NeighbourDown, effects) and not sent(effects, RouteRequest)
     desk.below("d", 12)
     effects = desk.handle(PeerDown("p", 1, "gone"))
-    assert [type(effect) for effect in effects[:2]] == [NeighbourDown, LinkUnwanted]
+    assert [type(effect) for effect in effects[:3]] == [LinkChanged, NeighbourDown, LinkUnwanted]
     assert (
         on_air(effects, RouteRequest)
         == sent(effects, RouteRequest, "d")
@@ -154,7 +154,7 @@ def test_the_new_link_may_be_far_from_the_lost_one_and_links_on_the_way_to_it_ar
     assert (world.trees["c"].branches.above, world.trees["x"].branches.above) == ("d", "c")
     ((at, replaced),) = world.watcher.replaced
     assert at == "x"
-    assert (replaced.lost, replaced.near, replaced.far, replaced.path) == ("b", "c", "d", ("x", "c"))
+    assert (replaced.lost, replaced.near, replaced.far, replaced.way) == ("b", "c", "d", ("x", "c"))
     told = [(name, up.neighbour, up.reconfiguration) for name, up in world.watcher.ups[ups:]]
     assert sorted(told) == [("c", "d", replaced.reconfiguration), ("d", "c", replaced.reconfiguration)]
 
@@ -191,7 +191,7 @@ def test_who_lost_the_link_tells_routing_which_took_its_place_and_nobody_else_do
     desk.advance(desk.now + 1.0)
     assert desk.machine.branches.above == "c"
     effects = desk.hears("c", LinkMended(link, (), ("m", "c"), "d"))
-    assert effects == [NeighbourReplaced(link, "p", "c", "d", ("m", "c")), Reattached(1.0, "radio", 2)]
+    assert effects == [NeighbourReplaced(link, "p", "c", "d", way=("m", "c")), Reattached(1.0, "radio", 2)]
     assert desk.hears("c", LinkMended(link, (), ("m", "c"), "d")) == []
     assert desk.hears("c", LinkMended("other/1", (), (), "d")) == []
 

@@ -10,7 +10,7 @@ links on which both ends agree form no circle.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -125,6 +125,7 @@ class RadioWorld:
         is_bare: bool = False,
         checking: bool = False,
         delay_max: float = 0.0,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.params, self.is_bare = DispatcherParams(overlay=params, routing=routing), is_bare
         self.places: dict[NodeId, Point] = dict(places or {})
@@ -136,7 +137,7 @@ class RadioWorld:
             seed,
             Slow(self.radio, delay_max),
             params=NOTICED,
-            observers=[self.watcher] if is_watched else [],
+            observers=[*([self.watcher] if is_watched else []), *observers],
             checking=checking,
         )
         for number, name in enumerate(names):

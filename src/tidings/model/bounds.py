@@ -242,6 +242,9 @@ RADIO_DISTANCE_MAX = 255
 RADIO_PATH_MAX = 64
 """Brokers on a path along which something travels link by link."""
 
+AIRED_BYTES_MAX = 900
+"""Heads and payloads of publications that are said on the air: with names and numbers they fit a datagram."""
+
 # Inspection.
 
 REPORT_ROWS_BYTES_MAX = 256 * 1024

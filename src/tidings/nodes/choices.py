@@ -28,12 +28,13 @@ from tidings.protocols.overlay.witree.witree import WiTree
 from tidings.protocols.routing.destinations.params import DestinationParams
 from tidings.protocols.routing.destinations.router import DestinationRouter
 from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.radio_flood import RadioFlooding, RadioFloodingParams
 from tidings.protocols.routing.router import Router
 from tidings.pubsub.rows import Gauge, View
 from tidings.pubsub.signals import AdvertisementId, Level
 
 OverlayParams = SpanningTreeParams | AllPeersParams | ScriptedParams | DhTreeParams | LsTreeParams | WiTreeParams
-AnyRoutingParams = RoutingParams | DestinationParams
+AnyRoutingParams = RoutingParams | DestinationParams | RadioFloodingParams
 
 
 class Routing(Part, Protocol):
@@ -74,6 +75,7 @@ OVERLAYS: dict[type, Callable[[NodeId, Any, Random], Overlay]] = {
 ROUTINGS: dict[type, Callable[[NodeId, Any], Routing]] = {
     RoutingParams: Router,
     DestinationParams: DestinationRouter,
+    RadioFloodingParams: RadioFlooding,
 }
 
 

@@ -86,6 +86,8 @@ class NeighbourReplaced(Signal, frozen=True):
     far: NodeId
     path: tuple[NodeId, ...] = ()
     """All brokers from this end of the lost link by way of the new one to the other end, where the overlay knows."""
+    way: tuple[NodeId, ...] = ()
+    """From this broker to `near`, both included, where nothing can be sent but from neighbour to neighbour."""
 
 
 # To access, from whoever needs a link to a broker that is not configured.

@@ -14,6 +14,7 @@ from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
+from tidings.protocols.routing import aired, radio_flood
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
@@ -62,6 +63,8 @@ REGISTRY.add(0x0316, repairs.Flush)
 REGISTRY.add(0x0317, repairs.Activate)
 REGISTRY.add(0x0318, repairs.PathEdit)
 REGISTRY.add(0x0319, repairs.PathEdited)
+REGISTRY.add(0x031A, aired.AiredPublications)
+REGISTRY.add(0x031B, radio_flood.FloodedPublications)
 
 REGISTRY.add(0x0310, destinations.LinkState)
 REGISTRY.add(0x0311, destinations.Predicates)

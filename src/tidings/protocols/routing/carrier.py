@@ -22,7 +22,7 @@ neighbour that it stands in for had brought it.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from operator import lt
 from typing import ClassVar, Protocol
@@ -39,7 +39,7 @@ from tidings.protocols.routing.finder import Finder, Picks, Route
 from tidings.protocols.routing.heavy import HeavyBatch, HeavyBatches
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import PublicationsSkipped, PublicationsTaken
-from tidings.protocols.routing.params import CarriageName, RoutingParams
+from tidings.protocols.routing.params import RoutingParams
 from tidings.protocols.routing.parcels import LEFT_OUT, MESSAGE_BYTES, ParcelFlow, size_of
 from tidings.protocols.routing.passage import Passage
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, PendingRequest, Unanswered
@@ -150,22 +150,23 @@ class PlainCarriage:
 
 MakeCarriage = Callable[["BatchCarrier"], Carriage]
 
-CARRIAGES: dict[CarriageName, type[PlainCarriage]] = {"plain": PlainCarriage}
-
 
 class BatchCarrier:
     def __init__(
         self,
+        node_id: NodeId,
         params: RoutingParams,
         tables: Tables,
         ledger: Ledger,
         strategy: Strategy,
-        make_carriage: MakeCarriage | None = None,
+        links: Mapping[NodeId, NeighbourLink],
+        make_carriage: MakeCarriage,
     ) -> None:
+        self.node_id, self.links = node_id, links
         self.params, self.tables, self.ledger, self.strategy = params, tables, ledger, strategy
         self.finder = Finder(tables, params.memo_max)
         self.passage = Passage(params.publishers_max, params.rescue_window)
-        self.carriage: Carriage = (make_carriage or CARRIAGES[params.carriage])(self)
+        self.carriage: Carriage = make_carriage(self)
         self.heavy = HeavyBatches(tables, self.finder, self.carry_now)
         self.sample: deque[Event] = deque(maxlen=params.sample_max)
 

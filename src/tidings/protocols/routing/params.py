@@ -14,7 +14,7 @@ ReductionName = Literal["plain", "covering", "merging"]
 RepairName = Literal["strawman", "resuming", "timed", "notified", "informed", "path"]
 ActivationName = Literal["symmetric", "asymmetric"]
 FlushName = Literal["flood", "path", "none"]
-CarriageName = Literal["plain"]
+CarriageName = Literal["plain", "aired"]
 
 TAKEN_STEPS = 8
 """How often the taker of a window full of bytes says that it has taken them."""
@@ -63,7 +63,8 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Neighbours that are remembered so; beyond it the one that is lost for longest is forgotten."""
 
     carriage: CarriageName = "plain"
-    """How publications get to the neighbours that want them, see `carrier.py`."""
+    """How publications get to the neighbours that want them, see `carrier.py`: each over its link, or ("aired") once
+    for all of them on the air, where some may not hear it, see `aired.py`."""
 
     publications_window_bytes: int = 2 * 1024 * 1024
     """Publications on the way to one neighbour over a stream, as it says what it has taken; one batch may exceed it.

@@ -6,12 +6,13 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.carrier import BatchCarrier, MakeCarriage
+from tidings.protocols.routing.aired import AiredCarriage
+from tidings.protocols.routing.carrier import BatchCarrier, MakeCarriage, PlainCarriage
 from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.packets import TableFlow, TableOutbox
-from tidings.protocols.routing.params import RoutingParams
+from tidings.protocols.routing.params import CarriageName, RoutingParams
 from tidings.protocols.routing.reductions import Reduction, make_reduction
 from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, PendingRequest
 from tidings.protocols.routing.strategies import make_strategy
@@ -23,6 +24,8 @@ NO_SUCH_PART = "nothing of an earlier life is compared, or tables are not cut so
 OVERTAKEN = "was said before the table was edited, and does not hold any more"
 TABLE_FULL = "more than a table may hold"
 
+CARRIAGES: dict[CarriageName, MakeCarriage] = {"plain": PlainCarriage, "aired": AiredCarriage}
+
 
 class State:
     def __init__(self, node_id: NodeId, params: RoutingParams, make_carriage: MakeCarriage | None = None) -> None:
@@ -30,9 +33,10 @@ class State:
         self.tables = Tables(params.engine, finds_ghosts=params.rescue_window > 0)
         self.ledger = Ledger(params.ack_timeout, params.unanswered_max, params.acknowledges)
         self.strategy = make_strategy(params, self.tables)
-        self.carrier = BatchCarrier(params, self.tables, self.ledger, self.strategy, make_carriage)
-        self.covers, self.outbox = Covers(), TableOutbox()
         self.links: dict[NodeId, NeighbourLink] = {}
+        parts = params, self.tables, self.ledger, self.strategy, self.links
+        self.carrier = BatchCarrier(node_id, *parts, make_carriage or CARRIAGES[params.carriage])
+        self.covers, self.outbox = Covers(), TableOutbox()
         self.census = Census(params, self.tables, self.links) if params.census else None
 
     def tables_changed(self) -> None:

@@ -22,6 +22,7 @@ from tidings.model.bounds import RADIO_DISTANCE_MAX
 from tidings.model.identity import NodeId
 from tidings.protocols.overlay.witree.messages import TreeHello
 from tidings.protocols.overlay.witree.params import WiTreeParams
+from tidings.pubsub.notes import LinkChanged
 from tidings.pubsub.signals import LinkUnwanted, NeighbourDown, NeighbourUp, ReconfigurationId
 
 USER = "overlay"
@@ -94,13 +95,15 @@ class Branches:
 
     def take_above(self, now: float, node: NodeId, number: int, replaces: ReconfigurationId) -> list[Effect]:
         self.above, self.is_leader, self.mark = node, False, None
-        return [NeighbourUp(node, self.take(now, node, link_name(self.node_id, number), True), replaces)]
+        epoch = self.take(now, node, link_name(self.node_id, number), is_ours=True)
+        return [*changed(replaces), NeighbourUp(node, epoch, replaces)]
 
     def take_below(self, now: float, node: NodeId, number: int, replaces: ReconfigurationId) -> list[Effect]:
         """What stood in the place of the new link is gone, whether we have noticed or not (D-6)."""
         stale = [name for name in self.below if replaces and self.neighbours[name].link == replaces]
         downs = [effect for name in stale for effect in self.lose(now, name, REPLACED)]
-        return [*downs, NeighbourUp(node, self.take(now, node, link_name(node, number), False), replaces)]
+        up = NeighbourUp(node, self.take(now, node, link_name(node, number), False), replaces)
+        return [*downs, *changed(replaces), up]
 
     def lose(self, now: float, node: NodeId, reason: str) -> list[Effect]:
         """Whoever was below it has nobody above now."""
@@ -110,8 +113,8 @@ class Branches:
             self.lost[branch.link] = LostBranch(node, now)
             if len(self.lost) > self.params.requests_max:
                 del self.lost[next(iter(self.lost))]
-        down = NeighbourDown(node, branch.epoch, reason, branch.link)
-        return [down, LinkUnwanted(node, USER)] if branch.is_ours else [down]
+        down: list[Effect] = [*changed(branch.link), NeighbourDown(node, branch.epoch, reason, branch.link)]
+        return [*down, LinkUnwanted(node, USER)] if branch.is_ours else down
 
     # Our leader.
 
@@ -148,6 +151,11 @@ class Branches:
 
 
 REPLACED = "replaced by another link"
+
+
+def changed(reconfiguration: ReconfigurationId) -> list[Effect]:
+    """For the trace: what brokers tell each other from here on has to do with it."""
+    return [LinkChanged(reconfiguration)] if reconfiguration else []
 
 
 def link_name(asker: NodeId, number: int) -> ReconfigurationId:

@@ -183,8 +183,8 @@ class RadioMender:
         if lost is None or not mended.whole:
             return []
         self.repairs += 1
-        near = mended.whole[-1]
-        replaced = NeighbourReplaced(mended.reconfiguration, lost.neighbour, near, mended.far, mended.whole)
+        way = mended.whole
+        replaced = NeighbourReplaced(mended.reconfiguration, lost.neighbour, way[-1], mended.far, way=way)
         return [replaced, Reattached(now - lost.at, STRATEGY, len(mended.whole))]
 
     def refused(self, now: float) -> list[Effect]:

@@ -34,6 +34,7 @@ from collections.abc import Iterable
 from struct import pack, unpack
 from typing import ClassVar, NamedTuple
 
+import msgspec
 from xxhash import xxh3_64_intdigest
 
 from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
@@ -51,6 +52,7 @@ from tidings.pubsub.signals import NeighbourReplaced, ReconfigurationId
 SUBSCRIBE_TIMER = "subscribe"
 
 NO_SUCH_LINK = "the link that it activates is not up under this reconfiguration"
+NO_WAY_TO_LINK = "whoever should pass it on to the link that it activates is no neighbour"
 ACTIVE_ALREADY = "the link that it activates is active"
 
 
@@ -89,7 +91,8 @@ class InformedRepair(NotifiedRepair):
         onward = digests_of(wanted_without(tables, ghost)) if is_single else None
         activation = Activation(digests_of(wanted_alone(tables, ghost)), onward)
         if replaced.near != self.node_id:
-            return [Send(replaced.near, Activate(replaced.reconfiguration, replaced.far, *activation))]
+            first, *others = replaced.way[1:] or (replaced.near,)
+            return [Send(first, Activate(replaced.reconfiguration, replaced.far, *activation, tuple(others)))]
         link = self.subscriptions.links.get(replaced.far)
         if link is not None and link.reconfiguration == replaced.reconfiguration:
             return self.activate(now, link, activation) if link.is_withheld else []
@@ -101,12 +104,21 @@ class InformedRepair(NotifiedRepair):
     def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
         if not isinstance(message, Activate):
             return super().receive(now, sender, message)
+        if message.way:
+            return self.pass_on(message)
         link = self.subscriptions.links.get(message.far)
         if link is None or link.reconfiguration != message.reconfiguration:
             return [Drop(message, NO_SUCH_LINK)]
         if not link.is_withheld:
             return [Drop(message, ACTIVE_ALREADY)]
         return self.activate(now, link, Activation(message.held_back, message.onward))
+
+    def pass_on(self, message: Activate) -> list[Effect]:
+        """It is for an end of the new link that its sender cannot reach."""
+        first, *others = message.way
+        if first not in self.subscriptions.links:
+            return [Drop(message, NO_WAY_TO_LINK)]
+        return [Send(first, msgspec.structs.replace(message, way=tuple(others)))]
 
     def activate(self, now: float, link: NeighbourLink, activation: Activation) -> list[Effect]:
         held_back, onward = activation

@@ -5,10 +5,12 @@ from typing import Annotated
 from msgspec import Meta
 
 from tidings.machine.message import Count, FilterText, Message, Name
-from tidings.model.bounds import PATH_BROKERS_MAX, PATH_FILTERS_MAX, PATTERN_DIGESTS_BYTES_MAX
+from tidings.model.bounds import PATH_BROKERS_MAX, PATH_FILTERS_MAX, PATTERN_DIGESTS_BYTES_MAX, RADIO_PATH_MAX
 
 Digests = Annotated[bytes, Meta(max_length=PATTERN_DIGESTS_BYTES_MAX)]
 """Filters, each by the hash of its canonical text."""
+
+RadioPath = Annotated[tuple[Name, ...], Meta(max_length=RADIO_PATH_MAX)]
 
 PathFilters = Annotated[tuple[FilterText, ...], Meta(max_length=PATH_FILTERS_MAX)]
 
@@ -29,6 +31,8 @@ class Activate(Message, frozen=True):
     held_back: Digests
     onward: Digests | None = None
     """What `far` should hold back, to be passed on to it; None where somebody else tells it."""
+    way: RadioPath = ()
+    """Brokers that have yet to pass it on to the end of the new link, where only neighbours can be reached."""
 
 
 class PathEdit(Message, frozen=True):
