@@ -105,6 +105,45 @@ def answer(effects: list[Any], to: str) -> Any:
     return sent(effects, ParentAccept | ParentRefuse, to)[0]  # type: ignore[arg-type]
 
 
+# Searches in a hurry.
+
+
+def hurried() -> TreeDesk:
+    """Its parent is lost, its grandparent refused, and now it asks a sibling."""
+    desk = TreeDesk("p", ahead_after=2, ancestor_share=1.0).attached(siblings=("s", "t"))
+    desk.handle(PeerDown("p", 1, "gone"))
+    desk.up("g")
+    desk.answers(RefusalReason.NOT_VIABLE)
+    desk.up(desk.asked())
+    return desk
+
+
+def test_after_some_that_came_to_nothing_links_to_all_others_are_asked_for_ahead() -> None:
+    desk = hurried()
+    effects = desk.answers(RefusalReason.MAXDEGREE, "x", "y")
+    assert {each.contact.node for each in of(LinkWanted, effects)} >= {"x", "y"}
+
+
+def test_whoever_is_linked_first_is_asked_first_and_the_others_keep_their_turn() -> None:
+    desk = hurried()
+    desk.answers(RefusalReason.MAXDEGREE, "x", "y")
+    waited_for = desk.asked()
+    other = "x" if waited_for == "y" else "y"
+    assert sent(desk.up(other), ParentRequest, other)
+    desk.up(waited_for)
+    assert sent(desk.answers(RefusalReason.NOT_VIABLE), ParentRequest, waited_for)
+
+
+def test_links_that_were_asked_for_ahead_are_let_go_when_a_place_is_found() -> None:
+    desk = hurried()
+    wanted = {each.contact.node for each in of(LinkWanted, desk.answers(RefusalReason.MAXDEGREE, "x", "y"))}
+    found = desk.asked()
+    desk.up(found)
+    accept = ParentAccept(desk.request().number, RED, 0.5, (Contact(found),), ())
+    let_go = {each.broker for each in of(LinkUnwanted, desk.hears(found, accept))}
+    assert wanted - {found} <= let_go and found not in let_go
+
+
 # Places and colours.
 
 

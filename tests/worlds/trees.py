@@ -30,7 +30,7 @@ from tidings.sim.node import Draws, SimulatedNode
 from tidings.sim.observers import Observer
 from tidings.sim.simulator import Simulator, SimulatorParams
 
-PUBLISHED = LsTreeParams(request_timeout=0.5, patience_min=0.5, ahead_after=0)
+PUBLISHED = LsTreeParams(request_timeout=0.5, patience_min=0.5, ahead_after=0, busy_wait=0.3, merge_first=0.5)
 """With the times that the source and its specification give."""
 
 
@@ -121,8 +121,11 @@ class TreeWorld:
             observers=[watcher] if is_watched else [],
             checking=checking,
         )
+        known: list[NodeId] = []
         for number in range(count):
-            self.add(f"d{number}", at=number * spacing)
+            contacts = tuple(sorted(self.draws.sample(known, bootstrap)))
+            known.append(f"d{number}")
+            self.add(known[-1], contacts, at=number * spacing)
 
     def add(self, name: NodeId, contacts: tuple[NodeId, ...] | None = None, at: float | None = None) -> None:
         if contacts is None:

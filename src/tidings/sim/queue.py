@@ -124,6 +124,7 @@ class LadderQueue:
         """The bucket that is being worked off, taken out of `buckets`; entries for it, or before it, go to `late`."""
         self.late: list[Entry] = []
         """A heap."""
+        self.discarded = 0
         self.opened, self.done_before = 0, 0
         """Buckets opened since the filling was looked at, and what `done` was then."""
         self.moment, self.closings = -1.0, 0
@@ -232,7 +233,8 @@ class LadderQueue:
 
     def look_at_filling(self) -> None:
         fill = max(self.done - self.done_before, 1) / self.opened
-        if not FILL_MIN <= fill <= FILL_MAX and self.done - self.done_before >= len(self) / 4:
+        waiting = self.ticket - self.done - self.discarded
+        if not FILL_MIN <= fill <= FILL_MAX and self.done - self.done_before >= waiting / 4:
             # Not further than eightfold at once: what was seen may be a passing burst.
             self.set_width(1 / self.per_second * min(max(FILL_AIM / fill, 1 / 8), 8))
         self.opened, self.done_before = 0, self.done
@@ -250,10 +252,12 @@ class LadderQueue:
         return chain(self.late, *self.buckets.values())
 
     def discard(self, is_stale: Callable[[Entry], bool]) -> None:
+        before = len(self)
         self.late[:] = [entry for entry in self.late if not is_stale(entry)]
         heapify(self.late)
         for bucket in self.buckets.values():
             bucket[:] = [entry for entry in bucket if not is_stale(entry)]
+        self.discarded += before - len(self)
 
     def __len__(self) -> int:
         return len(self.late) + sum(len(bucket) for bucket in self.buckets.values())

@@ -87,6 +87,7 @@ def overlay_params(parameters: Mapping[str, Any]) -> LsTreeParams:
         request_timeout=0.5,
         patience_min=0.5,
         ahead_after=0,
+        busy_wait=0.3,
         merge_first=30.0,
         children_max=100_000,
         pings=parameters.get("pings", 10),
@@ -119,14 +120,16 @@ class ChurnedTree:
             seed, network, params=SimulatorParams(jitter=1e-6), observers=[EndsTrace(trace), self.survey]
         )
         self.draws = random_stream(seed, "churned tree")
+        self.living: dict[NodeId, None] = {}
 
     def join(self, name: NodeId) -> None:
         contacts = tuple(sorted(self.draws.sample(self.alive(), BOOTSTRAP)))
         params = DispatcherParams(overlay=replace(self.params, contacts=contacts), routing=ROUTING)
         self.simulator.add(name, partial(make, name, params))
+        self.living[name] = None
 
     def alive(self) -> list[NodeId]:
-        return [name for name, node in self.simulator.nodes.items() if node.process is not None]
+        return list(self.living)
 
     def tree(self, name: NodeId) -> LsTree:
         machine = self.simulator.nodes[name].machine
@@ -143,6 +146,7 @@ class ChurnedTree:
         for other in self.tree(name).neighbours:
             self.simulator.break_link(name, other, "crash", self.draws.uniform(*DETECTION))
         self.simulator.crash(name)
+        del self.living[name]
         if children and above is not None:
             at = self.simulator.now + AREA_AFTER
             self.simulator.call_at(at, partial(self.take_area, above.contact.node, children))

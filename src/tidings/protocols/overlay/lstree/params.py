@@ -55,7 +55,7 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     """Brokers that one search asks; after them, only whom it may ask a second time."""
 
     busy_retries: int = 3
-    busy_wait: float = 0.3
+    busy_wait: float = 0.15
     """How often a candidate that is busy is asked again, and seconds before it is (half of it to one and a half)."""
 
     request_timeout: float = 1.0
@@ -64,10 +64,11 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     others took lately. With both the same, it is always that."""
 
     ahead_after: int = 2
-    """Candidates without an answer after which links to all others that are known are asked for at once, and whoever is
-    linked first is asked first: where many have failed, the living are found sooner. 0 is never."""
+    ahead_max: int = 16
+    """Candidates that came to nothing after which links to others are asked for before their turn, and to how many at
+    once; whoever is linked first is asked first. Where many have failed, a place is found sooner. 0 is never."""
 
-    merge_first: float = 0.5
+    merge_first: float = 0.25
     merge_period: float = 30.0
     """Seconds after which a root looks for other trees; the second look comes twice as late as the first, and so on
     up to the period. Each is up to a fifth longer or shorter."""
@@ -130,6 +131,7 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             ("candidates_max", 1, 10_000),
             ("busy_retries", 0, 100),
             ("ahead_after", 0, 10_000),
+            ("ahead_max", 1, 1_000),
             ("merge_probes", 1, CONTACTS_MAX),
             ("gossip_fanout", 0, 100),
             ("pings", 0, CONTACTS_MAX),

@@ -93,9 +93,14 @@ class ParentSearch:
         """Who was and may be asked again, with the strategy that led to it."""
         self.retries: dict[NodeId, int] = {}
         self.asked: AskedCandidate | None = None
-        self.requests = self.unanswered_count = 0
+        self.requests = self.vain_count = 0
         self.ahead: dict[NodeId, Contact] = {}
         """Candidates whose links were asked for before it is their turn."""
+
+    @property
+    def is_hurried(self) -> bool:
+        """So many candidates came to nothing that links to the others are asked for ahead."""
+        return 0 < self.params.ahead_after <= self.vain_count
 
     def pick(self, is_excluded: Callable[[NodeId], bool]) -> tuple[Contact, str] | None:
         """The next candidate, and by which strategy. It is taken out of the cache that it came from."""
@@ -144,6 +149,7 @@ class ParentSearch:
         """By the one that was asked."""
         assert self.asked is not None
         asked, self.asked = self.asked, None
+        self.vain_count += 1
         contact, room = asked.contact, self.params.candidates_max
         match reason:
             case RefusalReason.MAXDEGREE if asked.strategy != "M":
@@ -164,29 +170,44 @@ class ParentSearch:
 
     def unanswered(self) -> None:
         self.asked = None
-        self.unanswered_count += 1
+        self.vain_count += 1
 
     def others(self) -> list[Contact]:
-        """Whom the region and the Global cache have to offer still."""
-        known = (*self.ancestors, *self.siblings, *self.offers["G"].values())
+        """Whom the region, those who refused and the Global cache have to offer still."""
+        offers = self.offers
+        downstream = reversed(offers["D"].values())
+        known = (*self.ancestors, *self.siblings, *downstream, *offers["U"].values(), *offers["G"].values())
         return [contact for contact in {each.node: each for each in known}.values() if contact.node not in self.tried]
+
+    def letter_of(self, node: NodeId) -> str:
+        """The first strategy that knows it."""
+        if any(contact.node == node for contact in (*self.ancestors, *self.siblings)):
+            return "R" if "R" in self.strategies else "A"
+        return next((letter for letter in "DU" if node in self.offers[letter]), "G")
 
     def take_out(self, node: NodeId) -> str:
         """The turn of this one comes out of order; or never, where it is dead. The strategy that knows it."""
-        is_near = any(contact.node == node for contact in (*self.ancestors, *self.siblings))
+        letter = self.letter_of(node)
         self.ancestors = [contact for contact in self.ancestors if contact.node != node]
         self.siblings = [contact for contact in self.siblings if contact.node != node]
-        self.offers["G"].pop(node, None)
+        for offered in "DUG":
+            self.offers[offered].pop(node, None)
         self.tried.add(node)
-        near = "R" if "R" in self.strategies else "A"
-        return near if is_near else "G"
+        return letter
 
     def postpone(self) -> None:
         """Another one is linked sooner than the one whose turn it was."""
         assert self.asked is not None
-        contact, self.asked = self.asked.contact, None
+        asked, self.asked = self.asked, None
+        contact = asked.contact
         self.tried.discard(contact.node)
-        self.offers["G"][contact.node] = self.ahead[contact.node] = contact
+        letter = asked.strategy if asked.strategy in "DU" else "G"
+        self.offers[letter][contact.node] = self.ahead[contact.node] = contact
+
+    def is_kept(self, node: NodeId) -> bool:
+        """The link to it was asked for ahead, and it may be asked yet, or once more."""
+        may_be_asked = node not in self.tried or node in self.busy or node in self.offers["M"]
+        return node in self.ahead and may_be_asked
 
     def pick_busy(self, is_excluded: Callable[[NodeId], bool]) -> tuple[Contact, str] | None:
         """Nobody else is left: who was busy and may be asked once more, the first of them."""

@@ -71,9 +71,11 @@ class Seeker:
         if self.asked is not None and self.is_asked(contact.node):
             self.patience.learn(now - self.asked.since)
             effects = self.send_request(now, self.asked)
-        elif self.search is not None and contact.node in self.search.ahead and self.is_linking:
-            self.search.postpone()
-            effects = self.proceed(now)
+        elif self.asked is not None and self.is_linking and self.asked.strategy not in "mM":
+            assert self.search is not None
+            if contact.node in self.search.ahead and contact.node not in self.search.tried:
+                self.search.postpone()
+                effects = self.proceed(now)
         if address not in self.joining:
             return effects
         self.joining[address] = True
@@ -151,17 +153,24 @@ class Seeker:
         return self.give_up(now)
 
     def pick_linked(self, search: ParentSearch) -> tuple[Contact, str] | None:
-        """One whose link was asked for ahead, and is up."""
-        for node, contact in search.ahead.items():
-            if node in self.kin.peers and node not in search.tried and not self.is_excluded(node):
-                return contact, search.take_out(node)
-        return None
+        """One whose link was asked for ahead, and is up; of several, the one whose strategy comes first."""
+        linked = [
+            (search.strategies.find(search.letter_of(node)), node)
+            for node in search.ahead
+            if node in self.kin.peers and node not in search.tried and not self.is_excluded(node)
+        ]
+        if not linked:
+            return None
+        _, node = min(linked, key=lambda each: each[0])
+        return search.ahead[node], search.take_out(node)
 
     def dial_ahead(self, search: ParentSearch) -> list[Effect]:
-        if search.unanswered_count != self.params.ahead_after:
+        if not search.is_hurried:
             return []
-        ahead = [contact for contact in search.others() if not self.is_excluded(contact.node)]
-        search.ahead = {contact.node: contact for contact in ahead}
+        room = self.params.ahead_max - sum(node not in search.tried for node in search.ahead)
+        known = (contact for contact in search.others() if contact.node not in search.ahead)
+        ahead = [contact for contact in known if not self.is_excluded(contact.node)][: max(0, room)]
+        search.ahead |= {contact.node: contact for contact in ahead}
         return [effect for contact in ahead for effect in self.kin.want(contact)]
 
     def end_search(self, found: NodeId = "") -> list[Effect]:
@@ -215,7 +224,7 @@ class Seeker:
         if sender in self.exchange.cache.former:
             self.exchange.cache.add((self.kin.peers[sender],))
         # The next request may be for the same one: then the link is kept.
-        return [CancelTimer("request"), *self.proceed(now), *self.let_go(sender)]
+        return [CancelTimer("request"), *self.dial_ahead(self.search), *self.proceed(now), *self.let_go(sender)]
 
     def accepted(self, now: float, sender: NodeId, message: ParentAccept) -> list[Effect]:
         kin, search = self.kin, self.search
@@ -300,7 +309,7 @@ class Seeker:
 
     def let_go(self, node: NodeId) -> list[Effect]:
         """Of the link, if nothing needs it any more."""
-        is_ahead = self.search is not None and node in self.search.ahead and node not in self.search.tried
+        is_ahead = self.search is not None and self.search.is_kept(node)
         is_needed = is_ahead or self.is_asked(node) or node in self.exchange.pinged
         return [] if is_needed else self.kin.unwant(node)
 
