@@ -259,6 +259,17 @@ def test_a_reference_keeps_its_own_beginning() -> None:
     assert client.up() == [subscribe(guarantee="reference", since=20.0, is_continued=True, after=(("p", 5), ("r", 9)))]
 
 
+def test_what_came_before_the_receipt_is_not_asked_for_again() -> None:
+    client = attached()
+    client.handle(OpenSubscription("t", "x > 1", "reference", since=20.0))
+    client.hear(delivery(4, 5))
+    client.down()
+    assert client.up() == [subscribe(guarantee="reference", since=20.0, after=(("p", 5),))]
+    client.hear(receipt("subscribe", 1))
+    client.down()
+    assert client.up() == [subscribe(guarantee="reference", since=20.0, is_continued=True, after=(("p", 5),))]
+
+
 def test_a_reference_behind_positions_only_continues_since_its_receipt_for_others() -> None:
     client = subscribed(guarantee="reference", after=(("p", 3),))
     client.down()

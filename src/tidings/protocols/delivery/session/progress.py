@@ -114,8 +114,10 @@ class SubscriptionReceiving:
         asked, after, guarantee = self.request, dict(self.request.after), self.request.guarantee
         is_continued = self.receipt is not None and guarantee != "none"
         if is_continued:
-            after |= self.positions
             guarantee = "reference"
+        if guarantee == "reference":
+            # Something may have come before the receipt: that was not missed, whatever history still holds.
+            after |= self.positions
         *behind, last = parts_of(after)
         request = Subscribe(
             self.number,
