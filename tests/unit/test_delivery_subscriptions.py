@@ -9,7 +9,7 @@ from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.admission import NOT_ACTIVE, REPEATED
 from tidings.protocols.delivery.edge.edge import CLIENT_LEFT
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN, OLD_ANSWER
+from tidings.protocols.delivery.edge.questions import AT_MOST, FORGOTTEN, LATE_FORGOTTEN, OLD_ANSWER
 from tidings.protocols.delivery.edge.references import TOO_FAR
 from tidings.protocols.delivery.edge.subscriptions import NO_SUBSCRIPTION, TOO_MANY_POSITIONS
 from tidings.protocols.delivery.messages import (
@@ -459,6 +459,24 @@ def test_what_the_only_broker_that_is_known_says_to_be_elsewhere_is_told() -> No
     effects = answer(desk, "p", 5, lacking=((1, 4),), held=((0, 1), (4, 5)))
     assert received(effects, "c") == [5]
     assert sent(effects, Missed) == [Missed(1, "p", 3, FORGOTTEN + AT_MOST)]
+
+
+def test_what_is_elsewhere_is_told_also_to_who_asks_for_all_of_a_publisher() -> None:
+    desk = served()
+    desk.subscribe("c", guarantee="reference", is_continued=True)
+    effects = answer(desk, "p", 1, 5, lacking=((1, 4),), held=((0, 1), (4, 5)))
+    assert received(effects, "c") == [1, 5]
+    assert sent(effects, Missed) == [Missed(1, "p", 3, LATE_FORGOTTEN + AT_MOST)]
+
+
+def test_what_one_broker_lacks_and_another_holds_is_not_told_to_who_asks_for_all_of_a_publisher() -> None:
+    desk = served()
+    desk.know("p/1@y", hop="b")
+    desk.subscribe("c", guarantee="reference", is_continued=True)
+    answer(desk, "p", 2, 3, advertisement="p/1@y", lacking=((0, 1),), held=((1, 4),))
+    effects = answer(desk, "p", 1, 5, lacking=((1, 4),), held=((0, 1), (4, 5)))
+    assert received(effects, "c") == [1, 2, 3, 5]
+    assert sent(effects, Missed) == []
 
 
 def test_what_comes_behind_the_answer_of_one_broker_waits_for_that_of_another() -> None:

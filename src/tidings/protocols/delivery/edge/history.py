@@ -36,7 +36,7 @@ from typing import Literal
 import msgspec
 
 from tidings.matching import Index, IndexParams
-from tidings.model.bounds import EXTENTS_MAX, PUBLICATIONS_MAX
+from tidings.model.bounds import EXTENTS_MAX, INTEGER_MAX, PUBLICATIONS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.weight import weight_of
@@ -198,6 +198,10 @@ class PublisherHistory:
         forgotten = max(0, self.forgotten_through - max(number, self.base or 0))
         behind = max(number, self.forgotten_through)
         return forgotten + sum(max(0, end - max(begin, behind)) for begin, end in self.lost)
+
+    def skips_behind(self, number: int) -> int:
+        """How many publications behind this number were published elsewhere, besides those forgotten."""
+        return count_of(within(self.elsewhere, max(number, self.forgotten_through), INTEGER_MAX))
 
     def lacks_since(self, at: float) -> tuple[int, bool]:
         """How many that were accepted at this time or later, at most, and whether it is exactly so many."""

@@ -398,6 +398,10 @@ def lost_behind(position: int | None, answers: list[History]) -> tuple[bool, int
     else:
         lacking = [extent for each in truncated for extent in within(each.lacking, each.begin, INTEGER_MAX)]
         missing = min(count_of(without(lacking, held)), sum(each.missing for each in truncated))
+        # What the others lack behind their beginnings was published elsewhere, at a broker that has not answered.
+        others = [each for each in answers if not each.is_truncated]
+        elsewhere = [extent for each in others for extent in within(each.lacking, each.begin, INTEGER_MAX)]
+        missing += count_of(without(elsewhere, [*held, *lacking]))
     if len(answers) == 1 and truncated:
         # What it has forgotten it counts itself, and best.
         missing = max(missing, answers[0].missing) if answers[0].missing else 0

@@ -193,6 +193,8 @@ class References:
                 missing, is_counted = stored.lacks_behind(group.number), True
             begin, group_at = group.number, group.since
         is_counted &= stored.has_all_numbers and missing > 0
+        if missing:
+            missing += stored.skips_behind(begin)
         is_shaken = stored.is_shaken(begin, asked.since if after is None else None, asked.is_from_now)
         found, has_more, through = self.search(stored.behind(begin), filter, begin, asked)
         if not has_more:
