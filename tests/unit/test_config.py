@@ -13,6 +13,7 @@ from tidings.net.broker.service import BrokerService
 from tidings.net.params import InboxPolicy
 from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
+from tidings.protocols.overlay.witree.params import WiTreeParams
 from tidings.protocols.routing.destinations.params import DestinationParams
 
 
@@ -58,6 +59,16 @@ def test_links_are_a_list_in_the_file_and_separated_by_commas_in_the_environment
     assert load_config(file).links == (("a", 1), ("b", 7411))
     monkeypatch.setenv("TIDINGS_BROKER_LINKS", "c:3, d:4")
     assert load_config(file).links == (("c", 3), ("d", 4))
+
+
+def test_who_names_others_on_the_air_has_a_tree_over_radio() -> None:
+    config = load_config(None, {"hears": ["b=127.0.0.1:7412", "c=[::1]:7413"]})
+    assert config.hears == {"b": ("127.0.0.1", 7412), "c": ("::1", 7413)}
+    assert isinstance(config.built["overlay"], WiTreeParams)
+    chosen = load_config(None, {"hears": ["b=127.0.0.1:7412"], "overlay": {"kind": "all-peers"}})
+    assert isinstance(chosen.built["overlay"], AllPeersParams)
+    with pytest.raises(UsageError, match="NAME=HOST:PORT"):
+        load_config(None, {"hears": ["127.0.0.1:7412"]})
 
 
 def test_words_of_a_parameter_are_its_own(tmp_path: Path) -> None:

@@ -79,6 +79,10 @@ Join = Annotated[
         metavar="HOST:PORT", help="A broker of the network to join; may be repeated, any one that is up is enough."
     ),
 ]
+Hears = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=HOST:PORT", help="A broker that is on the air with us (witree); may be repeated."),
+]
 DegreeMax = Annotated[
     int | None,
     typer.Option(min=2, metavar="N", help="Neighbours to take at most, in a tree that finds itself (lstree)."),
@@ -116,6 +120,7 @@ def broker(
     listen: Listen = None,
     link: Links = None,
     join: Join = None,
+    hears: Hears = None,
     degree_max: DegreeMax = None,
     overlay: OverlayKind = None,
     routing: RoutingKind = None,

@@ -3,6 +3,7 @@ and what to do when they cannot be had.
 """
 
 import errno
+import os
 import socket
 
 from tidings.model.errors import UsageError
@@ -28,9 +29,21 @@ def parse_address(text: str, setting: str) -> Address:
     return host, int(port)
 
 
+def parse_named_address(text: str, setting: str) -> tuple[str, Address]:
+    name, sign, address = text.partition("=")
+    if not sign or not name.strip():
+        raise UsageError(f"{setting}: {text!r} names nobody; write NAME=HOST:PORT, such as b=127.0.0.1:{PORT_DEFAULT}")
+    return name.strip(), parse_address(address, setting)
+
+
 def address_text(address: Address) -> str:
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def default_name(listen: Address) -> str:
+    """As long as there is one broker on a port, no two of one machine have the same name."""
+    return f"{socket.gethostname()}-{listen[1] or os.getpid()}"
 
 
 BACKLOG = 128

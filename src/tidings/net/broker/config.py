@@ -37,7 +37,7 @@ import msgspec
 from tidings.model import bounds
 from tidings.model.bounds import FRAME_BYTES_MAX, PUBLICATION_BYTES_MAX
 from tidings.model.errors import UsageError
-from tidings.net.addresses import PORT_DEFAULT, address_text, parse_address
+from tidings.net.addresses import PORT_DEFAULT, address_text, default_name, parse_address, parse_named_address
 from tidings.net.broker.tenants import ConfiguredTenants
 from tidings.net.errors import HostError
 from tidings.net.params import HostParams, check_places, check_windows
@@ -72,6 +72,9 @@ SECTIONS: dict[str, tuple[type[msgspec.Struct], ...]] = {
 
 LEFT_OUT = ("links", "contacts", "credentials", "clock_offset", "is_durable", "profile")
 """Parameters that follow from other settings, or that are the same in every network."""
+
+IMPLIED = {"join": "lstree", "hears": "witree"}
+"""Settings that an overlay of this kind is meant for."""
 
 KIND = "kind"
 """The setting that chooses."""
@@ -110,6 +113,8 @@ class Settings(BaseSettings):
     """Addresses of brokers to be linked with. One end of a link is enough."""
     join: Annotated[tuple[str, ...], NoDecode] = ()
     """Addresses of brokers of the network to join; any one that answers is enough. The overlay is an LSTree then."""
+    hears: Annotated[tuple[str, ...], NoDecode] = ()
+    """Brokers on the air, as NAME=HOST:PORT: they and we hear each other, and nobody else. The overlay is a WiTree."""
     data: Path | None = None
     """The folder for what must survive a crash; without one nothing does."""
     http: str = ""
@@ -147,7 +152,7 @@ class Settings(BaseSettings):
         # Where values come from is this module's affair, since it has to remember it.
         return (init_settings,)
 
-    @field_validator("links", "join", "authorities", mode="before")
+    @field_validator("links", "join", "hears", "authorities", mode="before")
     @classmethod
     def split(cls, value: Any) -> Any:
         """In the environment: separated by commas."""
@@ -214,6 +219,7 @@ class Config:
         self.http = parse_address(settings.http, "http") if settings.http else None
         self.links = tuple(parse_address(each, "links") for each in settings.links)
         self.join = tuple(parse_address(each, "join") for each in settings.join)
+        self.hears = dict(parse_named_address(each, "hears") for each in settings.hears)
         self.name = settings.name or default_name(self.listen)
         self.built = {name: self.build(name) for name in SECTIONS}
         broker = BrokerParams(routing=self.built["routing"], delivery=self.built["delivery"])
@@ -368,7 +374,8 @@ def choose_kinds(sources: Sequence[tuple[str, Mapping[str, Any]]]) -> dict[str, 
                         f"{origin_text(source, name)}: {value!r} is no {section}; choose {' or '.join(kinds)}"
                     )
                 chosen[section] = value
-    return {"overlay": "lstree", **chosen} if any(values.get("join") for _, values in sources) else chosen
+    implied = [kind for name, kind in IMPLIED.items() if any(values.get(name) for _, values in sources)]
+    return {"overlay": implied[0], **chosen} if implied else chosen
 
 
 def check_environment(known: set[str]) -> None:
@@ -440,8 +447,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [plain(each) for each in value]
     return str(value) if isinstance(value, Path) else value
-
-
-def default_name(listen: Address) -> str:
-    """As long as there is one broker on a port, no two of one machine have the same name."""
-    return f"{socket.gethostname()}-{listen[1] or os.getpid()}"

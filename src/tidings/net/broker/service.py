@@ -117,7 +117,7 @@ class BrokerService:
             # Who finds other links by himself gains by knowing soon that one is dead.
             presence=config.build("presence") if isinstance(overlay, LsTreeParams | DhTreeParams) else None,
         )
-        for address in (config.listen, *config.links, *config.join):
+        for address in (config.listen, *config.links, *config.join, *config.hears.values()):
             check_bearer(address, self.tls, params.access.credentials, is_bound=settings.token_key is not None)
         self.rights = None if config.is_open else Rights(config, self.tls is not None)
         self.watching: asyncio.Task[None] | None = None
@@ -142,7 +142,7 @@ class BrokerService:
             config.name,
             self.node,
             listen=config.listen,
-            peers=peers,
+            peers={**peers, **config.hears},
             params=config.build("host"),
             tls=self.tls,
             insecure=settings.insecure,
