@@ -474,3 +474,12 @@ def test_dispatchers_in_a_row_are_linked_and_deliver() -> None:
     assert run.perform() == []
     arrived = [item for _, item in run.simulator.delivered("n4") if isinstance(item, Arrived)]
     assert [event_of(head, b"").attributes["price"] for each in arrived for head in each.heads] == [120]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_brokers_on_the_air_are_a_tree_without_a_configured_link(seed: int) -> None:
+    text = (EXAMPLE.parent / "brokers-on-the-air.toml").read_text()
+    run = ScenarioRun(define_file(text, "example.toml").scenario({}), seed, check="every")
+    assert run.perform() == []
+    arrived = [item for _, item in run.simulator.delivered("n3") if isinstance(item, Arrived)]
+    assert [event_of(head, b"").attributes["price"] for each in arrived for head in each.heads] == [120, 130]

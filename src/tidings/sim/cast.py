@@ -39,6 +39,7 @@ from tidings.nodes.transport_client import TransportClient
 from tidings.protocols.access.params import GuestParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.overlay.lstree.params import LsTreeParams
+from tidings.protocols.overlay.witree.params import WiTreeParams
 from tidings.protocols.teaching.gossip import Gossip, GossipParams
 from tidings.protocols.teaching.ping import Ping, PingParams
 from tidings.protocols.transport.params import TransportParams
@@ -47,6 +48,7 @@ from tidings.sim.faults import Fault, crashes_of
 from tidings.sim.network.internet import Internet
 from tidings.sim.network.latency import Constant, Exponential, Fluctuating, Jittered, Matrix, Pareto
 from tidings.sim.network.loss import Duplication, Loss, Reordering
+from tidings.sim.network.radio import Earshot
 from tidings.sim.network.rule import Fates, Rule, Wrapper, check_positive, check_probability
 from tidings.sim.node import Draws, Make
 from tidings.sim.topologies import Topology
@@ -106,6 +108,8 @@ class NodeKind(msgspec.Struct, frozen=True):
 
 
 def make_broker(around: Surroundings, params: BrokerParams, draws: Draws) -> Machine:
+    if isinstance(params.overlay, WiTreeParams):
+        return BrokerNode(around.node, params, draws("access"))
     if isinstance(params.overlay, LsTreeParams):
         return BrokerNode(around.node, replace(params, overlay=joining(params.overlay, around)), draws("access"))
     links = dict.fromkeys((*params.access.links, *around.links))
@@ -119,6 +123,8 @@ def joining(overlay: LsTreeParams, around: Surroundings) -> LsTreeParams:
 
 
 def make_dispatcher(around: Surroundings, params: DispatcherParams, draws: Draws) -> Machine:
+    if isinstance(params.overlay, WiTreeParams):
+        return Dispatcher(around.node, params, draws("links"))
     if isinstance(params.overlay, LsTreeParams):
         return Dispatcher(around.node, replace(params, overlay=joining(params.overlay, around)), draws("links"))
     links = dict.fromkeys((*params.links.links, *around.links))
@@ -253,6 +259,9 @@ class RoughNetwork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     detour: float = 0.5
     """Mean of the seconds that a reordered packet takes longer."""
 
+    earshot: bool = False
+    """Nodes hear, and can reach, only those with which the topology links them, as on a radio."""
+
     internet: bool = False
     """Distances are those between hosts of an internet (`network/internet.py`), and fluctuate."""
 
@@ -272,7 +281,8 @@ class RoughNetwork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             rough = Duplication(rough, self.duplication)
         if self.loss:
             rough = Loss(rough, self.loss)
-        return Until(calm_at, rough, calm)
+        rules = Until(calm_at, rough, calm)
+        return Earshot(rules, [(edge.a, edge.b) for edge in topology.edges]) if self.earshot else rules
 
     def distances(self, topology: Topology) -> Rule:
         if self.internet:

@@ -10,6 +10,8 @@ does; a packet to all (`BROADCAST`) is sent once.
 Whether a packet is lost is decided when it is sent, against all that is in the air or waits for it by then; the first
 is the one that was decided first.
 
+`Earshot` is a network in which it is given who hears whom, without places and without collisions.
+
 Where nodes are is asked of `position(node, now)`, for instance of `RandomWaypoint`.
 
 **Random waypoint**: nodes walk about. A node stands at a place for a while, draws
@@ -29,7 +31,7 @@ Noble (2003).
 
 import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -38,7 +40,7 @@ from tidings.machine.effects import BROADCAST, Transport
 from tidings.machine.streams import RandomStream, random_stream
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
-from tidings.sim.network.rule import Fates, LostPacket, Rule, check_positive
+from tidings.sim.network.rule import Fates, LostPacket, Rule, Wrapper, check_positive
 
 Point = tuple[float, float]
 """Metres from the lower left corner."""
@@ -167,6 +169,28 @@ class Transmission(NamedTuple):
     place: Point
     begin: float
     end: float
+
+
+class Earshot(Wrapper):
+    """Who hears whom is given, and nothing else is: packets pass between these pairs, and a broadcast reaches everybody
+    who is paired with its sender."""
+
+    def __init__(self, inner: Rule, pairs: Iterable[tuple[NodeId, NodeId]]) -> None:
+        super().__init__(inner)
+        self.near: dict[NodeId, dict[NodeId, None]] = {}
+        for a, b in pairs:
+            self.near.setdefault(a, {})[b] = None
+            self.near.setdefault(b, {})[a] = None
+
+    def fate(self, now: float, sender: NodeId, to: NodeId, size_bytes: int, transport: Transport) -> Fates:
+        is_near = to in self.near.get(sender, ())
+        return self.inner.fate(now, sender, to, size_bytes, transport) if is_near else OUT_OF_RANGE
+
+    def reach(self, now: float, sender: NodeId, to: NodeId, size_bytes: int) -> list[tuple[NodeId, Fates]] | None:
+        if to != BROADCAST:
+            return None
+        near = self.near.get(sender, {})
+        return [(name, self.inner.fate(now, sender, name, size_bytes, Transport.DATAGRAM)) for name in near]
 
 
 class Radio(Rule):
