@@ -22,24 +22,27 @@ Defined in: dependable 4.1 (delivery ratio, hops, false positives, missed public
 negatives per message and subscriber, recovery delay), peer-to-peer 3L (update latency), dynamic topologies 4.2.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tidings.spark.metrics.family import Family
+from tidings.spark.metrics.family import ALIKE, Alike, Family
 from tidings.spark.metrics.tables import (
     DELIVER,
     DELIVERED,
     IS_DELIVER,
     MILLION,
     PUBLISH,
+    TIME_US,
+    cut,
     due_pairs,
     fields_of,
     mean,
     percentile,
+    percentiles,
     rounded,
     rounded_mean,
     seconds,
     share,
-    spread,
     when,
     with_fields,
 )
@@ -52,47 +55,83 @@ FIELDS = fields_of(DELIVERED, only="subscription hops repaired")
 
 def pairs(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
     """One row for each event at each node, and one without a node for each publication."""
-    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    told = with_fields(rows.where("key IS NOT NULL"), FIELDS, IS_DELIVER).selectExpr(
-        "run",
-        "key",
-        f"CASE WHEN {IS_DELIVER} THEN node END AS node",
-        f"CASE WHEN {IS_DELIVER} THEN NULL ELSE node END AS publisher",
-        f"CASE WHEN {IS_DELIVER} THEN NULL ELSE time_us END AS published_us",
-        f"CASE WHEN {IS_DELIVER} THEN time_us END AS delivered_us",
+    keyed = rows.where("key IS NOT NULL")
+    told = with_fields(keyed.where(IS_DELIVER), FIELDS).selectExpr(
+        *("run", "key", "node"),
+        "time_us AS delivered_us",
         "said.subscription AS subscription",
         "said.hops AS hops",
-        f"CASE WHEN {IS_DELIVER} THEN coalesce(said.repaired, false) END AS is_repaired",
+        "coalesce(said.repaired, false) AS is_repaired",
         "false AS is_due",
     )
     if expected is not None:
         told = told.unionByName(due_pairs(expected), allowMissingColumns=True)
-    # All further steps group by these two columns and more, so this is the only time that rows move.
+    # All further steps group by these two columns and more, or join by them, so this is the only time that rows move.
     together = told.repartition("run", "key")
-    at_subscription = together.groupBy("run", "key", "node", "publisher", "subscription").agg(
-        F.count("delivered_us").alias("copies"),
-        *(F.min(name).alias(name) for name in ("published_us", "delivered_us", "hops", "is_repaired")),
-        F.max("is_due").alias("is_due"),
+    firsts = [F.min(name).alias(name) for name in ("delivered_us", "hops", "is_repaired")]
+    at_subscription = together.groupBy("run", "key", "node", "subscription").agg(
+        F.count("delivered_us").alias("copies"), *firsts, F.max("is_due").alias("is_due")
     )
-    at_node = at_subscription.groupBy("run", "key", "node", "publisher").agg(
+    at_node = at_subscription.groupBy("run", "key", "node").agg(
         F.sum("copies").alias("copies"),
         F.sum(F.greatest(F.col("copies") - 1, F.lit(0))).alias("repeated"),
-        *(F.min(name).alias(name) for name in ("published_us", "delivered_us", "hops", "is_repaired")),
+        *firsts,
         F.max("is_due").alias("is_due"),
     )
-    of_event = Window.partitionBy("run", "key")
-    return at_node.select(
-        "run",
-        "key",
-        "node",
-        F.min("publisher").over(of_event).alias("publisher"),
-        F.min("published_us").over(of_event).alias("published_us"),
-        F.expr("node IS NULL").alias("is_publication"),
+    published = publications(keyed.where(f"NOT {IS_DELIVER}"))
+    # Publications are few beside deliveries: a table of those of one part of the shuffle is made in memory.
+    received = at_node.join(published.hint("shuffle_hash"), on=["run", "key"], how="left").selectExpr(
+        *("run", "key", "node", "publisher", "published_us", "false AS is_publication"),
         *("copies", "repeated", "delivered_us", "hops", "is_repaired", "is_due"),
-    ).selectExpr("*", "delivered_us - published_us AS latency_us", f"floor(published_us / {MILLION}) AS second")
+    )
+    # There is no delivery, and so no latency; but a null that is made of the same columns lets Spark move publications
+    # once for both.
+    each = published.selectExpr("*", "explode(sequence(1L, publishers)) AS place").selectExpr(
+        *("run", "key", "CAST(NULL AS STRING) AS node", "publisher", "published_us", "true AS is_publication"),
+        *("0L AS copies", "0L AS repeated", "CASE WHEN published_us IS NULL THEN published_us END AS delivered_us"),
+        *("CAST(NULL AS BIGINT) AS hops", "CAST(NULL AS BOOLEAN) AS is_repaired", "false AS is_due"),
+    )
+    return received.unionByName(each).selectExpr(
+        "*", "delivered_us - published_us AS latency_us", f"floor(published_us / {MILLION}) AS second"
+    )
 
+
+def publications(rows: "DataFrame") -> "DataFrame":
+    """One row for each event: who published it first by name, when it was published first, and by how many."""
+    from pyspark.sql import functions as F
+
+    told = rows.selectExpr("run", "key", "node AS publisher", TIME_US).withColumnRenamed("time_us", "published_us")
+    by_publisher = (
+        told.repartition("run", "key")
+        .groupBy("run", "key", "publisher")
+        .agg(F.min("published_us").alias("published_us"))
+    )
+    return by_publisher.groupBy("run", "key").agg(
+        F.min("publisher").alias("publisher"),
+        F.min("published_us").alias("published_us"),
+        F.count(F.lit(1)).alias("publishers"),
+    )
+
+
+ALIKE_PAIRS = Alike(
+    traits={
+        "is_due": "is_due",
+        "is_received": "copies > 0",
+        "is_publication": "is_publication",
+        "is_unpublished": "copies > 0 AND published_us IS NULL",
+        "is_repaired": "is_repaired",
+        "hops": "hops",
+        "latency_cut": cut("latency_us"),
+    },
+    sums={
+        "copies": "sum(copies)",
+        "repeated": "sum(repeated)",
+        "latency_us": "sum(latency_us)",
+        "latency_us_max": "max(latency_us)",
+    },
+)
 
 DELIVERY = Family(
     "delivery",
@@ -100,9 +139,28 @@ DELIVERY = Family(
     reads=(DELIVER, PUBLISH),
     facts=pairs,
     groups=("node", "publisher", "second"),
+    alike=ALIKE_PAIRS,
 )
 
-DUE, RECEIVED, HIT = "count_if(is_due)", "count_if(copies > 0)", "count_if(copies > 0 AND is_due)"
+
+def number_of(condition: str) -> str:
+    """Of facts for which it holds."""
+    return f"coalesce(sum({when(condition, ALIKE)}), 0)"
+
+
+def spread_of(
+    name: str, trait: str, total: str, *per_cent: int, among: str, unit: Callable[[str], str] = str
+) -> dict[str, str]:
+    """As `spread`, of a trait of facts that are alike and among these; `total` is what it comes to for all of them."""
+    found = percentiles(when(among, trait), *(each / 100 for each in per_cent), times=ALIKE)
+    mean_of = share(f"sum({when(among, total)})", f"sum({when(f'{among} AND {trait} IS NOT NULL', ALIKE)})")
+    return {
+        f"{name}_mean": unit(mean_of),
+        **{f"{name}_p{each}": unit(f"{found}[{place}]") for place, each in enumerate(per_cent)},
+    }
+
+
+DUE, RECEIVED, HIT = number_of("is_due"), number_of("is_received"), number_of("is_received AND is_due")
 
 delivery_ratio = DELIVERY.add(
     "delivery_ratio",
@@ -127,30 +185,31 @@ deliveries = DELIVERY.add(
     "Events published and delivered, deliveries repeated to the same subscription, and those whose publication is not "
     "recorded.",
     {
-        "publications": "count_if(is_publication)",
+        "publications": number_of("is_publication"),
         "delivered": RECEIVED,
         "deliveries": "coalesce(sum(copies), 0)",
         "repeated": "coalesce(sum(repeated), 0)",
-        "unpublished": "count_if(copies > 0 AND published_us IS NULL)",
+        "unpublished": number_of("is_unpublished"),
     },
 )
 latency = DELIVERY.add(
     "latency",
     "Seconds from publication to the first delivery at a node: mean, percentiles and the largest.",
-    spread("latency", "latency_us", 50, 95, 99, unit=seconds) | {"latency_max": seconds("max(latency_us)")},
+    spread_of("latency", "latency_cut", "latency_us", 50, 95, 99, among="true", unit=seconds)
+    | {"latency_max": seconds("max(latency_us_max)")},
 )
 recovery_delay = DELIVERY.add(
     "recovery_delay",
     "Seconds from publication to delivery of events that arrived as repairs only.",
     {
-        "recoveries": "count_if(is_repaired)",
-        **spread("recovery_delay", f"({when('is_repaired', 'latency_us')})", 50, 80, 99, unit=seconds),
+        "recoveries": number_of("is_repaired"),
+        **spread_of("recovery_delay", "latency_cut", "latency_us", 50, 80, 99, among="is_repaired", unit=seconds),
     },
 )
 hop_count = DELIVERY.add(
     "hop_count",
     "Hops between brokers that delivered events made: mean, 99th percentile and most.",
-    spread("hops", "hops", 99) | {"hops_max": "max(hops)"},
+    spread_of("hops", "hops", f"hops * {ALIKE}", 99, among="true") | {"hops_max": "max(hops)"},
 )
 
 

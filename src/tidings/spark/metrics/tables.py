@@ -56,9 +56,10 @@ def cut(value: str) -> str:
     return f"CASE WHEN abs({value}) < {10**DIGITS} THEN {value} {cases} END"
 
 
-def percentiles(value: str, *shares: float) -> str:
-    """An array, one percentile for each share; null if there are no values."""
-    exact = f"percentile({cut(value)}, array({', '.join(f'{share}D' for share in shares)}))"
+def percentiles(value: str, *shares: float, times: str = "") -> str:
+    """An array, one percentile for each share; null if there are no values. A row counts once, or so many times."""
+    asked = f"{cut(value)}, array({', '.join(f'{share}D' for share in shares)})"
+    exact = f"percentile({asked}, {times})" if times else f"percentile({asked})"
     return f"transform({exact}, each -> floor(each * {HUNDRED}D + 0.5D) / {HUNDRED}D)"
 
 
