@@ -30,6 +30,7 @@ message is made once, and a writer handles numbers.
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from itertools import count
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_type_hints
@@ -106,6 +107,7 @@ def record_of(run: str, seed: int, row: Row) -> Record:
     )
 
 
+@cache
 def arrow_schema() -> Any:
     """The columns as an Arrow schema, read off `Record`: a field that may be None may be null."""
     import pyarrow

@@ -1,5 +1,6 @@
 """The scenarios that come with the program."""
 
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tidings.sim.scenario_file import define_file
 FUNCTIONS = (ping, gossip, gossip_churn, gossip_chaos, gossip_radio, brokers, nemesis)
 
 
+@cache
 def built_in() -> dict[str, Definition]:
     """By name, functions before files."""
     found = [defined(function) for function in FUNCTIONS]

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -181,14 +181,18 @@ def run_here(run: Run, trace: str | Path | None = None) -> Outcome:
     return outcome_of(run, attempt(run, base, writer), provenance_of(run.experiment, base), trace is not None)
 
 
-def rows_of(run: Run, task: Task) -> Iterator[Any]:
-    """In a worker: perform a run, and give its rows for the table of the sweep, the result last."""
-    writer = Keeper(run.id, run.seed) if task.traces else Nowhere(run.id, run.seed)
-    finished = attempt(run, task.base, writer)
-    if isinstance(writer, Keeper):
-        for batch in writer.batches():
-            yield table_rows(TRACES, batch)
-    yield result_rows([outcome_of(run, finished, task.made_with[run.experiment], task.traces)])
+def rows_of(runs: Iterable[Run], task: Task) -> Iterator[Any]:
+    """In a worker: perform runs, and give their rows for the table of the sweep, the results of all of them last."""
+    outcomes = []
+    for run in runs:
+        writer = Keeper(run.id, run.seed) if task.traces else Nowhere(run.id, run.seed)
+        finished = attempt(run, task.base, writer)
+        outcomes.append(outcome_of(run, finished, task.made_with[run.experiment], task.traces))
+        if isinstance(writer, Keeper):
+            for batch in writer.batches():
+                yield table_rows(TRACES, batch)
+    if outcomes:
+        yield result_rows(outcomes)
 
 
 def result_rows(outcomes: Sequence[Outcome]) -> Any:

@@ -224,11 +224,7 @@ class Driver:
         """One wave."""
         tasks = self.pace.tasks(runs)
         try:
-            self.write(
-                task_frame(self.spark, tasks).mapInArrow(
-                    partial(perform_batches, self.task), columns_text(row_columns())
-                )
-            )
+            self.write(self.rows_of(tasks))
         except Exception as problem:
             death = meaning(problem)
             if not isinstance(death, WorkerDied):
@@ -241,11 +237,7 @@ class Driver:
     def alone(self, run: Run) -> None:
         begun = time.perf_counter()
         try:
-            self.write(
-                task_frame(self.spark, [[run]]).mapInArrow(
-                    partial(perform_batches, self.task), columns_text(row_columns())
-                )
-            )
+            self.write(self.rows_of([[run]]))
         except Exception as problem:
             death = meaning(problem)
             if not isinstance(death, WorkerDied):
@@ -281,6 +273,5 @@ def row_of(outcome: Outcome) -> list[dict[str, Any]]:
 
 def perform_batches(task: Task, batches: Iterable[Any]) -> Iterator[Any]:
     """In a worker: each row of the batches is the text of a run. Answers with the rows of their results and traces."""
-    for batch in batches:
-        for text in batch.column("text").to_pylist():
-            yield from rows_of(parse_run(text), task)
+    texts = (text for batch in batches for text in batch.column("text").to_pylist())
+    yield from rows_of(map(parse_run, texts), task)

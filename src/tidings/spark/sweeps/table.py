@@ -18,6 +18,7 @@ columns guessed from files, so an empty folder gives an empty table and a run na
 
 import secrets
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -208,6 +209,7 @@ def task_frame(spark: "SparkSession", tasks: Sequence[Sequence[Run]]) -> "DataFr
     return spark.createDataFrame(rows, columns_text(TASK_COLUMNS)).repartitionById(len(tasks), "task").select("text")
 
 
+@cache
 def row_schema() -> Any:
     """Of the rows that a worker makes, in Arrow."""
     import pyarrow
