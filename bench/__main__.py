@@ -16,8 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from bench.measures import FULL_PLAN, QUICK_PLAN, SECTIONS, Figure, Plan, warm_up
 from bench.report import (
-    BROKERS_SECTION,
-    READING_SECTION,
+    OTHERS,
     document,
     grids,
     machine,
@@ -64,7 +63,7 @@ def main() -> int:
     if not arguments.quick and sections == list(SECTIONS):
         PAGE.parent.mkdir(exist_ok=True)
         page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        others = "".join(section_of(page, heading) for heading in (BROKERS_SECTION, READING_SECTION))
+        others = "".join(section_of(page, heading) for heading in OTHERS)
         PAGE.write_text(document(figures, goals) + others, encoding="utf-8")
     return 0
 

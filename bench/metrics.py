@@ -1,32 +1,52 @@
-"""`python -m bench.metrics`: how long it takes to summarise a large trace, and that the time grows with its rows alone.
+"""`python -m bench.metrics`: what summarising a large trace costs, and that the cost grows with its rows alone.
 
 A trace of 5 million rows and one of 50 million are made on Spark, from arithmetic on row numbers, and written to
-Parquet with the table of what is due. Of ten rows one is a publication, four are deliveries of it, four are messages,
-and one is a note, of each kind in turn, so every family of metrics finds its facts. Then the summary of each family,
-which is all its metrics at once, is computed from each trace and thrown away.
+Parquet, piece by piece, with the table of what is due; both are deleted in the end. Of ten rows one is a publication,
+four are deliveries of it, four are messages, and one is a note, of each kind in turn, so every family of metrics finds
+its facts. Then the summary of each family, which is all its metrics at once, is computed from each trace and thrown
+away. `scan` reads all columns of all rows and throws them away: a measure for the others.
 
-*Growth* is the time for a row of the large trace divided by that for a row of the small one: 1 if time grows with the
-rows alone. Before that each family is computed once from the small trace, for Spark to compile it.
+*Growth* is the CPU time for a row of the large trace divided by that for a row of the small one: 1 if it grows with the
+rows alone. *Scans* is the CPU time for a row of the large trace by that of `scan`. *Peak* is the largest resident
+memory of all processes together. Before that each family is computed once from the small trace, for Spark to compile
+it.
+
+`--page` writes what was found into docs/benchmarks.md.
 """
 
 import argparse
 import json
 import tempfile
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
-from rich.table import Table
 
+from bench.report import METRICS_SECTION, Grid, machine, markdown, print_grid, target_grid, with_section
+from bench.targets import Target
+from bench.watch import Watch
 from tidings.pubsub import notes
-from tidings.spark.metrics.family import Family
 from tidings.spark.metrics.registry import FAMILIES
 from tidings.spark.metrics.traces import read_traces
 from tidings.spark.session import cores, open_session
 
 FULL, QUICK = (5_000_000, 50_000_000), (1_000_000, 5_000_000)
+PIECE_ROWS = 5_000_000
+"""Of what is written at once."""
+
+SCAN = "scan"
+USUAL = ("delivery", "traffic")
+SCANS_MAX, GROWTH_MAX, MEMORY_MAX_GIB = 5, 1.1, 24
+"""What was to be reached: of the family `delivery`, of all, and what the machine has."""
+
+PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+CAPTION = """\
+Written by `python -m bench.metrics --page`. Made traces of {small:,} and {large:,} rows in Parquet, Spark on all cores:
+the summary of a family, which is all its metrics at once, beside a plain *scan* of all columns of all rows. CPU
+time of all processes. *Growth* is CPU time a row of the large trace by that of the small one, *scans* CPU time by that
+of the scan, *peak* the largest resident memory of all processes together."""
 
 PARTS_OF_CORE = 16
 """Pieces of a shuffle for each core, so that one fits into memory; Spark puts small ones together again."""
@@ -101,86 +121,118 @@ COLUMNS = {
 
 
 class Timing(NamedTuple):
-    family: str
+    name: str
     rows: int
     seconds: float
+    cpu_seconds: float
+    peak_bytes: int
 
     @property
-    def rows_per_second(self) -> float:
-        return self.rows / self.seconds
+    def cpu_micros(self) -> float:
+        """For a row."""
+        return 1e6 * self.cpu_seconds / self.rows
 
 
 def make_trace(spark: SparkSession, rows: int, folder: Path) -> None:
     """`folder/trace` and `folder/expected`: of five deliveries that are due, four come."""
-    placed = spark.range(rows).selectExpr(f"id % {ROWS_OF_EVENT} AS place", f"id div {ROWS_OF_EVENT} AS number")
+    for first in range(0, rows, PIECE_ROWS):
+        make_piece(spark, range(first, min(rows, first + PIECE_ROWS)), folder)
+
+
+def make_piece(spark: SparkSession, rows: range, folder: Path) -> None:
+    ids = spark.range(rows.start, rows.stop)
+    placed = ids.selectExpr(f"id % {ROWS_OF_EVENT} AS place", f"id div {ROWS_OF_EVENT} AS number")
     named = placed.selectExpr(
         "*",
         f"concat('p', pmod(xxhash64(number), {PUBLISHERS})) AS publisher",
         "number / 1000D AS published_at",
         "pmod(xxhash64(number, place), 1000000) / 1000000D AS drawn",
     ).selectExpr("*", "concat(publisher, ' ', number) AS key")
-    named.selectExpr(*(f"{text} AS {name}" for name, text in COLUMNS.items())).write.parquet(str(folder / "trace"))
+    trace = named.selectExpr(*(f"{text} AS {name}" for name, text in COLUMNS.items()))
+    trace.write.mode("append").parquet(str(folder / "trace"))
     due = named.where("place BETWEEN 1 AND 5").selectExpr(f"{COLUMNS['run']} AS run", "key", f"{CLIENT} AS node")
-    due.write.parquet(str(folder / "expected"))
+    due.write.mode("append").parquet(str(folder / "expected"))
 
 
-def summarise(spark: SparkSession, family: Family, folder: Path) -> float:
-    begin = time.perf_counter()
-    trace, expected = read_traces(spark, [folder / "trace"]), spark.read.parquet(str(folder / "expected"))
-    family.summary(trace, expected).write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - begin
+def table_of(spark: SparkSession, name: str, folder: Path) -> DataFrame:
+    trace = read_traces(spark, [folder / "trace"])
+    if name == SCAN:
+        return trace
+    return FAMILIES[name].summary(trace, spark.read.parquet(str(folder / "expected")))
 
 
-def measure(spark: SparkSession, sizes: tuple[int, int], families: list[Family]) -> list[tuple[Timing, Timing]]:
+def timed(name: str, rows: int, work: Callable[[], object]) -> Timing:
+    with Watch() as watch:
+        work()
+    return Timing(name, rows, watch.seconds, watch.cpu_seconds, watch.peak_bytes)
+
+
+def summarise(spark: SparkSession, name: str, rows: int, folder: Path) -> Timing:
+    return timed(name, rows, lambda: table_of(spark, name, folder).write.format("noop").mode("overwrite").save())
+
+
+def measure(spark: SparkSession, sizes: tuple[int, int], names: list[str]) -> list[tuple[Timing, Timing]]:
     with tempfile.TemporaryDirectory(prefix="tidings-metrics-") as scratch:
-        folders = [Path(scratch, str(rows)) for rows in sizes]
-        for rows, folder in zip(sizes, folders, strict=True):
+        folders = {rows: Path(scratch, str(rows)) for rows in sizes}
+        for rows, folder in folders.items():
             make_trace(spark, rows, folder)
         found = []
-        for family in families:
-            summarise(spark, family, folders[0])
-            small, large = (
-                Timing(family.name, rows, summarise(spark, family, folder))
-                for rows, folder in zip(sizes, folders, strict=True)
-            )
+        for name in names:
+            summarise(spark, name, sizes[0], folders[sizes[0]])
+            small, large = (summarise(spark, name, rows, folders[rows]) for rows in sizes)
             found.append((small, large))
         return found
 
 
 def growth(small: Timing, large: Timing) -> float:
-    return (large.seconds / large.rows) / (small.seconds / small.rows)
+    return large.cpu_micros / small.cpu_micros
+
+
+def scans(found: list[tuple[Timing, Timing]], timing: Timing) -> float | None:
+    plain = [large.cpu_micros for _, large in found if large.name == SCAN]
+    return timing.cpu_micros / plain[0] if plain else None
+
+
+def peak_gib(found: list[tuple[Timing, Timing]]) -> float:
+    return max(each.peak_bytes for pair in found for each in pair) / 2**30
 
 
 def as_rows(found: list[tuple[Timing, Timing]]) -> list[dict[str, Any]]:
     return [
         {
-            "family": small.family,
+            "family": small.name,
             "rows": [small.rows, large.rows],
             "seconds": [round(small.seconds, 3), round(large.seconds, 3)],
-            "rows_per_second": [round(small.rows_per_second), round(large.rows_per_second)],
+            "cpu_us_a_row": [round(small.cpu_micros, 3), round(large.cpu_micros, 3)],
             "growth": round(growth(small, large), 3),
+            "scans": scans(found, large),
+            "peak_gib": round(max(small.peak_bytes, large.peak_bytes) / 2**30, 2),
         }
         for small, large in found
     ]
 
 
-def print_table(found: list[tuple[Timing, Timing]], sizes: tuple[int, int]) -> None:
-    table = Table(title="summaries of a trace, by family of metrics", title_justify="left")
-    table.add_column("family")
-    for rows in sizes:
-        for column in (f"{rows:,} rows, s", "rows/s"):
-            table.add_column(column, justify="right")
-    table.add_column("growth", justify="right")
+def grids(found: list[tuple[Timing, Timing]]) -> list[Grid]:
+    columns = [f"{each.rows:,} rows, {what}" for each in found[0] for what in ("s", "CPU us a row")]
+    rows = []
     for small, large in found:
-        cells = [
-            f"{value:,.1f}" if value < 1000 else f"{value:,.0f}" for each in (small, large) for value in each_of(each)
-        ]
-        table.add_row(small.family, *cells, f"{growth(small, large):.2f}")
-    Console().print(table)
+        cells = [text for each in (small, large) for text in (f"{each.seconds:.1f}", f"{each.cpu_micros:.2f}")]
+        in_scans = scans(found, large)
+        shown = [f"{growth(small, large):.2f}", "-" if in_scans is None else f"{in_scans:.1f}"]
+        rows.append([small.name, *cells, *shown, f"{large.peak_bytes / 2**30:.1f}"])
+    families = [pair for pair in found if pair[0].name != SCAN]
+    delivery = [scans(found, large) for _, large in families if large.name == "delivery"]
+    targets = [
+        Target("delivery / a plain scan", SCANS_MAX, False, delivery[0] if delivery else None, "scans"),
+        Target("growth, worst of these families", GROWTH_MAX, False, max(growth(*pair) for pair in families), "x"),
+        Target("peak memory", MEMORY_MAX_GIB, False, peak_gib(found), "GiB"),
+    ]
+    return [Grid("summaries", [*columns, "growth", "scans", "peak, GiB"], rows), target_grid(targets)]
 
 
-def each_of(timing: Timing) -> tuple[float, float]:
-    return timing.seconds, timing.rows_per_second
+def section(found: list[tuple[Timing, Timing]], sizes: tuple[int, int]) -> str:
+    parts = [METRICS_SECTION, CAPTION.format(small=sizes[0], large=sizes[1]), machine()]
+    return "\n\n".join([*parts, *map(markdown, grids(found))]) + "\n"
 
 
 def main() -> None:
@@ -189,17 +241,24 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="1 and 5 million rows")
     parser.add_argument("--rows", type=int, nargs=2, metavar=("SMALL", "LARGE"), help="other sizes")
-    parser.add_argument("--family", action="append", choices=list(FAMILIES), help="only this family; may be repeated")
+    parser.add_argument("--family", action="append", choices=list(FAMILIES), help="this family; may be repeated")
+    parser.add_argument("--all", action="store_true", help=f"all families, not only {', '.join(USUAL)}")
+    parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments = parser.parse_args()
     sizes: tuple[int, int] = tuple(arguments.rows) if arguments.rows else QUICK if arguments.quick else FULL
     parts = {"spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(PARTS_OF_CORE * cores())}
     spark = open_session(settings=parts)
-    found = measure(spark, sizes, [FAMILIES[name] for name in arguments.family or FAMILIES])
+    found = measure(spark, sizes, [SCAN, *(arguments.family or (FAMILIES if arguments.all else USUAL))])
     if arguments.json:
         print(json.dumps({"sizes": sizes, "families": as_rows(found)}, indent=2))
-    else:
-        print_table(found, sizes)
+        return
+    for grid in grids(found):
+        print_grid(Console(), grid)
+    print(machine())
+    if arguments.page:
+        text = with_section(PAGE.read_text(encoding="utf-8"), METRICS_SECTION, section(found, sizes))
+        PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

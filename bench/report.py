@@ -18,6 +18,9 @@ from bench.targets import Target
 PACKAGES = ("numpy", "numba", "pyarrow", "pyroaring")
 
 BROKERS_SECTION, READING_SECTION = "## Brokers", "## Reading into Spark"
+METRICS_SECTION, SWEEPS_SECTION = "## Metrics of large traces", "## Sweeps of tiny runs"
+SINK_SECTION = "## Publishing from Spark"
+OTHERS = (BROKERS_SECTION, READING_SECTION, METRICS_SECTION, SWEEPS_SECTION, SINK_SECTION)
 """Sections of the page that other programs write."""
 
 CAPTION = """\
