@@ -41,6 +41,7 @@ def golden_params(**params: Any) -> RoutingParams:
         "unsubscribe_after": WAIT,
         "subscribe_after": WAIT,
         "activation": "symmetric",
+        "is_tuned": False,
         "engine": "plain",
         **params,
     }

@@ -79,6 +79,9 @@ PATH_FILTERS_MAX = 4096
 PATH_FILTERS_BYTES_MAX = 256 * 1024
 """The same in bytes: it names each of them twice at most, and has to fit a frame."""
 
+WATCHED_LOSSES_MAX, WATCHED_FILTERS_MAX = 16, 64
+"""Lost neighbours, and filters of each, of which a repair sees when they come back from elsewhere."""
+
 FLUSHES_REMEMBERED_MAX = 1024
 """Messages of repairs that are passed on to everybody, and by each once, as long as they are remembered."""
 

@@ -169,6 +169,8 @@ class BatchCarrier:
         self.carriage: Carriage = make_carriage(self)
         self.heavy = HeavyBatches(tables, self.finder, self.carry_now)
         self.sample: deque[Event] = deque(maxlen=params.sample_max)
+        self.in_vain: Callable[[float], list[Effect]] | None = None
+        """Something came here that nobody wants, while a lost neighbour is waited for; for the repair."""
 
     def tables_changed(self, neighbours: Iterable[NodeId]) -> None:
         self.finder.always = self.strategy.always(neighbours)
@@ -314,7 +316,7 @@ class BatchCarrier:
             if first.keys:
                 effects.append(Matched(batch, (first.keys,) * len(batch.numbers)))
             elif not first.links and source is not None and self.strategy.is_exact:
-                effects.append(Drop(batch, UNWANTED))
+                self.drop_unwanted(now, batch, effects)
         else:
             self.carry_picks(now, source, Picks(batch, routes), routes, request, effects)
         if count < len(whole.heads):
@@ -356,7 +358,7 @@ class BatchCarrier:
             wanted = set(chain(bad, *picks, *keys.places.values()))
             unwanted = [place for place in range(len(batch.numbers)) if place not in wanted]
             if unwanted:
-                effects.append(Drop(pick(batch, unwanted, batch.receipt), UNWANTED))
+                self.drop_unwanted(now, pick(batch, unwanted, batch.receipt), effects)
 
     def carry_picks(
         self,
@@ -379,7 +381,12 @@ class BatchCarrier:
         if source is not None and self.strategy.is_exact:
             unwanted = [route for route in picks.places if not (route.links or route.keys or route.is_bad)]
             if unwanted:
-                effects.append(Drop(picks.pick(unwanted), UNWANTED))
+                self.drop_unwanted(now, picks.pick(unwanted), effects)
+
+    def drop_unwanted(self, now: float, batch: Publications, effects: list[Effect]) -> None:
+        effects.append(Drop(batch, UNWANTED))
+        if self.in_vain is not None and self.tables.ghosts:
+            effects += self.in_vain(now)
 
     def pass_on(
         self, now: float, source: LiveHop, parcels: list[Parcel], request: PendingRequest | None, effects: list[Effect]

@@ -44,6 +44,10 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     reconnect_after: float = 0.0
     """t_rep: seconds that the overlay needs to replace a lost link, as far as that is known; 0 where it is not."""
 
+    is_tuned: bool = True
+    """Whether `unsubscribe_after` is but the longest that is waited: then waiting ends with the first event that comes
+    along an old route in vain, once the new link has made up for the old one (`waiting.py`)."""
+
     activation: ActivationName = "asymmetric"
     """Repair "informed": whether both ends of a lost link tell the ends of the new one what to hold back, or one end
     does for both."""

@@ -41,6 +41,8 @@ class RoutingSubscriptions:
         """Other filters than before may concern this neighbour (`walks.py`)."""
         self.walk_on: Walk = lambda now, link, effects: None
         """Nothing keeps the walks for this neighbour from going on any more (`walks.py`)."""
+        self.came: Callable[[float, str], None] | None = None
+        """A neighbour wants a filter that it did not want before; for the repair."""
 
     def want(self, now: float, want: Want) -> list[Effect]:
         request = self.state.request(None, want.ticket)
@@ -83,6 +85,8 @@ class RoutingSubscriptions:
             link.confirmed_filters[text] = None
         if self.tables.add_wanted(link.neighbour, text, filter):
             self.state.tables_changed()
+            if self.came is not None:
+                self.came(now, text)
             if self.state.params.literal_duplicates:
                 self.tell_again(now, link.neighbour, text, effects)
             self.reconcile(now, (text,), effects)

@@ -74,6 +74,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     subscribe_after: float = 0.15
     has_flush: bool = True
     literal: bool = False
+    is_tuned: bool = False
+    end: float = END
+    """When links are replaced no more."""
+    until: float = UNTIL
     strategy: str = "subscription"
     event_rate: float = 0.0
     """Events a second of each dispatcher; 0 where only tables are looked at."""
@@ -83,7 +87,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Whether links are replaced for half a second only."""
 
     def change_times(self) -> list[float]:
-        begin, end = (BURST_BEGIN, BURST_END) if self.has_burst else (BEGIN, END)
+        begin, end = (BURST_BEGIN, BURST_END) if self.has_burst else (BEGIN, self.end)
         return [begin + place / self.changes_rate for place in range(round((end - begin) * self.changes_rate))]
 
     def routing(self) -> RoutingParams:
@@ -94,6 +98,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             advertises=False,
             unsubscribe_after=self.unsubscribe_after,
             subscribe_after=self.subscribe_after,
+            is_tuned=self.is_tuned,
             flush="flood" if self.has_flush or self.repair == PATH else "none",
             literal_duplicates=self.literal,
             engine="plain",
@@ -252,5 +257,5 @@ def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -
     setting, costs = msgspec.convert({**parameters}, Setting), CostRows(trace)
     rewired = Rewired(setting, seed, (costs,))
     rewired.schedule(costs)
-    rewired.simulator.run(UNTIL)
+    rewired.simulator.run(setting.until)
     return {"reconfigurations": float(len(rewired.plan))}

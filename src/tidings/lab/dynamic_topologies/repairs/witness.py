@@ -55,7 +55,8 @@ EVENTS = "dynamic-topologies/events"
 """Experiments that differ in the rate of events share their runs."""
 
 EVENT_SYMBOLS = 9
-PUBLISH_BEGIN, PUBLISH_END = 2.5, 7.9
+PUBLISH_BEGIN, LAST = 2.5, 0.1
+"""Events are published until so long before the end of a run."""
 MINDS_BEGIN = 2.0
 STABLE = 7.3
 """By then the last link is there, and the last timer of any repair has fired."""
@@ -179,7 +180,7 @@ class Witness(CostRows):
         }
 
 
-PHASES = {"before": (PUBLISH_BEGIN, BEGIN - IN_FLIGHT), "during": (BEGIN, END), "after": (STABLE, PUBLISH_END)}
+PHASES = {"before": (PUBLISH_BEGIN, BEGIN - IN_FLIGHT), "during": (BEGIN, END), "after": (STABLE, UNTIL - LAST)}
 
 
 def publish(rewired: Rewired, witness: Witness) -> None:
@@ -187,7 +188,7 @@ def publish(rewired: Rewired, witness: Witness) -> None:
     for name in rewired.names:
         draws = random_stream(rewired.seed, "events", name)
         at = PUBLISH_BEGIN + interval(draws, setting.event_rate)
-        while at < PUBLISH_END:
+        while at < setting.until - LAST:
             symbols = "".join(letters[draws.below(len(letters))] for _ in range(EVENT_SYMBOLS))
             event = Event({attribute_of(symbol): 1 for symbol in symbols})
             witness.symbols[encode_head(event.attributes)] = symbols
@@ -234,7 +235,7 @@ def play(rewired: Rewired, witness: Witness) -> None:
     rewired.schedule(witness)
     publish(rewired, witness)
     change_minds(rewired, witness)
-    rewired.simulator.run(UNTIL)
+    rewired.simulator.run(rewired.setting.until)
 
 
 def run(variant: str, parameters: Mapping[str, Any], seed: int, trace: Writer) -> Mapping[str, float]:

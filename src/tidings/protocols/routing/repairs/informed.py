@@ -37,19 +37,16 @@ from typing import ClassVar, NamedTuple
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import TimerKey
+from tidings.machine.effects import CancelTimer, Drop, Effect, Send
 from tidings.machine.message import Message
 from tidings.model.bounds import PATTERN_DIGESTS_MAX, TABLE_DIGEST_BYTES
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.repairs.messages import Activate, Flush
-from tidings.protocols.routing.repairs.notified import NotifiedRepair
+from tidings.protocols.routing.repairs.withheld import WithholdingRepair, timer_of
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost, Tables
 from tidings.pubsub.signals import NeighbourReplaced, ReconfigurationId
-
-SUBSCRIBE_TIMER = "subscribe"
 
 NO_SUCH_LINK = "the link that it activates is not up under this reconfiguration"
 NO_WAY_TO_LINK = "whoever should pass it on to the link that it activates is no neighbour"
@@ -63,7 +60,7 @@ class Activation(NamedTuple):
     onward: bytes | None
 
 
-class InformedRepair(NotifiedRepair):
+class InformedRepair(WithholdingRepair):
     messages: ClassVar[tuple[type[Message], ...]] = (Flush, Activate)
 
     def __init__(self, subscriptions: RoutingSubscriptions) -> None:
@@ -82,7 +79,7 @@ class InformedRepair(NotifiedRepair):
         activation = self.expected.pop((link.neighbour, link.reconfiguration), None)
         if activation is not None:
             return self.activate(now, link, activation)
-        return [SetTimer(timer_of(link), now + self.params.subscribe_after)]
+        return [self.begin_wait(now, link)]
 
     def replaced(self, now: float, replaced: NeighbourReplaced) -> list[Effect]:
         ghost = Ghost(replaced.lost, replaced.reconfiguration)
@@ -129,26 +126,12 @@ class InformedRepair(NotifiedRepair):
         digests = frozenset(read_digests(held_back))
         link.holds_back = lambda text: self.is_not_local(text) and digest_of(text) in digests
         if digests:
-            effects.append(SetTimer(timer_of(link), now + self.params.subscribe_after))
+            effects.append(self.begin_wait(now, link))
         else:
             effects.append(CancelTimer(timer_of(link)))
             link.holds_back = None
         self.subscriptions.walk_on(now, link, effects)
         return effects
-
-    def fired(self, now: float, key: TimerKey) -> list[Effect]:
-        effects = super().fired(now, key)
-        match key:
-            case (name, str(neighbour), str(reconfiguration)) if name == SUBSCRIBE_TIMER:
-                link = self.subscriptions.links.get(neighbour)
-                if link is not None and link.reconfiguration == reconfiguration:
-                    self.let_go(now, link, effects)
-        return effects
-
-    def let_go(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
-        """Whatever is still wanted is told."""
-        link.is_withheld, link.holds_back = False, None
-        self.subscriptions.look_again(now, link, effects)
 
     def is_not_local(self, text: str) -> bool:
         return None not in self.subscriptions.tables.hops.get(text, ())
@@ -156,10 +139,6 @@ class InformedRepair(NotifiedRepair):
     def check(self) -> None:
         super().check()
         assert len(self.expected) <= self.params.ghosts_max
-
-
-def timer_of(link: NeighbourLink) -> TimerKey:
-    return SUBSCRIBE_TIMER, link.neighbour, link.reconfiguration
 
 
 def wanted_alone(tables: Tables, ghost: Ghost) -> list[str]:

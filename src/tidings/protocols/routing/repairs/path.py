@@ -38,16 +38,14 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
-from tidings.machine.inputs import TimerKey
+from tidings.machine.effects import CancelTimer, Drop, Effect, Send
 from tidings.machine.message import Message
 from tidings.model.bounds import FLUSHES_REMEMBERED_MAX, PATH_FILTERS_BYTES_MAX, PATH_FILTERS_MAX
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.links import NeighbourLink
-from tidings.protocols.routing.repairs.informed import SUBSCRIBE_TIMER, timer_of
 from tidings.protocols.routing.repairs.messages import Flush, PathEdit, PathEdited
-from tidings.protocols.routing.repairs.notified import NotifiedRepair
+from tidings.protocols.routing.repairs.withheld import WithholdingRepair, timer_of
 from tidings.protocols.routing.state import NO_NEIGHBOUR
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost
@@ -59,7 +57,7 @@ TOO_LARGE = "more filters than a message along a path may carry"
 OTHER_CHANGE = "another reconfiguration is on its way here"
 
 
-class PathRepair(NotifiedRepair):
+class PathRepair(WithholdingRepair):
     needs: ClassVar[Level] = Level.PATHS
     messages: ClassVar[tuple[type[Message], ...]] = (PathEdit, PathEdited, Flush)
 
@@ -83,7 +81,7 @@ class PathRepair(NotifiedRepair):
             return []
         link.is_withheld = True
         link.holds_back = lambda text: True
-        return [SetTimer(timer_of(link), now + self.params.subscribe_after)]
+        return [self.begin_wait(now, link)]
 
     def told(self, now: float, link: NeighbourLink) -> list[Effect]:
         """What goes over the new link comes behind the filters."""
@@ -215,7 +213,7 @@ class PathRepair(NotifiedRepair):
         link.holds_back = lambda text: text not in added
         self.take_as_told(now, link, edit.added, effects)
         link.is_withheld = False
-        effects.append(SetTimer(timer_of(link), now + self.params.subscribe_after))
+        effects.append(self.begin_wait(now, link))
         self.subscriptions.walk_on(now, link, effects)
         return effects
 
@@ -235,29 +233,18 @@ class PathRepair(NotifiedRepair):
         """At the far end of the new link the rest is told."""
         waiting = [neighbour for neighbour, name in self.entered.items() if name == reconfiguration]
         for neighbour in waiting:
-            effects.append(CancelTimer(timer_of(self.subscriptions.links[neighbour])))
-            self.let_go(now, neighbour, effects)
+            link = self.subscriptions.links[neighbour]
+            effects.append(CancelTimer(timer_of(link)))
+            self.let_go(now, link, effects)
         return bool(waiting)
 
     def settle_all(self, now: float, reconfiguration: ReconfigurationId, effects: list[Effect]) -> None:
         ghosts = self.subscriptions.tables.ghosts
         self.settle(now, [ghost for ghost in ghosts if ghost.reconfiguration == reconfiguration], effects)
 
-    def fired(self, now: float, key: TimerKey) -> list[Effect]:
-        effects = super().fired(now, key)
-        match key:
-            case (name, str(neighbour), str(reconfiguration)) if name == SUBSCRIBE_TIMER:
-                link = self.subscriptions.links.get(neighbour)
-                if link is not None and link.reconfiguration == reconfiguration:
-                    self.let_go(now, neighbour, effects)
-        return effects
-
-    def let_go(self, now: float, neighbour: NodeId, effects: list[Effect]) -> None:
-        """Whatever is wanted is told."""
-        self.entered.pop(neighbour, None)
-        link = self.subscriptions.links[neighbour]
-        link.is_withheld, link.holds_back = False, None
-        self.subscriptions.look_again(now, link, effects)
+    def let_go(self, now: float, link: NeighbourLink, effects: list[Effect]) -> None:
+        self.entered.pop(link.neighbour, None)
+        super().let_go(now, link, effects)
 
     # Tables.
 

@@ -5,7 +5,8 @@ routes that lead to the place of the break are most of that way. So they stay fo
 by then the new link has brought the same filters, from another neighbour, the old ones go without anybody being told.
 
 The best T_u is the time in which the overlay finds a new link, and a little more for filters to spread. If it is too
-short this is STRAWMAN, and 0 is STRAWMAN exactly; if it is too long events run along routes that lead nowhere.
+short this is STRAWMAN, and 0 is STRAWMAN exactly; if it is too long events run along routes that lead nowhere. Unless
+it is to be fixed (`is_tuned`) waiting ends before when it has been of use and begins to cost (`waiting.py`).
 
 What the neighbour wanted is a ghost's meanwhile. So whoever is an end of both links does not send over the new one what
 it knew from the lost one alone; a filter that was wanted behind two lost links goes with the second; and a neighbour
@@ -20,11 +21,14 @@ Timers: ("unsubscribe", ghost).
 Source: dynamic-topologies.md 3.4 (its source's 6.1.1).
 """
 
+from collections.abc import Iterator
+
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.machine.inputs import TimerKey
 from tidings.protocols.routing.repairs.strawman import Strawman
+from tidings.protocols.routing.repairs.waiting import WaitingTimes
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions
-from tidings.protocols.routing.tables import Ghost
+from tidings.protocols.routing.tables import Ghost, Tables
 
 TIMER = "unsubscribe"
 
@@ -33,6 +37,9 @@ class TimedRepair(Strawman):
     def __init__(self, subscriptions: RoutingSubscriptions) -> None:
         super().__init__(subscriptions)
         self.params = subscriptions.state.params
+        self.times = WaitingTimes(self.params.unsubscribe_after)
+        if self.params.is_tuned and self.params.unsubscribe_after:
+            subscriptions.came, subscriptions.state.carrier.in_vain = self.times.came_back, self.in_vain
 
     def lost(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
         if not self.subscriptions.links:
@@ -47,6 +54,15 @@ class TimedRepair(Strawman):
             return
         self.subscriptions.defer(now, ghost, effects)
         effects.append(SetTimer((TIMER, ghost), now + self.params.unsubscribe_after))
+        if self.params.is_tuned and ghost in self.subscriptions.tables.ghosts:
+            self.times.watch(now, ghost, wanted_by_no_neighbour(self.subscriptions.tables, ghost))
+
+    def in_vain(self, now: float) -> list[Effect]:
+        """An event came here that nobody wants."""
+        effects: list[Effect] = []
+        ghosts = self.subscriptions.tables.ghosts
+        self.settle(now, [ghost for ghost in self.times.past(now) if ghost in ghosts], effects)
+        return effects
 
     def settle(self, now: float, ghosts: list[Ghost], effects: list[Effect]) -> None:
         """They are not waited for any longer."""
@@ -63,3 +79,9 @@ class TimedRepair(Strawman):
 
     def check(self) -> None:
         assert self.params.unsubscribe_after or not self.subscriptions.tables.ghosts
+        self.times.check()
+
+
+def wanted_by_no_neighbour(tables: Tables, ghost: Ghost) -> Iterator[str]:
+    """What came from the lost neighbour, and from nobody else who is there."""
+    return (text for text in tables.texts[ghost] if not any(isinstance(hop, str) for hop in tables.hops[text]))

@@ -1,0 +1,102 @@
+"""When a repair stops waiting for a lost neighbour by itself (`repairs/waiting.py`)."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.test_deferred_repairs import GHOST, LOST, TAKEN_BACK
+from tests.unit.test_routing_repairs import changes_told, router_with_neighbours
+from tidings.machine.effects import CancelTimer, Effect
+from tidings.machine.inputs import Received
+from tidings.model.bounds import WATCHED_FILTERS_MAX, WATCHED_LOSSES_MAX
+from tidings.protocols.routing.messages import SubscriptionAdded
+from tidings.protocols.routing.repairs.timed import TimedRepair
+from tidings.protocols.routing.repairs.waiting import WaitingTimes
+from tidings.protocols.routing.router import Router
+from tidings.protocols.routing.tables import Ghost
+from tidings.pubsub.publications import Publications, encode_head
+
+
+def event_from(router: Router, now: float, neighbour: str, number: int, x: int) -> list[Effect]:
+    head = encode_head({"x": x})
+    return router.handle(now, Received(neighbour, Publications("p", "p/1@p", now, 0, (number,), (head,), (b"",))))
+
+
+def waiting_router(is_tuned: bool = True) -> Router:
+    router = router_with_neighbours(TimedRepair, advertises=False, is_tuned=is_tuned)
+    router.handle(1.0, LOST)
+    return router
+
+
+def test_an_event_in_vain_does_not_end_the_waiting_before_anything_has_come_back() -> None:
+    router = waiting_router()
+    assert GHOST in router.tables.ghosts
+    event_from(router, 1.05, "k", 1, 1)
+    assert GHOST in router.tables.ghosts
+
+
+def test_waiting_ends_with_the_first_event_in_vain_once_the_new_link_has_made_up_for_the_old_one() -> None:
+    router = waiting_router()
+    router.handle(1.1, Received("k", SubscriptionAdded(7, "x = 1")))
+    event_from(router, 1.12, "m", 1, 99)
+    assert GHOST in router.tables.ghosts, "more may be about to come"
+    effects = event_from(router, 1.13, "m", 2, 99)
+    assert GHOST not in router.tables.ghosts and CancelTimer(("unsubscribe", GHOST)) in effects
+    gone = TAKEN_BACK - Counter([each for each in TAKEN_BACK if each[0] == "m" and each[2] == "x = 1"])
+    assert changes_told(effects) == gone
+
+
+def test_without_an_event_in_vain_and_where_the_time_is_fixed_waiting_lasts_as_long_as_it_may() -> None:
+    for router in (waiting_router(), waiting_router(is_tuned=False)):
+        router.handle(1.1, Received("k", SubscriptionAdded(7, "x = 1")))
+        if not router.params.is_tuned:
+            event_from(router, 2.0, "m", 1, 99)
+        event_from(router, 2.0, "m", 2, 4)
+        assert GHOST in router.tables.ghosts
+
+
+def test_where_nothing_comes_back_it_is_waited_as_long_as_it_took_before() -> None:
+    times = WaitingTimes(1.5)
+    for number in range(20):
+        ghost = Ghost("n", f"r{number}")
+        times.watch(2.0 * number, ghost, ["x = 1"])
+        times.came_back(2.0 * number + 0.1, "x = 1")
+    dead = Ghost("n", "dead")
+    times.watch(100.0, dead, ["x = 1"])
+    assert times.usual() == pytest.approx(0.1, rel=0.05)
+    assert dead not in times.past(100.09) and dead in times.past(100.2)
+
+
+def test_a_neighbour_of_which_nothing_comes_back_teaches_nothing() -> None:
+    times = WaitingTimes(1.5)
+    times.watch(0.0, GHOST, ["x = 1"])
+    times.came_back(1.0, "x = 2")
+    times.learn(5.0)
+    assert times.mean is None and times.usual() == 1.5 and not times.watched
+
+
+Step = tuple[float, str, int, int]
+steps: st.SearchStrategy[list[Step]] = st.lists(
+    st.tuples(st.floats(0, 3), st.sampled_from(["lose", "come"]), st.integers(0, 90), st.integers(0, 200)), max_size=60
+)
+
+
+@given(steps)
+def test_it_is_never_waited_longer_than_allowed_and_little_is_remembered(
+    played: list[Step],
+) -> None:
+    times, now = WaitingTimes(1.5), 0.0
+    for passed, step, name, size in played:
+        now += passed
+        if step == "lose":
+            times.watch(now, Ghost(f"n{name}", "r"), [f"x = {number}" for number in range(size)])
+        else:
+            times.came_back(now, f"x = {size}")
+        times.check()
+        assert 0 <= times.usual() <= 1.5
+        late = [ghost for ghost, each in times.watched.items() if now - each.lost_at >= 1.5]
+        assert set(late) <= set(times.past(now))
+        assert len(times.watched) <= WATCHED_LOSSES_MAX
+        assert all(len(each.texts) <= WATCHED_FILTERS_MAX for each in times.watched.values())
