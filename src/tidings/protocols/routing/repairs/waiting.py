@@ -35,7 +35,7 @@ QUIET = 1.25
 """Times as long as it took until the last filter came back, and nothing more is expected."""
 
 
-class Watched(msgspec.Struct):
+class WatchedLoss(msgspec.Struct):
     lost_at: float
     texts: set[str]
     """Those that have not come back."""
@@ -48,7 +48,7 @@ class WaitingTimes:
         self.longest = longest
         self.mean: float | None = None
         self.deviation = 0.0
-        self.watched: dict[Ghost, Watched] = {}
+        self.watched: dict[Ghost, WatchedLoss] = {}
         """Oldest first, for `longest` seconds each, also when they are not waited for any more."""
 
     def usual(self) -> float:
@@ -60,7 +60,7 @@ class WaitingTimes:
         few = {text for text, _ in zip(texts, range(WATCHED_FILTERS_MAX), strict=False)}
         self.learn(now)
         self.forget(ghost)
-        self.watched[ghost] = Watched(now, few)
+        self.watched[ghost] = WatchedLoss(now, few)
         if len(self.watched) > WATCHED_LOSSES_MAX:
             self.forget(next(iter(self.watched)))
 
