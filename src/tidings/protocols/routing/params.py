@@ -46,7 +46,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
 
     is_tuned: bool = True
     """Whether `unsubscribe_after` is but the longest that is waited: then waiting ends with the first event that comes
-    along an old route in vain, once the new link has made up for the old one (`waiting.py`)."""
+    along an old route in vain, once the new link has made up for the old one (`patience.py`)."""
 
     activation: ActivationName = "asymmetric"
     """Repair "informed": whether both ends of a lost link tell the ends of the new one what to hold back, or one end

@@ -9,6 +9,9 @@ Three runs out of four are small, and take a tenth of a second; one in ten is bu
 in twenty large events, three in a hundred have a crowd of publishers, one in a hundred large tables; the campaign says
 how large each can be. Among 1,000 seeds all is drawn up to its bound; `tests/scenarios/test_nemesis.py` counts.
 
+The overlay is one that tells enough for the repair, where another than the usual one is asked for or drawn
+(`nemesis_overlays.py`).
+
 In some runs names are claims, as on sockets, and strangers say those of others (`nemesis_strangers.py`).
 
 The applications are played by `NemesisConductor` (`nemesis_conductor.py`). A broker that starts again has another
@@ -33,12 +36,14 @@ from tidings.protocols.access.params import AccessParams, GuestParams
 from tidings.protocols.access.tenancy import TenantJudge
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.routing.params import ReductionName, RepairName, RoutingParams, StrategyName
 from tidings.pubsub.tenants import Tenant
-from tidings.sim.cast import Until
+from tidings.sim.cast import TimedInput, Until
 from tidings.sim.fault_schedule import FaultMix, draw_faults, draw_span
 from tidings.sim.faults import Break, Crash, Fault, FaultPlan, Pause, plan_of
 from tidings.sim.library.nemesis_conductor import NemesisConductor
+from tidings.sim.library.nemesis_overlays import DrawnRepair, draw_repair, draw_rewirings, make_overlays
 from tidings.sim.library.nemesis_strangers import Stranger, StrangerPlan, draw_strangers, secret_judge, secret_of
 from tidings.sim.network.bandwidth import Bandwidth
 from tidings.sim.network.latency import Constant, Jittered
@@ -58,6 +63,7 @@ from tidings.workloads.nemesis.campaign import (
     CampaignWriter,
     draw_campaign,
 )
+from tidings.workloads.substitutions import Pair
 
 SETTLING = 200.0
 """Links that vanished are noticed after 20 s, questions asked again after 30 s, receipts given up after 30 s; and
@@ -75,6 +81,15 @@ class Stage(Topology, frozen=True):
     campaign: Campaign
     strangers: tuple[StrangerPlan, ...] | None
     """None where every name is its node's own."""
+    repair: RepairName
+
+    @property
+    def brokers(self) -> list[NodeId]:
+        return [broker.name for broker in self.campaign.brokers]
+
+    @property
+    def links(self) -> list[Pair]:
+        return [(edge.a, edge.b) for edge in self.edges]
 
 
 def nemesis(
@@ -91,7 +106,7 @@ def nemesis(
     faults: int = 4,
     restarts: int = 2,
     writer_restarts: bool = True,
-    repair: RepairName = "resuming",
+    repair: DrawnRepair = "resuming",
 ) -> Scenario:
     """Everything that can be drawn is drawn, everything that can fail fails, and every promise is judged."""
     params = CampaignParams(
@@ -108,9 +123,9 @@ def nemesis(
     )
     return Scenario(
         name="nemesis",
-        topology=lambda seed: make_stage(draw_campaign(params, seed)),
-        roles=lambda stage: cast_stage(as_stage(stage), repair),
-        workload=lambda stage, seed: [],
+        topology=lambda seed: make_stage(draw_campaign(params, seed), draw_repair(repair, seed)),
+        roles=lambda stage: cast_stage(as_stage(stage)),
+        workload=lambda stage, seed: script_of(as_stage(stage)),
         network=lambda stage, until, seed: draw_network(random_stream(seed, "nemesis network"), until),
         faults=lambda stage, until, seed: draw_trouble(as_stage(stage), until, seed, faults, restarts, writer_restarts),
         checkers=lambda stage: [NemesisConductor(as_stage(stage).campaign)],
@@ -125,13 +140,13 @@ def as_stage(topology: Topology) -> Stage:
     return topology
 
 
-def make_stage(campaign: Campaign) -> Stage:
+def make_stage(campaign: Campaign, repair: RepairName) -> Stage:
     linked = make_topology(campaign.shape, len(campaign.brokers), campaign.seed)
     clients = tuple(client.name for client in campaign.clients)
     assert linked.nodes == tuple(broker.name for broker in campaign.brokers)
     strangers = draw_strangers(campaign)
     called = tuple(stranger.name for stranger in strangers or ())
-    return Stage("nemesis", linked.nodes + clients + called, linked.edges, campaign, strangers)
+    return Stage("nemesis", linked.nodes + clients + called, linked.edges, campaign, strangers, repair)
 
 
 def claims_of(stage: Topology) -> Mapping[NodeId, NodeId] | None:
@@ -139,17 +154,31 @@ def claims_of(stage: Topology) -> Mapping[NodeId, NodeId] | None:
     return None if strangers is None else {stranger.name: stranger.claims for stranger in strangers}
 
 
-def cast_stage(stage: Stage, repair: RepairName) -> Mapping[NodeId, Make]:
+def script_of(stage: Stage) -> list[TimedInput]:
+    if stage.repair != "path":
+        return []
+    return draw_rewirings(stage.brokers, stage.links, stage.campaign.until, stage.campaign.seed)
+
+
+def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:
     campaign = stage.campaign
-    routing = draw_routing(random_stream(campaign.seed, "nemesis routing"), repair)
+    routing = draw_routing(random_stream(campaign.seed, "nemesis routing"), stage.repair)
+    overlays = make_overlays(stage.repair, stage.brokers, stage.links)
     delivery = EdgeParams(history_age=campaign.history_age, history_count_max=campaign.history_count_max)
     roles: dict[NodeId, Make] = {client.name: partial(make_stage_client, client) for client in campaign.clients}
     for stranger in stage.strangers or ():
         roles[stranger.name] = partial(make_stranger, stranger)
     for broker in campaign.brokers:
-        links = tuple(edge.b for edge in stage.edges if edge.a == broker.name)
-        access = AccessParams(links=links, credentials=secret_of(broker.name))
-        params = BrokerParams(access=access, routing=routing, delivery=replace(delivery, is_durable=broker.is_durable))
+        overlay = overlays[broker.name]
+        # Other overlays ask for the links that they need.
+        is_linked = isinstance(overlay, SpanningTreeParams)
+        links = tuple(b for a, b in stage.links if a == broker.name and is_linked)
+        params = BrokerParams(
+            access=AccessParams(links=links, credentials=secret_of(broker.name)),
+            overlay=overlay,
+            routing=routing,
+            delivery=replace(delivery, is_durable=broker.is_durable),
+        )
         judge = open_judge if stage.strangers is None else secret_judge
         roles[broker.name] = partial(make_stage_broker, broker, params, campaign, judge)
     return roles
@@ -202,8 +231,8 @@ def draw_trouble(stage: Stage, until: float, seed: int, most: int, restarts: int
         begin=0.0,
         end=end,
         length_max=rng.choice((1.0, 5.0, 15.0)),
-        crashes_forgetting=most,
-        pauses=most // 2,
+        crashes_forgetting=most if stage.repair != "path" else 0,
+        pauses=most // 2 if stage.repair != "path" else 0,
         partitions=most // 2,
         one_way_partitions=most // 4,
         swizzles=most // 4,

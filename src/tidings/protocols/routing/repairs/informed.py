@@ -43,7 +43,7 @@ from tidings.model.bounds import PATTERN_DIGESTS_MAX, TABLE_DIGEST_BYTES
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.repairs.messages import Activate, Flush
-from tidings.protocols.routing.repairs.withheld import WithholdingRepair, timer_of
+from tidings.protocols.routing.repairs.restraint import WithholdingRepair, timer_of
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost, Tables
 from tidings.pubsub.signals import NeighbourReplaced, ReconfigurationId

@@ -45,7 +45,7 @@ from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.repairs.messages import Flush, PathEdit, PathEdited
-from tidings.protocols.routing.repairs.withheld import WithholdingRepair, timer_of
+from tidings.protocols.routing.repairs.restraint import WithholdingRepair, timer_of
 from tidings.protocols.routing.state import NO_NEIGHBOUR
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost

@@ -6,7 +6,7 @@ by then the new link has brought the same filters, from another neighbour, the o
 
 The best T_u is the time in which the overlay finds a new link, and a little more for filters to spread. If it is too
 short this is STRAWMAN, and 0 is STRAWMAN exactly; if it is too long events run along routes that lead nowhere. Unless
-it is to be fixed (`is_tuned`) waiting ends before when it has been of use and begins to cost (`waiting.py`).
+it is to be fixed (`is_tuned`) waiting ends before when it has been of use and begins to cost (`patience.py`).
 
 What the neighbour wanted is a ghost's meanwhile. So whoever is an end of both links does not send over the new one what
 it knew from the lost one alone; a filter that was wanted behind two lost links goes with the second; and a neighbour
@@ -25,8 +25,8 @@ from collections.abc import Iterator
 
 from tidings.machine.effects import CancelTimer, Effect, SetTimer
 from tidings.machine.inputs import TimerKey
+from tidings.protocols.routing.repairs.patience import RepairPatience
 from tidings.protocols.routing.repairs.strawman import Strawman
-from tidings.protocols.routing.repairs.waiting import WaitingTimes
 from tidings.protocols.routing.subscriptions import RoutingSubscriptions
 from tidings.protocols.routing.tables import Ghost, Tables
 
@@ -37,7 +37,7 @@ class TimedRepair(Strawman):
     def __init__(self, subscriptions: RoutingSubscriptions) -> None:
         super().__init__(subscriptions)
         self.params = subscriptions.state.params
-        self.times = WaitingTimes(self.params.unsubscribe_after)
+        self.times = RepairPatience(self.params.unsubscribe_after)
         if self.params.is_tuned and self.params.unsubscribe_after:
             subscriptions.came, subscriptions.state.carrier.in_vain = self.times.came_back, self.in_vain
 

@@ -43,7 +43,7 @@ class WatchedLoss(msgspec.Struct):
     """Seconds until the last one did so far."""
 
 
-class WaitingTimes:
+class RepairPatience:
     def __init__(self, longest: float) -> None:
         self.longest = longest
         self.mean: float | None = None

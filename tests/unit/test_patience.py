@@ -1,4 +1,4 @@
-"""When a repair stops waiting for a lost neighbour by itself (`repairs/waiting.py`)."""
+"""When a repair stops waiting for a lost neighbour by itself (`repairs/patience.py`)."""
 
 from collections import Counter
 
@@ -12,8 +12,8 @@ from tidings.machine.effects import CancelTimer, Effect
 from tidings.machine.inputs import Received
 from tidings.model.bounds import WATCHED_FILTERS_MAX, WATCHED_LOSSES_MAX
 from tidings.protocols.routing.messages import SubscriptionAdded
+from tidings.protocols.routing.repairs.patience import RepairPatience
 from tidings.protocols.routing.repairs.timed import TimedRepair
-from tidings.protocols.routing.repairs.waiting import WaitingTimes
 from tidings.protocols.routing.router import Router
 from tidings.protocols.routing.tables import Ghost
 from tidings.pubsub.publications import Publications, encode_head
@@ -58,7 +58,7 @@ def test_without_an_event_in_vain_and_where_the_time_is_fixed_waiting_lasts_as_l
 
 
 def test_where_nothing_comes_back_it_is_waited_as_long_as_it_took_before() -> None:
-    times = WaitingTimes(1.5)
+    times = RepairPatience(1.5)
     for number in range(20):
         ghost = Ghost("n", f"r{number}")
         times.watch(2.0 * number, ghost, ["x = 1"])
@@ -70,7 +70,7 @@ def test_where_nothing_comes_back_it_is_waited_as_long_as_it_took_before() -> No
 
 
 def test_a_neighbour_of_which_nothing_comes_back_teaches_nothing() -> None:
-    times = WaitingTimes(1.5)
+    times = RepairPatience(1.5)
     times.watch(0.0, GHOST, ["x = 1"])
     times.came_back(1.0, "x = 2")
     times.learn(5.0)
@@ -87,7 +87,7 @@ steps: st.SearchStrategy[list[Step]] = st.lists(
 def test_it_is_never_waited_longer_than_allowed_and_little_is_remembered(
     played: list[Step],
 ) -> None:
-    times, now = WaitingTimes(1.5), 0.0
+    times, now = RepairPatience(1.5), 0.0
     for passed, step, name, size in played:
         now += passed
         if step == "lose":
