@@ -150,6 +150,14 @@ def test_what_was_not_promised_is_not_owed() -> None:
     assert judge.at_end() == []
 
 
+def test_where_clocks_say_when_the_receipt_was_less_is_owed_and_no_more_than_that() -> None:
+    for slack, found in ((0.0, 1), (0.5, 1), (5.0, 0)):
+        judge = judge_of(("1", "a"))
+        judge.subscribed(KEY, "r", KIND_A, "reference", group="twins", slack=slack)
+        judge.confirmed(KEY, 1.0)
+        assert len(judge.at_end()) == found
+
+
 def test_a_writer_hears_of_all_it_published_and_is_declined_what_it_did_not_advertise() -> None:
     judge = judge_of()
     for id, kind in (("1", "a"), ("2", "b"), ("3", "b"), ("4", "a")):

@@ -162,14 +162,14 @@ class NemesisConductor(Checker):
         key = (node.id, "subscribe", life, place)
         since = None if wanted.since is None else wanted.since
         # Each of two clocks, and what a fault adds to them, may be off.
-        promised = None if since is None else since + 2 * self.campaign.clock_error + SKEW_MAX
+        apart = 2 * self.campaign.clock_error + SKEW_MAX
+        promised = None if since is None else since + apart
         is_dropping, group = wanted.policy != "wait", wanted.group
-        if group and wanted.guarantee == "reference" and self.campaign.clock_error:
-            # Members begin alike, at the time of the first of them; clocks say when that is.
-            promised = now + 2 * self.campaign.clock_error + SKEW_MAX
+        # Members begin alike, when the request of the first of them arrived; clocks say when that is.
+        slack = apart if group and wanted.guarantee == "reference" and self.campaign.clock_error else 0.0
         # While links are broken, one of the two brokers of a writer may not be asked.
         unsure = self.campaign.movers if now < self.campaign.until else ()
-        self.judge.subscribed(key, node.id, wanted.wish, wanted.guarantee, promised, is_dropping, group, unsure)
+        self.judge.subscribed(key, node.id, wanted.wish, wanted.guarantee, promised, is_dropping, group, unsure, slack)
         self.judge.asked(key, node.id)
         node.inject(
             now,

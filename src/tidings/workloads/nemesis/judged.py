@@ -64,8 +64,10 @@ class JudgedSubscription(msgspec.Struct):
     reader: str
     wish: Wish
     guarantee: str
-    since: float | None
+    since: float | None = None
     """What is accepted from then on is promised; None is from the receipt on."""
+    slack: float = 0.0
+    """So many seconds after the receipt, where clocks say when that was."""
     is_dropping: bool = False
     """Whether its broker gives up what its reader is too slow for."""
     confirmed_at: float | None = None
@@ -87,4 +89,4 @@ class JudgedSubscription(msgspec.Struct):
         begun = self.begun.get((event.writer, event.life))
         if begun is not None and event.place >= begun:
             return event.is_offered
-        return event.is_offered and event.at >= (self.confirmed_at if self.since is None else self.since)
+        return event.is_offered and event.at >= (self.confirmed_at + self.slack if self.since is None else self.since)

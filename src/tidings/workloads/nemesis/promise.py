@@ -131,9 +131,11 @@ class PromiseJudge:
         is_dropping: bool = False,
         group: str = "",
         unsure: Collection[str] = (),
+        slack: float = 0.0,
     ) -> None:
         """`unsure` are writers of whom nobody may be able to say where the group has begun."""
-        made = self.subscriptions[key] = JudgedSubscription(reader, wish, guarantee, since, is_dropping)
+        made = JudgedSubscription(reader, wish, guarantee, since, slack, is_dropping)
+        self.subscriptions[key] = made
         if group:
             made.group, begun = group, self.groups.get((tenant_of(reader), group), {})
             made.begun = {pair: place for pair, place in begun.items() if pair[0] not in unsure}
