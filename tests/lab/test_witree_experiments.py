@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tidings.lab.dynamic_topologies.witree import e29, e31, e32, e33, e34
+from tidings.lab.dynamic_topologies.witree import e29, e30, e31, e32, e33, e34
 from tidings.lab.dynamic_topologies.witree.sweeps import SYSTEMS, TREES
-from tidings.lab.dynamic_topologies.witree.walkers import Islands, run, shares
+from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, Islands, run, shares
 from tidings.trace.writers import RingBuffer, open_writer
 
 if TYPE_CHECKING:
@@ -44,45 +44,48 @@ def test_delivered_is_counted_of_all_who_want_it_and_of_those_in_reach() -> None
 
 @pytest.mark.spark
 def test_figures_are_those_of_the_runs(spark: "SparkSession", tmp_path: Path) -> None:
-    measures: dict[tuple[str, str, str], dict[str, float]] = {}
+    """Two sizes, which are called 30 and 80 here."""
+    measures: dict[tuple[str, str], dict[str, float]] = {}
+    traced: dict[tuple[str, str], list[Any]] = {}
     rows = []
-    for by, values in (("dispatchers", (30, 80)), ("speed", (0.2, 2.0))):
-        for value in values:
-            for repair in SYSTEMS:
-                name = f"{repair} {by} {value}"
-                own = {key: each for key, each in TINY.items() if key not in ("dispatchers", "speed")}
-                parameters = {**own, by: value, "repair": repair, "settle": 6.0, "measured": 6.0}
-                small = {**parameters, "dispatchers": 10 if value == 30 else 14}
-                with open_writer(str(tmp_path / f"{name.replace(' ', '-')}.parquet"), name, 1) as trace:
-                    found = {key: float(each) for key, each in run(name, small, 1, trace).items()}
-                found["reconfigurations"] = max(1.0, found["reconfigurations"])
-                measures[by, str(value), repair] = found
-                rows.append((name, name, 1, json.dumps(parameters), found))
+    for label, dispatchers in ((30, 30), (80, 34)):
+        for repair in SYSTEMS:
+            name = f"{repair}-{label}"
+            chosen = {**TINY, "speed": 6.0, "settle": 12.0, "measured": 10.0, "repair": repair}
+            with open_writer(str(tmp_path / f"{name}.parquet"), name, 1) as trace:
+                found = dict(run(name, {**chosen, "dispatchers": dispatchers}, 1, trace))
+            assert repair == "flooding" or found["reconfigurations"] > 0
+            measures[repair, str(label)] = found
+            rows.append((name, name, 1, json.dumps({**chosen, "dispatchers": label}), found))
     results = spark.createDataFrame(rows, SCHEMA)
     traces = spark.read.parquet(str(tmp_path / "*.parquet"))
-    by_size = results.where("parameters LIKE '%dispatchers%'")
-    by_speed = results.where("parameters LIKE '%speed%'")
+    for row in traces.select("run", "kind", "message", "detail").collect():
+        repair, label = row.run.split("-")
+        traced.setdefault((repair, label), []).append(row)
 
-    told = {(row.figure, row.group): row.value for row in e32.figures(by_size, traces).collect()}
-    for repair in TREES:
-        one, flooded = measures["dispatchers", "80", repair], measures["dispatchers", "80", "flooding"]
-        assert told[f"delivered, {repair}", "80"] == pytest.approx(one["delivered"])
-        share = one["transmissions"] / flooded["transmissions"]
-        assert told[f"share of flooding, {repair}", "80"] == pytest.approx(share)
-        before = measures["dispatchers", "30", repair], measures["dispatchers", "30", "flooding"]
-        expected = share / (before[0]["transmissions"] / before[1]["transmissions"])
-        assert told[f"growth of share, {repair}", "30 to 80"] == pytest.approx(expected)
+    told = {(row.figure, row.group): row.value for row in e32.figures(results, traces).collect()}
+    share = {
+        label: measures["timed", label]["transmissions"] / measures["flooding", label]["transmissions"]
+        for label in ("30", "80")
+    }
+    assert told["delivered, timed", "80"] == pytest.approx(measures["timed", "80"]["delivered"])
+    assert told["share of flooding, timed", "80"] == pytest.approx(share["80"])
+    assert told["growth of share, timed", "30 to 80"] == pytest.approx(share["80"] / share["30"])
 
-    told = {(row.figure, row.group): row.value for row in e33.figures(by_speed, traces).collect()}
-    fall = measures["speed", "2.0", "timed"]["delivered"] - measures["speed", "0.2", "timed"]["delivered"]
-    assert told["fall, timed", "0.2 to 2.0"] == pytest.approx(fall)
+    cost = {
+        label: sum(row.kind == "send" for row in traced["strawman", label])
+        / len({json.loads(row.detail)["reconfiguration"] for row in traced["strawman", label]})
+        for label in ("30", "80")
+    }
+    told = {(row.figure, row.group): row.value for row in e29.figures(results, traces).collect()}
+    assert told["cost, strawman", "80"] == pytest.approx(cost["80"])
+    assert told["growth, strawman", "30 to 80"] == pytest.approx(cost["80"] / cost["30"])
 
-    told = {(row.figure, row.group): row.value for row in e31.figures(results, traces).collect()}
-    one = measures["speed", "2.0", "informed"]
-    assert told["overlay, informed", "2.0 m/s"] == pytest.approx(one["overlay bytes"] / one["reconfigurations"])
-    assert ("overlay, informed", "80 nodes") in told
 
-    costs = {(row.figure, row.group): row.value for row in e29.figures(by_size, traces).collect()}
-    sent = traces.where("kind = 'send'").groupBy("run").count().collect()
-    assert sent and any(figure.startswith("cost") for figure, _ in costs)
-    assert e34.RATES[0] < e34.RATES[-1]
+def test_the_overlay_beside_routing_has_a_figure_for_each_size_and_speed() -> None:
+    claimed = {claim.figure for claim in e31.EXPERIMENT.claims}
+    assert {f"overlay beside routing, {name}" for name in TREES} <= claimed
+    assert len(e31.EXPERIMENT.variants) == len(e29.EXPERIMENT.variants) + len(e30.EXPERIMENT.variants)
+    shared = {(variant.name, str(variant.parameters)) for each in (e29, e30) for variant in each.EXPERIMENT.variants}
+    assert {(variant.name, str(variant.parameters)) for variant in e31.EXPERIMENT.variants} == shared
+    assert {each.EXPERIMENT.sweep for each in (e29, e30, e31, e32, e33, e34)} == {SWEEP}
