@@ -26,6 +26,7 @@ from tidings.protocols.delivery.messages import (
     Unsubscribe,
 )
 from tidings.protocols.delivery.session.params import SessionParams
+from tidings.protocols.delivery.session.progress import MAY_BE_TOLD
 from tidings.protocols.delivery.session.session import (
     NOT_OUR_BROKER,
     NUMBERS_USED,
@@ -268,6 +269,21 @@ def test_what_came_before_the_receipt_is_not_asked_for_again() -> None:
     client.hear(receipt("subscribe", 1))
     client.down()
     assert client.up() == [subscribe(guarantee="reference", since=20.0, is_continued=True, after=(("p", 5),))]
+
+
+def test_what_may_have_been_told_before_a_break_is_told_as_an_upper_bound() -> None:
+    client = subscribed()
+    told = Missed(1, "p", 2, "forgotten")
+    bound = Missed(1, "p", 2, "forgotten" + MAY_BE_TOLD)
+    assert client.hear(told) == client.hear(told) == [Deliver(told)], "over one link each is told once"
+    client.down()
+    client.up()
+    assert client.hear(Missed(1, "q", 2, "forgotten")) == [Deliver(Missed(1, "q", 2, "forgotten"))]
+    assert client.hear(told) == [Deliver(bound)]
+    assert client.hear(bound) == [Deliver(bound)]
+    assert client.hear(Missed(1, "p", 0, "forgotten")) == [Deliver(Missed(1, "p", 0, "forgotten"))]
+    client.hear(delivery(3))
+    assert client.hear(told) == [Deliver(told)], "a position says now what is known"
 
 
 def test_a_reference_behind_positions_only_continues_since_its_receipt_for_others() -> None:

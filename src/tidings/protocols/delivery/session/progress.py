@@ -50,6 +50,14 @@ COUNTED = (Delivery, MarksReply, Fetched, Receipt, Beginning, Replied)
 """What the window of a connection counts."""
 
 
+AT_MOST = "at most"
+"""Stands in the reason where a number is an upper bound."""
+
+MAY_BE_TOLD = "; so many at most: some of them may have been told of before the link broke"
+
+TOLD_MAX = 1_000
+"""Publishers that are remembered of whom something was missed and nothing came since; of more it is not known."""
+
 POSITIONS_SHORT = (
     "there are more than {count} publishers: of those silent longest it is forgotten how far they had come, and their "
     "events may come twice after a break; connect with a higher positions_max, or subscribe to fewer"
@@ -85,6 +93,9 @@ class SubscriptionReceiving:
         """Taken by the application, and the broker does not know it yet."""
         self.bytes_untold = 0
         """What came since the broker was last told."""
+        self.told: dict[str, bool] = {}
+        """Publishers of whom the application was told to have missed something and nothing came since; whether that
+        was before the last break. It may be told again, for then no position says that it is known."""
 
     @property
     def is_due(self) -> bool:
@@ -99,6 +110,7 @@ class SubscriptionReceiving:
     def link_lost(self) -> None:
         self.held_before += self.held
         self.held = self.taken = self.bytes_untold = 0
+        self.told = dict.fromkeys(self.told, True)
         self.is_asked = False
 
     def take(self, count: int) -> None:
@@ -150,6 +162,15 @@ class SubscriptionReceiving:
             if self.seen is not None:
                 self.seen.pop(silent, None)
 
+    def tell_missed(self, message: Missed) -> Missed:
+        """What the application hears: a number that it may have heard before is an upper bound."""
+        was_told = self.told.get(message.publisher, len(self.told) >= TOLD_MAX)
+        if len(self.told) < TOLD_MAX:
+            self.told.setdefault(message.publisher, False)
+        if not was_told or not message.count or AT_MOST in message.reason:
+            return message
+        return msgspec.structs.replace(message, reason=message.reason + MAY_BE_TOLD)
+
     def tell_short(self) -> list[Effect]:
         """Once, that positions were forgotten."""
         if not self.is_short or self.is_told_short:
@@ -175,6 +196,7 @@ class SubscriptionReceiving:
                     position = number
         assert position is not None
         self.note(publisher, position)
+        self.told.pop(publisher, None)
         return places
 
     def admit_unordered(

@@ -427,6 +427,7 @@ class Session:
         receiving = self.receiving.get(message.subscription)
         if receiving is None:
             return [Drop(message, UNKNOWN_SUBSCRIPTION)]
+        message = receiving.tell_missed(message)
         if receiving.request.policy != "disconnect" or not message.reason.startswith(QUEUE_FULL):
             return [Deliver(message)]
         # The broker is about to turn us out; what else we asked for goes on with the next link, this does not.
