@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pydantic_settings", reason="these commands need the extra 'net'")
 
-from tidings.cli.brokers import environment_of, read_network
+from tidings.cli.brokers import environment_of, plain_network, read_network
 from tidings.cli.output import (
     MACHINE,
     NO,
@@ -302,3 +302,14 @@ def test_two_looks_give_rates_queues_and_drops() -> None:
 def test_a_broker_that_started_anew_has_no_negative_rate() -> None:
     a, _ = measure(sample(100, 0), sample(50, 0), 1.0)
     assert a.received_per_second == 0.0
+
+
+def test_brokers_of_a_network_on_the_air_hear_those_beside_them() -> None:
+    network = plain_network(3, "witree")
+    assert network["settings"] == {"overlay": {"kind": "witree"}}
+    assert network["brokers"] == {
+        "b1": {"hears": ["b2=127.0.0.1:7412"]},
+        "b2": {"hears": ["b1=127.0.0.1:7411", "b3=127.0.0.1:7413"]},
+        "b3": {"hears": ["b2=127.0.0.1:7412"]},
+    }
+    assert plain_network(2, "lstree")["brokers"] == {"b1": {}, "b2": {"join": ["127.0.0.1:7411"]}}

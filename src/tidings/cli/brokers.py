@@ -294,9 +294,14 @@ def up(
 
 
 def plain_network(count: int, overlay: str) -> dict[str, Any]:
-    """Every broker but the first begins with the first, however the overlay goes on from there."""
-    first = {"join": [f"127.0.0.1:{PORT_DEFAULT}"]}
-    brokers = {f"b{number}": first if number > 1 else {} for number in range(1, count + 1)}
+    """Every broker but the first begins with the first, however the overlay goes on from there; on the air each hears
+    the one before it and the one after it."""
+    places = {f"b{number}": f"127.0.0.1:{PORT_DEFAULT + number - 1}" for number in range(1, count + 1)}
+    names = list(places)
+    brokers: dict[str, Any] = {name: {"join": [places["b1"]]} if name != "b1" else {} for name in names}
+    if overlay == "witree":
+        near = {name: names[max(0, at - 1) : at] + names[at + 1 : at + 2] for at, name in enumerate(names)}
+        brokers = {name: {"hears": [f"{other}={places[other]}" for other in near[name]]} for name in names}
     return {"settings": {"overlay": {KIND: overlay}}, "brokers": brokers}
 
 
