@@ -18,6 +18,7 @@ from tidings.model.errors import UsageError
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
+from tidings.nodes.broker import BrokerNode, BrokerParams
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
 from tidings.protocols.overlay.overlay import AllPeersParams
 from tidings.protocols.overlay.witree.messages import RouteReply
@@ -81,6 +82,12 @@ def test_what_is_too_large_for_the_air_goes_over_the_links() -> None:
         ("q", Transport.STREAM),
         ("r", Transport.STREAM),
     ]
+
+
+def test_where_events_may_be_lost_on_the_way_no_guarantee_is_given() -> None:
+    for params in (RoutingParams(carriage="aired"), RoutingParams(transport=Transport.DATAGRAM)):
+        assert BrokerNode("b", BrokerParams(routing=params), Random(1)).edge.is_best_effort
+    assert not BrokerNode("b", BrokerParams(), Random(1)).edge.is_best_effort
 
 
 def test_what_a_repair_tells_the_new_link_passes_from_neighbour_to_neighbour() -> None:

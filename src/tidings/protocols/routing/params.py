@@ -150,6 +150,13 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     engine: Literal["fast", "plain"] | None = None
     """Engine of the index; None is the best that is installed."""
 
+    @property
+    def is_best_effort(self) -> bool:
+        """Whether publications may be lost between two brokers while their link lives, or nobody says that they are
+        there: then no guarantee can be given."""
+        is_sure = self.acknowledges and self.transport is Transport.STREAM and self.carriage == "plain"
+        return not is_sure
+
     def __post_init__(self) -> None:
         for name in ("ack_timeout", "census_after", "turn_after", "rest_for"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):

@@ -175,7 +175,7 @@ class Router:
         }
         """Who takes what may come from nodes that are no neighbours, too."""
         self.messages = (*Router.messages, *self.from_anybody)
-        self.is_best_effort = not self.params.acknowledges
+        self.is_best_effort = self.params.is_best_effort
         self.lives = 0
         self.on_input: dict[type, OnInput] = {
             Forward: self.carrier.forward,
