@@ -131,6 +131,18 @@ def test_brokers_that_crash_and_start_again_with_or_without_their_state_find_tog
     world.assert_trees()
 
 
+def test_leaders_are_nobody_special_when_one_after_the_other_is_gone_the_others_are_one_tree() -> None:
+    world = RadioWorld(2, walking=16, speed=0.001, width=330.0, is_bare=True, is_watched=False)
+    world.run(40.0)
+    world.assert_trees()
+    for _ in range(10):
+        (leader,) = world.leaders()
+        world.simulator.crash(leader, is_silent=True)
+        world.run(40.0)
+        assert len(world.islands()) == 1
+        world.assert_trees()
+
+
 @given(st.data())
 def test_a_liar_makes_no_circle_among_the_others_no_phantom_and_nothing_that_lasts(data: st.DataObject) -> None:
     """It is in reach of everybody, an honest part of the tree besides, and says anything to anybody."""
