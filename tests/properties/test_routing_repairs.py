@@ -284,7 +284,7 @@ def test_every_repair_leaves_right_tables_with_every_strategy_and_reduction(
 @pytest.mark.parametrize("name", NAMES)
 def test_overlapping_replacements_leave_right_tables(name: RepairName, examples: int) -> None:
     """Up to eight links are under replacement at the same time, with (un)subscriptions and publications in between, and
-    timers fire at any moment. Of D-45, which asks for 400 reconfigurations a second in time, shape only."""
+    timers fire at any moment. `test_repairs_in_time.py` has 400 changes a second in time."""
     for seed in range(max(12, examples // 30)):
         rng = Random(f"overlapping {name} {seed}")
         model = ScriptedModel(rng, name, rng.randint(3, 12))

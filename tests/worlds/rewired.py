@@ -75,10 +75,15 @@ class RewiredTree:
     """`edges` are those of the tree as it is going to be when everything that was asked is done."""
 
     def __init__(
-        self, edges: Sequence[Edge], params: RoutingParams, seed: int = 1, trace: Writer | None = None
+        self,
+        edges: Sequence[Edge],
+        params: RoutingParams,
+        seed: int = 1,
+        trace: Writer | None = None,
+        checking: bool = True,
     ) -> None:
         self.edges, self.sent = list(edges), SentMessages()
-        self.simulator = Simulator(seed, Constant(HOP), checking=True, trace=trace, observers=(self.sent,))
+        self.simulator = Simulator(seed, Constant(HOP), checking=checking, trace=trace, observers=(self.sent,))
         self.wants: dict[tuple[NodeId, int], str] = {}
         self.given: Counter[NodeId] = Counter()
         self.changes = 0
