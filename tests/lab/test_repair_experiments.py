@@ -190,3 +190,10 @@ def test_substitutions_keep_the_tree_a_tree_and_degrees_bounded() -> None:
         assert len(present) == 29 and all(pair in present for pair in inner)
         degrees = Counter(end for pair in present for end in pair)
         assert max(degrees.values()) <= 4
+
+
+def test_a_new_link_may_have_an_end_of_the_old_one() -> None:
+    edges = Setting(dispatchers=30).tree(seed=3)
+    times = [place / 10 for place in range(1, 100)]
+    assert all({*each.old} & {*each.new} for each in substitutions(edges, times, 0.05, seed=3, shares_end=True))
+    assert not all({*each.old} & {*each.new} for each in substitutions(edges, times, 0.05, seed=3))

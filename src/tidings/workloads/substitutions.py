@@ -3,8 +3,9 @@
 At even intervals a link breaks, drawn from those that are there, and another one, drawn among those that join the two
 parts again, comes `repair_after` seconds later. Both are of the tree as it is *planned*: a break takes the link out of
 it and puts the other one in at once, so that it is a tree at any time however many changes overlap (G-16). The ends of
-new links have fewer than `degree` neighbours, where there are such (G-10). A pair that has just been parted is not
-joined again.
+new links have fewer than `degree` neighbours, where there are such (G-10). Where one end of a lost link looks for the
+new one itself, as in overlays that mend themselves, both links have that end in common (`shares_end`). A pair that has
+just been parted is not joined again.
 
 Source: dynamic-topologies.md 4.1.
 """
@@ -42,10 +43,15 @@ class Substitution(msgspec.Struct, frozen=True):
 
 
 def substitutions(
-    edges: Iterable[Pair], times: Sequence[float], repair_after: float, seed: int, degree: int = 4
+    edges: Iterable[Pair],
+    times: Sequence[float],
+    repair_after: float,
+    seed: int,
+    degree: int = 4,
+    shares_end: bool = False,
 ) -> list[Substitution]:
     rng = random_stream(seed, "substitutions")
-    tree = PlannedTree(edges, degree)
+    tree = PlannedTree(edges, degree, shares_end)
     made: list[Substitution] = []
     for at in times:
         for _ in range(DRAWS_MAX):
@@ -57,8 +63,8 @@ def substitutions(
 
 
 class PlannedTree:
-    def __init__(self, edges: Iterable[Pair], degree: int) -> None:
-        self.degree = degree
+    def __init__(self, edges: Iterable[Pair], degree: int, shares_end: bool = False) -> None:
+        self.degree, self.shares_end = degree, shares_end
         self.near: dict[str, dict[str, None]] = {}
         self.up_at: dict[Pair, float] = {}
         self.parted: deque[tuple[float, set[str]]] = deque()
@@ -78,7 +84,8 @@ class PlannedTree:
         if rng.below(2):
             first, last = last, first
         ways = {end: self.ways(end, without) for end, without in ((first, last), (last, first))}
-        near, far = (self.draw_end(rng, list(ways[end])) for end in (first, last))
+        near = first if self.shares_end else self.draw_end(rng, list(ways[first]))
+        far = self.draw_end(rng, list(ways[last]))
         while self.parted and self.parted[0][0] + PARTED_FOR < at:
             self.parted.popleft()
         if {near, far} == {first, last} or {near, far} in [pair for _, pair in self.parted]:

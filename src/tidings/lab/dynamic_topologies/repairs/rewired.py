@@ -72,6 +72,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     repair_after: float = 0.1
     unsubscribe_after: float = 0.15
     subscribe_after: float = 0.15
+    shares_end: bool = False
+    """Whether the new link has an end of the old one."""
     has_flush: bool = True
     literal: bool = False
     is_tuned: bool = False
@@ -217,7 +219,9 @@ class Rewired:
         for name, symbols in self.wanted().items():
             for symbol in symbols:
                 self.simulator.inject(SUBSCRIBE_AT, name, OpenSubscription(None, filter_of(symbol)))
-        self.plan = substitutions(self.edges, setting.change_times(), setting.repair_after, seed, setting.degree)
+        self.plan = substitutions(
+            self.edges, setting.change_times(), setting.repair_after, seed, setting.degree, setting.shares_end
+        )
 
     def wanted(self) -> dict[NodeId, list[str]]:
         """What the clients of each dispatcher want at first, in the order in which they say so."""
