@@ -22,6 +22,7 @@ from tidings.sim.library.nemesis import (
     LOSSES,
     RATES_BPS,
     REDUCTIONS,
+    SETTLING,
     STRATEGIES,
     Stage,
     as_stage,
@@ -47,6 +48,8 @@ from tidings.workloads.nemesis.campaign import (
     TABLE_MAX,
     TENANTS,
     WINDOWS,
+    CampaignParams,
+    draw_campaign,
 )
 
 SEED_WITH_STRANGERS = 33
@@ -65,6 +68,20 @@ def test_the_same_seed_is_the_same_run() -> None:
     order = RunOrder(scenario="nemesis", seed=3)
     (_, first), (_, again) = run_all(find("nemesis"), [order, order])
     assert first == again
+
+
+def test_no_reader_has_more_to_take_than_it_can_before_the_end() -> None:
+    for seed in range(1000):
+        campaign = draw_campaign(CampaignParams(), seed)
+        events = sum(len(writer.written) for writer in campaign.writers)
+        for wanted in (wanted for reader in campaign.readers for wanted in reader.wanted):
+            # A client says what it took when half of its window is taken.
+            trips = events / max(1, wanted.window // 2)
+            assert events * wanted.pause + trips * 2.2 * max(LATENCIES) < 0.75 * SETTLING, (
+                seed,
+                campaign.scale,
+                wanted,
+            )
 
 
 def test_a_thousand_seeds_draw_everything_that_is_promised_up_to_its_bound() -> None:

@@ -52,7 +52,9 @@ READ_AFTER = 100.0
 """Seconds after which applications that read in the end do so: nothing is unreachable any more."""
 CLOCK_ERRORS = (0.0, 0.0, 0.05, 0.5, 60.0)
 WINDOWS = (1, 4, 32, 1024)
-"""Events on the way; of a crowd's all are wanted, or a round trip for each takes longer than a run."""
+"""Events on the way."""
+BUSY_WINDOW, BUSY_PAUSE = 32, 0.02
+"""The least and the longest where thousands of events are published: a round trip for each takes longer than a run."""
 TABLE_READERS, TABLE_MAX = 8, 8_000
 """Whose subscriptions tables are made of, and how many there are at most."""
 SMALL_BYTES, MIDDLE_BYTES = (0, 1, 20, 200), (2_000, 20_000)
@@ -280,8 +282,7 @@ def draw_readers(
             wanted = tuple(draw_wanted(rng, params, 1.0) for _ in range(most))
         else:
             wanted = tuple(draw_wanted(rng, params, params.span / 2) for _ in range(1 + rng.below(most)))
-        if scale == "crowd":
-            wanted = tuple(replace(each, window=max(WINDOWS), pause=0.0) for each in wanted)
+        wanted = tuple(hurried(each, scale) for each in wanted)
         readers.append(CampaignReader(f"r{place}", served, wanted))
     return tuple(readers)
 
@@ -304,6 +305,15 @@ def draw_wanted(rng: RandomStream, params: CampaignParams, before: float) -> Wan
     )
 
 
+def hurried(wanted: WantedLater, scale: Scale) -> WantedLater:
+    """As it is, but where there is so much to take that a run would end before: then it takes more at a time."""
+    if scale == "crowd":
+        return replace(wanted, window=max(WINDOWS), pause=0.0)
+    if scale == "busy":
+        return replace(wanted, window=max(BUSY_WINDOW, wanted.window), pause=min(BUSY_PAUSE, wanted.pause))
+    return wanted
+
+
 def draw_twins(
     rng: RandomStream,
     params: CampaignParams,
@@ -321,8 +331,7 @@ def draw_twins(
         later = params.span * rng.choice((0.0, 0.2, 0.8)) * rng.random()
         if not reader.wanted and params.has_readings and rng.random() < 0.5:
             later = params.span + READ_AFTER
-        window = max(WINDOWS) if scale == "crowd" else rng.choice(WINDOWS)
-        twin = replace(first, at=round(first.at + later, 3), window=window)
+        twin = hurried(replace(first, at=round(first.at + later, 3), window=rng.choice(WINDOWS)), scale)
         is_member = not reader.wanted or rng.random() < 0.5
         drawn.append(replace(reader, wanted=(*reader.wanted, twin)) if is_member else reader)
     return tuple(drawn)
