@@ -541,7 +541,7 @@ def test_the_cache_is_bounded_whatever_is_told() -> None:
     cache.add([Contact("m"), Contact(at("h", 1)), Contact("?7"), *(Contact(str(number)) for number in range(50))])
     assert len(cache.entries) == 3 and "m" not in cache
     for number in range(100):
-        cache.silent(Contact(f"s{number}"))
+        cache.silent(0.0, Contact(f"s{number}"))
     assert len(cache.former) == 9
 
 

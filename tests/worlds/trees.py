@@ -30,7 +30,9 @@ from tidings.sim.node import Draws, SimulatedNode
 from tidings.sim.observers import Observer
 from tidings.sim.simulator import Simulator, SimulatorParams
 
-PUBLISHED = LsTreeParams(request_timeout=0.5, patience_min=0.5, ahead_after=0, busy_wait=0.3, merge_first=0.5)
+PUBLISHED = LsTreeParams(
+    request_timeout=0.5, patience_min=0.5, ahead_after=0, busy_wait=0.3, merge_first=0.5, merge_soon=30.0
+)
 """With the times that the source and its specification give."""
 
 

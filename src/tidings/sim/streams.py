@@ -12,7 +12,7 @@ same two nodes has a higher epoch. A link ends in one of four ways, and both end
 
 - it breaks (`Simulator.break_link`, or a message that the network gives up): everything on its way is lost;
 - an end crashes: the same; the other end hears of it after the latency of the network, or, if the crash is a silent
-  one, only after `silence_timeout`;
+  one, only after `silence_timeout`, or when it sends and the node lives again, which knows no such link;
 - an end asks for it (`Disconnect`): what it sent before still arrives, what was sent to it does not;
 - too much waits, at the sender or for a receiver that is paused: the sender hears "queue full" at once. A stream has no
   holes, so the message that does not fit is the last of it, as on sockets.
@@ -65,6 +65,8 @@ class SimulatedStream:
         world, sender = self.world, self.sender.id
         if self.broken is not None:
             world.lose(now, sender, self.to, message, self.broken)
+            if self.link is not None and self.receiver is not None and self.receiver.is_dead:
+                world.links.reset(now, self.sender, self.link)
             return
         leaves_at = now if now > self.ready_at else self.ready_at
         fates = world.network.fate(leaves_at, sender, self.to, size_bytes, STREAM)
@@ -165,6 +167,8 @@ class SimulatedLinks:
         self.live: dict[tuple[NodeId, NodeId], SimulatedLink] = {}
         """At most one for each pair, from the moment that an end asks for it."""
         self.epochs: dict[tuple[NodeId, NodeId], int] = {}
+        self.calls: dict[tuple[NodeId, NodeId], int] = {}
+        """Of those who call where nothing answers, and whom: the epoch of the last call. An earlier one is over."""
 
     def connect(self, now: float, asker: "Process", other: NodeId) -> None:
         world, pair = self.world, pair_of(asker.id, other)
@@ -172,9 +176,12 @@ class SimulatedLinks:
         if link is not None and link.is_up_at(asker):
             world.push(now, asker.take, LinkUp(other, link.epoch))
             return
+        self.calls.pop((asker.id, other), None)
         if (stale := asker.links.get(other)) is not None and stale is not link:
             self.forget(asker, stale)
-            world.push(now, asker.take, LinkDown(other, stale.epoch, REPLACED))
+            # Of a call that is still waiting for its answer there is nothing to tell: this one takes its place.
+            if stale.is_up_at(asker):
+                world.push(now, asker.take, LinkDown(other, stale.epoch, REPLACED))
         if link is not None:
             if asker is not link.asker:
                 link.waiter, asker.links[other] = asker, link
@@ -185,8 +192,8 @@ class SimulatedLinks:
             return
         travel = self.travel(now, asker, other)
         if travel is None:
-            down = LinkDown(other, epoch, NO_ANSWER)
-            world.push(now + world.params.connect_timeout, asker.take, down)
+            self.calls[asker.id, other] = epoch
+            world.push(now + world.params.connect_timeout, self.give_up, (asker, other, epoch))
             return
         forth = SimulatedStream(world, asker, other, now + sum(travel))
         forth.arrival_at = now + travel[0]
@@ -202,6 +209,12 @@ class SimulatedLinks:
         there = world.network.fate(now, asker.id, other, HANDSHAKE_BYTES, STREAM)
         back = world.network.fate(now, other, asker.id, HANDSHAKE_BYTES, STREAM)
         return (there[0], back[0]) if there and back else None
+
+    def give_up(self, now: float, call: tuple["Process", NodeId, int]) -> None:
+        asker, other, epoch = call
+        if self.calls.get((asker.id, other)) == epoch:
+            del self.calls[asker.id, other]
+            asker.take(now, LinkDown(other, epoch, NO_ANSWER))
 
     def accept(self, now: float, asked: tuple[SimulatedLink, float]) -> None:
         link, asked_at = asked
@@ -232,6 +245,8 @@ class SimulatedLinks:
     def disconnect(self, now: float, process: "Process", other: NodeId, reason: str) -> None:
         link = process.links.get(other)
         if link is None:
+            if (epoch := self.calls.pop((process.id, other), None)) is not None:
+                self.world.push(now, process.take, LinkDown(other, epoch, reason))
             if (stream := process.streams.pop(other, None)) is not None:
                 stream.close()
             return
@@ -294,6 +309,17 @@ class SimulatedLinks:
         for process in (link.asker, link.accepter or link.waiter):
             if process is not None and not process.is_dead:
                 self.world.push(now + noticed_after, self.notice, (process, link, reason))
+
+    def reset(self, now: float, process: "Process", link: SimulatedLink) -> None:
+        """Something is sent to a life that is over. If its node lives again, that answers that it knows no such link;
+        if it is down, nothing does."""
+        world, other = self.world, link.peer_of(process)
+        if world.nodes[other].process is None or process.links.get(other) is not link:
+            return
+        there = world.network.fate(now, process.id, other, HANDSHAKE_BYTES, STREAM)
+        back = world.network.fate(now, other, process.id, HANDSHAKE_BYTES, STREAM)
+        if there and back:
+            world.push(now + there[0] + back[0], self.notice, (process, link, LINK_BROKEN))
 
     def end(self, link: SimulatedLink) -> None:
         link.is_broken = True

@@ -192,9 +192,12 @@ class Access:
         return [*effects, self.wanted.dial(broker)]
 
     def let_go(self, broker: NodeId) -> list[Effect]:
-        """Nobody here wants the link any more. One that is not up yet is let go as soon as it is."""
+        """Nobody here wants the link any more. A call that nobody has answered is called off, so that the next one
+        begins anew; a link that is not up yet is let go as soon as it is."""
         entrant = self.entrants.get(broker)
         parting: list[Effect] = [Send(broker, LetGo())] if entrant is not None and entrant.is_peer else []
+        if entrant is None and self.wanted.is_calling(broker):
+            parting.append(Disconnect(broker, NOT_WANTED))
         return [CancelTimer(("connect", broker)), *parting]
 
     # Links come and go.

@@ -71,7 +71,8 @@ class OpenDoor:
             case LinkWanted(contact, user):
                 return self.want(contact.node, user)
             case LinkUnwanted(broker, user) if self.wanted.remove(broker, user):
-                ending: list[Effect] = [Disconnect(broker, NOT_WANTED)] if broker in self.peers else []
+                is_there = broker in self.peers or self.wanted.is_calling(broker)
+                ending: list[Effect] = [Disconnect(broker, NOT_WANTED)] if is_there else []
                 return [CancelTimer(("connect", broker)), *ending]
         return []
 

@@ -77,6 +77,9 @@ class WantedLinks:
         self.dialled[link] = None
         return Connect(link)
 
+    def is_calling(self, node: NodeId) -> bool:
+        return self.link_of(node) in self.dialled
+
     def heard_of(self, node: NodeId) -> bool:
         """A link came, or did not; whether it is one that we had asked for."""
         link = self.link_of(node)

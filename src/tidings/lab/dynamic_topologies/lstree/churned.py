@@ -89,6 +89,7 @@ def overlay_params(parameters: Mapping[str, Any]) -> LsTreeParams:
         ahead_after=0,
         busy_wait=0.3,
         merge_first=30.0,
+        merge_soon=30.0,
         children_max=100_000,
         pings=parameters.get("pings", 10),
     )

@@ -35,19 +35,27 @@ class RegionalCache(msgspec.Struct):
 FORMER_FACTOR = 3
 """How many contacts that did not answer are remembered, for each that is kept."""
 
+FORMER_FOR = 600.0
+FORMER_KEPT = 2
+"""Seconds for which all of them are, and how many after that: most of those who left long ago have left for good."""
+
+LOST_LATELY = 120.0
+"""Seconds in which somebody who fell silent may well be out of reach, and no more."""
+
 
 class GlobalCache:
     """`GlobalCache("b", 10, rng)`: at most ten, never `b` itself; when it is full, a new contact takes the place of one
     that is drawn.
 
     Who does not answer is *former*: of no use to a search, but perhaps only out of reach. Roots ask some of them now
-    and then, so that a network that was cut in two for any time finds together again."""
+    and then, so that a network that was cut in two for any time finds together again. After a while all but a few of
+    them are forgotten, so that brokers that left for good leave nothing behind."""
 
     def __init__(self, node_id: NodeId, size: int, rng: RandomStream) -> None:
         self.node_id, self.size, self.rng = node_id, size, rng
         self.entries: dict[NodeId, Contact] = {}
-        self.former: dict[NodeId, Contact] = {}
-        """Who fell silent longest ago comes first."""
+        self.former: dict[NodeId, tuple[Contact, float]] = {}
+        """With when each fell silent, who did so longest ago first."""
 
     def __contains__(self, node: NodeId) -> bool:
         return node in self.entries
@@ -69,17 +77,27 @@ class GlobalCache:
             self.entries[node], is_new = contact, True
         return is_new
 
-    def silent(self, contact: Contact) -> None:
+    def silent(self, now: float, contact: Contact) -> None:
         """It does not answer."""
         node = contact.node
         known = self.entries.pop(node, contact)
-        self.former.pop(node, None)
-        self.former[node] = known
-        if len(self.former) > FORMER_FACTOR * self.size:
-            del self.former[next(iter(self.former))]
+        if node not in self.former:
+            self.former[node] = known, now
+        self.forget_former(now)
+
+    def forget_former(self, now: float) -> None:
+        while self.former:
+            node, (_, silent_at) = next(iter(self.former.items()))
+            is_old = now > silent_at + FORMER_FOR and len(self.former) > FORMER_KEPT
+            if not is_old and len(self.former) <= FORMER_FACTOR * self.size:
+                return
+            del self.former[node]
+
+    def has_lost_lately(self, now: float) -> bool:
+        return any(now < silent_at + LOST_LATELY for _, silent_at in self.former.values())
 
     def draw_former(self, count: int) -> list[Contact]:
-        return self.rng.sample(list(self.former.values()), count)
+        return self.rng.sample([contact for contact, _ in self.former.values()], count)
 
     def draw(self, count: int) -> list[Contact]:
         return self.rng.sample(list(self.entries.values()), count)

@@ -30,6 +30,9 @@ STORED = "contacts"
 FORMER_PROBES = 2
 """Contacts out of reach that are tried each time, and asked by a root."""
 
+LOST_PROBES = 4
+"""Of those who fell silent lately, asked by a root that looks for them."""
+
 SAVE_WAIT = 2.0
 """Seconds between a change and its being stored; many come at once."""
 
@@ -76,6 +79,7 @@ class ContactExchange:
 
     def run_round(self, now: float) -> list[Effect]:
         effects = self.pass_on()
+        self.cache.forget_former(now)
         for contact in self.probes(self.params.pings):
             if not self.kin.is_neighbour(contact.node) and contact.node not in self.pinged:
                 self.pinged[contact.node] = contact
@@ -102,12 +106,12 @@ class ContactExchange:
         """It does not answer."""
         self.pinged.pop(contact.node, None)
         was_kept = contact.node in self.cache
-        self.cache.silent(contact)
+        self.cache.silent(now, contact)
         return self.save_soon(now) if was_kept else []
 
-    def probes(self, count: int) -> list[Contact]:
+    def probes(self, count: int, former: int = FORMER_PROBES) -> list[Contact]:
         """So many contacts, some of whom nothing was heard lately, and one of those of the beginning."""
-        chosen = self.cache.draw(count) + self.cache.draw_former(FORMER_PROBES)
+        chosen = self.cache.draw(count) + self.cache.draw_former(former)
         chosen += self.rng.sample([Contact(name) for name in self.params.contacts if not is_address(name)], 1)
         others = {contact.node: contact for contact in reversed(chosen) if contact.node != self.kin.node_id}
         return list(reversed(others.values()))

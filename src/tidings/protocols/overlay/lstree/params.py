@@ -69,9 +69,11 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     once; whoever is linked first is asked first. Where many have failed, a place is found sooner. 0 is never."""
 
     merge_first: float = 0.25
+    merge_soon: float = 1.0
     merge_period: float = 30.0
     """Seconds after which a root looks for other trees; the second look comes twice as late as the first, and so on
-    up to the period. Each is up to a fifth longer or shorter."""
+    up to the period, or up to `merge_soon` for two minutes after brokers that it knew fell silent: then it looks for
+    these. Each is up to a fifth longer or shorter."""
 
     merge_probes: int = 10
     """Brokers that it asks then."""
@@ -142,6 +144,7 @@ class LsTreeParams(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
             "busy_wait",
             "request_timeout",
             "merge_first",
+            "merge_soon",
             "merge_period",
             "gossip_period",
             "redistribute_after",

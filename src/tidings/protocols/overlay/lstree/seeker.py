@@ -16,7 +16,7 @@ from tidings.machine.effects import CancelTimer, Drop, Effect, Send, SetTimer
 from tidings.machine.message import Contact
 from tidings.machine.streams import RandomStream
 from tidings.model.identity import NodeId, is_address
-from tidings.protocols.overlay.lstree.exchange import ContactExchange
+from tidings.protocols.overlay.lstree.exchange import LOST_PROBES, ContactExchange
 from tidings.protocols.overlay.lstree.kinship import Kinship, Relative, TreeMode, link_name
 from tidings.protocols.overlay.lstree.messages import ChildLeave, MergeHint, ParentAccept, ParentRefuse, ParentRequest
 from tidings.protocols.overlay.lstree.order import BrokerPlace, Colour, comes_before, may_be_below
@@ -269,9 +269,17 @@ class Seeker:
         return [*effects, self.next_merge(now)]
 
     def next_merge(self, now: float) -> Effect:
-        wait = self.merge_wait * (0.8 + 0.4 * self.rng.random())
+        # Whoever was lost lately is perhaps only out of reach.
+        most = self.params.merge_soon if self.exchange.cache.has_lost_lately(now) else self.params.merge_period
+        wait = min(self.merge_wait, most) * (0.8 + 0.4 * self.rng.random())
         self.merge_wait = min(self.params.merge_period, 2 * self.merge_wait)
         return SetTimer("merge", now + wait)
+
+    def whom_to_merge_with(self, now: float) -> list[Contact]:
+        is_lost = self.merge_wait > self.params.merge_soon and self.exchange.cache.has_lost_lately(now)
+        if is_lost:
+            return self.exchange.probes(0, LOST_PROBES)
+        return self.exchange.probes(self.params.merge_probes)
 
     # Roots.
 
@@ -323,7 +331,7 @@ class Seeker:
                 self.joining = dict.fromkeys(self.joining, True)
                 return self.proceed(now)
             case "merge" if self.kin.mode is TreeMode.ROOT:
-                return self.begin_merge(now, self.exchange.probes(self.params.merge_probes))
+                return self.begin_merge(now, self.whom_to_merge_with(now))
         return []
 
     def check(self) -> None:
