@@ -105,6 +105,19 @@ def answer(effects: list[Any], to: str) -> Any:
     return sent(effects, ParentAccept | ParentRefuse, to)[0]  # type: ignore[arg-type]
 
 
+# Names of reconfigurations.
+
+
+def test_the_one_above_hears_which_link_the_new_one_takes_the_place_of() -> None:
+    """The name is that under which the child lost its last link above, so that both ends of the new one know it."""
+    desk = root()
+    desk.up("x")
+    assert of(NeighbourUp, desk.hears("x", request(RED, 3.0, replaces="x/7"))) == []
+    desk.up("y")
+    taken = desk.hears("y", request(Colour(), 0.0, replaces="y/7"))
+    assert [(up.neighbour, up.reconfiguration) for up in of(NeighbourUp, taken)] == [("y", "y/7")]
+
+
 # Searches in a hurry.
 
 

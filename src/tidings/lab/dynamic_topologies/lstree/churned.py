@@ -29,6 +29,7 @@ from tidings.machine.effects import Effect, Send
 from tidings.machine.streams import random_stream
 from tidings.model.identity import NodeId
 from tidings.nodes.dispatcher import Dispatcher, DispatcherParams
+from tidings.protocols.delivery.local import LocalParams
 from tidings.protocols.overlay.lstree.lstree import LsTree
 from tidings.protocols.overlay.lstree.messages import (
     ContactPing,
@@ -61,6 +62,7 @@ DETECTION = 0.15, 0.2
 """Seconds after which a crash is noticed."""
 
 ROUTING = RoutingParams(engine="plain", repair="strawman")
+COUNTING = LocalParams(is_counting=True)
 
 GOSSIP = (ContactPing, ContactPong, GlobalUpdate)
 
@@ -114,8 +116,15 @@ class Survey(Observer):
 
 
 class ChurnedTree:
-    def __init__(self, parameters: Mapping[str, Any], seed: int, trace: Writer) -> None:
-        self.params, self.survey = overlay_params(parameters), Survey()
+    def __init__(
+        self,
+        parameters: Mapping[str, Any],
+        seed: int,
+        trace: Writer,
+        survey: Survey | None = None,
+        routing: RoutingParams = ROUTING,
+    ) -> None:
+        self.params, self.survey, self.routing = overlay_params(parameters), survey or Survey(), routing
         network = Jittered(Constant(0.02), 0.06)
         self.simulator = Simulator(
             seed, network, params=SimulatorParams(jitter=1e-6), observers=[EndsTrace(trace), self.survey]
@@ -125,7 +134,8 @@ class ChurnedTree:
 
     def join(self, name: NodeId) -> None:
         contacts = tuple(sorted(self.draws.sample(self.alive(), BOOTSTRAP)))
-        params = DispatcherParams(overlay=replace(self.params, contacts=contacts), routing=ROUTING)
+        overlay = replace(self.params, contacts=contacts)
+        params = DispatcherParams(overlay=overlay, routing=self.routing, delivery=COUNTING)
         self.simulator.add(name, partial(make, name, params))
         self.living[name] = None
 
