@@ -27,7 +27,8 @@ from statistics import quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.hostile.attacks import ATTACKS, Target
+from bench.hostile.attacks import ATTACKS
+from bench.hostile.target import Target
 
 SECONDS, LEAD = 10.0, 2.0
 """How long each attack is measured, and what it has before."""

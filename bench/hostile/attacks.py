@@ -13,6 +13,11 @@ Insiders use the client that everybody uses:
     reading      50 readers, each with 20 subscriptions to all 20,000 events of the history, who take nothing
     watching     every table of the broker, asked for again and again
     tokens       texts of filters as dear as possible to read
+    names        clients, groups and attributes with names as long as they may be, as many as an event or a client has
+    groups       1,000 groups at a time, of two clients that take the same names, each with all of the history
+    large        4 publishers of events as large as they may be, to 4 readers at both brokers
+
+Those who speak the protocol themselves stand in `forged.py`: positions, silent, lying.
 
 Outsiders open connections and say little:
 
@@ -26,9 +31,13 @@ import itertools
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import tidings
+from bench.hostile.forged import lying, positions, silent
+from bench.hostile.target import Target, place_of
+from tidings.model.bounds import ATTRIBUTE_NAME_CHARS_MAX, ATTRIBUTES_MAX, NAME_CHARS_MAX, PUBLICATION_BYTES_MAX
+from tidings.model.values import Value
 from tidings.net.errors import ClientError
 from tidings.net.inspector import Inspector
 from tidings.pubsub.rows import Row
@@ -36,12 +45,6 @@ from tidings.wire import encode, frame
 from tidings.wire.handshake import Hello
 
 LONG_TEXT = 65_000
-
-
-class Target(NamedTuple):
-    url_a: str
-    url_b: str
-    http_a: str
 
 
 # ------------------------------------------------------------------------------------------------------------ insiders
@@ -183,12 +186,64 @@ async def tokens(target: Target) -> None:
             await asyncio.gather(*ending, return_exceptions=True)
 
 
+async def names(target: Target) -> None:
+    attributes = [f"a{number}".ljust(ATTRIBUTE_NAME_CHARS_MAX, "a") for number in range(ATTRIBUTES_MAX)]
+
+    async def one(number: int) -> None:
+        longest: dict[str, Value] = {each: f"{each}{number}" for each in attributes}
+        for life in itertools.count():
+            name = f"n{number}.{life}".ljust(NAME_CHARS_MAX - 20, "n")
+            with suppress(ClientError):
+                async with tidings.connect(target.url_a, name=name) as client:
+                    await client.advertise(f"EXISTS {attributes[0]}")
+                    for each in attributes:
+                        group = f"g{life}".ljust(NAME_CHARS_MAX, "g")
+                        await client.subscribe(f"{each} = '{each}{number}'", group=group, policy="drop oldest")
+                    for _ in range(100):
+                        await client.publish(longest, receipt=True)
+
+    await asyncio.gather(*map(one, range(5)))
+
+
+async def groups(target: Target) -> None:
+    async with tidings.connect(target.url_b, name="grouped") as writer:
+        await writer.advertise("EXISTS x")
+        for number in range(2000):
+            await writer.publish({"x": number})
+        await writer.flush()
+
+        async def squat(url: str) -> None:
+            for life in itertools.count():
+                with suppress(ClientError):
+                    async with tidings.connect(url) as client:
+                        asked = [
+                            client.subscribe("x >= 0", group=f"group{life % 7}.{n}", since=0.0, policy="drop oldest")
+                            for n in range(1000)
+                        ]
+                        await asyncio.gather(*asked, return_exceptions=True)
+
+        await asyncio.gather(squat(target.url_a), squat(target.url_b))
+
+
+async def large(target: Target) -> None:
+    payload = b"x" * (PUBLICATION_BYTES_MAX - 4096)
+
+    async def publish(number: int) -> None:
+        async with tidings.connect(target.url_a if number % 2 else target.url_b) as publisher:
+            await publisher.advertise("kind = 'large'")
+            while True:
+                with suppress(ClientError):
+                    await publisher.publish({"kind": "large"}, payload, receipt=True)
+
+    async def take(number: int) -> None:
+        async with tidings.connect(target.url_a if number % 2 else target.url_b) as reader:
+            async for _ in await reader.subscribe("kind = 'large'", policy="drop oldest"):
+                pass
+
+    await asyncio.gather(*map(take, range(4)), *map(publish, range(4)))
+
+
 # ----------------------------------------------------------------------------------------------------------- outsiders
-
-
-def place_of(url: str) -> tuple[str, int]:
-    host, _, port = url.removeprefix("tidings://").rpartition(":")
-    return host, int(port)
 
 
 async def knocking(target: Target) -> None:
@@ -237,6 +292,7 @@ ATTACKS: dict[str, Callable[[Target], Coroutine[Any, Any, None]]] = {
     each.__name__: each
     for each in (
         *(patterns, questions, long, expressions, lists, fanout, churn, crossing, reading, watching, tokens),
+        *(names, groups, large, positions, silent, lying),
         *(knocking, dripping, returning),
     )
 }

@@ -12,7 +12,8 @@ from tidings.model.language.parser import parse
 from tidings.protocols.delivery.edge.acceptance import NO_ADVERTISEMENT
 from tidings.protocols.delivery.edge.edge import CLOSING, NOT_A_CLIENT, Close, EdgeClosed
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.protocols.delivery.edge.publishers import NOT_SAVED, UNREADABLE
+from tidings.protocols.delivery.edge.publishers import UNREADABLE
+from tidings.protocols.delivery.edge.saves import NOT_SAVED
 from tidings.protocols.delivery.messages import (
     Advertise,
     History,
@@ -23,7 +24,7 @@ from tidings.protocols.delivery.messages import (
     Unadvertise,
 )
 from tidings.pubsub.client import Accepted, Declined, Receipt
-from tidings.pubsub.signals import Forward, Offer, Unoffer
+from tidings.pubsub.signals import Forward, NeighbourUp, Offer, Unoffer
 
 
 def publishing(params: EdgeParams | None = None, filter: str = "x >= 0") -> EdgeDesk:
@@ -479,6 +480,36 @@ def test_what_could_not_be_saved_is_saved_again_and_accepted_only_then() -> None
     assert sent(desk.handle(Saved(second.name)), Accepted) == []
     assert of(Save, desk.fire(timer.key, timer.at)) == [first]
     assert sent(desk.handle(Saved(first.name)), Accepted) == [Accepted(2)]
+
+
+def test_behind_what_could_not_be_saved_nothing_is_saved_before_it() -> None:
+    """`tidings chaos --seed 1006`: a disk was full, took small batches, and the broker crashed. What it had not taken
+    was declined when it was repeated, as if it had been before."""
+    desk = durable()
+    desk.advertise("p")
+    (first,) = of(Save, desk.publish("p", 1, 10))
+    effects = desk.handle(Saved(first.name, "disk full"))
+    (timer,) = of(SetTimer, effects)
+    assert of(Save, desk.publish("p", 2, 10)) == [] == of(Save, desk.publish("p", 3, 10))
+    again = of(Save, desk.fire(timer.key, timer.at))
+    assert again[0] == first and [save.name[-1] for save in again] == ["1", "2", "3"]
+    assert len(of(SetTimer, desk.handle(Saved(first.name, "disk full")))) == 1
+    for save in again[1:]:
+        assert of(SetTimer, desk.handle(Saved(save.name, "what stands before it"))) == [], "one timer is enough"
+    for save in of(Save, desk.fire(timer.key, timer.at)):
+        effects = desk.handle(Saved(save.name))
+    assert sent(effects, Accepted) == [Accepted(3)]
+
+
+def test_where_a_group_begins_is_saved_again_and_not_forgotten_when_the_disk_was_full() -> None:
+    """The same seed: it was removed instead."""
+    desk = durable()
+    desk.advertise("p")
+    asked = Reference("c", 1, 1, "x >= 0", (("p/1@a", None),), 0.0, False, "twins", "", 10, 1000, ("n",))
+    desk.handle(NeighbourUp("n", 1))
+    (save,) = [save for save in of(Save, desk.say("n", asked)) if save.name.startswith("group/")]
+    (timer,) = of(SetTimer, desk.handle(Saved(save.name, "disk full")))
+    assert of(Save, desk.fire(timer.key, timer.at)) == [save]
 
 
 def test_after_a_restart_the_history_is_there_again_and_repetitions_are_recognised() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tidings.machine.effects import Load, Save
 from tidings.machine.inputs import Loaded, Saved
 from tidings.net.errors import HostError
-from tidings.net.storage import APPLICATION_ID, Answer, Order, Storage
+from tidings.net.storage import APPLICATION_ID, EARLIER_FAILED, Answer, Order, Storage
 from tidings.net.store import check_store, salvage_store
 
 
@@ -129,6 +129,25 @@ def test_saves_that_wait_together_are_committed_together_and_a_load_sees_those_b
         assert answers.next() == Loaded("5", (("5", b"x"),))
         assert answers.next() == Saved("last")
         assert answers.batches == [1, 10, 1, 1]
+
+
+def test_behind_a_save_that_failed_its_shelf_is_shut_until_that_was_heard_of(tmp_path: Path) -> None:
+    with opened(tmp_path / "state.db") as (storage, answers):
+        storage.database.setlimit(0, 1000)
+        answers.gate.clear()
+        storage.ask(Save("first", b""))
+        answers.next()
+        for name, size_bytes in (("p/1", 10), ("p/2", 5000), ("p/3", 10), ("q/1", 10)):
+            storage.ask(Save(name, bytes(size_bytes)))
+        answers.gate.set()
+        one, two, three, other = (answers.next() for _ in range(4))
+        assert (one, other) == (Saved("p/1"), Saved("q/1"))
+        assert isinstance(two, Saved) and two.error and three == Saved("p/3", EARLIER_FAILED)
+        storage.ask(Save("p/4", b""))
+        assert answers.next() == Saved("p/4", EARLIER_FAILED)
+        storage.reopen("p/2")
+        storage.ask(Save("p/2", b""))
+        assert answers.next() == Saved("p/2")
 
 
 def test_one_bad_save_does_not_take_the_others_with_it(tmp_path: Path) -> None:

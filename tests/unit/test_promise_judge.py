@@ -163,8 +163,8 @@ def test_a_writer_hears_of_all_it_published_and_is_declined_what_it_did_not_adve
     for id, kind in (("1", "a"), ("2", "b"), ("3", "b"), ("4", "a")):
         judge.published(id, "w", 2.0, {"id": id, "kind": kind}, b"", KIND_A)
     judge.accepted("2")
-    judge.declined("3")
-    judge.declined("4")
+    judge.declined("3", "why not")
+    judge.declined("4", "why not")
     assert promises(judge) == ["publications"] * 3
     judge.gone("w")
     assert promises(judge) == ["publications"] * 2, "nobody waits for the first any more"

@@ -154,11 +154,11 @@ class ChaosReader(ChaosClient):
         key = (self.name, "subscribe", self.life, place)
         since = None if wanted.since is None else self.clock.time_of_day(wanted.since)
         promised = None if wanted.since is None else wanted.since + 2 * self.clock_error + 0.1
-        if wanted.group and wanted.guarantee == "reference" and self.clock_error:
-            promised = self.clock.now + 2 * self.clock_error + 0.1
+        # Members begin alike, at a time: when the first was heard of, by its broker's clock.
+        slack = 2 * self.clock_error + 0.1 if wanted.group and wanted.guarantee == "reference" else 0.0
         is_dropping = wanted.policy != "wait"
         self.judge.subscribed(
-            key, self.name, wanted.wish, wanted.guarantee, promised, is_dropping, wanted.group, self.movers
+            key, self.name, wanted.wish, wanted.guarantee, promised, is_dropping, wanted.group, self.movers, slack
         )
         asked = client.subscribe(
             wanted.wish.text(),
@@ -223,14 +223,14 @@ class ChaosWriter(ChaosClient):
         self.count = 0
         self.sent: dict[int, str] = {}
         """What was published in this life, by number, and is not accepted."""
-        self.declined: set[int] = set()
+        self.declined: dict[int, str] = {}
         self.offers: dict[int, Advertisement] = {}
 
     def hears(self) -> dict[type, Callable[[Any], None]]:
         return {Accepted: lambda item: self.settle(), Declined: self.refused}
 
     def acts(self, client: Client) -> list[Awaitable[None]]:
-        self.sent, self.declined, self.offers = {}, set(), {}
+        self.sent, self.declined, self.offers = {}, {}, {}
         self.judge.begun(self.name, self.life)
         return [self.write(client), *(self.offer(client, place) for place in range(len(self.part.offers)))]
 
@@ -296,7 +296,7 @@ class ChaosWriter(ChaosClient):
         self.judge.answered((self.name, "publish", self.life, id))
 
     def refused(self, item: Declined) -> None:
-        self.declined.update(item.numbers)
+        self.declined.update(dict.fromkeys(item.numbers, item.reason))
         self.settle()
 
     def settle(self) -> None:
@@ -308,4 +308,4 @@ class ChaosWriter(ChaosClient):
             id = self.sent.pop(number)
             self.judge.accepted(id)
             if number in self.declined:
-                self.judge.declined(id)
+                self.judge.declined(id, self.declined[number])

@@ -37,6 +37,9 @@ from tidings.workloads.nemesis.promise import PromiseJudge
 PATIENCE = 90.0
 """Seconds: a question that was not answered is asked again after 30, a receipt given up after 30."""
 
+SAVED_AGAIN_WITHIN = 5.0
+"""Seconds in which what a full disk did not take is there at last. Who is killed before forgets where groups begin."""
+
 LOOK_PERIOD = 0.5
 
 PORTS = range(20_000, 32_000)
@@ -95,6 +98,8 @@ class ChaosRound:
         self.shifts = {broker.name: broker.clock_offset for broker in self.campaign.brokers}
         self.addresses = free_addresses([broker.name for broker in self.campaign.brokers])
         self.fleet = Fleet([], folder, as_json=False)
+        self.full_until: dict[str, float] = {}
+        """When brokers had room on their disk again."""
         self.struck: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def play(self) -> RoundOutcome:
@@ -168,19 +173,23 @@ class ChaosRound:
                 resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (max(files), most))
                 await clock.until(fault.until)
                 resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (most, most))
+                self.full_until[fault.node] = clock.now
         else:
-            await self.kill(child, fault.node)
+            await self.kill(child, fault.node, clock.now)
             await clock.until(fault.until)
             if fault.kind == "clock":
                 self.shifts[fault.node] = fault.shift
             await self.fleet.start(self.planned(fault.node))
 
-    async def kill(self, child: asyncio.subprocess.Process, name: str) -> None:
+    async def kill(self, child: asyncio.subprocess.Process, name: str, now: float) -> None:
         child.kill()
         await child.wait()
         place = int(name.removeprefix("n"))
+        served = [writer.name for writer in self.campaign.writers if name in writer.brokers]
         if not self.campaign.brokers[place].is_durable:
-            self.judge.forgot([writer.name for writer in self.campaign.writers if name in writer.brokers])
+            self.judge.forgot(served)
+        elif now < self.full_until.get(name, 0.0) + SAVED_AGAIN_WITHIN:
+            self.judge.shake(served)
 
     async def settle(self, clock: ChaosClock) -> None:
         """Until nothing is missing, or no more is hoped for."""

@@ -378,9 +378,12 @@ class Host:
         self.step(answer)
 
     def save(self, effect: Save) -> None:
-        if self.storage is None or not self.storage.ask(effect):
+        if self.storage is None:
             self.counts.save_errors += 1
-            self.step_soon(Saved(effect.name, TOO_MANY_WAITING if self.storage else NO_STORAGE))
+            self.step_soon(Saved(effect.name, NO_STORAGE))
+        elif not self.storage.ask(effect):
+            self.storage.refuse(effect)
+            self.call_on_loop(self.take_stored, [Saved(effect.name, TOO_MANY_WAITING)], 0.0)
 
     def load(self, effect: Load) -> None:
         if self.storage is None or not self.storage.ask(effect):
@@ -397,6 +400,8 @@ class Host:
             if answer.error is not None:
                 self.counts.save_errors += 1
                 self.log.error("storage failed", problem=answer.error)
+                if isinstance(answer, Saved) and self.storage is not None:
+                    self.storage.reopen(answer.name)
             self.step(answer)
 
     def call_on_loop(self, function: Callable[..., None], *arguments: Any) -> None:

@@ -4,6 +4,10 @@
 goes wrong comes back as the error in that answer. Saves that wait together are committed together, which makes many
 small ones cheap; if such a commit fails, each of them is tried alone, so that each has its own answer.
 
+On a full disk a large save fails and the small one behind it does not. Machines save what continues what they saved
+before under names that begin alike, up to the last "/" (the *shelf*). So where a save fails, those behind it on that
+shelf fail as well, until the machine has heard of it (`reopen`): what is on the disk after a crash has no hole.
+
 One thread owns the file and does one thing after the other, in the order in which it was asked: a `Load` sees every
 `Save` before it. The file is locked while it is open, since two nodes that share one would destroy each other's state.
 
@@ -56,10 +60,13 @@ OWNER_FILE, OWNER_FOLDER = 0o600, 0o700
 BATCH_MAX = 256
 """Saves committed together."""
 
+EARLIER_FAILED = "what stands before it could not be saved"
 TOO_MANY_WAITING = "too many saves wait for the disk"
 NO_STORAGE = "this host stores nothing; give it storage=FILE"
 
-Order = Save | Load
+Order = Save | Load | str
+"""A shelf is opened again in its turn."""
+
 Answer = Saved | Loaded
 Answers = Callable[[list[Answer], float], None]
 
@@ -72,6 +79,8 @@ class Storage:
         self.waiting: deque[Order] = deque()
         self.changed = Condition()
         self.is_closing = False
+        self.shut: set[str] = set()
+        """Shelves on which a save failed; for membership only."""
         self.database = open_database(path)
         self.thread = Thread(target=self.work, name=f"storage {path.name}", daemon=True)
         self.thread.start()
@@ -85,6 +94,17 @@ class Storage:
             self.changed.notify()
             return True
 
+    def refuse(self, save: Save) -> None:
+        """There was no room for it: the shelf is shut."""
+        with self.changed:
+            self.shut.add(shelf_of(save.name))
+
+    def reopen(self, name: str) -> None:
+        """The machine hears now that this save failed; what it asks for from now on it asks for knowing that."""
+        with self.changed:
+            self.waiting.append(shelf_of(name))
+            self.changed.notify()
+
     def close(self) -> None:
         """Finish what waits, then close the file. Blocks."""
         with self.changed:
@@ -96,35 +116,48 @@ class Storage:
         while orders := self.next_orders():
             began = time.monotonic()
             first = orders[0]
+            if isinstance(first, str):
+                self.shut.discard(first)
+                continue
             answers: list[Answer] = [self.load(first)] if isinstance(first, Load) else [*self.save_all(orders)]
             self.answered(answers, time.monotonic() - began)
         self.database.close()
 
     def next_orders(self) -> list[Order]:
-        """One load, or as many saves as stand together in front; nothing when the end has come."""
+        """One load, a shelf, or as many saves as stand together in front; nothing when the end has come."""
         with self.changed:
             while not self.waiting and not self.is_closing:
                 self.changed.wait()
             orders: list[Order] = []
             while self.waiting and len(orders) < BATCH_MAX:
-                if isinstance(self.waiting[0], Load):
+                if not isinstance(self.waiting[0], Save):
                     return orders or [self.waiting.popleft()]
                 orders.append(self.waiting.popleft())
             return orders
 
-    def save_all(self, saves: list[Order]) -> list[Saved]:
-        error = self.commit(saves)
-        if error is None or len(saves) == 1:
-            return [Saved(save.name, error) for save in saves if isinstance(save, Save)]
-        return [Saved(save.name, self.commit([save])) for save in saves if isinstance(save, Save)]
+    def save_all(self, orders: list[Order]) -> list[Saved]:
+        saves = [order for order in orders if isinstance(order, Save)]
+        if not any(shelf_of(save.name) in self.shut for save in saves) and self.commit(saves) is None:
+            return [Saved(save.name) for save in saves]
+        return [Saved(save.name, self.save(save)) for save in saves]
 
-    def commit(self, saves: list[Order]) -> str | None:
+    def save(self, save: Save) -> str | None:
+        """Alone; what went wrong."""
+        shelf = shelf_of(save.name)
+        if shelf in self.shut and save.data is not None:
+            return EARLIER_FAILED
+        error = self.commit([save])
+        if error is not None:
+            with self.changed:
+                self.shut.add(shelf)
+        return error
+
+    def commit(self, saves: list[Save]) -> str | None:
         """Write all of these or none; what went wrong."""
         try:
             with self.database:
                 self.database.execute("BEGIN")
                 for save in saves:
-                    assert isinstance(save, Save)
                     if save.data is None:
                         self.database.execute("DELETE FROM entries WHERE name = ?", (save.name,))
                         self.database.execute("DELETE FROM names WHERE name = ?", (save.name,))
@@ -148,6 +181,11 @@ class Storage:
         except (sqlite3.Error, ValueError) as problem:
             return Loaded(load.prefix, (), f"cannot load from {self.path}: {problem}")
         return Loaded(load.prefix, tuple(entries))
+
+
+def shelf_of(name: str) -> str:
+    """A name without a "/" stands for itself."""
+    return name.rpartition("/")[0] or name
 
 
 def open_database(path: Path) -> sqlite3.Connection:

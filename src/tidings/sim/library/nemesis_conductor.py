@@ -324,10 +324,10 @@ class NemesisConductor(Checker):
                 mine = self.sent[node.id]
                 for number in [number for number in mine if number <= through]:
                     self.judge.accepted(mine.pop(number))
-            case Declined(numbers, _):
+            case Declined(numbers, reason):
                 for number in numbers:
                     if number in self.sent[node.id]:
-                        self.judge.declined(self.sent[node.id][number])
+                        self.judge.declined(self.sent[node.id][number], reason)
             case Missed(number, publisher, count, reason) if (node.id, number) in self.subscriptions:
                 self.judge.missed(self.subscriptions[node.id, number][0], name_of(publisher), count, reason)
             case PeerDown():

@@ -41,6 +41,8 @@ class JudgedEvent(msgspec.Struct):
     """Whether it lies within what its writer advertised."""
     is_accepted: bool = False
     is_declined: bool = False
+    reason: str = ""
+    """Why, as its writer was told."""
     is_confirmed: bool = False
     """Whether its writer was told that all who want it have it."""
     may_be_gone: bool = False

@@ -95,8 +95,8 @@ class PromiseJudge:
     def accepted(self, id: str) -> None:
         self.events[id].is_accepted = True
 
-    def declined(self, id: str) -> None:
-        self.events[id].is_declined = True
+    def declined(self, id: str, reason: str) -> None:
+        self.events[id].is_declined, self.events[id].reason = True, reason
 
     def reached(self, id: str) -> None:
         self.events[id].is_confirmed = True
@@ -106,6 +106,10 @@ class PromiseJudge:
         for writer in writers:
             for event in self.of_writer.get(writer, ()):
                 event.may_be_gone = True
+        self.shake(writers)
+
+    def shake(self, writers: Collection[str]) -> None:
+        """Where groups begin at their brokers may be forgotten."""
         self.shaken.update(writers)
         for begun in (*self.groups.values(), *(each.begun for each in self.subscriptions.values())):
             for pair in [pair for pair in begun if pair[0] in self.shaken]:
@@ -224,7 +228,7 @@ class PromiseJudge:
             if self.lives.get(writer) == event.life and not event.is_settled():
                 found.append(f"{event.id} was neither accepted nor declined")
             elif event.is_declined and event.is_offered:
-                found.append(f"{event.id} was declined, though it was advertised")
+                found.append(f"{event.id} was declined, though it was advertised: {event.reason}")
             elif event.is_accepted and not event.is_offered and not event.is_declined:
                 found.append(f"{event.id} is not advertised, and was not declined")
         return [BrokenPromise("publications", text, writer) for text in found]

@@ -122,6 +122,9 @@ class Publisher:
         """The last number that is known on disk to have been taken or declined, where what came last was declined."""
         self.saving: dict[str, Publications] = {}
         """What is on its way to the disk, in that order."""
+        self.is_stuck = False
+        """Whether one of these could not be saved: then those behind it wait until it is tried again, lest there is a
+        hole on the disk."""
 
     @property
     def count(self) -> int:

@@ -58,6 +58,7 @@ from tidings.protocols.delivery.edge.questions import Fetching
 from tidings.protocols.delivery.edge.readings import ServedReadings
 from tidings.protocols.delivery.edge.references import NOT_A_NEIGHBOUR, References, Routes
 from tidings.protocols.delivery.edge.replies import Replies
+from tidings.protocols.delivery.edge.saves import Saves
 from tidings.protocols.delivery.edge.subscriptions import ServedSubscriptions
 from tidings.protocols.delivery.edge.views import gauges_of, views_of
 from tidings.protocols.delivery.messages import (
@@ -146,6 +147,7 @@ class Edge:
         self.publishers = Publishers(node_id, params, self.uses, engine)
         self.flows = HistoryFlows(params)
         self.references = References(node_id, params, routes, self.publishers, self.flows)
+        self.saves = Saves(params, self.publishers, self.references.groups)
         self.namesakes = Namesakes(node_id, self.publishers, self.references)
         self.acceptance = Acceptance(params, self.requests, self.publishers, self.namesakes)
         admission = Admission(params, is_best_effort)
@@ -171,7 +173,7 @@ class Edge:
             ClientDown: self.client_down,
             NeighbourUp: self.neighbour_up,
             NeighbourDown: self.neighbour_down,
-            Saved: self.saved,
+            Saved: lambda now, saved: self.saves.hear(now, saved.name, saved.error),
             Fired: self.fire,
             Close: self.close,
         }
@@ -376,10 +378,7 @@ class Edge:
         """Of requests that name none themselves."""
         return "none" if self.is_best_effort else "installed"
 
-    # Timers, disk, the end.
-
-    def saved(self, now: float, saved: Saved) -> list[Effect]:
-        return self.publishers.saved(now, saved.name, saved.error)
+    # Timers, the end.
 
     def fire(self, now: float, fired: Fired) -> list[Effect]:
         match fired.key:
@@ -397,7 +396,7 @@ class Edge:
             case "reply":
                 return self.replies.expire(now)
             case ("save", str(name)):
-                return self.publishers.save_again(name)
+                return self.saves.again(name)
         return []
 
     def arm_sweep(self, now: float) -> list[Effect]:

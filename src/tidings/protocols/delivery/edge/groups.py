@@ -47,6 +47,9 @@ class GroupBeginning(msgspec.Struct, frozen=True, array_like=True):
 
 encoder = msgspec.msgpack.Encoder()
 decoder = msgspec.msgpack.Decoder(GroupBeginning)
+key_decoder = msgspec.msgpack.Decoder(GroupKey)
+
+SHELF = "group/"
 
 
 class Groups:
@@ -88,7 +91,12 @@ class Groups:
 
     def save(self, key: GroupKey, data: bytes | None) -> list[Effect]:
         # The names may contain whatever stands between them.
-        return [Save(f"group/{encoder.encode(key).hex()}", data)] if self.params.is_durable else []
+        return [Save(f"{SHELF}{encoder.encode(key).hex()}", data)] if self.params.is_durable else []
+
+    def save_again(self, name: str) -> list[Effect]:
+        """As it is now: it could not be saved."""
+        key = key_decoder.decode(bytes.fromhex(name.removeprefix(SHELF)))
+        return self.save(key, encoder.encode(self.all[key][0]) if key in self.all else None)
 
     def load(self, now: float, entries: tuple[tuple[str, bytes], ...]) -> list[Effect]:
         """What was there before a restart."""
@@ -96,7 +104,7 @@ class Groups:
         self.all.clear()
         self.counts.clear()
         for name, data in entries:
-            if not name.startswith("group/"):
+            if not name.startswith(SHELF):
                 continue
             try:
                 saved = decoder.decode(data)

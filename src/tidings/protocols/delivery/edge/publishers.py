@@ -19,7 +19,7 @@ When all of that is gone the last number of the publisher is still remembered, f
 comes back and repeats what it published before, because it never heard that it was accepted, it is recognised.
 
 On disk. `publication/<publisher>/<first>-<last>` is a batch, `advertisement/<id>` an advertisement, `publisher/<name>`
-what was forgotten. After a restart the publishers are there again, as ones that left.
+what was forgotten (`saves.py`). After a restart the publishers are there again, as ones that left.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tidings.machine.effects import Drop, Effect, Save, Send, SetTimer
+from tidings.machine.effects import Drop, Effect, Save
 from tidings.matching.index.index import best_engine
 from tidings.model.bounds import NAME_CHARS_MAX
 from tidings.model.errors import UsageError
@@ -54,11 +54,9 @@ from tidings.protocols.delivery.edge.history import (
 )
 from tidings.protocols.delivery.edge.losses import LOST, StoreLosses
 from tidings.protocols.delivery.edge.params import EdgeParams
-from tidings.pubsub.client import Accepted
 from tidings.pubsub.publications import Publications
 from tidings.pubsub.signals import AdvertisementId, Offer, Ticket, Unoffer
 
-NOT_SAVED = "could not be saved; is saved again later"
 TOO_MANY = (
     "a client has at most {count} advertisements, those included that were withdrawn and whose publications are still "
     "stored; withdraw one, or wait until history has forgotten them"
@@ -220,7 +218,8 @@ class Publishers:
         if self.params.is_durable:
             name = batch_name(batch)
             publisher.saving[name] = batch
-            effects.append(Save(name, encoder.encode(batch)))
+            if not publisher.is_stuck:
+                effects.append(Save(name, encoder.encode(batch)))
         if forgotten:
             effects += self.save_forgotten(publisher, forgotten)
         for other in publisher.use.surplus() if publisher.use.tenant.stored_bytes_max is not None else ():
@@ -247,45 +246,6 @@ class Publishers:
             return []
         publisher.taken = publisher.through
         return self.save_marks(publisher)
-
-    def being_saved(self, name: str) -> tuple[Publisher, Publications] | None:
-        publisher = self.all.get(name.partition("/")[2].rpartition("/")[0])
-        batch = None if publisher is None else publisher.saving.get(name)
-        return None if publisher is None or batch is None else (publisher, batch)
-
-    def saved(self, now: float, name: str, error: str | None) -> list[Effect]:
-        kind, _, id = name.partition("/")
-        if kind == "advertisement":
-            (self.unsaved.discard if error is None else self.unsaved.add)(id)
-        again = SetTimer(("save", name), now + self.params.save_again_after)
-        if error is not None:
-            return [Drop(name, NOT_SAVED), again]
-        found = self.being_saved(name)
-        if found is None:
-            return []
-        publisher, batch = found
-        if batch.advertisement in self.unsaved:
-            # Without it nobody finds the way to the batch after a restart.
-            return [again]
-        client, before = publisher.client, publisher.saved_through
-        del publisher.saving[name]
-        through = 0 if client is None else min(publisher.saved_through, client.told_through)
-        told = [] if client is None or through <= before else [Send(client.name, Accepted(through))]
-        return [*told, *self.save_declined(publisher)]
-
-    def save_again(self, name: str) -> list[Effect]:
-        """As it is now."""
-        found = self.being_saved(name)
-        if found is not None:
-            return [Save(name, encoder.encode(found[1]))]
-        kind, _, id = name.partition("/")
-        if kind == "advertisement" and id in self.offered:
-            return self.save_advertisement(self.offered[id])
-        if kind == "publisher" and id in self.all:
-            return self.save_marks(self.all[id])
-        if kind == "publisher" and id in self.numbers.marks:
-            return [Save(name, encoder.encode(self.numbers.marks[id]))]
-        return [Save(name, None)]
 
     # A restart, and age.
 
