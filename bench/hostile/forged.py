@@ -2,7 +2,9 @@
 
     positions    Subscriptions that continue behind 200,000 publishers, named in full, again and again
     silent       20 subscribers to everything who never read, and a publisher that fills their connections
-    lying        A broker that joins and lies: depths, tables, digests, marks, extents, answers to what nobody asked
+    lying        A broker that joins, acknowledges what it is told, and lies as quickly as it can: tables, digests,
+                 marks, extents, answers to what nobody asked. What is believed of a broker it does not lie about:
+                 its place in the tree, and that it will answer, for which others wait
 
 Whoever is turned away calls again.
 """
@@ -29,18 +31,22 @@ from tidings.protocols.delivery.messages import (
     Subscribe,
     Unsubscribe,
 )
-from tidings.protocols.overlay.messages import TreeOffer
+from tidings.protocols.overlay.messages import Join
 from tidings.protocols.routing.messages import (
     AdvertisementAdded,
+    AdvertisementRemoved,
     ChangesInstalled,
     PartTold,
     PublicationsSkipped,
     PublicationsTaken,
     SubscriptionAdded,
+    SubscriptionRemoved,
     TableChanges,
     TablesBegun,
     TablesTaken,
+    TablesTold,
 )
+from tidings.protocols.routing.packets import changes_of
 from tidings.pubsub.publications import Publications, encode_head
 from tidings.wire import FrameReader, decode, encode, frame
 from tidings.wire.handshake import Heartbeat, Hello
@@ -51,6 +57,8 @@ PAGE = 2048
 
 SILENT = 20
 LIES_AT_ONCE = 50
+QUIET = 4.0
+CHANGES = AdvertisementAdded, AdvertisementRemoved, SubscriptionAdded, SubscriptionRemoved
 
 
 class RawPeer:
@@ -136,7 +144,8 @@ async def silent(target: Target) -> None:
 
 
 async def lying(target: Target) -> None:
-    """The other end of each lie is a real part of the broker: it is a neighbour, and what it says of itself counts."""
+    """It begins when the ordinary clients have their receipts: these wait for every broker, and so for this one."""
+    await asyncio.sleep(QUIET)
     for life in itertools.count():
         with suppress(OSError):
             name = f"zliar{life}"
@@ -148,16 +157,26 @@ async def lying(target: Target) -> None:
 
 
 async def tell_lies(peer: RawPeer, name: str, rng: Random) -> None:
-    await peer.say(TreeOffer(-1e9, "zzz", 1, 0))
+    await peer.say(Join())
     begun = await peer.hear(TablesBegun)
-    ignoring = asyncio.create_task(peer.ignore())
+    answering = asyncio.create_task(acknowledge(peer))
     await peer.say(TablesBegun(1, begun.life, b"\xff" * 4096, b"\x00" * 4096), HistoryBegun(1, 1 << 40))
     telling = lies(name, rng)
     try:
-        while not ignoring.done():
+        while not answering.done():
             await peer.say(*itertools.islice(telling, LIES_AT_ONCE))
     finally:
-        ignoring.cancel()
+        answering.cancel()
+
+
+async def acknowledge(peer: RawPeer) -> None:
+    """Whatever else it is, it is a broker that keeps nobody waiting."""
+    while True:
+        told = await peer.hear(object)
+        changes = changes_of(told) if isinstance(told, TableChanges) else (told,)
+        numbers = tuple(each.number for each in changes if isinstance(each, CHANGES) and each.number)
+        if numbers:
+            await peer.say(ChangesInstalled(numbers, ("zliar",), 1))
 
 
 def lies(name: str, rng: Random) -> Iterator[Any]:
@@ -167,8 +186,8 @@ def lies(name: str, rng: Random) -> Iterator[Any]:
         advertisement, any_number = f"{publisher}/1@{name}", rng.choice((0, 1, 2**31, 2**53))
         extents = tuple((each, any_number) for each in range(8))
         filters = [f"kind = 'l{rng.random()}' AND x LIKE '%{'_' * rng.randrange(30)}a{each}%'" for each in range(4)]
-        head = encode_head({"kind": "far", "number": 0})
-        yield TreeOffer(rng.uniform(-1e9, 1e9), rng.choice(("a", "b", "zzz")), rng.randrange(1 << 40), rng.randrange(9))
+        head = encode_head({"kind": "lie"})
+        yield TablesTold()
         yield TableChanges(
             tuple(
                 AdvertisementAdded(0, f"{publisher}/{n}@{name}", publisher, text, "z", 1)
