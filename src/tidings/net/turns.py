@@ -88,12 +88,18 @@ class Turns:
 
     def take(self, input: Input) -> None:
         if type(input) is Received:
-            sender, now = input.sender, self.clock()
-            peer, debt = self.waiting.get(sender), self.debt(sender, now)
-            if peer is None and debt <= self.turn:
+            sender = input.sender
+            peer = self.waiting.get(sender)
+            if peer is not None:
+                if peer is self.served and not peer.inputs and peer.credit > 0:
+                    self.serve_input(peer, input)
+                else:
+                    self.put(input)
+                return
+            now = self.clock()
+            debt = self.debt(sender, now)
+            if debt <= self.turn:
                 self.owe(sender, now, debt + self.timed_step(input))
-            elif peer is not None and peer is self.served and not peer.inputs and peer.credit > 0:
-                self.serve_input(peer, input, now)
             else:
                 self.put(input)
             return
@@ -117,10 +123,10 @@ class Turns:
         self.step(input)
         return self.counts.step_seconds - before
 
-    def serve_input(self, peer: WaitingPeer, input: Received, now: float) -> None:
-        seconds = self.timed_step(input)
-        peer.credit -= seconds
-        self.owe(peer.name, now, self.debt(peer.name, now) + seconds)
+    def serve_input(self, peer: WaitingPeer, input: Received) -> None:
+        before = self.counts.step_seconds
+        self.step(input)
+        peer.credit -= self.counts.step_seconds - before
 
     def put(self, input: Received) -> None:
         peer = self.waiting.get(input.sender)
@@ -154,16 +160,19 @@ class Turns:
             self.serve_soon()
 
     def serve_peer(self, peer: WaitingPeer) -> None:
-        self.served = peer
+        self.served, credit, began = peer, peer.credit, self.clock()
         while peer.inputs and peer.credit > 0 and not self.is_paused():
-            self.serve_input(peer, peer.inputs.popleft(), self.clock())
+            self.serve_input(peer, peer.inputs.popleft())
         reading = self.reading(peer.name)
         if reading is not None and not peer.inputs and peer.credit > 0 and not self.is_paused():
             # What was read before is taken at once, as far as the credit goes; the rest of it waits as bytes.
             reading.resume_reading()
         self.served = None
-        if self.waiting.get(peer.name) is peer and not peer.inputs and peer.credit > 0:
-            del self.waiting[peer.name]
+        if self.waiting.get(peer.name) is peer:
+            # What it took is its debt, reckoned once for all of it.
+            self.owe(peer.name, began, self.debt(peer.name, began) + credit - peer.credit)
+            if not peer.inputs and peer.credit > 0:
+                del self.waiting[peer.name]
 
     def rename(self, visitor: NodeId, name: NodeId) -> None:
         """What waits of a visitor that was admitted is of whom it proved to be."""
