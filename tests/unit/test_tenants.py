@@ -1,6 +1,10 @@
 """Tenants as one more condition: filters that cannot meet, stamps that come off again, names that nobody can claim."""
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.test_access import broker, run
 from tests.worlds.desk import of, sent
@@ -388,6 +392,58 @@ def test_a_tenant_that_fills_the_store_pushes_out_nothing_but_its_own() -> None:
     desk.say("zeta!p", PublishMessage(1, 2, False, (head,), (b"p" * 300,)))
     assert len(desk.edge.publishers.all["zeta!p"].history.batches) == 2
     assert all(desk.edge.publishers.all[name].history.batches for name in ("acme!p", "acme!c"))
+
+
+SMALL = Tenant(
+    "acme",
+    subscriptions_max=2,
+    publishers_max=1,
+    events_per_second_max=3,
+    bytes_per_second_max=500,
+    stored_bytes_max=800,
+)
+TOO_MUCH = st.sampled_from(
+    [
+        *(("acme!c", subscribe("TRUE", number)) for number in range(1, 6)),
+        *((client, Advertise(number, "x > 1")) for client in ("acme!p", "acme!c") for number in (1, 2)),
+        *(
+            ("acme!p", PublishMessage(1, first, True, (encode_head({"x": 2}),) * 9, (b"p" * 300,) * 9))
+            for first in (1, 10)
+        ),
+        ("acme!c", Look(1, "TRUE")),
+    ]
+)
+
+
+@given(st.lists(st.lists(TOO_MUCH, max_size=6), min_size=5, max_size=5))
+def test_a_tenant_at_all_its_bounds_changes_nothing_for_another(overuse: list[list[Any]]) -> None:
+    """What the other one sees is what it sees alone."""
+
+    def seen(disturbed: bool) -> list[list[str]]:
+        params = EdgeParams(history_bytes_max=4000, history_bytes_total_max=4000)
+        desk = desk_of(SMALL, ZETA, params=params)
+        ordinary = [
+            ("zeta!p", Advertise(1, "TRUE")),
+            ("zeta!c", subscribe("TRUE")),
+            ("zeta!p", PublishMessage(1, 1, False, (encode_head({"x": 1}),), (b"q" * 200,))),
+            ("zeta!p", PublishMessage(1, 2, False, (encode_head({"x": 2}),) * 3, (b"q" * 200,) * 3)),
+            ("zeta!c", Look(1, "TRUE")),
+        ]
+        told: list[list[str]] = []
+        for (client, asked), others in zip(ordinary, overuse, strict=True):
+            desk.now += 0.1
+            for attacker, too_much in others if disturbed else ():
+                assert not sent(desk.say(attacker, too_much), object, "zeta!c")
+            effects = desk.say(client, asked)
+            kinds = [type(each).__name__ for each in effects if isinstance(each, Want | Offer | Forward)]
+            told.append(
+                [*kinds, *map(repr, sent(effects, object, "zeta!c")), *map(repr, sent(effects, object, "zeta!p"))]
+            )
+            desk.edge.check()
+        told.append([repr([batch.numbers for batch in desk.edge.publishers.all["zeta!p"].history.batches])])
+        return told
+
+    assert seen(disturbed=True) == seen(disturbed=False)
 
 
 def test_where_there_are_no_tenants_nothing_is_shown_of_them() -> None:
