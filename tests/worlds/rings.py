@@ -23,6 +23,7 @@ class RingWorld:
     def __init__(self, seed: int, count: int, params: DhTreeParams | None = None, checking: bool = True) -> None:
         self.params, self.rng = params or DhTreeParams(), random_stream(seed, "rings")
         self.simulator = Simulator(seed, Constant(0.02), checking=checking)
+        self.routing = RoutingParams(engine="plain")
         self.names: list[NodeId] = []
         self.living: list[NodeId] = []
         for _ in range(count):
@@ -41,9 +42,7 @@ class RingWorld:
         self.simulator.crash(name)
 
     def make(self, name: NodeId, contact: tuple[NodeId, ...], draws: Draws) -> Dispatcher:
-        params = DispatcherParams(
-            links=OpenDoorParams(links=contact), overlay=self.params, routing=RoutingParams(engine="plain")
-        )
+        params = DispatcherParams(links=OpenDoorParams(links=contact), overlay=self.params, routing=self.routing)
         return Dispatcher(name, params, draws("links"))
 
     def overlays(self) -> dict[NodeId, DhTree]:
