@@ -37,10 +37,10 @@ ENDINGS = ("", "s", "es", "d", "ing")
 LINES_MAX = 450
 SMALL_LINES, SMALL_FILES_MAX = 40, 60
 
-UNTOLD = {"Rescued", "Stranded"}
-UNHEARD = {"Rescued", "Stranded", "PeerSuspected", "PeerRecovered"}
-"""Signals of seams whose other side comes with later families (a router tells `Stranded` where a window for what is
-rescued is set), or of the teaching protocols, which run alone."""
+UNTOLD = {"Stranded"}
+UNHEARD = {"Rescued", "PeerSuspected", "PeerRecovered"}
+"""Signals that a router tells and hears only where a window for what is rescued is set, or of the teaching protocols,
+which run alone."""
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:

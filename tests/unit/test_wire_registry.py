@@ -21,6 +21,7 @@ from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.overlay.lstree.order import Colour
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
+from tidings.protocols.rescue import messages as rescue
 from tidings.protocols.routing import aired, radio_flood
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
@@ -142,6 +143,9 @@ CODES = {
     0x0650: "Beacon",
     0x0651: "ReachQuestion",
     0x0652: "ReachAnswer",
+    0x0654: "StrandedDigest",
+    0x0655: "StrandedRequest",
+    0x0656: "StrandedPublication",
     0x0660: "RadioHello",
     0x0661: "GroupHello",
     0x0662: "RouteRequest",
@@ -325,6 +329,12 @@ EXAMPLES: list[tuple[Message, str]] = [
     (presence.Beacon(), "065090"),
     (presence.ReachQuestion(CONTACT), "06519192a161a3683a31"),
     (presence.ReachAnswer("a", True), "065292a161c3"),
+    (rescue.StrandedDigest((("p/1@a", 7),), True), "0654929192a5702f31406107c3"),
+    (rescue.StrandedRequest((("p/1@a", 7),)), "0655919192a5702f31406107"),
+    (
+        rescue.StrandedPublication("p", "p/1@a", 0.5, 7, b"\x80", b"x", 1.5),
+        "065697a170a5702f314061cb3fe000000000000007c40180c40178cb3ff8000000000000",
+    ),
     (witree.RadioHello(True), "066091c3"),
     (witree.GroupHello("a", 3), "066192a16103"),
     (witree.RouteRequest("a", 4, "b", 2, "c", 1), "066296a16104a16202a16301"),

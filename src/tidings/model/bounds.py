@@ -82,6 +82,12 @@ PATH_FILTERS_BYTES_MAX = 256 * 1024
 WATCHED_LOSSES_MAX, WATCHED_FILTERS_MAX = 16, 64
 """Lost neighbours, and filters of each, of which a repair sees when they come back from elsewhere."""
 
+STRANDED_NAMES_MAX = 1024
+"""Publications that a message of the epidemic names, and that one node holds for others."""
+
+STRANDED_SECONDS_MAX = 3600.0
+"""For which they may be held."""
+
 FLUSHES_REMEMBERED_MAX = 1024
 """Messages of repairs that are passed on to everybody, and by each once, as long as they are remembered."""
 

@@ -11,6 +11,7 @@ from random import Random
 import msgspec
 
 from tidings.machine.node import Node, Part
+from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.nodes.choices import AnyRoutingParams, OverlayParams, make_parts
 from tidings.protocols.access.open_door import OpenDoor, OpenDoorParams
@@ -18,6 +19,7 @@ from tidings.protocols.delivery.local import LocalDelivery, LocalParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
 from tidings.protocols.presence.params import PresenceParams
 from tidings.protocols.presence.presence import PresenceWatch
+from tidings.protocols.rescue.epidemic import EpidemicParams, EventEpidemic
 from tidings.protocols.routing.params import RoutingParams
 from tidings.pubsub.client import PublishBatch, Window
 from tidings.pubsub.signals import Forgotten, Known, LinkFailed, Skipped
@@ -28,8 +30,17 @@ class DispatcherParams(msgspec.Struct, frozen=True, kw_only=True):
     overlay: OverlayParams = SpanningTreeParams()
     routing: AnyRoutingParams = RoutingParams()
     delivery: LocalParams = LocalParams()
+    rescue: EpidemicParams | None = None
+    """How events that a broken link strands are brought around it (`protocols/rescue`); None where they are lost. Needs
+    routing with a `rescue_window`, and a repair that waits."""
+
     presence: PresenceParams | None = None
     """Whether neighbours that fall silent are looked for; else the world says who is gone."""
+
+    def __post_init__(self) -> None:
+        window = self.routing.rescue_window if isinstance(self.routing, RoutingParams) else 0
+        if self.rescue is not None and not window:
+            raise UsageError("rescue: routing does not say what is stranded; give it a rescue_window, such as 1000")
 
 
 class Dispatcher(Node):
@@ -48,6 +59,8 @@ class Dispatcher(Node):
         }
         if params.presence is not None:
             parts["presence"] = PresenceWatch(node_id, params.presence)
+        if params.rescue is not None:
+            parts["rescue"] = EventEpidemic(node_id, params.rescue, rng)
         # Nothing is stored here, so nobody asks who publishes what, or for what was left out; and a link that fails is
         # tried again anyway.
         super().__init__(parts, tells=(Known, Forgotten, Skipped, LinkFailed))

@@ -14,6 +14,7 @@ from tidings.protocols.overlay.dhtree import messages as dhtree
 from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
+from tidings.protocols.rescue import messages as rescue
 from tidings.protocols.routing import aired, radio_flood
 from tidings.protocols.routing import messages as routing
 from tidings.protocols.routing.destinations import messages as destinations
@@ -141,6 +142,9 @@ REGISTRY.add(0x064A, lstree.ContactPong)
 REGISTRY.add(0x0650, presence.Beacon)
 REGISTRY.add(0x0651, presence.ReachQuestion)
 REGISTRY.add(0x0652, presence.ReachAnswer)
+REGISTRY.add(0x0654, rescue.StrandedDigest)
+REGISTRY.add(0x0655, rescue.StrandedRequest)
+REGISTRY.add(0x0656, rescue.StrandedPublication)
 REGISTRY.add(0x0660, witree.RadioHello)
 REGISTRY.add(0x0661, witree.GroupHello)
 REGISTRY.add(0x0662, witree.RouteRequest)

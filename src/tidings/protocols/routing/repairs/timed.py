@@ -11,7 +11,8 @@ it is to be fixed (`is_tuned`) waiting ends before when it has been of use and b
 What the neighbour wanted is a ghost's meanwhile. So whoever is an end of both links does not send over the new one what
 it knew from the lost one alone; a filter that was wanted behind two lost links goes with the second; and a neighbour
 that comes back in time has its new entries beside its ghost [R]. A node without any neighbour left has nobody to spare:
-it forgets at once, older ghosts too [R], and has nothing to take back from whoever comes.
+it forgets at once, older ghosts too [R], and has nothing to take back from whoever comes; unless what its own clients
+publish meanwhile is to be brought around the failure (`rescue_window`), for which it must know who wanted it.
 
 Guaranteed: right after any changes in any order. It needs to know only that a neighbour came or went, sends no message
 of its own, and (un)subscriptions and publications meanwhile are what they always are.
@@ -42,7 +43,7 @@ class TimedRepair(Strawman):
             subscriptions.came, subscriptions.state.carrier.in_vain = self.times.came_back, self.in_vain
 
     def lost(self, now: float, ghost: Ghost, effects: list[Effect]) -> None:
-        if not self.subscriptions.links:
+        if not self.subscriptions.links and not self.params.rescue_window:
             self.subscriptions.withdraw(now, ghost.lost, effects)
             self.settle(now, list(self.subscriptions.tables.ghosts), effects)
         else:
