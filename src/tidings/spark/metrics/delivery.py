@@ -64,18 +64,20 @@ def pairs(rows: "DataFrame", expected: "DataFrame | None") -> "DataFrame":
         "said.subscription AS subscription",
         "said.hops AS hops",
         "coalesce(said.repaired, false) AS is_repaired",
-        "false AS is_due",
     )
-    if expected is not None:
-        told = told.unionByName(due_pairs(expected), allowMissingColumns=True)
-    # All further steps group by these two columns and more, or join by them, so this is the only time that rows move.
+    # Whatever is due, delivered or published moves to where the rest of its event is, once: all further steps group by
+    # these two columns and more, or join by them.
     together = told.repartition("run", "key")
     firsts = [F.min(name).alias(name) for name in ("delivered_us", "hops", "is_repaired")]
-    at_subscription = together.groupBy("run", "key", "node", "subscription").agg(
-        F.count("delivered_us").alias("copies"), *firsts, F.max("is_due").alias("is_due")
+    seen = (
+        together.groupBy("run", "key", "node", "subscription")
+        .agg(F.count("delivered_us").alias("copies"), *firsts)
+        .withColumn("is_due", F.lit(False))
     )
-    at_node = at_subscription.groupBy("run", "key", "node").agg(
-        F.sum("copies").alias("copies"),
+    if expected is not None:
+        seen = seen.unionByName(due_pairs(expected).repartition("run", "key"), allowMissingColumns=True)
+    at_node = seen.groupBy("run", "key", "node").agg(
+        F.expr("coalesce(sum(copies), 0)").alias("copies"),
         F.sum(F.greatest(F.col("copies") - 1, F.lit(0))).alias("repeated"),
         *firsts,
         F.max("is_due").alias("is_due"),
