@@ -32,7 +32,7 @@ def spreads(spark: SparkSession, gathered: Gathered) -> Iterator[list[tuple[Data
     """The trace and what is due, in one, two and eight parts."""
     records, expected = gathered
     whole, due = trace_table(spark, records), due_table(spark, expected)
-    tables = [(whole.repartition(parts).cache(), due.repartition(parts).cache()) for parts in (1, 2, 8)]
+    tables = [(whole.repartition(parts).cache(), due.repartition(parts).cache()) for parts in (1, 3, 8)]
     yield tables
     for table in (table for pair in tables for table in pair):
         table.unpersist()
