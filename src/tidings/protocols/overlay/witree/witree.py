@@ -30,8 +30,9 @@ that lost the one above it `NeighbourReplaced`.
 
 Guaranteed, whatever is late or lost: no circle of links, at any moment. When nothing moves any more, all who can hear
 each other are one tree with one leader, seen the same from both ends. Somebody who lies (about leaders, distances,
-walks to the leader) can make a circle only through himself, which lasts until three hellos of the leader are missed; he
-can make nobody keep more than the bounds allow, and makes no neighbour of anybody who did not ask or accept himself.
+walks to the leader) can make a circle only through himself, which lasts for as long as he says the hellos of a leader
+in it; he can make nobody keep more than the bounds allow, and makes no neighbour of anybody who did not ask or accept
+himself.
 Not guaranteed: that a broker keeps its link while it could; short ways. Trees are at most RADIO_PATH_MAX links deep:
 whoever is farther from the leader is another tree.
 
