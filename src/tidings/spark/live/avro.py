@@ -80,15 +80,16 @@ class AvroBytes:
     def long(self) -> int:
         """Seven bits a byte, the lowest first; even numbers are 0, 1, 2, ..., odd ones -1, -2, ..."""
         data, at, value = self.data, self.at, 0
-        for place in range(VARINT_BYTES_MAX):
-            if at + place >= len(data):
+        for shift in range(0, 7 * VARINT_BYTES_MAX, 7):
+            if at >= len(data):
                 raise DamagedPayload
-            byte = data[at + place]
-            value |= (byte & 0x7F) << 7 * place
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                self.at = at + place + 1
                 if value >> 64:
                     raise DamagedPayload
+                self.at = at
                 return (value >> 1) ^ -(value & 1)
         raise DamagedPayload
 
