@@ -34,7 +34,7 @@ from tidings.trace.reader import LINE_BYTES_MAX
 from tidings.trace.record import Record, TraceError
 from tidings.trace.writers import open_writer
 
-SEEDS = range(120)
+SEEDS = range(160)
 
 Keyed = dict[tuple[Any, ...], dict[str, Any]]
 
