@@ -84,7 +84,8 @@ class BrokerNode(Node):
         views: Mapping[str, View] | None = None,
     ) -> None:
         self.node_id, self.params = node_id, params
-        self.access = Access(node_id, params.access, judge, rng, signatures, sign, address)
+        kind = f"{kind_of(params.overlay)}/{kind_of(params.routing)}"
+        self.access = Access(node_id, params.access, judge, rng, signatures, sign, address, kind)
         self.overlay, self.routing = make_parts(node_id, params.overlay, params.routing, rng)
         self.edge = Edge(
             node_id, params.delivery, self.routing, params.routing.engine, is_best_effort=self.routing.is_best_effort

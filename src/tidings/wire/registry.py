@@ -35,12 +35,12 @@ REGISTRY.add(0x0004, Unreadable)
 
 REGISTRY.add(0x0101, Publications)
 
-REGISTRY.add(0x0200, access.Attach)
 REGISTRY.add(0x0201, access.Attached)
 REGISTRY.add(0x0202, access.Rejected)
 REGISTRY.add(0x0203, access.Challenge)
 REGISTRY.add(0x0204, access.Proof)
 REGISTRY.add(0x0205, access.LetGo)
+REGISTRY.add(0x0206, access.Attach)
 
 REGISTRY.add(0x0300, routing.SubscriptionAdded)
 REGISTRY.add(0x0301, routing.SubscriptionRemoved)

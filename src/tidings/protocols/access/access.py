@@ -58,7 +58,7 @@ from tidings.machine.message import Contact, is_address_text
 from tidings.model.bounds import NONCE_BYTES, TEXT_CHARS_MAX
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId, is_visitor
-from tidings.protocols.access.entrant import Entrant, check_entrants, visiting, why_not
+from tidings.protocols.access.entrant import Entrant, check_entrants, visiting, why_apart, why_not
 from tidings.protocols.access.judge import Judge, Role, Signatures, bound_text, statement
 from tidings.protocols.access.messages import Attach, Attached, Challenge, LetGo, Proof, Rejected
 from tidings.protocols.access.params import AccessParams
@@ -116,11 +116,12 @@ class Access:
         signatures: Signatures | None = None,
         sign: Callable[[bytes], bytes] | None = None,
         address: Callable[[], str] = lambda: "",
+        kind: str = "",
     ) -> None:
         if node_id in params.links:
             raise UsageError(f"links: {node_id!r} is this broker itself; leave it out")
         self.node_id, self.params, self.judge, self.rng = node_id, params, judge, rng
-        self.signatures, self.sign, self.address = signatures, sign, address
+        self.signatures, self.sign, self.address, self.kind = signatures, sign, address, kind
         self.entrants: dict[NodeId, Entrant] = {}
         self.accepted: dict[Role, int] = {"client": 0, "broker": 0}
         """How many entrants were accepted as what."""
@@ -246,7 +247,8 @@ class Access:
         entrant.has_asked, entrant.is_ours = True, is_ours
         # A token that is good without a key is not for somebody of whom we have nothing but his word.
         is_shown = is_ours or self.sign is not None or entrant.is_known
-        return [Send(broker, Attach("broker", self.params.credentials if is_shown else b"", self.address()))]
+        credentials = self.params.credentials if is_shown else b""
+        return [Send(broker, Attach("broker", credentials, self.address(), self.kind))]
 
     def link_down(self, now: float, node: NodeId, epoch: int, reason: str, asked: NodeId) -> list[Effect]:
         """`asked` says whom we had called, where that is a visitor still."""
@@ -297,8 +299,8 @@ class Access:
                 return [Drop(message, ATTACHED_ALREADY)]
             case Attach(_, _, address) if address and not is_address_text(address):
                 return self.turn_away(sender, BAD_ADDRESS)
-            case Attach(role, credentials, address):
-                entrant.address = address
+            case Attach(role, credentials, address, kind):
+                entrant.address, entrant.kind = address, kind
                 return self.consider(now, sender, entrant, role, credentials)
             case LetGo() if entrant.is_peer:
                 return [] if sender in self.wanted else [*self.forget(sender, LET_GO), Disconnect(sender, LET_GO)]
@@ -322,7 +324,7 @@ class Access:
             return self.turn_away(node, verdict)
         entrant.verdict = verdict
         called = called_in(entrant.name, verdict.tenant)
-        if problem := why_not(entrant, role, verdict, self.entrants.get(called)):
+        if problem := why_not(entrant, role, verdict, self.entrants.get(called)) or why_apart(self.kind, entrant.kind):
             return self.turn_away(node, problem)
         if not called or (entrant.is_bound and called != entrant.name):
             return self.turn_away(node, WRONG_TENANT)

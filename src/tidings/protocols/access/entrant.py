@@ -56,6 +56,8 @@ class Entrant(msgspec.Struct):
     """It answered that with `Attached`."""
     address: str = ""
     """Where it says that it listens."""
+    kind: str = ""
+    """Of which overlay and routing it says to be."""
 
     @property
     def is_client(self) -> bool:
@@ -110,3 +112,15 @@ def why_not(entrant: Entrant, role: Role, verdict: Verdict, holder: Entrant | No
     if has_key and not verdict.holder_key and not entrant.is_proved:
         return NAME_HAS_A_KEY
     return ""
+
+
+def why_apart(ours: str, theirs: str) -> str:
+    """Two brokers of different kinds could not make anything of what the other says. Empty where they can, or where one
+    of them does not say of which kind it is."""
+    if not ours or not theirs or ours == theirs:
+        return ""
+    overlay, _, routing = ours.partition("/")
+    return (
+        f"brokers of this network are of the kind {ours} and you are of {theirs}; start with --overlay {overlay} "
+        f"--routing {routing}, or leave this network alone"
+    )

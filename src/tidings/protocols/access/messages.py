@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from tidings.machine.message import AddressText, Message, Name, Text
+from tidings.machine.message import AddressText, Message, Name, OptionalName, Text
 from tidings.model.bounds import CREDENTIALS_BYTES_MAX, FILTER_TEXT_BYTES_MAX, NONCE_BYTES, SIGNATURE_BYTES
 
 BoundText = Annotated[str, Meta(max_length=FILTER_TEXT_BYTES_MAX)]
@@ -26,6 +26,8 @@ class Attach(Message, frozen=True):
     """A signed token; empty where the link itself tells who it is, or where nobody asks."""
     address: AddressText = ""
     """Where the broker listens; empty for a client, and for a broker that does not say."""
+    kind: OptionalName = ""
+    """Of which overlay and routing the broker is ("lstree/tables"); empty for a client, and where nobody says."""
 
 
 class Attached(Message, frozen=True):
