@@ -9,8 +9,8 @@ Three runs out of four are small, and take a tenth of a second; one in ten is bu
 in twenty large events, three in a hundred have a crowd of publishers, one in a hundred large tables; the campaign says
 how large each can be. Among 1,000 seeds all is drawn up to its bound; `tests/scenarios/test_nemesis.py` counts.
 
-The overlay is one that tells enough for the repair, where another than the usual one is asked for or drawn
-(`nemesis_overlays.py`).
+Half of the runs repair routing as brokers do by default, the others in the other ways, each on an overlay that tells
+enough for it (`nemesis_overlays.py`).
 
 In some runs names are claims, as on sockets, and strangers say those of others (`nemesis_strangers.py`).
 
@@ -106,7 +106,7 @@ def nemesis(
     faults: int = 4,
     restarts: int = 2,
     writer_restarts: bool = True,
-    repair: DrawnRepair = "resuming",
+    repair: DrawnRepair = "any",
 ) -> Scenario:
     """Everything that can be drawn is drawn, everything that can fail fails, and every promise is judged."""
     params = CampaignParams(

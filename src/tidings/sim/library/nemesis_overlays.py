@@ -70,13 +70,14 @@ def draw_rewirings(names: Sequence[NodeId], links: Sequence[Pair], until: float,
     """What a script asks of whom."""
     rng = random_stream(seed, "nemesis script")
     count = rng.below(CHANGES_MAX + 1)
-    span = (until - BEGIN) * rng.choice((0.1, 0.5, 1.0))
+    repair_after, told_after = rng.choice((0.01, 0.3, 2.0)), rng.choice((0.0, 0.5))
+    # Nothing is asked of anybody behind the end, so a link that breaks is replaced before.
+    span = max(0.0, until - BEGIN - repair_after - told_after) * rng.choice((0.1, 0.5, 1.0))
     times = sorted(round(BEGIN + rng.random() * span, 3) for _ in range(count))
-    repair_after = rng.choice((0.01, 0.3, 2.0))
     inputs: list[TimedInput] = []
     for number, change in enumerate(substitutions(tree_of(names, links), times, repair_after, seed)):
         broken, linked, told = rewiring(f"r{number}", change.head, change.tail)
-        told_at = change.linked_at + rng.choice((0.0, 0.5))
+        told_at = change.linked_at + told_after
         for at, steps in ((change.broken_at, broken), (change.linked_at, linked), (told_at, told)):
             inputs += [TimedInput(at, broker, request) for broker, request in steps]
     return inputs
