@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tidings.model.errors import UsageError
-from tidings.spark.archive import EXTRAS, needed, pack
+from tidings.spark.archive import EXTRAS, PACKAGES, needed, pack
 
 
 def test_an_archive_holds_us_and_what_we_ask_for_and_its_python_imports_it(tmp_path: Path) -> None:
@@ -37,6 +37,10 @@ def test_what_spark_needs_is_found_through_extras_of_extras() -> None:
     names = needed(EXTRAS).keys()
     assert {"tidings", "pyspark", "pyarrow", "numba", "numpy", "cryptography", "msgspec"} <= names
     assert "pytest" not in names
+
+
+def test_all_our_packages_are_taken_along(root: Path) -> None:
+    assert set(PACKAGES) == {each.parent.name for each in (root / "src").glob("*/__init__.py")}
 
 
 def test_another_name_is_refused(tmp_path: Path) -> None:
