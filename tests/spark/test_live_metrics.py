@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -45,10 +44,10 @@ def in_order(seeds: range) -> list[Record]:
 
 
 def cut_up(records: list[Record], seed: int) -> Iterator[list[Record]]:
-    """Micro-batches, which part no instant."""
+    """Micro-batches, which part instants as well."""
     rng, waiting = Random(seed), list[Record]()
-    for _, instant in groupby(records, key=time_us):
-        waiting.extend(instant)
+    for record in records:
+        waiting.append(record)
         if rng.random() < 0.2:
             yield waiting
             waiting = []
@@ -138,9 +137,15 @@ def test_what_is_kept_from_batch_to_batch_comes_to_what_the_whole_trace_says() -
 def test_holes_beyond_the_bound_are_counted_and_not_kept() -> None:
     state = PairState()
     far = live.HOLES_MAX + 100
-    first = fold_pair(state, [{"number": 1}, {"number": far}])
+    first = fold_pair(state, [{"time_us": 1, "number": 1}, {"time_us": 2, "number": far}])
     assert (first["holes"], first["holes_settled"], len(state.missing)) == (far - 2, 98, live.HOLES_MAX)
-    assert fold_pair(state, [{"number": 2}])["holes"] == far - 3
+    assert fold_pair(state, [{"time_us": 3, "number": 2}])["holes"] == far - 3
+
+
+def test_rows_of_one_instant_have_no_order_also_where_micro_batches_part_them() -> None:
+    state = PairState()
+    for at, number, violations in ((5, 2, 0), (7, 9, 0), (7, 4, 0), (7, 1, 1), (8, 4, 2), (8, 9, 2)):
+        assert fold_pair(state, [{"time_us": at, "number": number}])["fifo_violations"] == violations
 
 
 def test_latencies_of_events_that_were_settled_count_and_what_comes_later_is_told(

@@ -23,7 +23,8 @@ The latest `OPEN_EVENTS_MAX` events of a run are kept open, with `OPEN_DELIVERIE
 settled, and deliveries of these that come later are counted (`too_late`) and no more.
 
 Rows of one node must come in the order of their times, as one writer writes them; it is the order of events at a node
-that is judged. Rows of different nodes may come in any order.
+that is judged. Rows of different nodes may come in any order. Where micro-batches part makes no difference, also in the
+middle of an instant: rows of one instant have no order among themselves, and are compared with earlier instants only.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -59,6 +60,10 @@ class PairState(msgspec.Struct):
     violations: int = 0
     lowest: int | None = None
     highest: int | None = None
+    instant_us: int = 0
+    """Of the last rows."""
+    highest_before: int | None = None
+    """At earlier instants."""
     missing: set[int] = set()
     settled: int = 0
     """Holes that are not kept by number any more."""
@@ -69,10 +74,12 @@ def fold_pair(state: PairState, rows: Iterable[Row]) -> dict[str, Any]:
     for row in rows:
         number = row["number"]
         state.arrived += 1
+        if row["time_us"] != state.instant_us:
+            state.instant_us, state.highest_before = row["time_us"], state.highest
         if state.highest is None or state.lowest is None:
             state.lowest = state.highest = number
             continue
-        if number < state.highest:
+        if state.highest_before is not None and number < state.highest_before:
             state.violations += 1
         # What a jump leaves out is a hole until it comes.
         if number > state.highest:
