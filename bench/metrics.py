@@ -46,7 +46,8 @@ CAPTION = """\
 Written by `python -m bench.metrics --page`. Made traces of {small:,} and {large:,} rows in Parquet, Spark on all cores:
 the summary of a family, which is all its metrics at once, beside a plain *scan* of all columns of all rows. CPU
 time of all processes. *Growth* is CPU time a row of the large trace by that of the small one, *scans* CPU time by that
-of the scan, *peak* the largest resident memory of all processes together."""
+of the scan, *peak* the largest resident memory of all processes together. When five scans were set as a goal, a scan
+cost 0.89 us a row and `delivery` 7.9."""
 
 PARTS_OF_CORE = 16
 """Pieces of a shuffle for each core, so that one fits into memory; Spark puts small ones together again."""
