@@ -32,7 +32,12 @@ from bench.report import SWEEPS_SECTION, Grid, machine, markdown, target_grid, w
 from bench.targets import Target
 from bench.watch import Watch
 from tidings.spark.session import TRIES_MAX, open_session
-from tidings.spark.sweeps import Outcome, Run, run_here, sweep
+from tidings.spark.sweeps import Outcome, Run, sweep
+from tidings.spark.sweeps.performer import attempt
+from tidings.spark.sweeps.provenance import provenance_of
+from tidings.spark.sweeps.run import outcome_of
+from tidings.trace.writer import Writer
+from tidings.trace.writers import open_writer
 
 SCENARIO = "gossip"
 NODES, NODES_TINY = 40, 3
@@ -78,9 +83,14 @@ def make_runs(nodes: int, count: int, first: int = 0) -> list[Run]:
 
 def perform(cores: int, runs: list[Run], folder: str) -> list[Outcome]:
     if cores == HERE:
-        return [run_here(run, Path(folder, f"{run.id}.parquet")) for run in runs]
+        base, made_with = Path.cwd(), provenance_of(SCENARIO, Path.cwd())
+        return [outcome_of(run, attempt(run, base, keeper(run, folder)), made_with, traced=True) for run in runs]
     done = sweep(open_session(f"local[{cores},{TRIES_MAX}]"), runs, folder)
     return [msgspec.convert(row.asDict(), Outcome) for row in done.results.collect()]
+
+
+def keeper(run: Run, folder: str) -> Writer:
+    return open_writer(Path(folder, f"{run.id}.parquet"), run.id, run.seed)
 
 
 def measure_here(cores: int, nodes: int, count: int) -> Measured:
