@@ -6,10 +6,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession, functions
 
 from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, CostRows, Rewired, Setting, counted, run
+from tidings.lab.dynamic_topologies.repairs.savings import reduced
 from tidings.lab.dynamic_topologies.repairs.witness import Witness, play
 from tidings.lab.dynamic_topologies.repairs.witness import run as run_with_events
+from tidings.lab.figures import over_seeds
 from tidings.machine.inputs import Input, Received
 from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved, TableChanges, TablesTold
 from tidings.protocols.routing.repairs.messages import Activate, Flush, PathEdit, PathEdited
@@ -197,3 +200,16 @@ def test_a_new_link_may_have_an_end_of_the_old_one() -> None:
     times = [place / 10 for place in range(1, 100)]
     assert all({*each.old} & {*each.new} for each in substitutions(edges, times, 0.05, seed=3, shares_end=True))
     assert not all({*each.old} & {*each.new} for each in substitutions(edges, times, 0.05, seed=3))
+
+
+def test_what_is_saved_is_said_of_the_means_and_not_of_single_seeds(spark: SparkSession) -> None:
+    rows = [
+        ("100", 1, {"strawman": {"cost": 10.0}, "timed": {"cost": 20.0}}),
+        ("100", 2, {"strawman": {"cost": 90.0}, "timed": {"cost": 30.0}}),
+    ]
+    pairs = spark.createDataFrame(rows, "group string, seed int, sides map<string,map<string,double>>")
+    sides = functions.col("sides")
+    ours, theirs = sides["timed"]["cost"], sides["strawman"]["cost"]
+    (row,) = over_seeds(*reduced(pairs, {"saved": (ours, theirs)})).collect()
+    assert row["value"] == pytest.approx(0.5), "1 - 25 / 50; the mean of the two ratios is below zero"
+    assert row["low"] < 0.5 < row["high"] and row["runs"] == 2
