@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -28,6 +29,7 @@ from tidings.spark.live.offsets import (
     share,
     unknown,
 )
+from tidings.spark.live.progress import QueryLag, query_lag
 from tidings.spark.live.starts import Start, first_offset, last_offset, read_start
 
 MARKS = (Mark("desk", 5, 17), Mark("floor", 0, 4))
@@ -230,3 +232,22 @@ def test_ranges_without_a_known_beginning_are_left_whole() -> None:
 def test_offsets_survive_their_text() -> None:
     offset = Offset(9.5, {"desk": 2**62}, {"desk": 1})
     assert msgspec.json.decode(json.dumps(offset.json()), type=Offset) == offset
+
+
+def test_a_report_of_spark_says_how_far_a_query_is_behind_and_who_is_absent() -> None:
+    def source(end: Offset, latest: dict[str, Any], rate: float | None) -> dict[str, Any]:
+        rates = {"inputRowsPerSecond": rate, "processedRowsPerSecond": 50.0}
+        return {
+            "endOffset": msgspec.json.encode(end.json()).decode(),
+            "latestOffset": latest,
+            "numInputRows": 5,
+            **rates,
+        }
+
+    latest = {"after": {"ann": 9, "bob": 4, "eve": 2}, "absent": ["b"]}
+    ours = source(Offset(after={"ann": 5, "bob": 4}), latest, None)
+    files = {"endOffset": '{"logOffset": 3}', "latestOffset": '{"logOffset": 7}', "numInputRows": 9}
+    told = query_lag({"name": None, "id": "q", "batchId": 3, "sources": [ours, files]})
+    behind = {"ann": 4, "bob": 0, "eve": 2}
+    assert told == QueryLag("q", 3, behind, ["b"], rows=5, rows_per_second_in=0.0, rows_per_second_done=50.0)
+    assert query_lag({"name": "files", "id": "q", "batchId": 3, "sources": [files]}) is None

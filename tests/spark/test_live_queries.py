@@ -6,19 +6,22 @@ import time
 from base64 import b64encode
 from contextlib import redirect_stdout
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.functions import expr
 
 from tests.spark.live_world import ThreadBroker, patiently
+from tests.worlds.sockets import WAIT_MAX
 from tidings.blocking import connect
 from tidings.model.identity import name_of
 from tidings.net.keys import new_key, signer
 from tidings.protocols.access.tokens import Claims, make_token
-from tidings.spark.live.progress import lag
+from tidings.spark.live.progress import LagListener, QueryLag, lag
 
 pytestmark = pytest.mark.spark
 
@@ -101,6 +104,37 @@ def test_a_stream_reads_each_event_once_over_several_runs(spark: SparkSession, t
         got = spark.read.parquet(str(tmp_path / "rows")).collect()
     assert len({(it.publisher, it.number) for it in got}) == len(got) == len(QUOTES) + 3
     assert sum(it.price for it in got) == sum(it["price"] for it in QUOTES + QUOTES[:3])
+
+
+def test_with_each_report_comes_how_far_a_query_is_behind_and_what_it_observed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    told: Queue[QueryLag] = Queue()
+    listener = LagListener(told.put)
+    spark.streams.addListener(listener)
+    try:
+        with ThreadBroker() as broker:
+            broker.publish("desk", QUOTES)
+            options = {"startingOffsets": "earliest", "maxEventsPerTrigger": "7"}
+            rows = read_stream(spark, broker, **options).schema("price double, accepted_at timestamp").load()
+            observed = rows.observe("events", F.count("*").alias("rows"), F.max("price").alias("highest"))
+            query = run_available(observed, tmp_path)
+            reports = [told.get(timeout=WAIT_MAX) for _ in range(3)]
+    finally:
+        spark.streams.removeListener(listener)
+    assert [(it.batch, it.rows, sum(it.behind.values())) for it in reports] == [(0, 7, 13), (1, 7, 6), (2, 6, 0)]
+    assert {it.query for it in reports} == {str(query.id)} and all(it.rows_per_second_done > 0 for it in reports)
+    seen = [it.observedMetrics["events"] for it in query.recentProgress if it.numInputRows]
+    assert [it.rows for it in seen] == [7, 7, 6] and max(it.highest for it in seen) == max(it["price"] for it in QUOTES)
+
+
+def test_spark_takes_no_metrics_of_its_own_from_a_source_in_python(spark: SparkSession) -> None:
+    """When it does, they can be given there, and the guide must say so."""
+    assert spark._jvm is not None
+    named = spark._jvm.java.lang.Class.forName
+    reports = named("org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics")
+    python = "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStreamWithTriggerAvailableNow"
+    assert not reports.isAssignableFrom(named(python))
 
 
 def test_a_query_whose_first_batch_failed_begins_where_it_began_at_first(spark: SparkSession, tmp_path: Path) -> None:
