@@ -281,6 +281,11 @@ FLOWS_MAX = 255
 ASKED_FILTER_BYTES_MAX = 4096
 """Text of a filter inside a feedback."""
 
+# The pipeline.
+
+COUNTED_BROKERS_MAX = 1000
+"""Brokers whose counters a stream follows: they stand in each of its positions."""
+
 # The teaching protocols.
 
 GOSSIP_KEY_CHARS_MAX = 256

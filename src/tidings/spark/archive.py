@@ -27,7 +27,7 @@ import msgspec
 from tidings.model.errors import UsageError
 
 OURS = "tidings"
-PACKAGES = (OURS, "pyspark_tidings", "pyspark_tidings_trace")
+PACKAGES = (OURS, "pyspark_tidings", "pyspark_tidings_trace", "pyspark_tidings_brokers")
 """Our own are taken from where they are imported: they may be installed as a link to their sources."""
 
 EXTRAS = ("spark", "net")

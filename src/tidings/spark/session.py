@@ -5,9 +5,9 @@
 
 It finds a Java, lets workers run the same Python as we do, moves data as Arrow, keeps time in UTC, cuts
 shuffles into as many parts as there are cores rather than 200, hands conditions over to brokers, writes only what goes
-wrong to the terminal, knows the formats "tidings" and "tidings-trace" (`live/`), and tells the first how many tasks can
-run at once. If a session is open already, it is returned as it is, except that "tidings-trace" is made known to it; any
-session finds "tidings" by itself where this package is installed (`pyspark_tidings`).
+wrong to the terminal, knows the formats "tidings", "tidings-trace" and "tidings-brokers" (`live/`), and tells the first
+how many tasks can run at once. If a session is open already, it is returned as it is, except that the latter two are
+made known to it; any session finds all three by itself where this package is installed (`pyspark_tidings` and so on).
 
 All code in this folder takes a session and uses nothing of it that a remote one (Spark Connect) lacks.
 
@@ -160,7 +160,7 @@ def open_session(
     for key, value in {**default_settings(master, ui, java_options), **(settings or {})}.items():
         builder = builder.config(key, value)
     if open_already is not None:
-        register_traces(open_already)
+        register_more(open_already)
         return open_already
     session = builder.getOrCreate()
     register_formats(session)
@@ -221,11 +221,13 @@ def register_formats(session: "SparkSession") -> None:
         context = session.sparkContext
         context.environment[PARTITIONS_VARIABLE] = str(context.defaultParallelism)
     session.dataSource.register(TidingsSource)
-    register_traces(session)
+    register_more(session)
 
 
-def register_traces(session: "SparkSession") -> None:
-    """Spark finds one format of a package by itself, and this is another."""
+def register_more(session: "SparkSession") -> None:
+    """Spark finds one format of a package by itself, and these are others."""
+    from tidings.spark.live.counters import TidingsBrokersSource
     from tidings.spark.live.follower import TidingsTraceSource
 
     session.dataSource.register(TidingsTraceSource)
+    session.dataSource.register(TidingsBrokersSource)

@@ -11,7 +11,6 @@ sink publishes each once, whatever is killed.
 from typing import TYPE_CHECKING
 
 from tidings.model.errors import UsageError
-from tidings.spark.metrics.live import LIVE_TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,9 +29,10 @@ def alerts(table: "DataFrame", name: str, condition: str) -> "DataFrame":
     try:
         alarmed = table.where(condition)
     except PySparkException as problem:
-        known = ", ".join({**LIVE_TABLES[name].keys, **LIVE_TABLES[name].values})
         reason = str(problem).splitlines()[0]
-        raise UsageError(f"alert {condition!r} of the table {name}: {reason}; its columns are {known}") from None
+        raise UsageError(
+            f"alert {condition!r} of the table {name}: {reason}; its columns are {', '.join(table.columns)}"
+        ) from None
     columns = [F.col(column).alias(RENAMED.get(column, column)) for column in table.columns]
     about = {"type": ALERT, "subject": name, "condition": condition}
     return alarmed.select(*(F.lit(value).alias(each) for each, value in about.items()), *columns)

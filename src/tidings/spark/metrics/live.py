@@ -25,6 +25,8 @@ settled, and deliveries of these that come later are counted (`too_late`) and no
 Rows of one node must come in the order of their times, as one writer writes them; it is the order of events at a node
 that is judged. Rows of different nodes may come in any order. Where micro-batches part makes no difference, also in the
 middle of an instant: rows of one instant have no order among themselves, and are compared with earlier instants only.
+
+What a network without traces tells is in `stored.py` and `loads.py`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -191,17 +193,20 @@ def latency_row(state: LatencyState) -> dict[str, Any]:
         for latency in event.latencies():
             counts[cut_value(latency)] = counts.get(cut_value(latency), 0) + 1
             total, largest = total + latency, latency if largest is None else max(latency, largest)
+    return {**spread_row(counts, total, largest), "open_events": len(state.open), "too_late": state.too_late}
+
+
+def spread_row(counts: Mapping[int, int], total_us: int, largest_us: int | None) -> dict[str, Any]:
+    """Of latencies, each with how often it came."""
     timed = sum(counts.values())
     in_order = sorted(counts.items())
     return {
         "timed": timed,
-        "latency_mean": total / timed / MILLION if timed else None,
+        "latency_mean": total_us / timed / MILLION if timed else None,
         **{
             f"latency_p{per_cent}": in_seconds(percentile_of(in_order, per_cent / HUNDRED)) for per_cent in (50, 95, 99)
         },
-        "latency_max": in_seconds(largest),
-        "open_events": len(state.open),
-        "too_late": state.too_late,
+        "latency_max": in_seconds(largest_us),
     }
 
 
@@ -246,6 +251,10 @@ class LiveTable(NamedTuple):
 
 
 LONG, DOUBLE, TEXT = "BIGINT", "DOUBLE", "STRING"
+SPREAD = {
+    "timed": LONG,
+    **dict.fromkeys(("latency_mean", "latency_p50", "latency_p95", "latency_p99", "latency_max"), DOUBLE),
+}
 OF_PAIR = {"publisher": TEXT, "node": TEXT, "subscription": TEXT}
 
 LIVE_TABLES = {
@@ -282,12 +291,7 @@ LIVE_TABLES = {
         "kind IN ('publish', 'deliver') AND message = 'Event' AND key IS NOT NULL",
         {"run": TEXT},
         {"time_us": "time_us", "kind": "kind", "key": "key", "node": "node"},
-        {
-            "timed": LONG,
-            **dict.fromkeys(("latency_mean", "latency_p50", "latency_p95", "latency_p99", "latency_max"), DOUBLE),
-            "open_events": LONG,
-            "too_late": LONG,
-        },
+        {**SPREAD, "open_events": LONG, "too_late": LONG},
         LatencyState,
         fold_latency,
     ),
@@ -300,16 +304,17 @@ def live_table(trace: "DataFrame", name: str) -> "DataFrame":
     """A table of this stream of a trace: its keys, its values, a row for each key that has changed."""
     if name not in LIVE_TABLES:
         raise UsageError(f"there is no live table {name!r}; there are {', '.join(LIVE_TABLES)}")
-    from tidings.spark.metrics.state import Folding
-
     table = LIVE_TABLES[name]
     told = with_fields(trace, FIELDS, IS_DELIVER, also=("reason",)).where(table.where)
     columns = [name if name not in DELIVERED else f"said.{name} AS {name}" for name in {**table.keys, **table.rows}]
+    return kept_up(told.selectExpr(*columns), table)
+
+
+def kept_up(rows: "DataFrame", table: LiveTable) -> "DataFrame":
+    """The table of a stream that has the columns of its keys and rows."""
+    from tidings.spark.metrics.state import Folding
+
     schema = ", ".join(f"`{name}` {kind}" for name, kind in {**table.keys, **table.values}.items())
-    return (
-        told.selectExpr(*columns)
-        .groupBy(*table.keys)
-        .transformWithStateInPandas(
-            statefulProcessor=Folding(name), outputStructType=schema, outputMode="Append", timeMode="None"
-        )
+    return rows.groupBy(*table.keys).transformWithStateInPandas(
+        statefulProcessor=Folding(table), outputStructType=schema, outputMode="Append", timeMode="None"
     )

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from tidings.spark.metrics.live import LIVE_TABLES
+from tidings.spark.metrics.live import LiveTable
 
 
 class Folding(StatefulProcessor):
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: LiveTable) -> None:
         self.table = table
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -19,7 +19,7 @@ class Folding(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         import pandas  # type: ignore[import-untyped]
 
-        table = LIVE_TABLES[self.table]
+        table = self.table
         found = pandas.concat(list(rows)).sort_values(list(table.rows), kind="stable")
         state = self.before() if self.kept.exists() else table.state()
         values = table.fold(state, found[list(table.rows)].to_dict("records"))
@@ -29,7 +29,7 @@ class Folding(StatefulProcessor):
     def before(self) -> msgspec.Struct:
         kept = self.kept.get()
         assert kept is not None, "it exists"
-        return msgspec.msgpack.decode(bytes(kept[0]), type=LIVE_TABLES[self.table].state)
+        return msgspec.msgpack.decode(bytes(kept[0]), type=self.table.state)
 
     def close(self) -> None:
         """Nothing is open."""
