@@ -51,7 +51,8 @@ def gained_rates(spark: "SparkSession") -> "DataFrame":
             F.greatest(gained / passed, F.lit(0.0)).alias("rate"),
             F.count("*").over(Window.partitionBy("repo")).alias("seen"),
         )
-        .where((F.col("seen") == days) & F.col("rate").isNotNull())
+        # Of the first day nobody knows what was won before.
+        .where((F.col("seen") == days) & (F.col("interval") > 1))
         .drop("seen")
     )
 

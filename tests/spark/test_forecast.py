@@ -1,5 +1,7 @@
 """Forecasts of popularity: what they are made of, and that they are judged by what comes later."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -52,6 +54,15 @@ def test_drifting_popularity_is_forecast_better_than_naively(spark: SparkSession
     rates = rates_of(events, advertisement="topic", time="published_at", interval=20.0)
     [told] = compare(forecast(rates)).collect()
     assert told.forecasts == 100 * 13 and told.forecast_error < told.naive_error
+
+
+def test_the_popularity_of_real_repositories_too_and_as_the_same_table(spark: SparkSession, data_folder: Path) -> None:
+    workload = make("star-popularity", {"seed": 3, "event_count": 100_000, "subscription_count": 10})
+    events = frame(spark, workload, "events")
+    found = forecast(rates_of(events, advertisement="topic", time="published_at", interval=60.0), lags=3)
+    assert found.columns == ["advertisement", "interval", "rate", "naive", "forecast"]
+    [told] = compare(found).collect()
+    assert told.forecasts > 10_000 and told.forecast_error < told.naive_error
 
 
 @pytest.mark.parametrize(("lags", "split"), [(0, 0.5), (2, 1.0), (4, 0.5)])

@@ -123,6 +123,8 @@ PRINTING = Lock()
 def printer(name: str, json: bool) -> Take:
     def take(changed: "DataFrame", number: int) -> None:
         rows = sorted((row.asDict() for row in changed.collect()), key=lambda row: str(list(row.values())))
+        if not rows:
+            return
         with PRINTING:
             show(*[json_line({"table": name, **row}) if json else row_line(name, row) for row in rows])
 
