@@ -6,13 +6,15 @@
         open_session(cluster)                        # in a process of its own: one session for a process
 
 Each is a Java process that comes with PySpark. Ports are chosen by the system and read from what the processes say, as
-is that they are ready. Whoever runs on the cluster finds our sources.
+is that they are ready. Whoever runs on the cluster finds our sources; of a `bare_cluster` nobody does, nor any other
+package: its executors have the Python that ours is made of, and what a job takes along.
 """
 
 import os
 import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Queue
@@ -46,15 +48,37 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield master
 
 
+@pytest.fixture(scope="module")
+def bare_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running_cluster(tmp_path_factory.mktemp("bare"), bare_environment()) as master:
+        yield master
+
+
+def bare_environment() -> dict[str, str]:
+    """That of a machine on which Spark, Java and Python are, and none of our packages."""
+    home = find_java()
+    path = os.pathsep.join([str(Path(sys.base_prefix, "bin")), os.defpath])
+    packaged = {name: os.environ[name] for name in ("TIDINGS_PACKAGED_JAVA", "HOME") if name in os.environ}
+    java = {} if home is None else {"JAVA_HOME": str(home)}
+    if home is None:
+        path = os.pathsep.join([path, os.environ["PATH"]])
+    return {"PATH": path, **packaged, **java, "SPARK_HOME": str(SPARK), "SPARK_LOCAL_IP": LOOPBACK, **QUICK_JAVA}
+
+
 @contextmanager
-def running_cluster(folder: Path) -> Iterator[str]:
+def running_cluster(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
+    """`environment` is that of its processes, if not ours with our sources."""
+    environment = our_environment() if environment is None else environment
     with ExitStack() as running:
-        lines = running.enter_context(daemon(MASTER, "--host", LOOPBACK, "--port", "0", "--webui-port", "0"))
+        lines = running.enter_context(
+            daemon(environment, MASTER, "--host", LOOPBACK, "--port", "0", "--webui-port", "0")
+        )
         master = f"spark://{LOOPBACK}:{wait_for(lines, 'sparkMaster', ' on port ').rstrip('.')}"
         wait_for(lines, "New state: ALIVE")
         workers = [
             running.enter_context(
                 daemon(
+                    environment,
                     *(WORKER, "--host", LOOPBACK, "--port", "0", "--webui-port", "0"),
                     *(
                         "--cores",
@@ -74,22 +98,24 @@ def running_cluster(folder: Path) -> Iterator[str]:
         yield master
 
 
-@contextmanager
-def daemon(*words: str) -> Iterator["Queue[str]"]:
-    """What it says, line by line, until it is ended."""
+def our_environment() -> dict[str, str]:
     home = find_java()
-    environment = {
+    return {
         **os.environ,
         **({} if home is None else {"JAVA_HOME": str(home)}),
         **QUICK_JAVA,
         "SPARK_HOME": str(SPARK),
         "SPARK_LOCAL_IP": LOOPBACK,
-        "SPARK_DAEMON_MEMORY": "512m",
         "PYTHONPATH": f"{ROOT / 'src'}",
     }
+
+
+@contextmanager
+def daemon(environment: Mapping[str, str], *words: str) -> Iterator["Queue[str]"]:
+    """What it says, line by line, until it is ended."""
     process = subprocess.Popen(
         [SPARK / "bin" / "spark-class", *words],
-        env=environment,
+        env={**environment, "SPARK_DAEMON_MEMORY": "512m"},
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
