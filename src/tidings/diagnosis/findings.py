@@ -47,7 +47,6 @@ LINK_DOWN = "link down"
 ONE_SIDED = "one-sided link"
 NOT_SYNCHRONISED = "not synchronised"
 IN_PARTS = "network in parts"
-KINDS_DIFFER = "kinds of routing differ"
 OVERLAYS_DIFFER = "overlays differ"
 LOOP = "loop"
 NOT_MIRRORED = "tables differ"
@@ -67,11 +66,8 @@ def diagnose(network: Network) -> list[Finding]:
         findings.append(Finding(IN_PARTS, "", "", f"these brokers do not reach each other: {text}", "link them"))
     findings += overlays(network)
     for part in parts:
-        kinds = {name: network.brokers[name].broker.routing for name in part}
-        if len(set(kinds.values())) > 1:
-            text = "; ".join(f"{name} routes with {kind}" for name, kind in kinds.items())
-            findings.append(Finding(KINDS_DIFFER, part[0], "", text, "give all brokers the same routing.kind"))
-        elif kinds[part[0]] == DESTINATIONS:
+        # Brokers that route otherwise turn each other away, so all of a part route alike.
+        if network.brokers[part[0]].broker.routing == DESTINATIONS:
             findings += destinations(network, part)
         elif not network.is_tree(part):
             text = f"the links over which {', '.join(part)} route form a loop"
