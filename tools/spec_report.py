@@ -21,7 +21,6 @@ exist; 0 otherwise.
 
 import argparse
 import contextlib
-import csv
 import json
 import os
 import re
@@ -34,8 +33,11 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # also where it is run as a script
+
+from tools.keep_results import Kept  # noqa: E402
+
 REQUIREMENT = re.compile(r"^- ([TSDP]-[0-9]+[a-z]?)\b", re.MULTILINE)
-FROM_REQUIREMENT = re.compile(r"\(([TSDP]-[0-9]+[a-z]?)\)")
 ID_PARTS = re.compile(r"([A-Z]+)-([0-9]+)([a-z]?)")
 VERDICTS = ("passed", "failed", "judged", "untested")
 RESULTS = ROOT / "docs" / "results"
@@ -80,14 +82,13 @@ def order_of(id: str) -> tuple[str, int, str]:
 
 
 def lab_verdicts(folder: Path) -> dict[str, tuple[str, ...]]:
-    """What was kept of the lab's runs, by the requirements from which the bands come."""
+    """What was kept of the lab's runs, judged anew, by the requirements from which the bands come."""
     lines: dict[str, list[str]] = {}
     for path in sorted(folder.glob("*.csv")):
         counts: dict[str, Counter[str]] = {}
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                for id in FROM_REQUIREMENT.findall(row["band"]):
-                    counts.setdefault(id, Counter())[row["verdict"]] += 1
+        for judgement in Kept(path).judgements:
+            if judgement.requirement:
+                counts.setdefault(judgement.requirement, Counter())[judgement.verdict] += 1
         for id, found in counts.items():
             said = ", ".join(f"{count} {verdict}" for verdict, count in sorted(found.items()))
             lines.setdefault(id, []).append(f"{path.stem}: {said}")

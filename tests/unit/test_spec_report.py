@@ -76,18 +76,19 @@ def test_one_failure_fails_a_requirement_and_skipping_does_not_test_it(outcomes:
 
 def test_what_the_lab_judged_counts_where_no_test_does(tmp_path: Path) -> None:
     lines = (
-        "says,group,band,verdict",
-        "loss,12 brokers,0.7 to 0.9 (T-2),reproduced",
-        "loss,46 brokers,0.6 to 0.8 (T-2),missed",
-        "delay,,at most 2,reproduced",
+        "figure,group,value,low,high,runs,commit,made_on",
+        'repairs not duplicated,"12 brokers, R = 10",0.8,0.78,0.82,5,c0ffee,two cores',
+        'repairs not duplicated,"46 brokers, R = 10",0.3,0.28,0.32,5,c0ffee,two cores',
     )
     (tmp_path / "transport-E14-small.csv").write_text("\n".join(lines) + "\n")
     lab = lab_verdicts(tmp_path)
-    assert lab == {"T-2": ("transport-E14-small: 1 missed, 1 reproduced",)}
-    rows = report_rows(["T-1", "T-2"], {"a": ("T-1",)}, {"a": "passed"}, lab)
-    assert rows == [Row("T-1", ("a",), "passed"), Row("T-2", (), "judged", lab["T-2"])]
-    (failed,) = report_rows(["T-2"], {"a": ("T-2",)}, {"a": "failed"}, lab)
-    assert (failed.verdict, failed.lab) == ("failed", lab["T-2"])
+    ((id, (said,)),) = lab.items()
+    assert id == "T-110" and said.startswith("transport-E14-small: ")
+    assert "1 missed" in said and "1 reproduced" in said
+    rows = report_rows(["T-1", "T-110"], {"a": ("T-1",)}, {"a": "passed"}, lab)
+    assert rows == [Row("T-1", ("a",), "passed"), Row("T-110", (), "judged", lab["T-110"])]
+    (failed,) = report_rows(["T-110"], {"a": ("T-110",)}, {"a": "failed"}, lab)
+    assert (failed.verdict, failed.lab) == ("failed", lab["T-110"])
 
 
 def test_totals_count_verdicts_per_family() -> None:
