@@ -65,7 +65,7 @@ def watch(
     columns of its table. Ctrl-C ends it.
 
     \b
-    Examples:
+    Example:
       tidings watch tidings://localhost:7411
       tidings watch traces/ --alert "latency:latency_p99 > 0.5" --url tidings://localhost:7411
     """
