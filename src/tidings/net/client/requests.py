@@ -132,8 +132,8 @@ class RequestingClient:
         json: Any | UnsetType = UNSET,
         attributes: dict[str, Value] | None = None,
     ) -> None:
-        """Answer an event that was published by `request`. Returns when the client that asked was handed the reply;
-        Refused or NotReachable if that cannot be."""
+        """Answer an event that was published by `request`. Returns when the broker of the client that asked has
+        the reply for it; Refused or NotReachable if that cannot be."""
         word = word_of(event)
         attributes, payload = contents(attributes or {}, payload, json)
         head = encode_head(Event(attributes, payload).attributes)
