@@ -13,7 +13,7 @@ names it: who has not got the event cannot reply to it.
 A publisher that moved is advertised by several brokers for a while: all are tried, and one success is enough. A client
 that does not take what is sent to it gets replies up to a window of bytes; beyond it they are refused, and may be tried
 again. A reply that is not settled in `reading_timeout` is refused: it may have arrived all the same. Whoever repeats it
-uses the same word for it, so the asker recognises it.
+uses the same word for it, so that it can be told from another; `client.request` takes the first, and no other.
 
 State. The replies of clients here that are not settled, oldest first: at most `readings_max` for each client.
 
