@@ -166,6 +166,17 @@ def test_who_disconnects_is_heard_to_the_end_and_hears_no_more() -> None:
     assert world.puppet("b").seen[1:] == [(3.6, Received("a", Echo(2))), (3.6, LinkDown("a", 1, "done"))]
 
 
+def test_what_was_sent_on_a_link_that_both_ends_gave_up_does_not_arrive() -> None:
+    world = PuppetWorld("a", "b")
+    world.say(0.0, "a", Connect("b"))
+    world.say(3.0, "a", Send("b", Echo(1)), Disconnect("b", "is not heard"))
+    world.say(3.2, "b", Disconnect("a", "is not heard"), Connect("a"))
+    world.run(10.0)
+    assert world.puppet("b").numbers() == []
+    assert world.puppet("b").news()[1:] == [(3.2, LinkDown("a", 1, "is not heard")), (4.2, LinkUp("a", 2))]
+    assert world.counters().lost == {"link is broken": 1}
+
+
 def test_disconnecting_while_connecting_ends_in_link_down() -> None:
     world = PuppetWorld("a", "b")
     world.say(0.0, "a", Connect("b"), Disconnect("b", "changed my mind"), Disconnect("c"))

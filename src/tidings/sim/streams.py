@@ -13,7 +13,8 @@ same two nodes has a higher epoch. A link ends in one of four ways, and both end
 - it breaks (`Simulator.break_link`, or a message that the network gives up): everything on its way is lost;
 - an end crashes: the same; the other end hears of it after the latency of the network, or, if the crash is a silent
   one, only after `silence_timeout`, or when it sends and the node lives again, which knows no such link;
-- an end asks for it (`Disconnect`): what it sent before still arrives, what was sent to it does not;
+- an end asks for it (`Disconnect`): what it sent before still arrives, unless the other end asks for it too before
+  that; what was sent to it does not;
 - too much waits, at the sender or for a receiver that is paused: the sender hears "queue full" at once. A stream has no
   holes, so the message that does not fit is the last of it, as on sockets.
 """
@@ -86,6 +87,8 @@ class SimulatedStream:
             receiver = self.receiver = self.world.nodes[self.to].process
         if self.broken is not None:
             self.world.lose(now, received.sender, self.to, received.message, self.broken)
+        elif self.link is not None and receiver is not None and self.link.is_given_up_at(receiver):
+            self.world.lose(now, received.sender, self.to, received.message, LINK_BROKEN)
         elif receiver is None or receiver.is_dead:
             self.world.lose(now, received.sender, self.to, received.message, NO_LISTENER)
             self.reset()
@@ -147,6 +150,10 @@ class SimulatedLink:
 
     def is_up_at(self, process: "Process") -> bool:
         return self.accepter is process or (self.asker is process and self.asker_up)
+
+    def is_given_up_at(self, process: "Process") -> bool:
+        """Whether this end has heard, or said itself, that the link is gone; while it lives neither end has."""
+        return self.is_broken and process.links.get(self.name_at(process)) is not self
 
     def peer_of(self, process: "Process") -> NodeId:
         return self.other if process is self.asker else self.asker.id
