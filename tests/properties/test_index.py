@@ -35,6 +35,7 @@ TINY = {
         chunk_records=8,
         direct_records=2,
         block_records=8,
+        waiting_filters=2,
         link_filters=4,
         own_links_max=2,
         learning_records=4,

@@ -28,6 +28,7 @@ SMALL = IndexParams(
     chunk_records=8,
     direct_records=2,
     block_records=8,
+    waiting_filters=8,
     link_filters=4,
     own_links_max=2,
     learning_records=16,
@@ -456,3 +457,34 @@ def test_a_head_that_was_searched_some_patterns_at_a_time_matches_the_same(engin
     assert index.weight.finds > 1
     index.discard("asked itself")
     assert index.weight == SearchWeight()
+
+
+# -- filters that wait
+
+
+def test_what_is_gone_before_anybody_asks_is_never_broken() -> None:
+    index = Index("plain")
+    index.add("few", at_least_one("apples", 1), "north")
+    assert index.discard("few") and not len(index)
+    assert not index.vocabulary.attributes, "the filter was broken"
+    index.add("many", at_least_one("pears", 10), "south")
+    assert index.match(Event({"apples": 5, "pears": 12})) == ["many"]
+    assert [*index.vocabulary.attributes] == ["pears"]
+    index.check()
+
+
+def test_no_more_filters_wait_than_may() -> None:
+    index = Index("plain", SMALL)
+    for number in range(20):
+        index.add(number, at_least_one("apples", number))
+        assert len(index.waiting) <= SMALL.waiting_filters
+    assert index.match(Event({"apples": 3})) == [0, 1, 2, 3]
+
+
+def test_links_keep_the_order_in_which_they_came_although_filters_wait() -> None:
+    index = Index("plain")
+    index.add("gone", at_least_one("apples", 1), "first")
+    index.add("other", at_least_one("apples", 1), "second")
+    index.add("stays", at_least_one("apples", 1), "first")
+    index.discard("gone")
+    assert index.match_links([Event({"apples": 5})]) == [["first", "second"]]

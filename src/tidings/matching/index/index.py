@@ -14,6 +14,9 @@ how many filters match. It does three things, each in a module of its own:
 Nothing is approximate: what an engine cannot decide it calls doubtful, and the filter itself is asked. Additions and
 removals take effect at once. An index belongs to one thread at a time.
 
+Work that nobody needs is not done: before the plain engine a few filters wait unbroken until something is asked of the
+index, since many are gone again by then, and who only watches tables change never asks.
+
 Filters may be added for a *link* (the neighbour behind which the subscriber lives); `match_links` then says on which
 links somebody wants the event, without finding out who.
 
@@ -80,6 +83,9 @@ class Index:
         self.vocabulary = Vocabulary(params.memo_strings)
         self.breaker = Breaker(self.vocabulary)
         self.engine = make_engine(engine or best_engine(), self.vocabulary, params)
+        self.waiting_max = params.waiting_filters if isinstance(self.engine, PlainEngine) else 0
+        self.waiting: dict[int, tuple[Key, Filter]] = {}
+        """By slot, those that are not broken yet."""
         self.slots: dict[Key, int] = {}
         self.free: list[int] = []
         self.links = LinkTable()
@@ -98,7 +104,19 @@ class Index:
 
     def add(self, key: Key, filter: Filter, link: Link | None = None) -> None:
         """Add a filter, or replace the one that has this key. Takes effect at once."""
-        self.engine.insert([self.addition(key, filter, link)])
+        slot = self.enter(key, link)
+        if not self.waiting_max:
+            self.engine.insert([self.addition(slot, key, filter)])
+            return
+        self.waiting[slot] = key, filter
+        if len(self.waiting) > self.waiting_max:
+            self.settle()
+
+    def settle(self) -> None:
+        """Whatever waits goes into the engine; before anything is asked of it, or of the vocabulary."""
+        if self.waiting:
+            self.engine.insert([self.addition(slot, *entry) for slot, entry in self.waiting.items()])
+            self.waiting.clear()
 
     def add_many(self, entries: Iterable[tuple[Key, Filter] | tuple[Key, Filter, Link | None]]) -> None:
         """`add` for each (key, filter) or (key, filter, link), faster for many at once."""
@@ -109,35 +127,43 @@ class Index:
                 if key in additions or len(additions) == BULK_FILTERS:
                     self.engine.insert(additions.values())
                     additions.clear()
-                additions[key] = self.addition(key, filter, entry[2] if len(entry) == 3 else None)
+                slot = self.enter(key, entry[2] if len(entry) == 3 else None)
+                additions[key] = self.addition(slot, key, filter)
             if additions:
                 self.engine.insert(additions.values())
 
-    def addition(self, key: Key, filter: Filter, link: Link | None) -> Addition:
+    def enter(self, key: Key, link: Link | None) -> int:
+        """The slot of a key that is new from now on."""
         if key in self.slots:
             self.discard(key)
-        records, doubtful = self.breaker.break_filter(filter)
         if self.free:
             slot = self.free.pop()
         else:
             slot = len(self.link_of_slot)
             self.link_of_slot.append(NO_LINK)
         self.slots[key] = slot
-        number = self.link_of_slot[slot] = NO_LINK if link is None else self.links.join(link)
+        self.link_of_slot[slot] = NO_LINK if link is None else self.links.join(link)
+        return slot
+
+    def addition(self, slot: int, key: Key, filter: Filter) -> Addition:
+        records, doubtful = self.breaker.break_filter(filter)
         if doubtful:
             self.weights[slot] = weight_of(filter)
             self.doubtful_weight = self.doubtful_weight.plus(self.weights[slot])
-        return Addition(slot, key, records, filter if doubtful else None, number)
+        return Addition(slot, key, records, filter if doubtful else None, self.link_of_slot[slot])
 
     def discard(self, key: Key) -> bool:
         """Forget a key; False if it was not there."""
         slot = self.slots.pop(key, None)
         if slot is None:
             return False
-        if slot in self.weights:
-            self.doubtful_weight = self.doubtful_weight.minus(self.weights.pop(slot))
-        for atom in self.engine.remove(slot):
-            self.vocabulary.release(atom)
+        if slot in self.waiting:
+            del self.waiting[slot]
+        else:
+            if slot in self.weights:
+                self.doubtful_weight = self.doubtful_weight.minus(self.weights.pop(slot))
+            for atom in self.engine.remove(slot):
+                self.vocabulary.release(atom)
         if self.link_of_slot[slot] != NO_LINK:
             self.links.leave(self.link_of_slot[slot])
             self.link_of_slot[slot] = NO_LINK
@@ -146,10 +172,12 @@ class Index:
 
     def match(self, event: Event) -> list[Key]:
         """The keys of the filters that match, each once, in an order that depends only on the history of calls."""
+        self.settle()
         return self.engine.match(event)
 
     def match_batch(self, events: Events) -> Matches:
         """The same for many events: a list, or an Arrow batch or table (columns are attributes, null is absent)."""
+        self.settle()
         return self.engine.match_batch(events)
 
     def match_slots(self, events: Events, events_max: int) -> Iterator[tuple[Any, Any]]:
@@ -157,6 +185,7 @@ class Index:
         addition while nothing is discarded. Answers come for `events_max` events at a time, as slots and offsets: those
         of the i-th are `slots[offsets[i]:offsets[i + 1]]`, ascending. Both are numpy arrays where the fast engine
         answered, and lists where the plain one did."""
+        self.settle()
         if not isinstance(self.engine, PlainEngine):
             yield from self.engine.match_slots(events, events_max)
             return
@@ -170,6 +199,7 @@ class Index:
 
     def match_links(self, events: Events) -> list[list[Link]]:
         """For each event the links that have a matching filter, in the order in which the links were first added."""
+        self.settle()
         return [list(self.links.in_order(found)) for found in self.engine.match_links(events)]
 
     def match_heads(self, heads: Sequence[bytes], pairs_max: int = PAIRS_ENDLESS) -> list[tuple[Key, ...] | None]:
@@ -196,11 +226,13 @@ class Index:
 
     @property
     def has_weight(self) -> bool:
+        self.settle()
         return bool(self.vocabulary.weight.base or self.doubtful_weight.base)
 
     @property
     def weight(self) -> SearchWeight:
         """What matching a head may cost, beside what it always does."""
+        self.settle()
         return self.vocabulary.weight.plus(self.doubtful_weight)
 
     def search(self, head: bytes, until: int) -> bool:
@@ -231,6 +263,8 @@ class Index:
                 yield table, value
 
     def events_of(self, heads: Sequence[bytes]) -> LazyEvents:
+        """Whoever asks about heads begins here."""
+        self.settle()
         if self.decode is None:
             raise UsageError("heads are matched by an index that can decode them: Index(decode=...)")
         return LazyEvents(heads, self.decode if self.searched is None else self.decode_again)
@@ -242,6 +276,7 @@ class Index:
 
     def check(self) -> None:
         """Assert the invariants; for tests, since it looks at everything."""
+        self.settle()
         assert len(set(self.slots.values())) == len(self.slots)
         assert len(self.slots) + len(self.free) == len(self.link_of_slot)
         assert not set(self.slots.values()) & set(self.free)
@@ -251,6 +286,7 @@ class Index:
 
     def describe(self) -> dict[str, int | str]:
         """Sizes for tests, benchmarks and the curious."""
+        self.settle()
         return {
             "engine": self.engine.name,
             "filters": len(self),
