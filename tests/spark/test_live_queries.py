@@ -137,6 +137,31 @@ def test_spark_takes_no_metrics_of_its_own_from_a_source_in_python(spark: SparkS
     assert not reports.isAssignableFrom(named(python))
 
 
+def test_a_stream_that_begins_adds_no_name_to_the_environment_that_all_streams_share(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The map has no lock. Where two streams that begin at once add a name each, it may count more than it holds, and
+    each task of that format ends with java.io.OptionalDataException ever after."""
+    formats = spark._jsparkSession.sessionState().dataSourceManager()
+    shared = {
+        name: formats.lookupDataSource(name).dataSourceCls().envVars()
+        for name in ("tidings", "tidings-trace", "tidings-brokers")
+    }
+    before = {name: set(environment) for name, environment in shared.items()}
+    with ThreadBroker() as broker:
+        broker.publish("desk", QUOTES)
+        live = read_stream(spark, broker, startingOffsets="earliest").schema("price double").load()
+        run_available(live, tmp_path / "live")
+        counts = spark.readStream.format("tidings-brokers").option("url", broker.url).load()
+        run_available(counts, tmp_path / "counts")
+    (tmp_path / "traces").mkdir()
+    run_available(spark.readStream.format("tidings-trace").load(str(tmp_path / "traces")), tmp_path / "trace")
+    assert {name: set(environment) for name, environment in shared.items()} == before
+    assert all("SPARK_PYTHON_RUNTIME" in names for names in before.values())
+    # The first of these streams has really put what it puts.
+    assert shared["tidings"]["SPARK_PYTHON_RUNTIME"] == "PYTHON_WORKER"
+
+
 def test_a_query_whose_first_batch_failed_begins_where_it_began_at_first(spark: SparkSession, tmp_path: Path) -> None:
     with ThreadBroker() as broker:
         broker.publish("desk", QUOTES[:2])

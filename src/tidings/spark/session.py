@@ -25,8 +25,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -209,8 +209,19 @@ def parallelism(session: "SparkSession") -> int:
         return session.range(RANGE_ROWS).select(F.spark_partition_id()).distinct().count()
 
 
+PUT_LATER = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
+"""What Spark puts into the environment of a format whenever one of its streams begins (4.3)."""
+
+
 def register_formats(session: "SparkSession") -> None:
-    """Those of a session that we open: "tidings" also where another package keeps Spark from finding it."""
+    """All three, also where another package keeps Spark from finding "tidings"; safe for queries that begin at once.
+
+    All queries over a format share one map in the driver, the environment of its workers, which knows no lock. Each
+    that begins puts `PUT_LATER` into it, while it is sent out with the tasks of others. Two that put a new name at the
+    same moment can leave a map that counts more than it holds; from then on each task of each query over that format
+    fails with `java.io.OptionalDataException`, for as long as the session lasts. So the names are there beforehand:
+    what is replaced in a map changes nothing of its shape.
+    """
     from pyspark.errors import PySparkException
 
     from tidings.spark.live.options import PARTITIONS_VARIABLE
@@ -220,7 +231,8 @@ def register_formats(session: "SparkSession") -> None:
         # A remote session has no context. What stands here is the environment of its Python workers.
         context = session.sparkContext
         context.environment[PARTITIONS_VARIABLE] = str(context.defaultParallelism)
-    session.dataSource.register(TidingsSource)
+    with settled_environment(session):
+        session.dataSource.register(TidingsSource)
     register_more(session)
 
 
@@ -229,5 +241,25 @@ def register_more(session: "SparkSession") -> None:
     from tidings.spark.live.counters import TidingsBrokersSource
     from tidings.spark.live.follower import TidingsTraceSource
 
-    session.dataSource.register(TidingsTraceSource)
-    session.dataSource.register(TidingsBrokersSource)
+    with settled_environment(session):
+        session.dataSource.register(TidingsTraceSource)
+        session.dataSource.register(TidingsBrokersSource)
+
+
+@contextmanager
+def settled_environment(session: "SparkSession") -> Iterator[None]:
+    """What is registered meanwhile has all names of `PUT_LATER` in its environment; Spark sets them as it likes."""
+    from pyspark.errors import PySparkException
+
+    try:
+        environment = session.sparkContext.environment
+    except (AttributeError, PySparkException):
+        # A remote session has no context; what is registered there has an environment of the server's.
+        environment = {}
+    added = [name for name in PUT_LATER if name not in environment]
+    environment.update(dict.fromkeys(added, ""))
+    try:
+        yield
+    finally:
+        for name in added:
+            del environment[name]
