@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from tests.properties.test_routing_repairs import ScriptedModel
 from tests.worlds.brokers import random_tree, side_of
-from tests.worlds.rewired import SET_UP, RewiredTree, golden_params
-from tidings.machine.inputs import Received
+from tests.worlds.rewired import HOP, REPAIR_AFTER, SET_UP, WAIT, RewiredTree, golden_params
+from tidings.machine.effects import Effect, Send
+from tidings.machine.inputs import Input, Received
 from tidings.model.filter import Filter
+from tidings.nodes.dispatcher import Dispatcher
 from tidings.protocols.overlay.scripted import AddNeighbour, RemoveNeighbour
 from tidings.protocols.routing.messages import SubscriptionAdded, SubscriptionRemoved
 from tidings.protocols.routing.params import RepairName
@@ -20,20 +22,42 @@ from tidings.protocols.routing.repairs.informed import digests_of, wanted_alone,
 from tidings.protocols.routing.repairs.messages import Activate, Flush, PathEdit, PathEdited
 from tidings.protocols.routing.repairs.path import PathRepair
 from tidings.protocols.routing.tables import Ghost
+from tidings.sim.node import SimulatedNode
+from tidings.sim.observers import Observer
 
 PATTERNS = ("x = 1", "x = 2", "x = 3", "x = 8")
 NAMES: tuple[RepairName, ...] = ("strawman", "timed", "notified", "informed", "path")
 seeds = st.integers(0, 2**32)
 
 
+class HeardMessages(Observer):
+    """What each has received, in its order."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, list[tuple[float, str]]] = {}
+
+    def on_input(self, now: float, node: SimulatedNode, input: Input) -> None:
+        if isinstance(input, Received):
+            self.kinds.setdefault(node.id, []).append((now, type(input.message).__name__))
+
+
+class FlushesLost(Dispatcher):
+    """No `Flush` of it ever arrives."""
+
+    def handle(self, now: float, input: Input) -> list[Effect]:
+        effects = super().handle(now, input)
+        return [each for each in effects if not (isinstance(each, Send) and isinstance(each.message, Flush))]
+
+
 class Replaced:
     """A tree at rest, before and after one of its links was replaced."""
 
-    def __init__(self, seed: int, **params: Any) -> None:
+    def __init__(self, seed: int, kind: type[Dispatcher] = Dispatcher, **params: Any) -> None:
         rng = Random(seed)
         names = [f"d{place}" for place in range(rng.randint(3, 10))]
         rng.shuffle(names)
-        self.tree = RewiredTree(random_tree(names, rng), golden_params(**params))
+        self.heard = HeardMessages()
+        self.tree = RewiredTree(random_tree(names, rng), golden_params(**params), observers=(self.heard,), kind=kind)
         for name in names:
             for text in PATTERNS:
                 if rng.random() < 0.3:
@@ -109,10 +133,47 @@ def test_one_end_that_tells_for_both_does_as_well_as_two(seed: int) -> None:
     assert two.told() == one.told()
 
 
+@pytest.mark.spec("D-36")
 @given(seeds)
-def test_without_news_there_is_the_timer(seed: int) -> None:
-    timed, notified = Replaced(seed, repair="timed"), Replaced(seed, repair="notified", flush="none")
-    assert timed.told() == notified.told() and timed.after == notified.after
+def test_news_comes_to_the_ends_of_the_old_link_behind_all_that_the_new_one_has_told(seed: int) -> None:
+    play = Replaced(seed, repair="notified")
+    for end in play.old:
+        heard = [kind for at, kind in play.heard.kinds.get(end, ()) if at >= SET_UP]
+        assert heard.count("Flush") == 1, "each end of the new link has news for one end of the old"
+        assert "SubscriptionAdded" not in heard[heard.index("Flush") :]
+
+
+@pytest.mark.spec("D-38")
+@given(seeds)
+def test_where_all_news_is_lost_there_is_the_timer(seed: int) -> None:
+    """Message by message, and at the same times, as with TDU."""
+    timed, silent = Replaced(seed, repair="timed"), Replaced(seed, repair="notified", flush="none")
+    lost = Replaced(seed, kind=FlushesLost, repair="notified")
+    assert timed.tree.sent.sends == lost.tree.sent.sends == silent.tree.sent.sends
+    assert timed.after == lost.after == silent.after
+
+
+def paid(seed: int, repair: RepairName = "informed", **times: float) -> int:
+    """Filters that a replaced link makes to be told and taken back, without news."""
+    return Replaced(seed, repair=repair, flush="none", **times).told().total()
+
+
+@pytest.mark.spec("D-49")
+def test_without_news_there_is_one_step_where_the_two_times_meet(examples: int) -> None:
+    """Eq. 6.1: it is at T_u = T_s + t_rep, and T_s = T_u - t_rep, but for the time in which a filter spreads. In E8 and
+    E9 the lab measures how high it is."""
+    near, heights = 20 * HOP, set[bool]()
+    for seed in range(max(8, examples // 10)):
+        kept, early = paid(seed), paid(seed, subscribe_after=0.0)
+        for rest in (near, 0.4):
+            assert paid(seed, subscribe_after=WAIT - REPAIR_AFTER + rest) == kept
+            assert paid(seed, unsubscribe_after=REPAIR_AFTER + WAIT + rest) == early
+        for less in (near, 0.04):
+            assert paid(seed, subscribe_after=WAIT - REPAIR_AFTER - less) == early
+            assert paid(seed, unsubscribe_after=REPAIR_AFTER + WAIT - less) == kept
+        assert kept <= early
+        heights.add(kept < early)
+    assert heights == {False, True}
 
 
 @pytest.mark.spec("D-50", "D-51")

@@ -126,6 +126,27 @@ def test_in_the_third_scenario_edits_of_the_path_weigh_as_listed() -> None:
     assert sum(weights) == pytest.approx(5.2)
 
 
+@pytest.mark.spec("D-65")
+@pytest.mark.parametrize("repair", SCENARIOS["S3"].counts)
+def test_of_figure_5_5_the_path_is_as_drawn_and_only_four_entries_are_added(repair: RepairName) -> None:
+    """ab2, ab3, ab4 on the head, which lead to b's side, and ba3 at d. That e subscribes makes ab1 (from a to e)
+    needless, and that d does, ba1 and ba2."""
+    scenario = SCENARIOS["S3"]
+    tree, before = played(scenario, repair)
+    entries = [
+        {(name, to, text) for name, table in tables.items() for to, texts in table.items() for text in texts}
+        for tables in (before, tree.tables())
+    ]
+    pattern = PATTERNS["p"]
+    assert entries[1] - entries[0] == {
+        *(("e", "f", pattern), ("f", "c", pattern), ("c", "d", pattern)),
+        ("d", "c", pattern),
+    }
+    path = tuple("aefcdgb")
+    assert (*tree.way("a", "c"), *tree.way("d", "b")) == path
+    assert {edit.path for _, _, edit in tree.sent.of(PathEdit)} == ({path} if repair == "path" else set())
+
+
 @pytest.mark.spec("D-43")
 def test_the_subscription_that_leads_nowhere_is_not_made_by_an_informed_repair() -> None:
     """Figure 6.4(a): d, which has the pattern from the side of a alone, does not tell c."""

@@ -66,9 +66,11 @@ class SentMessages(Observer):
         ]
 
 
-def make_dispatcher(name: NodeId, neighbours: tuple[NodeId, ...], params: RoutingParams, draws: Draws) -> Machine:
+def make_dispatcher(
+    name: NodeId, neighbours: tuple[NodeId, ...], params: RoutingParams, kind: type[Dispatcher], draws: Draws
+) -> Machine:
     overlay = ScriptedParams(neighbours=neighbours)
-    return Dispatcher(name, DispatcherParams(overlay=overlay, routing=params), draws("links"))
+    return kind(name, DispatcherParams(overlay=overlay, routing=params), draws("links"))
 
 
 class RewiredTree:
@@ -81,14 +83,17 @@ class RewiredTree:
         seed: int = 1,
         trace: Writer | None = None,
         checking: bool = True,
+        observers: Sequence[Observer] = (),
+        kind: type[Dispatcher] = Dispatcher,
     ) -> None:
         self.edges, self.sent = list(edges), SentMessages()
-        self.simulator = Simulator(seed, Constant(HOP), checking=checking, trace=trace, observers=(self.sent,))
+        watching = (self.sent, *observers)
+        self.simulator = Simulator(seed, Constant(HOP), checking=checking, trace=trace, observers=watching)
         self.wants: dict[tuple[NodeId, int], str] = {}
         self.given: Counter[NodeId] = Counter()
         self.changes = 0
         for name in self.names:
-            self.simulator.add(name, partial(make_dispatcher, name, self.near(name), params))
+            self.simulator.add(name, partial(make_dispatcher, name, self.near(name), params, kind))
 
     @property
     def names(self) -> list[NodeId]:
