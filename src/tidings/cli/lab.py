@@ -15,8 +15,11 @@ from tidings.model.errors import UsageError
 from tidings.spark.session import LOCAL, open_session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
+    from tidings.lab.experiment import Experiment, Parameter
     from tidings.lab.run import Judged
     from tidings.lab.verdicts import ClaimJudgement
     from tidings.spark.sweeps.provenance import Provenance
@@ -92,7 +95,7 @@ def run_command(
             judged = run_experiment(spark, experiment, order, folder, progress)
         done.append(judged)
         if not json:
-            show(*judged_lines(judged, experiment.title))
+            show(*judged_lines(judged, experiment))
     if json:
         print_json([judged_json(each) for each in done])
     if any(each.failed for each in done):
@@ -133,12 +136,15 @@ def open_spark(master: str) -> "SparkSession":
     return open_session(master)
 
 
-def judged_lines(judged: "Judged", title: str) -> list[str]:
+def judged_lines(judged: "Judged", experiment: "Experiment") -> list[str]:
     order, failed = judged.order, judged.failed
+    with_what = order.parameters(experiment)
     return [
-        f"{order.experiment}  {title}",
+        f"{order.experiment}  {experiment.title}",
         f"scale {order.scale}, seeds 1 to {order.seeds}, {len(judged.performed)} runs"
         + (f", {len(failed)} FAILED" if failed else ""),
+        "",
+        *table_lines(["parameter", ""], [[name, values_text(values)] for name, values in with_what.items()]),
         "",
         *table_lines(["", "published", "measured (95 %)", "n", "verdict"], table_rows(judged.judgements)),
         "",
@@ -155,6 +161,10 @@ def judged_lines(judged: "Judged", title: str) -> list[str]:
         f"again      {order.command()}",
         "",
     ]
+
+
+def values_text(values: "Sequence[Parameter]") -> str:
+    return ", ".join(str(each) if each != "" else "none" for each in values)
 
 
 def remark(judged: "Judged") -> str:

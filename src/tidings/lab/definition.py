@@ -103,8 +103,10 @@ def define(
     figures: Callable[[DataFrame, DataFrame], DataFrame],
     plot: Callable[[Canvas, Sequence[Measured]], None],
     sweep: str = "",
+    setting: type[msgspec.Struct] | None = None,
 ) -> Experiment:
-    """`file` is the `__file__` of the definition."""
+    """`file` is the `__file__` of the definition; `setting` a struct of all parameters of a run, with their
+    defaults."""
     path = Path(file).with_suffix(".toml")
     part = read_part(path)
     named = {line.get(field) for line in part.claims for field in ("reason", "better")}
@@ -122,6 +124,7 @@ def define(
         figures=figures,
         plot=plot,
         sweep=sweep,
+        defaults={} if setting is None else msgspec.structs.asdict(setting()),
     )
 
 

@@ -157,6 +157,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     sweep: str = ""
     """Experiments that name the same one, such as "transport/recovery", share their runs: one that another has
     performed is not performed again."""
+    defaults: dict[str, Parameter] = {}
+    """Parameters of the runs that neither scales nor variants say otherwise, where the definition names them."""
 
     def scale(self, name: str) -> Scale:
         if name not in self.scales:

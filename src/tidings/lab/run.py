@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidings.lab.experiment import Experiment, Measured
+from tidings.lab.experiment import Experiment, Measured, Parameter
 from tidings.lab.plots import draw
 from tidings.lab.registry import find
 from tidings.lab.tables import write_tables
@@ -56,6 +56,14 @@ class LabOrder(msgspec.Struct, frozen=True, kw_only=True):
             for seed in range(1, self.seeds + 1)
             for variant in experiment.variants
         ]
+
+    def parameters(self, experiment: Experiment) -> dict[str, list[Parameter]]:
+        """Every value that a parameter has in these runs, those that it has in all of them included."""
+        values: dict[str, dict[Parameter, None]] = {}
+        for run in self.runs(experiment):
+            for name, value in {**experiment.defaults, **run.parameters}.items():
+                values.setdefault(name, {})[value] = None
+        return {name: list(each) for name, each in values.items()}
 
     def place(self, folder: str | Path | Place) -> Place:
         return place_of(folder) / join(self.experiment, self.scale)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.peers.peer_traffic import run, variants
+from tidings.lab.dynamic_topologies.peers.peer_traffic import PeerSetting, run, variants
 from tidings.lab.dynamic_topologies.peers.savings import peer_figures, plot_by
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
@@ -16,4 +16,6 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     plot_by(canvas, measured, "cost", "saved", "nodes at most")
 
 
-EXPERIMENT = define(__file__, run=run, variants=variants("peers", (60, 120)), figures=figures, plot=plot)
+EXPERIMENT = define(
+    __file__, run=run, setting=PeerSetting, variants=variants("peers", (60, 120)), figures=figures, plot=plot
+)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import PATH, REPAIRS, STRAWMAN
+from tidings.lab.dynamic_topologies.repairs.rewired import PATH, REPAIRS, STRAWMAN, Setting
 from tidings.lab.dynamic_topologies.repairs.witness import run
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured, Variant
 from tidings.lab.figures import over_seeds, parameter, side_by_side
@@ -55,4 +55,4 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     axes.set(title="delivered while links are replaced", ylim=(0.5, 1.0))
 
 
-EXPERIMENT = define(__file__, run=run, variants=VARIANTS, figures=figures, plot=plot)
+EXPERIMENT = define(__file__, run=run, setting=Setting, variants=VARIANTS, figures=figures, plot=plot)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, PATH, REPAIRS, STRAWMAN, TIMED
+from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, PATH, REPAIRS, STRAWMAN, TIMED, Setting
 from tidings.lab.dynamic_topologies.repairs.savings import variants
 from tidings.lab.dynamic_topologies.repairs.witness import EVENTS, run
 from tidings.lab.experiment import Canvas, DataFrame, Measured
@@ -56,4 +56,4 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
         panels[0].legend()
 
 
-EXPERIMENT = define(__file__, run=run, variants=VARIANTS, figures=figures, plot=plot, sweep=EVENTS)
+EXPERIMENT = define(__file__, run=run, setting=Setting, variants=VARIANTS, figures=figures, plot=plot, sweep=EVENTS)

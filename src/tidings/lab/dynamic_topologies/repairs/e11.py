@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, REPAIRS, STRAWMAN
+from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, REPAIRS, STRAWMAN, Setting
 from tidings.lab.dynamic_topologies.repairs.savings import variants
 from tidings.lab.dynamic_topologies.repairs.witness import EVENTS, run
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
@@ -56,6 +56,7 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
+    setting=Setting,
     variants=(*variants("event_rate", RATES), *FREQUENT),
     figures=figures,
     plot=plot,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, TIMED
+from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, TIMED, Setting
 from tidings.lab.dynamic_topologies.repairs.savings import variants
 from tidings.lab.dynamic_topologies.repairs.witness import run
 from tidings.lab.experiment import Canvas, DataFrame, Measured
@@ -42,6 +42,7 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
+    setting=Setting,
     variants=variants("unsubscribe_after", map(float, TIMES), SHOWN),
     figures=figures,
     plot=plot,

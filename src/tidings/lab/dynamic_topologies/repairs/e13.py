@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, STRAWMAN
+from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, STRAWMAN, Setting
 from tidings.lab.dynamic_topologies.repairs.witness import run
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.figures import over_seeds, parameter, side_by_side, union
@@ -57,4 +57,4 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     axes.set(title="traffic of flooding beside that of subscriptions", xlabel="reconfigurations a second", xscale="log")
 
 
-EXPERIMENT = define(__file__, run=run, variants=(*BURST, *STEADY), figures=figures, plot=plot)
+EXPERIMENT = define(__file__, run=run, setting=Setting, variants=(*BURST, *STEADY), figures=figures, plot=plot)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, run
+from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, Setting, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
@@ -26,6 +26,7 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
+    setting=Setting,
     variants=variants("dispatchers", (50, 100, 200, 500), symbols=200),
     figures=figures,
     plot=plot,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, TABLES, run
+from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, TABLES, Setting, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.figures import over_seeds, union
@@ -42,6 +42,7 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
+    setting=Setting,
     variants=(*variants("symbols", PATTERNS), *variants("density", DENSITIES)),
     figures=figures,
     plot=plot,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, PATH, TABLES, run
+from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, PATH, TABLES, Setting, run
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.figures import summarise
 from tidings.lab.plots import bars
@@ -41,6 +41,7 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
+    setting=Setting,
     variants=tuple(Variant(name, {"repair": name}) for name in (NOTIFIED, INFORMED, PATH)),
     figures=figures,
     plot=plot,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, run
+from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, Setting, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
@@ -19,6 +19,7 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
+    setting=Setting,
     variants=variants("dispatchers", (50, 100, 200), symbols=200, is_random_tree=True),
     figures=figures,
     plot=plot,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, run
+from tidings.lab.dynamic_topologies.repairs.rewired import TABLES, Setting, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
@@ -17,5 +17,11 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 
 
 EXPERIMENT = define(
-    __file__, run=run, variants=variants("density", (0.05, 0.2, 0.5, 1.0)), figures=figures, plot=plot, sweep=TABLES
+    __file__,
+    run=run,
+    setting=Setting,
+    variants=variants("density", (0.05, 0.2, 0.5, 1.0)),
+    figures=figures,
+    plot=plot,
+    sweep=TABLES,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, STRAWMAN, TABLES, TIMED, run
+from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, STRAWMAN, TABLES, TIMED, Setting, run
 from tidings.lab.dynamic_topologies.repairs.savings import sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.figures import over_seeds, union
@@ -63,6 +63,7 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
+    setting=Setting,
     variants=(*variants("unsubscribe_after", TIMES, SHOWN, changes_rate=30.0, has_flush=True), *QUIET),
     figures=figures,
     plot=plot,

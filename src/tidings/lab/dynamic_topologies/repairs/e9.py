@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, STRAWMAN, TABLES, run
+from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, STRAWMAN, TABLES, Setting, run
 from tidings.lab.dynamic_topologies.repairs.savings import sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.figures import over_seeds
@@ -39,6 +39,7 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
+    setting=Setting,
     variants=variants("subscribe_after", TIMES, (STRAWMAN, INFORMED), has_flush=False),
     figures=figures,
     plot=plot,

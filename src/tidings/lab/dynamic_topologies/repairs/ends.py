@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, TABLES, run
+from tidings.lab.dynamic_topologies.repairs.rewired import REPAIRS, TABLES, Setting, run
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Variant
 from tidings.lab.figures import union
@@ -38,4 +38,4 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     curves(canvas, common, "reconfigurations a second, common end")
 
 
-EXPERIMENT = define(__file__, run=run, variants=VARIANTS, figures=figures, plot=plot, sweep=TABLES)
+EXPERIMENT = define(__file__, run=run, setting=Setting, variants=VARIANTS, figures=figures, plot=plot, sweep=TABLES)

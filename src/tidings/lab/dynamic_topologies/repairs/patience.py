@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tidings.lab.definition import define
-from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, TIMED
+from tidings.lab.dynamic_topologies.repairs.rewired import INFORMED, NOTIFIED, TIMED, Setting
 from tidings.lab.dynamic_topologies.repairs.witness import run
 from tidings.lab.experiment import Canvas, DataFrame, Measured, Parameter, Variant
 from tidings.lab.figures import measured as measures_of
@@ -67,4 +67,4 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
     axes.set(title="cost beside that of the best fixed wait")
 
 
-EXPERIMENT = define(__file__, run=run, variants=variants(), figures=figures, plot=plot)
+EXPERIMENT = define(__file__, run=run, setting=Setting, variants=variants(), figures=figures, plot=plot)

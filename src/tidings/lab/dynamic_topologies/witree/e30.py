@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tidings.lab.definition import define
 from tidings.lab.dynamic_topologies.repairs.savings import curves, savings, sides, variants
 from tidings.lab.dynamic_topologies.witree.sweeps import OPTIMISED, TREES, between, measures_of
-from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, run
+from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, WalkSetting, run
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 from tidings.lab.figures import over_seeds
 
@@ -27,5 +27,11 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 
 
 EXPERIMENT = define(
-    __file__, run=run, variants=variants("speed", SPEEDS, TREES), figures=figures, plot=plot, sweep=SWEEP
+    __file__,
+    run=run,
+    setting=WalkSetting,
+    variants=variants("speed", SPEEDS, TREES),
+    figures=figures,
+    plot=plot,
+    sweep=SWEEP,
 )

@@ -7,7 +7,7 @@ from tidings.lab.dynamic_topologies.repairs.savings import variants
 from tidings.lab.dynamic_topologies.witree.e29 import SIZES
 from tidings.lab.dynamic_topologies.witree.e30 import SPEEDS
 from tidings.lab.dynamic_topologies.witree.sweeps import TREES, between, curves, measures_of, runs_by
-from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, run
+from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, WalkSetting, run
 from tidings.lab.experiment import Canvas, Column, DataFrame, Measured
 from tidings.lab.figures import over_seeds, parameter
 
@@ -67,6 +67,7 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 EXPERIMENT = define(
     __file__,
     run=run,
+    setting=WalkSetting,
     variants=(*variants("dispatchers", SIZES, TREES), *variants("speed", SPEEDS, TREES)),
     figures=figures,
     plot=plot,

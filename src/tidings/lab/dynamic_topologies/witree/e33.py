@@ -14,7 +14,7 @@ from tidings.lab.dynamic_topologies.witree.sweeps import (
     measures_of,
     runs_by,
 )
-from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, run
+from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, WalkSetting, run
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
 
@@ -30,5 +30,11 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 
 
 EXPERIMENT = define(
-    __file__, run=run, variants=variants("speed", SPEEDS, SYSTEMS), figures=figures, plot=plot, sweep=SWEEP
+    __file__,
+    run=run,
+    setting=WalkSetting,
+    variants=variants("speed", SPEEDS, SYSTEMS),
+    figures=figures,
+    plot=plot,
+    sweep=SWEEP,
 )

@@ -13,7 +13,7 @@ from tidings.lab.dynamic_topologies.witree.sweeps import (
     measures_of,
     runs_by,
 )
-from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, run
+from tidings.lab.dynamic_topologies.witree.walkers import SWEEP, WalkSetting, run
 from tidings.lab.experiment import Canvas, DataFrame, Measured
 
 RATES = (2.0, 20.0, 100.0, 200.0)
@@ -38,5 +38,11 @@ def plot(canvas: Canvas, measured: Sequence[Measured]) -> None:
 
 
 EXPERIMENT = define(
-    __file__, run=run, variants=variants("rate", RATES, SYSTEMS), figures=figures, plot=plot, sweep=SWEEP
+    __file__,
+    run=run,
+    setting=WalkSetting,
+    variants=variants("rate", RATES, SYSTEMS),
+    figures=figures,
+    plot=plot,
+    sweep=SWEEP,
 )
