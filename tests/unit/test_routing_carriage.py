@@ -17,15 +17,15 @@ from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
 from tidings.protocols.routing import passage
+from tidings.protocols.routing.carriage.carriage import Parcel
+from tidings.protocols.routing.carriage.plain import PlainCarriage
 from tidings.protocols.routing.carrier import (
     NOT_ASCENDING,
     OTHER_PUBLISHER,
     PASSED_ALREADY,
     UNWANTED,
     BatchCarrier,
-    Parcel,
     Passage,
-    PlainCarriage,
 )
 from tidings.protocols.routing.messages import AdvertisementAdded, NotReached, SubscriptionAdded, TablesBegun
 from tidings.protocols.routing.params import RoutingParams

@@ -22,14 +22,16 @@ from tidings.protocols.overlay.lstree.order import Colour
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
 from tidings.protocols.rescue import messages as rescue
-from tidings.protocols.routing import aired, radio_flood
 from tidings.protocols.routing import messages as routing
+from tidings.protocols.routing import radio_flood
+from tidings.protocols.routing.carriage import aired
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
 from tidings.protocols.teaching.gossip import Digest, GossipRepair, GossipRequest
 from tidings.protocols.teaching.ping import Echo, Probe
 from tidings.protocols.transport import carrier
 from tidings.pubsub import client
+from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.pages import page_of
 from tidings.pubsub.publications import Publications
 from tidings.wire import REGISTRY, decode, encode
@@ -42,6 +44,7 @@ CODES = {
     0x0003: "Heartbeat",
     0x0004: "Unreadable",
     0x0101: "Publications",
+    0x0102: "GatheredPublications",
     0x0201: "Attached",
     0x0202: "Rejected",
     0x0203: "Challenge",
@@ -185,6 +188,10 @@ EXAMPLES: list[tuple[Message, str]] = [
     (
         Publications("p", "p/1", 0.5, 0, (7,), (b"\x80",), (b"one",)),
         "010197a170a3702f31cb3fe000000000000000910791c4018091c4036f6e65",
+    ),
+    (
+        GatheredPublications(Publications("p", "p/1", 2.0, 0, (7, 8), (b"\x80",) * 2, (b"",) * 2), (1.0, 2.0)),
+        "01029297a170a3702f31cb40000000000000000092070892c40180c4018092c400c40092cb3ff0000000000000cb4000000000000000",
     ),
     (access.Attach("client", b"key", "h:1", "a/b"), "020694a6636c69656e74c4036b6579a3683a31a3612f62"),
     (access.Attached("ann", "", "price > 1"), "020193a3616e6ea0a97072696365203e2031"),

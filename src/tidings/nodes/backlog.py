@@ -69,6 +69,7 @@ from tidings.protocols.routing.messages import (
 )
 from tidings.protocols.routing.packets import changes_of, size_of_told
 from tidings.protocols.routing.repairs.messages import Activate, Flush, PathEdit, PathEdited
+from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.publications import Publications
 
 BURST_BYTES = 4 * 1024
@@ -94,7 +95,7 @@ CHANGES = frozenset(
 BARRIERS = frozenset((TablesBegun, HistoryBegun))
 """Nothing passes these."""
 
-NAMED = frozenset((Publications, PublicationsSkipped, History))
+NAMED = frozenset((Publications, GatheredPublications, PublicationsSkipped, History))
 """About one publisher."""
 
 FREE = frozenset(
@@ -136,6 +137,8 @@ class TablesOfNeighbour:
         kind = type(message)
         if self.barriers:
             return False
+        if isinstance(message, GatheredPublications):
+            message = message.batch
         if isinstance(message, Publications | PublicationsSkipped | History):
             return message.publisher not in self.touched and message.advertisement not in self.touched
         return kind in FREE
@@ -261,6 +264,8 @@ def names_in(message: object) -> Iterable[str]:
             return [name for change in changes_of(message) for name in names_in(change)]
         case AdvertisementAdded() | Publications() | PublicationsSkipped() | History():
             return message.publisher, message.advertisement
+        case GatheredPublications(batch):
+            return names_in(batch)
         case AdvertisementRemoved():
             return (message.advertisement,)
     return ()

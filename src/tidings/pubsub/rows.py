@@ -167,6 +167,21 @@ class RouteRow(Row, frozen=True, kw_only=True):
     """Told, but not yet acknowledged."""
 
 
+class StreamRow(Row, frozen=True, kw_only=True):
+    """What goes over a link under an advertisement, where routing goes by popularity; the most popular first."""
+
+    neighbour: str
+    advertisement: str
+    subscriptions: int
+    hops: float
+    """How many there are behind the link, and how far away on average."""
+    gain: float
+    rate: float
+    """Publications a second, in the last interval."""
+    way: str
+    """"tree", or the way of what is not popular, where the publisher is here."""
+
+
 class DestinationRow(Row, frozen=True, kw_only=True):
     """A broker that is known to routing by destination."""
 

@@ -15,13 +15,15 @@ from tidings.protocols.overlay.lstree import messages as lstree
 from tidings.protocols.overlay.witree import messages as witree
 from tidings.protocols.presence import messages as presence
 from tidings.protocols.rescue import messages as rescue
-from tidings.protocols.routing import aired, radio_flood
 from tidings.protocols.routing import messages as routing
+from tidings.protocols.routing import radio_flood
+from tidings.protocols.routing.carriage import aired
 from tidings.protocols.routing.destinations import messages as destinations
 from tidings.protocols.routing.repairs import messages as repairs
 from tidings.protocols.teaching import gossip, ping
 from tidings.protocols.transport import carrier
 from tidings.pubsub import client
+from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.publications import Publications, decode_event, encode_event
 from tidings.wire.codec import Registry
 from tidings.wire.handshake import Goodbye, Heartbeat, Hello, Unreadable
@@ -34,6 +36,7 @@ REGISTRY.add(0x0003, Heartbeat)
 REGISTRY.add(0x0004, Unreadable)
 
 REGISTRY.add(0x0101, Publications)
+REGISTRY.add(0x0102, GatheredPublications)
 
 REGISTRY.add(0x0201, access.Attached)
 REGISTRY.add(0x0202, access.Rejected)

@@ -4,11 +4,11 @@ A batch is taken from the neighbour on the way to its publisher only, and each p
 (`finder.py`) says where each goes. One batch in is at most one parcel for each neighbour, one `Matched` for the clients
 of this broker, and one `Drop` for each reason.
 
-What becomes of the parcels is a *carriage*'s affair: the plain one sends each as soon as the neighbour takes it
-(`parcels.py`); others gather small ones for a while, take a short cut to brokers further away, or tell them to whoever
-is in reach. A carriage is a class in a file of its own; it may have messages and timers, and gives back to the carrier
-what arrived in its own messages. Where one had to leave publications out, `PublicationsSkipped` comes in their place:
-it is passed on to every neighbour that wants anything, and told to delivery as `Skipped`.
+What becomes of the parcels is a *carriage*'s affair (`carriage/`): the plain one sends each as soon as the neighbour
+takes it (`parcels.py`); others gather small ones for a while, take a short cut to brokers further away, or tell them to
+whoever is in reach. A carriage gives back to the carrier what arrived in its own messages. Where one had to leave
+publications out, `PublicationsSkipped` comes in their place: it is passed on to every neighbour that wants anything,
+and told to delivery as `Skipped`.
 
 Twice is once: which numbers of a publisher have passed is remembered (`passage.py`). What takes long, because it is
 dear to match or because very many want it, is carried a part at a time (`heavy.py`).
@@ -22,25 +22,24 @@ neighbour that it stands in for had brought it.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, repeat
 from operator import lt
-from typing import ClassVar, Protocol
 
 from msgspec.structs import replace
 
-from tidings.machine.effects import Drop, Effect, Send, Transport
-from tidings.machine.inputs import TimerKey
-from tidings.machine.message import Message
+from tidings.machine.effects import Drop, Effect, Send
 from tidings.matching.index.answers import MatchedPlaces
 from tidings.model.event import Event
 from tidings.model.identity import NodeId
+from tidings.protocols.routing.carriage.carriage import Carriage, Parcel
+from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.finder import Finder, Picks, Route
 from tidings.protocols.routing.heavy import HeavyBatch, HeavyBatches
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.messages import PublicationsSkipped, PublicationsTaken
 from tidings.protocols.routing.params import RoutingParams
-from tidings.protocols.routing.parcels import LEFT_OUT, MESSAGE_BYTES, ParcelFlow, size_of
+from tidings.protocols.routing.parcels import LEFT_OUT, MESSAGE_BYTES, size_of
 from tidings.protocols.routing.passage import Passage
 from tidings.protocols.routing.requests import LINK_LOST, NOT_ACKNOWLEDGED, Ledger, PendingRequest, Unanswered
 from tidings.protocols.routing.strategies import Strategy
@@ -56,98 +55,6 @@ PASSED_ALREADY = "passed already, or a later one did"
 UNADVERTISED = "its advertisement is not known"
 UNWANTED = "nobody wants it any more"
 
-Parcel = tuple[NodeId, Publications]
-"""A neighbour, and what it wants of a batch, under the receipt that it is to answer."""
-
-
-class Carriage(Protocol):
-    """Made from the `BatchCarrier` of its router."""
-
-    messages: ClassVar[tuple[type[Message], ...]]
-    """Its own; only these are heard from nodes that are no neighbours, too."""
-
-    def pass_on(self, now: float, source: LiveHop, parcels: Sequence[Parcel]) -> list[Effect]:
-        """Parcels of one batch, which came from `source`. Neighbours that want the same have the same object."""
-        ...
-
-    def open(self, neighbour: NodeId) -> list[Effect]:
-        """A life of the link to this neighbour begins; nothing is on its way there."""
-        ...
-
-    def close(self, neighbour: NodeId) -> list[Effect]:
-        """It is over."""
-        ...
-
-    def skip(self, skipped: PublicationsSkipped, neighbours: Iterable[NodeId]) -> list[Effect]:
-        """Tell these, behind the parcels that were passed on before, that something was left out."""
-        ...
-
-    def taken(self, neighbour: NodeId, total_bytes: int) -> list[Effect]:
-        """So much of what was sent there is taken."""
-        ...
-
-    def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
-        """One of `messages`."""
-        ...
-
-    def fired(self, now: float, key: TimerKey) -> list[Effect]: ...
-
-    def check(self) -> None: ...
-
-
-class PlainCarriage:
-    """Every parcel leaves over the link to its neighbour, at once or when there is room. The baseline beside every
-    cleverer one: over streams nothing is overtaken while a link lives, and what is left out is marked. As datagrams
-    (`RoutingParams(transport=...)`) parcels may be lost or overtaken; what is larger than a datagram does not leave."""
-
-    messages: ClassVar[tuple[type[Message], ...]] = ()
-
-    def __init__(self, carrier: "BatchCarrier") -> None:
-        self.params, self.transport, self.ledger = carrier.params, carrier.params.transport, carrier.ledger
-        self.flows: dict[NodeId, ParcelFlow] = {}
-
-    def pass_on(self, now: float, source: LiveHop, parcels: Sequence[tuple[NodeId, Publications]]) -> list[Effect]:
-        if self.transport is not Transport.STREAM:
-            return [Send(neighbour, parcel, self.transport) for neighbour, parcel in parcels]
-        effects: list[Effect] = []
-        for neighbour, parcel in parcels:
-            if not self.flows[neighbour].put(parcel, effects) and parcel.receipt:
-                effects += self.ledger.fail(neighbour, parcel.receipt, LEFT_OUT)
-        return effects
-
-    def open(self, neighbour: NodeId) -> list[Effect]:
-        effects = self.close(neighbour)
-        window_bytes, waiting_bytes_max = self.params.publications_window_bytes, self.params.parcels_bytes_max
-        self.flows[neighbour] = ParcelFlow(neighbour, window_bytes, waiting_bytes_max)
-        return effects
-
-    def close(self, neighbour: NodeId) -> list[Effect]:
-        flow = self.flows.pop(neighbour, None)
-        return [] if flow is None else flow.close()
-
-    def skip(self, skipped: PublicationsSkipped, neighbours: Iterable[NodeId]) -> list[Effect]:
-        effects: list[Effect] = []
-        for neighbour in neighbours:
-            self.flows[neighbour].put_mark(skipped, effects)
-        return effects
-
-    def taken(self, neighbour: NodeId, total_bytes: int) -> list[Effect]:
-        effects: list[Effect] = []
-        if neighbour in self.flows:
-            self.flows[neighbour].hear(total_bytes, effects)
-        return effects
-
-    def receive(self, now: float, sender: NodeId, message: Message) -> list[Effect]:
-        return []
-
-    def fired(self, now: float, key: TimerKey) -> list[Effect]:
-        return []
-
-    def check(self) -> None:
-        for flow in self.flows.values():
-            flow.check()
-
-
 MakeCarriage = Callable[["BatchCarrier"], Carriage]
 
 
@@ -161,8 +68,9 @@ class BatchCarrier:
         strategy: Strategy,
         links: Mapping[NodeId, NeighbourLink],
         make_carriage: MakeCarriage,
+        census: Census | None = None,
     ) -> None:
-        self.node_id, self.links = node_id, links
+        self.node_id, self.links, self.census = node_id, links, census
         self.params, self.tables, self.ledger, self.strategy = params, tables, ledger, strategy
         self.finder = Finder(tables, params.memo_max)
         self.passage = Passage(params.publishers_max, params.rescue_window)

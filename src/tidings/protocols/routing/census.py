@@ -67,6 +67,9 @@ class Census:
                 tallies[neighbour] = heard[advertisement]
         return tallies
 
+    def toward(self, neighbour: NodeId, advertisement: AdvertisementId) -> Tally:
+        return self.heard.get(neighbour, {}).get(advertisement, NOBODY)
+
     # What happens.
 
     def local_changed(self, now: float, text: str, filter: Filter, change: int) -> list[Effect]:

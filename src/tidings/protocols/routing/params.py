@@ -15,6 +15,10 @@ RepairName = Literal["strawman", "resuming", "timed", "notified", "informed", "p
 ActivationName = Literal["symmetric", "asymmetric"]
 FlushName = Literal["flood", "path", "none"]
 CarriageName = Literal["plain", "aired"]
+PopularityName = Literal["off", "batching", "direct", "gossip"]
+
+CAPACITY = 20_000.0
+"""Publications that a broker forwards in a second, where nobody has measured it."""
 
 TAKEN_STEPS = 8
 """How often the taker of a window full of bytes says that it has taken them."""
@@ -69,6 +73,30 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     carriage: CarriageName = "plain"
     """How publications get to the neighbours that want them, see `carrier.py`: each over its link, or ("aired") once
     for all of them on the air, where some may not hear it, see `aired.py`."""
+
+    popularity: PopularityName = "off"
+    """Whether streams of publications that few want behind a link leave the tree to others, see `popularity.py`: they
+    are gathered into batches, go directly to the brokers of their subscribers, or are told among these ("gossip").
+    Where it is not "off", brokers count as with `census`. The same in the whole network."""
+
+    phi: float = 0.05
+    """Popularity: the share of the broker's capacity that is for popular streams, above 0 and up to 1."""
+
+    capacity: float | None = None
+    """Popularity: publications that this broker can forward in a second (`tidings bench batches`). Where it is not
+    given, a broker on sockets measures it as it starts; others take `CAPACITY`."""
+
+    evaluated_every: float = 2.0
+    """Popularity: seconds between two decisions about what is popular."""
+
+    batched_for: float = 3.0
+    """Popularity: seconds for which a publication waits for others at most."""
+
+    batched_bytes_max: int = 16 * 1024 * 1024
+    """Popularity: what waits for its batch, on all links together; beyond it batches leave at once."""
+
+    notes_forwards: bool = False
+    """Popularity: whether each message with publications is noted in the trace, for experiments."""
 
     publications_window_bytes: int = 2 * 1024 * 1024
     """Publications on the way to one neighbour over a stream, as it says what it has taken; one batch may exceed it.
@@ -151,6 +179,15 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
     """Engine of the index; None is the best that is installed."""
 
     @property
+    def counts(self) -> bool:
+        """Whether there is a census."""
+        return self.census or self.popularity != "off"
+
+    @property
+    def units_per_second(self) -> float:
+        return CAPACITY if self.capacity is None else self.capacity
+
+    @property
     def is_best_effort(self) -> bool:
         """Whether publications may be lost between two brokers while their link lives, or nobody says that they are
         there: then no guarantee can be given."""
@@ -158,7 +195,7 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
         return not is_sure
 
     def __post_init__(self) -> None:
-        for name in ("ack_timeout", "census_after", "turn_after", "rest_for"):
+        for name in ("ack_timeout", "census_after", "turn_after", "rest_for", "evaluated_every", "batched_for"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
                 raise UsageError(f"{name}: {getattr(self, name)} is no span of time; give seconds above 0")
         self.check_repair()
@@ -188,6 +225,26 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
         if self.unanswered_max < self.filters_max:
             raise UsageError(f"unanswered_max: {self.unanswered_max} is below filters_max {self.filters_max}")
 
+    def check_popularity(self) -> None:
+        if not (math.isfinite(self.phi) and 0 < self.phi <= 1):
+            raise UsageError(f"phi: {self.phi} is no share of a capacity; give a number above 0, up to 1")
+        if self.capacity is not None and not (math.isfinite(self.capacity) and self.capacity > 0):
+            raise UsageError(f"capacity: {self.capacity} publications a second cannot be; give a number above 0")
+        if self.batched_bytes_max < 0:
+            raise UsageError(f"batched_bytes_max: {self.batched_bytes_max}; give 0 or more")
+        if self.popularity == "off":
+            return
+        if self.carriage != "plain" or self.transport is not Transport.STREAM:
+            raise UsageError(
+                f"popularity: {self.popularity!r} goes with carriage 'plain' over streams only, for it decides itself "
+                "how publications travel; leave carriage and transport as they are, or give popularity 'off'"
+            )
+        if self.strategy != "advertisement":
+            raise UsageError(
+                f"popularity: {self.popularity!r} counts subscriptions for each advertisement; it needs strategy "
+                f"'advertisement', not {self.strategy!r}"
+            )
+
     def check_repair(self) -> None:
         for name in ("unsubscribe_after", "subscribe_after", "reconnect_after"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
@@ -200,5 +257,6 @@ class RoutingParams(msgspec.Struct, frozen=True, tag_field="kind", tag="tables")
             raise UsageError("flush: repair 'path' does not work without it; give 'flood' or 'path'")
         if self.literal_duplicates and self.reduction != "plain":
             raise UsageError(f"literal_duplicates: not with reduction {self.reduction!r}; give reduction 'plain'")
+        self.check_popularity()
         if not self.advertises and self.strategy == "advertisement":
             raise UsageError("advertises: strategy 'advertisement' needs it; choose another strategy, or leave it True")

@@ -18,6 +18,7 @@ from tidings.machine.effects import Drop, Effect, Send
 from tidings.machine.window import SendWindow
 from tidings.model.identity import NodeId
 from tidings.protocols.routing.messages import PublicationsSkipped
+from tidings.pubsub.gathered import GatheredPublications
 from tidings.pubsub.publications import Publications
 
 LEFT_OUT = "left out: the next broker does not take publications as fast as they come"
@@ -25,6 +26,13 @@ LINK_GONE = "waited for a neighbour that was lost"
 
 MESSAGE_BYTES = 512
 """What the smallest message counts."""
+
+
+Parcel = Publications | GatheredPublications
+
+
+def batch_of(parcel: Parcel) -> Publications:
+    return parcel.batch if isinstance(parcel, GatheredPublications) else parcel
 
 
 def size_of(batch: Publications) -> int:
@@ -38,7 +46,7 @@ class ParcelFlow:
     def __init__(self, neighbour: NodeId, window_bytes: int, parcels_bytes_max: int) -> None:
         self.neighbour, self.parcels_bytes_max = neighbour, parcels_bytes_max
         self.window = SendWindow(window_bytes)
-        self.waiting: deque[Publications | PublicationsSkipped] = deque()
+        self.waiting: deque[Parcel | PublicationsSkipped] = deque()
         """Marks stand for themselves only: what was left out after one is in the next. So there are at most one for
         each parcel that waits and advertisement of its publisher."""
         self.waiting_bytes = 0
@@ -47,18 +55,19 @@ class ParcelFlow:
         that wait, and up to which number: these marks go behind everything that waits now, and ahead of the next
         parcel of the publisher, under whichever advertisement, for its numbers ascend over all of them."""
 
-    def put(self, parcel: Publications, effects: list[Effect]) -> bool:
+    def put(self, parcel: Parcel, effects: list[Effect]) -> bool:
         """Send it, or let it wait. False where it was left out."""
-        size_bytes = size_of(parcel)
+        batch = batch_of(parcel)
+        size_bytes = size_of(batch)
         if not self.waiting and not self.marks and self.window.has_room:
             self.window.send(size_bytes)
             effects.append(Send(self.neighbour, parcel))
             return True
         if self.waiting_bytes + size_bytes > self.parcels_bytes_max:
-            self.mark(parcel.publisher, parcel.advertisement, parcel.numbers[-1])
-            effects.append(Drop(parcel, LEFT_OUT))
+            self.mark(batch.publisher, batch.advertisement, batch.numbers[-1])
+            effects.append(Drop(batch, LEFT_OUT))
             return False
-        self.place_marks(parcel.publisher)
+        self.place_marks(batch.publisher)
         self.waiting.append(parcel)
         self.waiting_bytes += size_bytes
         return True
@@ -86,17 +95,19 @@ class ParcelFlow:
                 self.place_marks(next(iter(self.marks)))
             message = self.waiting.popleft()
             size_bytes = MESSAGE_BYTES
-            if isinstance(message, Publications):
-                size_bytes = size_of(message)
+            if not isinstance(message, PublicationsSkipped):
+                size_bytes = size_of(batch_of(message))
                 self.waiting_bytes -= size_bytes
             self.window.send(size_bytes)
             effects.append(Send(self.neighbour, message))
 
     def close(self) -> list[Effect]:
         """The link is gone: its publishers become known again elsewhere, which says that something may be lost."""
-        return [Drop(message, LINK_GONE) for message in self.waiting]
+        return [
+            Drop(each if isinstance(each, PublicationsSkipped) else batch_of(each), LINK_GONE) for each in self.waiting
+        ]
 
     def check(self) -> None:
-        waiting = [size_of(each) for each in self.waiting if isinstance(each, Publications)]
+        waiting = [size_of(batch_of(each)) for each in self.waiting if not isinstance(each, PublicationsSkipped)]
         assert self.waiting_bytes == sum(waiting) <= self.parcels_bytes_max
         assert not self.window.has_room or not (self.waiting or self.marks), "something waits although there is room"

@@ -175,6 +175,7 @@ class Router:
         }
         """Who takes what may come from nodes that are no neighbours, too."""
         self.messages = (*Router.messages, *self.from_anybody)
+        self.hears, self.tells = (*Router.hears, *carriage.hears), (*Router.tells, *carriage.tells)
         self.is_best_effort = self.params.is_best_effort
         self.lives = 0
         self.on_input: dict[type, OnInput] = {
@@ -186,6 +187,7 @@ class Router:
             NeighbourUp: self.neighbour_up,
             NeighbourDown: self.neighbour_down,
             NeighbourReplaced: self.repair.replaced,
+            **dict.fromkeys(carriage.hears, carriage.hear),
         }
         self.on_change: dict[type, OnMessage] = {
             SubscriptionAdded: self.subscriptions.added,
@@ -211,7 +213,7 @@ class Router:
         if self.census is not None:
             self.on_message[Counted] = self.census.counted
         if self.params.rescue_window:
-            self.hears, self.tells = (*Router.hears, Rescued), (*Router.tells, Stranded)
+            self.hears, self.tells = (*self.hears, Rescued), (*self.tells, Stranded)
             self.on_input[Rescued] = self.carrier.rescue
 
     # What others may look at.
@@ -239,7 +241,7 @@ class Router:
         return chosen[0] if chosen is not None else None
 
     def views(self) -> dict[str, View]:
-        return {"routes": lambda _: self.route_rows()}
+        return {"routes": lambda _: self.route_rows(), **self.carrier.carriage.views()}
 
     def route_rows(self) -> Iterator[RouteRow]:
         for neighbour, link in self.links.items():
@@ -255,6 +257,7 @@ class Router:
         for neighbour, link in self.links.items():
             for direction, filters in (("out", link.filters), ("in", self.tables.texts[neighbour])):
                 yield Gauge("routes", meaning, len(filters), {"neighbour": neighbour, "direction": direction})
+        yield from self.carrier.carriage.gauges()
 
     # Inputs.
 
@@ -267,14 +270,17 @@ class Router:
             self.subscriptions.release(now, ghost, effects)
         effects += self.resting.start(now) + self.walks.start(now)
         self.carrier.heavy.start()
+        self.carrier.carriage.start()
         if self.census is not None:
             self.census.start()
         return self.state.outbox.take() + effects
 
     def handle(self, now: float, input: Input) -> list[Effect]:
+        # What was published under it must not come behind the word that it is withdrawn.
+        ahead = self.carrier.carriage.withdrawn(now, input.advertisement) if type(input) is Unoffer else []
         effects = self.take(now, input)
         outbox = self.state.outbox
-        return outbox.take() + effects if outbox.flows or outbox.sends else effects
+        return ahead + outbox.take() + effects if outbox.flows or outbox.sends else ahead + effects
 
     def take(self, now: float, input: Input) -> list[Effect]:
         if type(input) is Received:

@@ -6,13 +6,15 @@ from tidings.model.errors import UsageError
 from tidings.model.filter import Filter
 from tidings.model.identity import NodeId
 from tidings.model.language.parser import parse
-from tidings.protocols.routing.aired import AiredCarriage
-from tidings.protocols.routing.carrier import BatchCarrier, MakeCarriage, PlainCarriage
+from tidings.protocols.routing.carriage.aired import AiredCarriage
+from tidings.protocols.routing.carriage.batching import BatchingCarriage
+from tidings.protocols.routing.carriage.plain import PlainCarriage
+from tidings.protocols.routing.carrier import BatchCarrier, MakeCarriage
 from tidings.protocols.routing.census import Census
 from tidings.protocols.routing.covering import Covers
 from tidings.protocols.routing.links import NeighbourLink
 from tidings.protocols.routing.packets import TableFlow, TableOutbox
-from tidings.protocols.routing.params import CarriageName, RoutingParams
+from tidings.protocols.routing.params import CarriageName, PopularityName, RoutingParams
 from tidings.protocols.routing.reductions import Reduction, make_reduction
 from tidings.protocols.routing.requests import NOT_ACKNOWLEDGED, Ledger, PendingRequest
 from tidings.protocols.routing.strategies import make_strategy
@@ -25,6 +27,7 @@ OVERTAKEN = "was said before the table was edited, and does not hold any more"
 TABLE_FULL = "more than a table may hold"
 
 CARRIAGES: dict[CarriageName, MakeCarriage] = {"plain": PlainCarriage, "aired": AiredCarriage}
+POPULAR_CARRIAGES: dict[PopularityName, MakeCarriage] = {"batching": BatchingCarriage}
 
 
 class State:
@@ -34,10 +37,13 @@ class State:
         self.ledger = Ledger(params.ack_timeout, params.unanswered_max, params.acknowledges)
         self.strategy = make_strategy(params, self.tables)
         self.links: dict[NodeId, NeighbourLink] = {}
+        self.census = Census(params, self.tables, self.links) if params.counts else None
         parts = params, self.tables, self.ledger, self.strategy, self.links
-        self.carrier = BatchCarrier(node_id, *parts, make_carriage or CARRIAGES[params.carriage])
+        self.carrier = BatchCarrier(node_id, *parts, make_carriage or self.carriage_of(params), self.census)
         self.covers, self.outbox = Covers(), TableOutbox()
-        self.census = Census(params, self.tables, self.links) if params.census else None
+
+    def carriage_of(self, params: RoutingParams) -> MakeCarriage:
+        return CARRIAGES[params.carriage] if params.popularity == "off" else POPULAR_CARRIAGES[params.popularity]
 
     def tables_changed(self) -> None:
         self.carrier.tables_changed(link.neighbour for link in self.links.values() if link.reduction is not None)

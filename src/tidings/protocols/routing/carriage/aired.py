@@ -21,7 +21,9 @@ from tidings.machine.effects import BROADCAST, Effect, Send, Transport
 from tidings.machine.message import BrokerNames, Message
 from tidings.model.bounds import AIRED_BYTES_MAX, BROKERS_NAMED_MAX
 from tidings.model.identity import NodeId
-from tidings.protocols.routing.carrier import BatchCarrier, Parcel, PlainCarriage
+from tidings.protocols.routing.carriage.carriage import Parcel
+from tidings.protocols.routing.carriage.plain import PlainCarriage
+from tidings.protocols.routing.carrier import BatchCarrier
 from tidings.protocols.routing.tables import LiveHop
 from tidings.pubsub.publications import Publications
 

@@ -1,0 +1,1 @@
+"""Ways for publications to get to the neighbours that want them; `carriage.py` is the contract."""

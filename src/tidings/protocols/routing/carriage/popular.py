@@ -1,0 +1,158 @@
+"""A carriage that goes by popularity: on the tree what is popular, and another way for what is not.
+
+At the broker of a publisher each parcel is looked at (`popularity.py`). What belongs to a popular stream goes over the
+link, as ever. The rest is diverted, as by `batching.py`. Parcels of other brokers' publishers are forwarded as they
+come.
+
+Never diverted: parcels that carry a receipt, which is answered along the tree; and those of streams of which it is not
+known yet who is behind the link.
+
+Timer "popularity": the end of an interval, while there is anything to evaluate.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from tidings.machine.effects import Drop, Effect, SetTimer
+from tidings.machine.inputs import TimerKey
+from tidings.machine.message import Message
+from tidings.model.identity import NodeId
+from tidings.protocols.routing.carriage.carriage import Parcel
+from tidings.protocols.routing.carriage.plain import PlainCarriage
+from tidings.protocols.routing.carrier import BatchCarrier
+from tidings.protocols.routing.popularity import Evaluation, Popularity, StreamKey
+from tidings.protocols.routing.tables import LiveHop
+from tidings.pubsub.notes import Forwarded
+from tidings.pubsub.publications import Publications
+from tidings.pubsub.rows import Gauge, StreamRow, View
+from tidings.pubsub.signals import AdvertisementId
+
+TIMER = "popularity"
+LOCAL_MAX = 1_000_000
+"""Clients here that match, up to which a note counts them."""
+
+NO_NEIGHBOUR = "gathered publications of a node that is no neighbour"
+
+
+class PopularCarriage(PlainCarriage):
+    messages: ClassVar[tuple[type[Message], ...]] = ()
+
+    def __init__(self, carrier: BatchCarrier) -> None:
+        super().__init__(carrier)
+        self.carrier = carrier
+        assert carrier.census is not None, "popularity needs counts"
+        params = carrier.params
+        self.popularity = Popularity(params.units_per_second, params.phi, carrier.census.toward, self.rank)
+        self.last = Evaluation(0, 0, 0.0, 0.0, 0.0)
+        self.is_timed = False
+        self.diverted: dict[str, int] = {"tree": 0, "diverted": 0}
+        """Publications of our clients times links, by the way they took."""
+
+    def rank(self, advertisement: AdvertisementId) -> int:
+        return 1
+
+    def start(self) -> None:
+        self.is_timed = False
+
+    def pass_on(self, now: float, source: LiveHop, parcels: Sequence[Parcel]) -> list[Effect]:
+        effects = self.arm(now)
+        on_tree: list[Parcel] = []
+        for neighbour, parcel in parcels:
+            count = len(parcel.numbers)
+            is_popular = self.popularity.offer(neighbour, parcel.advertisement, count)
+            if source is not None:
+                on_tree.append((neighbour, parcel))
+                self.note(neighbour, parcel, "tree", effects)
+                continue
+            is_diverted = not is_popular and not parcel.receipt and self.divert(now, neighbour, parcel, effects)
+            self.diverted["diverted" if is_diverted else "tree"] += count
+            if not is_diverted:
+                self.overtake(now, neighbour, parcel, effects)
+                self.note(neighbour, parcel, "tree", effects)
+                on_tree.append((neighbour, parcel))
+        return effects + super().pass_on(now, source, on_tree)
+
+    def divert(self, now: float, neighbour: NodeId, parcel: Publications, effects: list[Effect]) -> bool:
+        """Take it another way, unless it has to go by the tree."""
+        raise NotImplementedError
+
+    def overtake(self, now: float, neighbour: NodeId, parcel: Publications, effects: list[Effect]) -> None:
+        """It leaves over the link now; what must not come behind it goes ahead."""
+
+    def note(self, neighbour: NodeId, parcel: Publications, via: str, effects: list[Effect]) -> None:
+        """One message leaves, for whoever measures what it brings."""
+        if self.params.notes_forwards:
+            gain = self.popularity.gain(neighbour, parcel.advertisement) * len(parcel.numbers)
+            effects.append(self.forwarded(parcel, via, 1, gain))
+
+    def forwarded(self, parcel: Publications, via: str, links: int, gain: float) -> Forwarded:
+        matched = self.carrier.tables.local_index.match_heads(list(parcel.heads), LOCAL_MAX)
+        local = sum(len(keys) for keys in matched if keys)
+        return Forwarded(via=via, links=links, local=local, gain=gain, publisher=parcel.publisher)
+
+    def arm(self, now: float) -> list[Effect]:
+        if self.is_timed:
+            return []
+        self.is_timed = True
+        return [SetTimer(TIMER, now + self.params.evaluated_every)]
+
+    def close(self, neighbour: NodeId) -> list[Effect]:
+        self.popularity.forget(neighbour)
+        return super().close(neighbour)
+
+    def fired(self, now: float, key: TimerKey) -> list[Effect]:
+        return self.evaluate(now) if key == TIMER else []
+
+    def evaluate(self, now: float) -> list[Effect]:
+        self.is_timed = False
+        if not self.popularity.streams:
+            return []
+        self.last = self.popularity.evaluate(self.params.evaluated_every)
+        return [*self.evaluated(now), *self.arm(now)]
+
+    def evaluated(self, now: float) -> list[Effect]:
+        """It is known anew what is popular."""
+        return []
+
+    # What others may look at.
+
+    def way_of(self, key: StreamKey) -> str:
+        """How its next publication goes."""
+        return "tree" if self.popularity.streams[key].is_popular else self.params.popularity
+
+    def rows(self) -> Iterator[StreamRow]:
+        assert self.carrier.census is not None
+        for neighbour, advertisement in self.popularity.sorted_keys():
+            stream, tally = (
+                self.popularity.streams[neighbour, advertisement],
+                self.popularity.behind(neighbour, advertisement),
+            )
+            yield StreamRow(
+                neighbour=neighbour,
+                advertisement=advertisement,
+                subscriptions=tally.subscriptions,
+                hops=tally.hop_sum / tally.subscriptions if tally.subscriptions else 0.0,
+                gain=self.popularity.gain(neighbour, advertisement),
+                rate=stream.rate,
+                way=self.way_of((neighbour, advertisement)),
+            )
+
+    def views(self) -> Mapping[str, View]:
+        return {"streams": lambda _: self.rows()}
+
+    def gauges(self) -> Iterable[Gauge]:
+        yield Gauge("popularity_streams", "links and advertisements with traffic", self.last.streams)
+        yield Gauge("popularity_streams_popular", "those of them that go by the tree", self.last.popular)
+        yield Gauge("popularity_target", "publications a second that are for the tree", self.popularity.target)
+        yield Gauge("popularity_gain", "deliveries for each forward of what is popular", self.last.gain)
+        meaning = "publications of clients here times links, by the way they took"
+        for way, count in self.diverted.items():
+            yield Gauge("popularity_publications", meaning, count, {"way": way})
+
+    def check(self) -> None:
+        super().check()
+        self.popularity.check()
+
+
+def lost(batches: Iterable[Publications], reason: str) -> list[Effect]:
+    return [Drop(batch, reason) for batch in batches]
