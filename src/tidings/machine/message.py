@@ -44,8 +44,9 @@ Real = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.m
 """A finite float: the bounds exclude the infinities, and NaN is inside no bounds."""
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Base of all messages. On the wire the fields stand in their order, without their names."""
+class Message(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Base of all messages. On the wire the fields stand in their order, without their names. A message holds values
+    that were there before it, so it is in no circle, and nobody has to look for it as garbage."""
 
 
 class Contact(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):

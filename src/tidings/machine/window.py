@@ -8,7 +8,15 @@ link, from 0 at the beginning of its life. The sender sends while less than `win
 wait then waits as something small: a position, a question, a place in a table. The taker tells its total every
 `step_bytes`, in a message of its own protocol. Whoever uses windows gives each link one for each kind of traffic; all
 of them together, each with the largest message beyond it, stay below the queue of a link (`net/params.py`).
+
+Whoever can wait yields (`YieldingWindow`). On one link everything leaves in one order, so what is said next stands
+behind all that is on its way: a mebibyte of it is nothing on a fast link to an idle peer, and 60 ms where the peer has
+to work on it. So it is measured how long it takes until something is taken. Where that is longer than it ever was by
+more than a little, others wait: the window becomes narrower by what was taken, down to a small part of it, and wider
+again by as much when it is quick. It is the idea of LEDBAT (RFC 6817), in bytes of our own.
 """
+
+from collections import deque
 
 
 class SendWindow:
@@ -29,6 +37,53 @@ class SendWindow:
         if not self.taken_bytes <= total_bytes <= self.sent_bytes:
             return False
         self.taken_bytes = total_bytes
+        return True
+
+
+LATE_AFTER, LATE_SHARE = 0.01, 0.25
+"""Seconds, and share of the shortest time until something was taken, by which it is late."""
+
+NARROWEST_SHARE = 8
+"""The narrowest window is this part of the widest."""
+
+
+class YieldingWindow:
+    """A window for what can wait, between `widest_bytes` and an eighth of that."""
+
+    def __init__(self, widest_bytes: int) -> None:
+        self.widest_bytes, self.narrowest_bytes = widest_bytes, max(1, widest_bytes // NARROWEST_SHARE)
+        self.window = SendWindow(widest_bytes)
+        self.leaving: deque[tuple[int, float]] = deque()
+        """The total of what was sent, each time, and when; of what is still on the way."""
+        self.quickest = float("inf")
+        """The shortest time in which something was taken."""
+
+    @property
+    def window_bytes(self) -> int:
+        """As wide as it is now."""
+        return self.window.window_bytes
+
+    @property
+    def has_room(self) -> bool:
+        return self.window.has_room
+
+    def send(self, now: float, size_bytes: int) -> None:
+        self.window.send(size_bytes)
+        self.leaving.append((self.window.sent_bytes, now))
+
+    def hear(self, now: float, total_bytes: int) -> bool:
+        before = self.window.taken_bytes
+        if not self.window.hear(total_bytes):
+            return False
+        took = None
+        while self.leaving and self.leaving[0][0] <= total_bytes:
+            _, sent_at = self.leaving.popleft()
+            took = now - sent_at
+        if took is not None:
+            self.quickest = min(self.quickest, took)
+            is_late = took > self.quickest + max(LATE_AFTER, LATE_SHARE * self.quickest)
+            width = self.window_bytes + (before - total_bytes if is_late else total_bytes - before)
+            self.window.window_bytes = min(self.widest_bytes, max(self.narrowest_bytes, width))
         return True
 
 

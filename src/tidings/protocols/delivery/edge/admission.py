@@ -84,11 +84,11 @@ class PublisherStream(msgspec.Struct, eq=False):
 
 
 class Outlet:
-    __slots__ = ("client", "ledger", "queue", "under_way", "waiting", "waiting_max", "window")
+    __slots__ = ("client", "ledger", "pending_bytes", "queue", "under_way", "waiting", "waiting_max", "window")
 
     def __init__(self, client: ServedClient, window: int, waiting_max: int) -> None:
         self.client, self.window, self.waiting_max = client, window, waiting_max
-        self.under_way = self.waiting = 0
+        self.under_way = self.waiting = self.pending_bytes = 0
         self.ledger: deque[tuple[int, int, int]] = deque()
         """What is on the way: how many publications, their bytes, and all that was sent to the client before."""
         self.queue: deque[Publications] = deque()
@@ -111,12 +111,16 @@ class Outlet:
         count = len(batch.numbers)
         self.under_way += count
         self.ledger.append((count, size, self.client.window.sent_bytes))
-        self.client.pending_bytes += size
+        self.count(size)
 
     def put(self, batch: Publications) -> None:
         self.queue.append(batch)
         self.waiting += len(batch.numbers)
-        self.client.pending_bytes += size_bytes(batch)
+        self.count(size_bytes(batch))
+
+    def count(self, size: int) -> None:
+        self.pending_bytes += size
+        self.client.pending_bytes += size
 
     def take_out(self, count: int) -> Publications | None:
         """The first batch of the queue, or as much of it as `count` says; it is no longer pending."""
@@ -127,7 +131,7 @@ class Outlet:
             self.queue.appendleft(cut(batch, slice(count, None), receipt=0))
             batch = cut(batch, slice(count), receipt=0)
         self.waiting -= len(batch.numbers)
-        self.client.pending_bytes -= size_bytes(batch)
+        self.count(-size_bytes(batch))
         return batch
 
     def leave(self) -> Publications | None:
@@ -148,24 +152,23 @@ class Outlet:
                 self.ledger.appendleft((first - count, size - part, sent_before))
                 first, size = count, part
             self.under_way -= first
-            self.client.pending_bytes -= size
+            self.count(-size)
             count -= first
         return count
 
-    @property
-    def pending_bytes(self) -> int:
-        return sum(size for _, size, _ in self.ledger) + sum(map(size_bytes, self.queue))
-
-    def close(self) -> None:
-        """Nothing of it is pending any more."""
-        self.client.pending_bytes -= self.pending_bytes
+    def close(self) -> deque[Publications]:
+        """Nothing of it is pending any more. Its queue is left, for to let go of a long one takes a while."""
+        self.count(-self.pending_bytes)
         self.ledger.clear()
-        self.queue.clear()
+        queue, self.queue = self.queue, deque()
         self.under_way = self.waiting = 0
+        return queue
 
     def check(self) -> None:
         assert self.under_way == sum(count for count, _, _ in self.ledger) <= self.window, "the window does not hold"
         assert self.waiting == sum(len(batch.numbers) for batch in self.queue), "the queue is miscounted"
+        pending_bytes = sum(size for _, size, _ in self.ledger) + sum(map(size_bytes, self.queue))
+        assert self.pending_bytes == pending_bytes, "the bytes of an outlet are miscounted"
         # While the window of bytes is full, what the window of publications would let through waits as well.
         assert self.under_way + self.waiting <= self.capacity, "the queue is longer than it may be"
         has_room = self.under_way < self.window and self.client.has_room

@@ -27,7 +27,8 @@ under a withdrawn advertisement is forgotten.
 Signals. Hears of clients from access, of neighbours from the overlay, and `Settled`, `Known`, `Forgotten`, `Matched`
 from routing; tells routing `Want`, `Unwant`, `Offer`, `Unoffer`, `Forward`.
 Timers. "sweep": history may be too old. "ask": a question for history was not answered. "begin": one for where a
-subscription begins. "held": there was no time to ask. "read": a reading. "reply": one. ("save", name): once more.
+subscription begins. "held", "answers": there was no time to ask, or to answer. "read": a reading. "reply": one.
+("save", name): once more.
 Requests. `Close`: nobody new is served, requests that are outstanding are waited for; then `EdgeClosed` is delivered.
 
 A durable edge reads its store when it starts. Until then all that happens waits in order, up to `deferred_max`.
@@ -226,7 +227,7 @@ class Edge:
             placed, self.fetching.placed = self.fetching.placed, []
             effects = effects + self.subscriptions.give_receipts(now, placed)
         if self.flows.ready:
-            effects = effects + self.flows.flush()
+            effects = effects + self.flows.flush(now)
         if self.references.unsaved:
             effects, self.references.unsaved = [*effects, *self.references.unsaved], []
         if self.is_closing and not self.is_closed:
@@ -343,7 +344,7 @@ class Edge:
             return refused(client, "read", asked.number, problem)
 
     def unsubscribe(self, now: float, client: ServedClient, asked: Unsubscribe) -> list[Effect]:
-        effects = self.subscriptions.unsubscribe(client, asked)
+        effects = self.subscriptions.unsubscribe(now, client, asked)
         return self.nothing_to_end(now, client, "unsubscribe", asked.number) if effects is None else effects
 
     def unadvertise(self, now: float, client: ServedClient, asked: Unadvertise) -> list[Effect]:
@@ -391,6 +392,8 @@ class Edge:
                 return self.beginnings.ask_again(now)
             case "held":
                 return self.subscriptions.go_on(now)
+            case "answers":
+                self.flows.go_on()
             case "read":
                 return self.readings.expire(now)
             case "reply":

@@ -70,7 +70,7 @@ class HistoryExchange:
             case HistoryBegun():
                 self.flows.begin(sender, message)
             case HistoryTaken():
-                self.flows.hear(sender, message)
+                self.flows.hear(now, sender, message)
             case History() | MarksFar() | FetchedFar() | ReplySettledFar() if message.path:
                 return self.references.come_back(sender, message)
             case History() | MarksFar() | FetchedFar() | ReplySettledFar():

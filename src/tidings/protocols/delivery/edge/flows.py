@@ -13,23 +13,46 @@ An answer that only passes through is not small. So a broker says of it that it 
 and the window behind it stays as full as the one before it: what waits here of other brokers' traffic is never more
 than the windows of the neighbours that sent it. The links of a tree wait for each other in no circle.
 
+Lanes. One client may ask for all of the history a thousand times over. So everything waits in the lane of the client
+that it is for, and the lanes are served in turn, a message each; what one client has asked for keeps its order. How far
+publishers have come is asked and told ahead of all that: it is little, shared by all who want to know, and a
+subscription waits for it (`beginnings.py`). Where more waits than may, the longest lane gives up its last. And what has
+left stands on the link ahead of other people's events: so the window becomes narrower where it is taken slowly.
+
+Time. To make an answer takes as long as a hundred small requests. Whoever asks for all of the history all the time
+would keep this broker busy, and everything that the neighbour says would wait for it. So looking at what is stored, for
+others and for our own clients, takes a share of the time; then what is to be made waits for the timer "answers".
+
 Lives. A link of the overlay ends and begins anew at its two ends at different moments, while its stream lives on or
 not. So whoever sends says with `HistoryBegun` that it counts from 0 again, and in `HistoryTaken` the other names that
 beginning. What comes in a stream after such a word is counted from there, whatever becomes of it.
 
-State. For each neighbour what waits, and the window; for each sender what was taken of it.
+State. For each neighbour what waits, by lane, and the window; for each sender what was taken of it.
 """
 
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tidings.machine.effects import Drop, Effect, Send
-from tidings.machine.window import SendWindow, TakenBytes
+from tidings.machine.effects import Drop, Effect, Send, SetTimer
+from tidings.machine.window import TakenBytes, YieldingWindow
 from tidings.model.bounds import NEIGHBOURS_MAX, QUESTIONS_MAX
 from tidings.model.identity import NodeId
+from tidings.model.work import UNITS_PER_MS, WORK
 from tidings.protocols.delivery.edge.params import TAKEN_STEPS, EdgeParams
-from tidings.protocols.delivery.messages import HistoryBegun, HistoryTaken, PackedReferences, Reference
+from tidings.protocols.delivery.messages import (
+    FetchedFar,
+    FetchFar,
+    History,
+    HistoryBegun,
+    HistoryTaken,
+    LookFar,
+    MarksFar,
+    PackedReferences,
+    Reference,
+    ReplyFar,
+    ReplySettledFar,
+)
 from tidings.protocols.delivery.sizes import HistoryMessage, size_of
 
 LINK_GONE = "waited for a neighbour that was lost"
@@ -40,6 +63,22 @@ PACK_FILTER_CHARS_MAX = 4096
 
 PACK_BYTES_MAX = 64 * 1024
 """Questions in one message; a single one may be larger."""
+
+
+BUSY_SHARE, BUSY_MAX = 0.5, 0.01
+"""Of the time, what looking at what is stored may take; and how many seconds of it may be taken in advance."""
+
+
+class LookTime:
+    def __init__(self) -> None:
+        self.busy_until = 0.0
+        """When all that was looked at so far will have had its share of the time."""
+
+    def are_used_up(self, now: float) -> bool:
+        return self.busy_until - now > BUSY_MAX
+
+    def spend(self, now: float, units: int) -> None:
+        self.busy_until = max(now, self.busy_until) + units / (BUSY_SHARE * 1000 * UNITS_PER_MS)
 
 
 class Origin(NamedTuple):
@@ -58,12 +97,71 @@ class WaitingHistory(NamedTuple):
     origin: Origin | None
 
 
+Lane = tuple[str, str]
+"""What waits in one order: of which kind it is, and whose."""
+
+FIRST: Lane = ("marks", "")
+"""Ahead of all others."""
+
+
+def lane_of(message: HistoryMessage) -> Lane:
+    match message:
+        case LookFar() | MarksFar():
+            return FIRST
+        case Reference() | History():
+            return "history", message.client
+        case FetchFar() | FetchedFar():
+            return "readings", message.advertisement
+        case ReplyFar() | ReplySettledFar():
+            return "replies", message.advertisement
+    raise AssertionError(f"{type(message).__name__} never waits")
+
+
 class HistoryLink:
     """One life of the link to a neighbour."""
 
     def __init__(self, neighbour: NodeId, life: int, window_bytes: int) -> None:
-        self.neighbour, self.life, self.window = neighbour, life, SendWindow(window_bytes)
-        self.waiting: deque[WaitingHistory] = deque()
+        self.neighbour, self.life, self.window = neighbour, life, YieldingWindow(window_bytes)
+        self.lanes: dict[Lane, deque[WaitingHistory]] = {}
+        """None is empty; the one whose turn is next stands first."""
+        self.waiting_count = 0
+
+    def put(self, lane: Lane, waiting: WaitingHistory) -> None:
+        self.lanes.setdefault(lane, deque()).append(waiting)
+        self.waiting_count += 1
+
+    def next_lane(self) -> Lane:
+        return FIRST if FIRST in self.lanes else next(iter(self.lanes))
+
+    def take(self) -> WaitingHistory:
+        lane = self.next_lane()
+        waiting = self.lanes.pop(lane)
+        taken = waiting.popleft()
+        if waiting:
+            self.lanes[lane] = waiting
+        self.waiting_count -= 1
+        return taken
+
+    @property
+    def must_make_next(self) -> bool:
+        return self.lanes[self.next_lane()][0].make is not None
+
+    def next_question(self) -> Reference | None:
+        """What is next, if it is a question that is ready to leave."""
+        following = self.lanes[self.next_lane()][0].message if self.lanes else None
+        return following if isinstance(following, Reference) else None
+
+    def take_last_of_longest(self) -> WaitingHistory:
+        lane = max(self.lanes, key=lambda each: len(self.lanes[each]))
+        last = self.lanes[lane].pop()
+        if not self.lanes[lane]:
+            del self.lanes[lane]
+        self.waiting_count -= 1
+        return last
+
+    @property
+    def waiting(self) -> list[WaitingHistory]:
+        return [each for lane in self.lanes.values() for each in lane]
 
 
 class HistoryFlows:
@@ -75,6 +173,10 @@ class HistoryFlows:
         """By sender, with the life that it named last; the one that began last stands last."""
         self.ready: dict[NodeId, None] = {}
         """Links on which something may leave at the end of this step."""
+        self.looks = LookTime()
+        self.held: dict[NodeId, None] = {}
+        """Links on which an answer is made at the timer "answers"."""
+        self.is_timed = False
 
     # Links.
 
@@ -82,11 +184,12 @@ class HistoryFlows:
         effects = self.close(neighbour)
         self.lives += 1
         link = self.links[neighbour] = HistoryLink(neighbour, self.lives, self.params.history_window_bytes)
-        return [*effects, Send(neighbour, HistoryBegun(link.life, link.window.window_bytes))]
+        return [*effects, Send(neighbour, HistoryBegun(link.life, link.window.widest_bytes))]
 
     def close(self, neighbour: NodeId) -> list[Effect]:
         link = self.links.pop(neighbour, None)
         self.ready.pop(neighbour, None)
+        self.held.pop(neighbour, None)
         if link is None:
             return []
         effects: list[Effect] = [Drop(each.message, LINK_GONE) for each in link.waiting if each.message is not None]
@@ -98,64 +201,79 @@ class HistoryFlows:
         self.links.clear()
         self.taken.clear()
         self.ready.clear()
+        self.held.clear()
+        self.is_timed = False
 
     # What leaves.
 
     def put(self, neighbour: NodeId, message: HistoryMessage, origin: Origin | None = None) -> list[Effect]:
         """Let it leave at the end of this step, or as soon as there is room; `origin` if it only passes through."""
-        return self.add(neighbour, WaitingHistory(message, None, origin))
+        return self.add(neighbour, lane_of(message), WaitingHistory(message, None, origin))
 
-    def put_later(self, neighbour: NodeId, make: Callable[[], HistoryMessage | None]) -> list[Effect]:
-        """The same for an answer that is made when it leaves."""
-        return self.add(neighbour, WaitingHistory(None, make, None))
+    def put_later(
+        self, neighbour: NodeId, asked: HistoryMessage, make: Callable[[], HistoryMessage | None]
+    ) -> list[Effect]:
+        """The same for the answer to a question, which is made when it leaves."""
+        return self.add(neighbour, lane_of(asked), WaitingHistory(None, make, None))
 
-    def add(self, neighbour: NodeId, waiting: WaitingHistory) -> list[Effect]:
+    def add(self, neighbour: NodeId, lane: Lane, waiting: WaitingHistory) -> list[Effect]:
         link = self.links[neighbour]
-        if len(link.waiting) >= self.params.unanswered_max:
-            return [Drop(waiting.message or TOO_MANY, TOO_MANY), *self.release(waiting.origin)]
-        link.waiting.append(waiting)
+        link.put(lane, waiting)
         self.ready[neighbour] = None
-        return []
+        if link.waiting_count <= self.params.unanswered_max:
+            return []
+        last = link.take_last_of_longest()
+        return [Drop(last.message or TOO_MANY, TOO_MANY), *self.release(last.origin)]
 
-    def flush(self) -> list[Effect]:
+    def flush(self, now: float) -> list[Effect]:
         """What has room leaves."""
         effects: list[Effect] = []
         while self.ready:
             neighbour = next(iter(self.ready))
             del self.ready[neighbour]
-            self.flow(self.links[neighbour], effects)
+            self.flow(now, self.links[neighbour], effects)
+        if self.held and not self.is_timed:
+            self.is_timed = True
+            effects.append(SetTimer("answers", now + self.params.held_for))
         return effects
 
-    def flow(self, link: HistoryLink, effects: list[Effect]) -> None:
-        while link.waiting and link.window.has_room:
-            waiting = link.waiting.popleft()
+    def go_on(self) -> None:
+        """At the timer "answers"."""
+        self.is_timed = False
+        self.ready |= self.held
+        self.held.clear()
+
+    def flow(self, now: float, link: HistoryLink, effects: list[Effect]) -> None:
+        while link.lanes and link.window.has_room:
+            if link.must_make_next and (WORK.is_spent or self.looks.are_used_up(now)):
+                self.held[link.neighbour] = None
+                return
+            waiting, began = link.take(), WORK.units
             message = waiting.message if waiting.make is None else waiting.make()
             effects += self.release(waiting.origin)
+            self.looks.spend(now, WORK.units - began)
             if message is None:
                 continue
             if isinstance(message, Reference):
                 message = self.pack(link, message, effects)
-            link.window.send(size_of(message))
+            link.window.send(now, size_of(message))
             effects.append(Send(link.neighbour, message))
 
     def pack(self, link: HistoryLink, first: Reference, effects: list[Effect]) -> Reference | PackedReferences:
-        """The question, with those that wait right behind it."""
+        """The question, with those that are next."""
         questions, size_bytes, chars = [first], size_of(first), len(first.filter)
-        while link.waiting and len(questions) < QUESTIONS_MAX:
-            following = link.waiting[0].message
-            if not isinstance(following, Reference) or size_bytes + size_of(following) > PACK_BYTES_MAX:
-                break
+        while (following := link.next_question()) is not None and len(questions) < QUESTIONS_MAX:
             chars += len(following.filter)
-            if chars > PACK_FILTER_CHARS_MAX:
+            if size_bytes + size_of(following) > PACK_BYTES_MAX or chars > PACK_FILTER_CHARS_MAX:
                 break
-            effects += self.release(link.waiting.popleft().origin)
+            effects += self.release(link.take().origin)
             questions.append(following)
             size_bytes += size_of(following)
         return first if len(questions) == 1 else PackedReferences(tuple(questions))
 
-    def hear(self, sender: NodeId, taken: HistoryTaken) -> None:
+    def hear(self, now: float, sender: NodeId, taken: HistoryTaken) -> None:
         link = self.links.get(sender)
-        if link is not None and link.life == taken.life and link.window.hear(taken.total_bytes):
+        if link is not None and link.life == taken.life and link.window.hear(now, taken.total_bytes):
             self.ready[sender] = None
 
     # What comes.
@@ -183,7 +301,10 @@ class HistoryFlows:
 
     def check(self) -> None:
         assert not self.ready, "something may leave, and nobody lets it"
+        assert self.is_timed or not self.held, "nobody makes the answers that wait"
         assert len(self.taken) <= NEIGHBOURS_MAX, "too many senders are counted"
         for link in self.links.values():
-            assert not (link.waiting and link.window.has_room), "something waits although there is room"
-            assert len(link.waiting) <= self.params.unanswered_max, "more waits than unanswered_max allows"
+            is_held = link.neighbour in self.held
+            assert is_held or not (link.lanes and link.window.has_room), "something waits although there is room"
+            assert len(link.waiting) == link.waiting_count <= self.params.unanswered_max, "more waits than may"
+            assert all(link.lanes.values()), "an empty lane has a turn"

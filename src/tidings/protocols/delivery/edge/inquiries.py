@@ -178,7 +178,10 @@ class Inquiries:
             filter = parse(asked.filter)
         except UsageError:
             return [Drop(asked, WRONG_FILTER), *self.flows.release(origin)]
-        return [*self.flows.put_later(sender, partial(self.page_back, asked, filter)), *self.flows.release(origin)]
+        return [
+            *self.flows.put_later(sender, asked, partial(self.page_back, asked, filter)),
+            *self.flows.release(origin),
+        ]
 
     def page_back(self, asked: FetchFar, filter: Filter) -> FetchedFar:
         if asked.advertisement in self.publishers.offered:

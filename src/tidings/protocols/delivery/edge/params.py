@@ -5,6 +5,7 @@ from typing import Literal
 
 import msgspec
 
+from tidings.machine.window import NARROWEST_SHARE
 from tidings.model.bounds import BATCH_BYTES_MAX, SUBSCRIPTIONS_MATCHED_MAX
 from tidings.model.errors import UsageError
 from tidings.model.work import UNITS_PER_MS
@@ -14,8 +15,8 @@ MEBIBYTE = 1024 * 1024
 
 DAY = 24 * 3600.0
 
-TAKEN_STEPS = 8
-"""How often the taker of a window full of bytes says that it has taken them."""
+TAKEN_STEPS = 4 * NARROWEST_SHARE
+"""How often the taker of a window full of bytes says that it has taken them: also of the narrowest more than twice."""
 
 SPANS = ("history_age", "marks_age", "numbers_age")
 PERIODS = ("ask_again_after", "held_for", "save_again_after", "sweep_period", "reading_timeout")
@@ -115,7 +116,8 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
 
     history_window_bytes: int = MEBIBYTE
     """Questions and answers of history on the way to one neighbour, as it says what it has taken; one message may
-    exceed it. Well below the queue of a link (`net/params.py`)."""
+    exceed it. Well below the queue of a link (`net/params.py`). Where that takes long it is down to an eighth
+    (`machine/window.py`)."""
 
     unanswered_max: int = 100_000
     """Questions and answers that wait for room in that window, for one neighbour; what comes beyond is given up, and
@@ -172,7 +174,7 @@ class EdgeParams(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"subscriptions_max: {self.subscriptions_max}, but a delivery names at most {SUBSCRIPTIONS_MATCHED_MAX}"
             )
-        if self.history_window_bytes < TAKEN_STEPS:
+        if self.history_window_bytes < NARROWEST_SHARE:
             raise UsageError(f"history_window_bytes: {self.history_window_bytes} lets nothing through")
         if self.client_window_bytes < 2 * TAKEN_STEP_BYTES:
             raise UsageError(

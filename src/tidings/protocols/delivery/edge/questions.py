@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from tidings.machine.effects import Drop, Effect, Send, SetTimer
 from tidings.model.bounds import INTEGER_MAX, PUBLISHERS_MAX
 from tidings.model.identity import NodeId
-from tidings.model.work import UNITS_PER_MS, WORK
+from tidings.model.work import WORK
 from tidings.protocols.delivery.edge.admission import (
     NOT_ACTIVE,
     Admission,
@@ -55,10 +55,6 @@ LATE_FORGOTTEN = (
 WANTED_MAX = 1000
 """Advertisements that one question names, so that it fits a frame."""
 
-BUSY_SHARE, BUSY_MAX = 0.5, 0.01
-"""Of the time, what looking at our own history may take; and how many seconds of it may be taken in advance. Whoever
-asks beyond that is held: many readers that ask at once must not keep everybody else waiting."""
-
 QUESTION_UNITS, NAMED_UNITS = 1500, 25
 """The work of a question, and of each advertisement that it names."""
 
@@ -79,8 +75,6 @@ class Fetching:
         """Streams that wait for an answer, the one that has waited longest first."""
         self.placed: list[ServedSubscription] = []
         """Subscriptions of which it has become known where they begin, in this step."""
-        self.busy_until = 0.0
-        """When all that was looked at so far will have had its share of the time."""
         self.held: dict[ServedClient, None] = {}
         """Who has streams that go on at the timer "held"."""
 
@@ -180,7 +174,7 @@ class Fetching:
         streams = [stream for stream in streams if stream.state != "lagging"]
         if not streams:
             return []
-        if WORK.is_spent or self.busy_until - now > BUSY_MAX:
+        if WORK.is_spent or self.references.flows.looks.are_used_up(now):
             return self.hold(now, subscription, streams)
         self.rounds += 1
         room_bytes = max(0, self.params.pending_bytes_max - subscription.client.pending_bytes)
@@ -222,7 +216,7 @@ class Fetching:
                     named = tuple(wanted[:PUBLISHERS_MAX])
                     part = replace(question, since=since, is_from_now=is_from_now, wanted=named)
                     effects += self.put(now, subscription, part)
-        self.busy_until = max(now, self.busy_until) + (WORK.units - began) / (BUSY_SHARE * 1000 * UNITS_PER_MS)
+        self.references.flows.looks.spend(now, WORK.units - began)
         return effects
 
     def put(self, now: float, subscription: ServedSubscription, question: Reference) -> list[Effect]:
@@ -372,7 +366,7 @@ class Fetching:
             outlet = subscription.outlet
             if 2 * outlet.room < outlet.capacity or 2 * client.pending_bytes > self.params.pending_bytes_max:
                 continue
-            if WORK.is_spent or self.busy_until - now > BUSY_MAX:
+            if WORK.is_spent or self.references.flows.looks.are_used_up(now):
                 return effects + self.hold(now, subscription, ())
             publishers = list(subscription.lagging)
             del client.lagging[number]

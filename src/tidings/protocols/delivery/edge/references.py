@@ -93,7 +93,9 @@ class References:
             except UsageError:
                 return [Drop(asked, WRONG_FILTER), *self.flows.release(origin)]
             for name, mine in here.items():
-                effects += self.flows.put_later(sender, partial(self.answer_back, now, asked, filter, name, mine))
+                effects += self.flows.put_later(
+                    sender, asked, partial(self.answer_back, now, asked, filter, name, mine)
+                )
         for hop, wanted in self.by_hop(asked, sender).items():
             path = lengthened(asked.path, self.node_id)
             if hop is not None and path is not None:

@@ -39,7 +39,7 @@ Source: PSDG 3.6.5 to 3.6.7; repairs G-1, G-45 (the algorithm's contract, and `s
 G-51, G-55.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -89,6 +89,9 @@ TOO_DEAR = (
 ENDED_AT_ONCE_MAX = 64
 """Subscriptions of a client that left which routing is told of in one step."""
 
+LET_GO_AT_ONCE_MAX = 2000
+"""Batches that waited for subscriptions which have ended of which as many are let go of in one step."""
+
 LOOKED_AT_ONCE_MAX = 64
 """Subscriptions up to which all are looked at in the step in which an advertisement becomes known."""
 
@@ -122,6 +125,9 @@ class ServedSubscriptions:
         self.is_look_timed = False
         self.ended: dict[SubscriptionKey, None] = {}
         """Those of clients that left of which routing was not told yet."""
+        self.remains: deque[deque[Publications]] = deque()
+        """Queues of subscriptions that have ended, and how many batches are in them: they are let go of in parts."""
+        self.remains_count = 0
         self.search_units: Counter[str] = Counter()
         """By principal: what searching for the patterns of its subscriptions may cost."""
 
@@ -129,6 +135,8 @@ class ServedSubscriptions:
         """There is no timer any more, and nobody to ask for."""
         self.unlooked.clear()
         self.ended.clear()
+        self.remains.clear()
+        self.remains_count = 0
         self.fetching.held.clear()
         self.is_look_timed = False
 
@@ -174,7 +182,7 @@ class ServedSubscriptions:
         request = NetworkRequest("subscribe", client, asked.number, client.shown(filter), subscription)
         ticket = self.requests.add(request)
         # The subscription leaves ahead of the question for history, on every link.
-        effects: list[Effect] = [Want(subscription.key, filter, ticket)]
+        effects: list[Effect] = [Want(subscription.key, filter, ticket), *self.look_later(now)]
         if asked.guarantee == "none":
             return effects
         known = self.fetching.publishers_for(subscription)
@@ -194,14 +202,14 @@ class ServedSubscriptions:
                 subscription.since = subscription.asked_at
         return effects + self.fetching.ask(now, subscription, known)
 
-    def unsubscribe(self, client: ServedClient, asked: Unsubscribe) -> list[Effect] | None:
+    def unsubscribe(self, now: float, client: ServedClient, asked: Unsubscribe) -> list[Effect] | None:
         """None if there is nothing to end."""
         subscription = self.of_client.get(client.name, {}).get(asked.number)
         if subscription is None:
             return None
         ticket = self.requests.add(NetworkRequest("unsubscribe", client, asked.number))
         self.forget(subscription)
-        return [*tell_missed(subscription), Unwant(subscription.key, ticket)]
+        return [*tell_missed(subscription), Unwant(subscription.key, ticket), *self.look_later(now)]
 
     def leave(self, now: float, client: ServedClient) -> list[Effect]:
         """Routing is told of the first at once, and of the others in the steps that follow."""
@@ -217,6 +225,18 @@ class ServedSubscriptions:
             del self.ended[key]
         return [Unwant(key) for key in keys]
 
+    def let_go(self) -> None:
+        """A part of what is left of subscriptions that have ended; the more there is, the larger."""
+        count = max(LET_GO_AT_ONCE_MAX, self.remains_count // 16)
+        while self.remains and count:
+            queue = self.remains[0]
+            for _ in range(min(count, len(queue))):
+                queue.popleft()
+                count -= 1
+                self.remains_count -= 1
+            if not queue:
+                self.remains.popleft()
+
     def check_units(self, client: ServedClient, filter: Filter) -> None:
         units, most = self.search_units[client.principal] + units_at_most(filter), self.params.search_units_max
         if units > most:
@@ -230,7 +250,10 @@ class ServedSubscriptions:
         subscription.client.use.subscriptions -= 1
         self.of_client.get(subscription.client.name, {}).pop(subscription.number, None)
         self.fetching.forget(subscription)
-        subscription.outlet.close()
+        queue = subscription.outlet.close()
+        if queue:
+            self.remains.append(queue)
+            self.remains_count += len(queue)
 
     def is_current(self, subscription: ServedSubscription | None) -> bool:
         """Whether it was not ended, or made again, meanwhile."""
@@ -275,7 +298,7 @@ class ServedSubscriptions:
         return self.look_later(now)
 
     def look_later(self, now: float) -> list[Effect]:
-        if self.is_look_timed or not (self.unlooked or self.ended):
+        if self.is_look_timed or not (self.unlooked or self.ended or self.remains):
             return []
         self.is_look_timed = True
         return [SetTimer("held", now + self.params.held_for)]
@@ -284,6 +307,7 @@ class ServedSubscriptions:
         """At the timer "held": those ask who were held, as many are looked at as one step may look at, and of clients
         that left some more subscriptions are ended."""
         self.is_look_timed = False
+        self.let_go()
         effects = [*self.end_some(), *self.fetching.let_go_on(now)]
         for publisher in list(self.unlooked):
             effects += self.look(now, publisher)
@@ -418,6 +442,8 @@ class ServedSubscriptions:
             assert self.of_client[key[0]][key[1]] is subscription
         assert not self.ended.keys() & self.all.keys(), "one that is there would be ended"
         assert self.is_look_timed or not self.ended, "nobody tells routing what has ended"
+        assert self.is_look_timed or not self.remains, "nobody lets go of what has ended"
+        assert self.remains_count == sum(map(len, self.remains)), "what is left of subscriptions is miscounted"
         assert sum(each.search_units for each in self.all.values()) == self.search_units.total()
 
 
