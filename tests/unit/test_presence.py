@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidings.machine.effects import Disconnect, Drop, Effect, Know, ProbeNode, Send
+from tidings.machine.effects import Disconnect, Drop, Effect, ProbeNode, Send
 from tidings.machine.inputs import Fired, NodeProbed, Received
 from tidings.machine.message import Contact
 from tidings.model.bounds import INQUIRERS_MAX, INQUIRIES_MAX
@@ -46,7 +46,7 @@ def test_every_neighbour_is_sent_a_beacon_each_period() -> None:
 
 def test_a_silent_neighbour_is_looked_for_and_keeps_its_link() -> None:
     effects = falls_silent(watching("y", "z"))
-    assert NeighbourSilent("x", 2) in effects and ProbeNode("x", 0.3) in effects and Know("x", "x:1") in effects
+    assert NeighbourSilent("x", 2) in effects and ProbeNode("x", 0.3, "x:1") in effects
     assert asked(effects) == ["y", "z"]
     assert not any(isinstance(each, Disconnect) for each in effects)
 
@@ -54,7 +54,7 @@ def test_a_silent_neighbour_is_looked_for_and_keeps_its_link() -> None:
 def test_it_is_gone_when_we_and_all_bystanders_find_nobody() -> None:
     presence = watching("y", "z")
     falls_silent(presence)
-    assert presence.handle(10.7, NodeProbed("x", False)) == []
+    assert presence.handle(10.7, NodeProbed("x", False, "x:1")) == []
     assert not any(isinstance(it, Disconnect) for it in presence.handle(10.75, Received("y", ReachAnswer("x", False))))
     effects = presence.handle(10.8, Received("z", ReachAnswer("x", False)))
     assert Disconnect("x", GONE) in effects
@@ -67,19 +67,19 @@ def test_it_is_gone_when_we_and_all_bystanders_find_nobody() -> None:
 def test_where_something_listens_nobody_is_gone(says_so: str) -> None:
     presence = watching("y", "z")
     falls_silent(presence)
-    presence.handle(10.5, NodeProbed("x", says_so == "our probe"))
+    presence.handle(10.5, NodeProbed("x", says_so == "our probe", "x:1"))
     presence.handle(10.6, Received("y", ReachAnswer("x", says_so == "a bystander")))
     effects = presence.handle(10.7, Received("z", ReachAnswer("x", False)))
     effects += presence.handle(10.88, Fired(("confirm", "x")))
     assert not any(isinstance(each, Disconnect) for each in effects)
     # And it is looked for again.
-    assert ProbeNode("x", 0.3) in presence.handle(11.9, Fired(("confirm", "x")))
+    assert ProbeNode("x", 0.3, "x:1") in presence.handle(11.9, Fired(("confirm", "x")))
 
 
 def test_who_hears_others_does_not_take_its_own_word_for_it() -> None:
     presence = watching("y")
     falls_silent(presence)
-    presence.handle(10.7, NodeProbed("x", False))
+    presence.handle(10.7, NodeProbed("x", False, "x:1"))
     presence.handle(10.85, Received("y", Beacon()))
     effects = presence.handle(10.88, Fired(("confirm", "x")))
     assert not any(isinstance(each, Disconnect) for each in effects) and asked(effects) == ["y"]
@@ -88,13 +88,13 @@ def test_who_hears_others_does_not_take_its_own_word_for_it() -> None:
 def test_who_hears_nobody_else_has_its_own_word_alone() -> None:
     presence = watching()
     falls_silent(presence)
-    assert Disconnect("x", GONE) in presence.handle(10.7, NodeProbed("x", False))
+    assert Disconnect("x", GONE) in presence.handle(10.7, NodeProbed("x", False, "x:1"))
 
 
 def test_bystanders_that_fall_silent_themselves_are_not_waited_for() -> None:
     presence = watching("y")
     falls_silent(presence)
-    presence.handle(10.7, NodeProbed("x", False))
+    presence.handle(10.7, NodeProbed("x", False, "x:1"))
     presence.handle(10.7, Fired(("silent", "y")))
     assert Disconnect("x", GONE) in presence.handle(10.88, Fired(("confirm", "x")))
 
@@ -103,7 +103,7 @@ def test_one_that_is_heard_again_is_out_of_suspicion() -> None:
     presence = watching("y")
     falls_silent(presence)
     presence.handle(10.5, Received("x", Beacon()))
-    effects = presence.handle(10.7, NodeProbed("x", False))
+    effects = presence.handle(10.7, NodeProbed("x", False, "x:1"))
     effects += presence.handle(10.75, Received("y", ReachAnswer("x", False)))
     effects += presence.handle(10.88, Fired(("confirm", "x")))
     assert not any(isinstance(each, Disconnect) for each in effects)
@@ -121,10 +121,30 @@ def test_a_bystander_answers_from_what_it_hears_or_probes() -> None:
     assert Send("y", ReachAnswer("x", True)) in presence.handle(10.3, Received("y", ReachQuestion(Contact("x"))))
     stranger = ReachQuestion(Contact("far", "far:1"))
     effects = presence.handle(10.3, Received("y", stranger))
-    assert effects[-2:] == [Know("far", "far:1"), ProbeNode("far", 0.3)]
+    assert effects[-1] == ProbeNode("far", 0.3, "far:1")
     presence.handle(10.3, Received("x", stranger))
-    told = presence.handle(10.6, NodeProbed("far", False))
+    told = presence.handle(10.6, NodeProbed("far", False, "far:1"))
     assert told == [Send("y", ReachAnswer("far", False)), Send("x", ReachAnswer("far", False))]
+
+
+def test_where_a_neighbour_is_only_it_says_itself() -> None:
+    """Somebody who asks for it elsewhere, where nothing listens, has no word in it."""
+    presence = watching("y")
+    falls_silent(presence)
+    asked = presence.handle(10.5, Received("y", ReachQuestion(Contact("x", "nowhere:1"))))
+    assert [each for each in asked if isinstance(each, ProbeNode)] == [ProbeNode("x", 0.3, "x:1")]
+    presence.handle(10.6, NodeProbed("x", False, "nowhere:1"))
+    effects = presence.handle(10.7, Received("y", ReachAnswer("x", False)))
+    effects += presence.handle(10.88, Fired(("confirm", "x")))
+    assert not any(isinstance(each, Disconnect) for each in effects)
+
+
+def test_who_asks_with_another_address_spoils_no_answer_for_others() -> None:
+    presence = watching("y", "z")
+    for asker, address in (("y", "nowhere:1"), ("z", "far:1")):
+        presence.handle(10.3, Received(asker, ReachQuestion(Contact("far", address))))
+    assert presence.handle(10.5, NodeProbed("far", False, "nowhere:1")) == [Send("y", ReachAnswer("far", False))]
+    assert presence.handle(10.5, NodeProbed("far", True, "far:1")) == [Send("z", ReachAnswer("far", True))]
 
 
 def test_questions_of_others_are_bounded() -> None:

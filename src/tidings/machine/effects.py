@@ -87,6 +87,9 @@ class ProbeNode(msgspec.Struct, frozen=True):
 
     node: NodeId
     seconds: float
+    address: str = ""
+    """Where it is looked for, this once ("host:port"), unless a configuration says where it is; empty where whoever
+    keeps the addresses knows."""
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -74,6 +74,8 @@ class NodeProbed(msgspec.Struct, frozen=True):
 
     node: NodeId
     is_there: bool
+    address: str = ""
+    """As it was asked."""
 
 
 class Unread(msgspec.Struct, frozen=True):

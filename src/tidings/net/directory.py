@@ -18,7 +18,7 @@ import asyncio
 import socket
 from typing import Any
 
-from tidings.machine.effects import BROADCAST, Know
+from tidings.machine.effects import BROADCAST, Know, ProbeNode
 from tidings.machine.inputs import Received
 from tidings.model.errors import UsageError
 from tidings.model.identity import NodeId, is_address, is_visitor
@@ -199,6 +199,16 @@ class Directory:
         check_address("know", address)
         check_permitted(*address, self.tls, self.insecure)
         return address
+
+    def address_of(self, probe: ProbeNode) -> Address | None:
+        """Where a node is looked for. An address that a probe brings is for this once, and nobody remembers it."""
+        if probe.address and not self.is_configured(probe.node):
+            try:
+                return self.permitted(Know(probe.node, probe.address))
+            except UsageError:
+                self.world.counts.drop(reasons.BAD_ADDRESS)
+        dial = self.links.dial_to(probe.node)
+        return None if dial is None else dial.address
 
     def make_room(self) -> bool:
         if len(self.learned) < self.world.params.learned_max:

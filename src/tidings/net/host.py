@@ -196,8 +196,8 @@ class Host:
         self.timers = Timers(self.loop, self.fire)
         self.links = HostLinks(self, self.rng, self.tls, self.capabilities, visitor_messages(self.machine))
         self.datagrams = Datagrams(self, datagram) if datagram is not None else None
-        self.probes = NodeProbes(self.loop, self.links.dial_to, self.step)
         self.directory = Directory(self, self.links, self.datagrams, self.tls, self.insecure)
+        self.probes = NodeProbes(self.loop, self.directory.address_of, self.step)
         self.computing = Computing(self.params.compute_workers, self.params.computations_max, self.computed)
         for peer, address in self.peers.items():
             await self.directory.configure(peer, address)

@@ -10,27 +10,24 @@ from collections.abc import Callable
 
 from tidings.machine.effects import ProbeNode
 from tidings.machine.inputs import NodeProbed
-from tidings.model.identity import NodeId
-from tidings.net.dialer import Dial
 from tidings.net.tls import Address
 
 
 class NodeProbes:
-    """`dial_to` says how a node is called, if anybody knows; `step` takes the answer. Machines bound how many they ask
-    for at once."""
+    """`address_of` says where to look, if anybody knows; `step` takes the answer. Machines bound how many they ask for
+    at once."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        dial_to: Callable[[NodeId], Dial | None],
+        address_of: Callable[[ProbeNode], Address | None],
         step: Callable[[NodeProbed], None],
     ) -> None:
-        self.loop, self.dial_to, self.step = loop, dial_to, step
+        self.loop, self.address_of, self.step = loop, address_of, step
         self.tasks: set[asyncio.Task[None]] = set()
 
     def ask(self, probe: ProbeNode) -> None:
-        dial = self.dial_to(probe.node)
-        task = self.loop.create_task(self.find(probe, None if dial is None else dial.address))
+        task = self.loop.create_task(self.find(probe, self.address_of(probe)))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -43,7 +40,7 @@ class NodeProbes:
                 transport.abort()
             except (OSError, TimeoutError):
                 is_there = False
-        self.step(NodeProbed(probe.node, is_there))
+        self.step(NodeProbed(probe.node, is_there, probe.address))
 
     def close(self) -> None:
         for task in self.tasks:

@@ -285,13 +285,13 @@ class SimulatedLinks:
         if travel is not None and sum(travel) < probe.seconds:
             world.push(now + travel[0], self.answer_probe, (asker, probe, now, travel[1]))
         else:
-            world.push(now + probe.seconds, asker.take, NodeProbed(node, False))
+            world.push(now + probe.seconds, asker.take, NodeProbed(node, False, probe.address))
 
     def answer_probe(self, now: float, asked: tuple["Process", ProbeNode, float, float]) -> None:
         asker, probe, asked_at, back = asked
         is_there = self.world.nodes[probe.node].process is not None
         answered_at = now + back if is_there else asked_at + probe.seconds
-        self.world.push(answered_at, asker.take, NodeProbed(probe.node, is_there))
+        self.world.push(answered_at, asker.take, NodeProbed(probe.node, is_there, probe.address))
 
     def opens_streams(self, process: "Process") -> bool:
         """Whether a message to a node without a stream opens one."""

@@ -18,7 +18,7 @@ alone. (The first rule and the second are those of Lifeguard, Dadgar, Phillips a
 SWIM's, Das, Gupta and Motivala 2002.)
 
 State. `watched`: the neighbours, when each was heard, and the suspicion that is open against it. `inquiries`: whom we
-probe for others. `addresses`: where peers listen.
+probe for others, and where. `addresses`: where peers listen, as they say themselves.
 
 Timers. "beacon". ("silent", node): nothing was heard for too long. ("confirm", node): whoever was asked had his time;
 for a neighbour that is out of reach and not gone, it is looked for again.
@@ -26,15 +26,16 @@ for a neighbour that is out of reach and not gone, it is looked for again.
 Takes `PeerUp`, `PeerDown` from access, `NeighbourUp`, `NeighbourDown` from the overlay, `NodeProbed` from the world.
 
 Guaranteed. A neighbour in whose place something listens is never gone by our word, however many say so: who lies can
-only keep others waiting, until the host gives the stream up (`silence_max`). Not guaranteed: that a machine which
-stands still as a whole, its operating system included, is told from a dead one.
+only keep others waiting, until the host gives the stream up (`silence_max`). Where others say that a broker listens is
+believed for their own question alone: for a peer of ours it does not count, and it is not kept. Not guaranteed: that
+a machine which stands still as a whole, its operating system included, is told from a dead one.
 """
 
 from collections.abc import Iterator
 
 import msgspec
 
-from tidings.machine.effects import CancelTimer, Disconnect, Drop, Effect, Know, ProbeNode, Send, SetTimer
+from tidings.machine.effects import CancelTimer, Disconnect, Drop, Effect, ProbeNode, Send, SetTimer
 from tidings.machine.inputs import Fired, Input, NodeProbed, Received, Signal
 from tidings.machine.message import Contact
 from tidings.model.bounds import INQUIRERS_MAX, INQUIRIES_MAX
@@ -82,7 +83,7 @@ class PresenceWatch:
         self.node_id, self.params = node_id, params
         self.addresses: dict[NodeId, str] = {}
         self.watched: dict[NodeId, WatchedNeighbour] = {}
-        self.inquiries: dict[NodeId, dict[NodeId, None]] = {}
+        self.inquiries: dict[Contact, dict[NodeId, None]] = {}
         self.silences = self.departures = 0
 
     def start(self, now: float) -> list[Effect]:
@@ -101,8 +102,8 @@ class PresenceWatch:
                 return self.not_heard(now, node)
             case Fired(("confirm", str(node))) if node in self.watched:
                 return self.confirm(now, node)
-            case NodeProbed(node, is_there):
-                return self.probed(now, node, is_there)
+            case NodeProbed(node, is_there, address):
+                return self.probed(now, Contact(node, address), is_there)
             case PeerUp(broker):
                 self.addresses[broker] = input.address
             case PeerDown(broker):
@@ -180,16 +181,16 @@ class PresenceWatch:
         contact = Contact(node, self.addresses.get(node, ""))
         asked = [Send(other, ReachQuestion(contact)) for other in suspicion.bystanders]
         timer = SetTimer(("confirm", node), now + self.params.confirm_within)
-        return [*self.probe(contact), *asked, timer]
+        return [self.probe(contact), *asked, timer]
 
-    def probe(self, contact: Contact) -> list[Effect]:
-        probe = ProbeNode(contact.node, self.params.probe_timeout)
-        return [Know(contact.node, contact.address), probe] if contact.address else [probe]
+    def probe(self, contact: Contact) -> Effect:
+        return ProbeNode(contact.node, self.params.probe_timeout, contact.address)
 
-    def probed(self, now: float, node: NodeId, is_there: bool) -> list[Effect]:
-        answers = [Send(asker, ReachAnswer(node, is_there)) for asker in self.inquiries.pop(node, ())]
-        watched = self.watched.get(node)
-        if watched is None or watched.suspicion is None:
+    def probed(self, now: float, contact: Contact, is_there: bool) -> list[Effect]:
+        node = contact.node
+        answers = [Send(asker, ReachAnswer(node, is_there)) for asker in self.inquiries.pop(contact, ())]
+        watched, is_where_we_look = self.watched.get(node), contact.address == self.addresses.get(node, "")
+        if watched is None or watched.suspicion is None or not is_where_we_look:
             return [*answers]
         watched.suspicion.found = is_there
         return [*answers, *self.judge(now, node, watched.suspicion)]
@@ -242,15 +243,16 @@ class PresenceWatch:
         watched = self.watched.get(node)
         if node == self.node_id or (watched is not None and watched.suspicion is None):
             return [Send(asker, ReachAnswer(node, True))]
-        if node in self.inquiries:
-            if len(self.inquiries[node]) >= INQUIRERS_MAX:
+        where = Contact(node, self.addresses.get(node, contact.address))
+        if where in self.inquiries:
+            if len(self.inquiries[where]) >= INQUIRERS_MAX:
                 return [Drop(contact, TOO_MANY)]
-            self.inquiries[node][asker] = None
+            self.inquiries[where][asker] = None
             return []
         if len(self.inquiries) >= INQUIRIES_MAX:
             return [Drop(contact, TOO_MANY)]
-        self.inquiries[node] = {asker: None}
-        return self.probe(Contact(node, self.addresses.get(node) or contact.address))
+        self.inquiries[where] = {asker: None}
+        return [self.probe(where)]
 
     # What others may look at.
 
