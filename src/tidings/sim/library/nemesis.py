@@ -10,7 +10,7 @@ in twenty large events, three in a hundred have a crowd of publishers, one in a 
 how large each can be. Among 1,000 seeds all is drawn up to its bound; `tests/scenarios/test_nemesis.py` counts.
 
 Half of the runs repair routing as brokers do by default, the others in the other ways, each on an overlay that tells
-enough for it (`nemesis_overlays.py`).
+enough for it (`nemesis_overlays.py`). Where tables go by advertisements, half of the runs go by popularity too.
 
 In some runs names are claims, as on sockets, and strangers say those of others (`nemesis_strangers.py`).
 
@@ -23,6 +23,7 @@ broker may have served. Nothing else is excused.
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -37,7 +38,7 @@ from tidings.protocols.access.tenancy import TenantJudge
 from tidings.protocols.delivery.edge.params import EdgeParams
 from tidings.protocols.delivery.session.params import SessionParams
 from tidings.protocols.overlay.spanning_tree import SpanningTreeParams
-from tidings.protocols.routing.params import ReductionName, RepairName, RoutingParams, StrategyName
+from tidings.protocols.routing.params import PopularityName, ReductionName, RepairName, RoutingParams, StrategyName
 from tidings.pubsub.tenants import Tenant
 from tidings.sim.cast import TimedInput, Until
 from tidings.sim.fault_schedule import FaultMix, draw_faults, draw_span
@@ -72,6 +73,10 @@ readers that take one event at a time need some round trips for each."""
 STRATEGIES: tuple[StrategyName, ...] = ("advertisement", "advertisement", "advertisement", "subscription", "flooding")
 LATENCIES, LOSSES, RATES_BPS = (0.0, 0.002, 0.02, 0.1), (0.0, 0.01, 0.1), (0.0, 20e6, 100e6, 1e9)
 """Of links: seconds one way, the share of packets lost while faults last, and how much fits through; 0 is all."""
+DrawnPopularity = PopularityName | Literal["any"]
+POPULARITIES: tuple[PopularityName, ...] = ("off", "batching")
+CAPACITIES = (1.0, 50.0)
+"""Publications a second that a broker believes to be able to forward."""
 REDUCTIONS: tuple[ReductionName, ...] = ("covering", "merging", "plain")
 
 
@@ -82,6 +87,7 @@ class Stage(Topology, frozen=True):
     strangers: tuple[StrangerPlan, ...] | None
     """None where every name is its node's own."""
     repair: RepairName
+    popularity: DrawnPopularity
 
     @property
     def brokers(self) -> list[NodeId]:
@@ -107,6 +113,7 @@ def nemesis(
     restarts: int = 2,
     writer_restarts: bool = True,
     repair: DrawnRepair = "any",
+    popularity: DrawnPopularity = "any",
 ) -> Scenario:
     """Everything that can be drawn is drawn, everything that can fail fails, and every promise is judged."""
     params = CampaignParams(
@@ -123,7 +130,7 @@ def nemesis(
     )
     return Scenario(
         name="nemesis",
-        topology=lambda seed: make_stage(draw_campaign(params, seed), draw_repair(repair, seed)),
+        topology=lambda seed: make_stage(draw_campaign(params, seed), draw_repair(repair, seed), popularity),
         roles=lambda stage: cast_stage(as_stage(stage)),
         workload=lambda stage, seed: script_of(as_stage(stage)),
         network=lambda stage, until, seed: draw_network(random_stream(seed, "nemesis network"), until),
@@ -140,13 +147,13 @@ def as_stage(topology: Topology) -> Stage:
     return topology
 
 
-def make_stage(campaign: Campaign, repair: RepairName) -> Stage:
+def make_stage(campaign: Campaign, repair: RepairName, popularity: DrawnPopularity = "off") -> Stage:
     linked = make_topology(campaign.shape, len(campaign.brokers), campaign.seed)
     clients = tuple(client.name for client in campaign.clients)
     assert linked.nodes == tuple(broker.name for broker in campaign.brokers)
     strangers = draw_strangers(campaign)
     called = tuple(stranger.name for stranger in strangers or ())
-    return Stage("nemesis", linked.nodes + clients + called, linked.edges, campaign, strangers, repair)
+    return Stage("nemesis", linked.nodes + clients + called, linked.edges, campaign, strangers, repair, popularity)
 
 
 def claims_of(stage: Topology) -> Mapping[NodeId, NodeId] | None:
@@ -163,6 +170,7 @@ def script_of(stage: Stage) -> list[TimedInput]:
 def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:
     campaign = stage.campaign
     routing = draw_routing(random_stream(campaign.seed, "nemesis routing"), stage.repair)
+    routing = draw_popularity(random_stream(campaign.seed, "nemesis popularity"), routing, stage.popularity)
     overlays = make_overlays(stage.repair, stage.brokers, stage.links)
     delivery = EdgeParams(history_age=campaign.history_age, history_count_max=campaign.history_count_max)
     roles: dict[NodeId, Make] = {client.name: partial(make_stage_client, client) for client in campaign.clients}
@@ -186,6 +194,21 @@ def cast_stage(stage: Stage) -> Mapping[NodeId, Make]:
 
 def draw_routing(rng: RandomStream, repair: RepairName) -> RoutingParams:
     return RoutingParams(strategy=rng.choice(STRATEGIES), reduction=rng.choice(REDUCTIONS), repair=repair)
+
+
+def draw_popularity(rng: RandomStream, routing: RoutingParams, popularity: DrawnPopularity) -> RoutingParams:
+    """Where tables go by advertisements, half of the runs divert what is not popular, and nearly nothing is."""
+    way = rng.choice(POPULARITIES) if popularity == "any" else popularity
+    if routing.strategy != "advertisement" or way == "off":
+        return routing
+    return replace(
+        routing,
+        popularity=way,
+        phi=0.05,
+        capacity=rng.choice(CAPACITIES),
+        evaluated_every=rng.choice((0.1, 2.0)),
+        batched_for=rng.choice((0.1, 3.0)),
+    )
 
 
 def make_stage_client(client: CampaignReader | CampaignWriter, draws: Draws) -> Machine:
