@@ -184,7 +184,7 @@ def test_two_brokers_are_peers_when_each_has_accepted_the_other() -> None:
         Send("a", Attached("a", "", "")),
         Send("a", Attach("broker", b"")),
     ]
-    assert run(called, Received("a", Attached("b", "", ""))) == [PeerUp("a", 1)]
+    assert run(called, Received("a", Attached("b", "", ""))) == [PeerUp("a", 1, is_configured=False)]
     assert run(called, LinkDown("a", 1, "gone")) == [PeerDown("a", 1, "gone")]
 
 

@@ -61,7 +61,7 @@ def test_a_wanted_link_is_asked_for_where_its_contact_says_and_both_ends_say_whe
         Send("c", Attach("broker", b"", "127.0.0.1:7412")),
     ]
     assert run(access, Received("c", TOLD[0])) == [Send("c", Attached("c", "", ""))]
-    assert run(access, Received("c", TOLD[1])) == [PeerUp("c", 1, address="127.0.0.1:7413")]
+    assert run(access, Received("c", TOLD[1])) == [PeerUp("c", 1, address="127.0.0.1:7413", is_configured=False)]
 
 
 def test_where_only_the_name_is_known_nothing_is_told_of_its_address() -> None:
@@ -116,7 +116,10 @@ def test_a_link_that_nobody_wants_any_more_when_it_comes_is_ended() -> None:
 def test_a_link_that_nobody_wants_any_more_when_it_is_let_in_is_let_go() -> None:
     access = broker()
     run(access, LinkWanted(C, "overlay"), LinkUp("c", 1), LinkUnwanted("c", "overlay"), Received("c", TOLD[0]))
-    assert run(access, Received("c", TOLD[1])) == [PeerUp("c", 1, address=C.address), Send("c", LetGo())]
+    assert run(access, Received("c", TOLD[1])) == [
+        PeerUp("c", 1, address=C.address, is_configured=False),
+        Send("c", LetGo()),
+    ]
 
 
 def test_whoever_is_linked_and_silent_is_attached_to_when_the_link_is_wanted() -> None:

@@ -81,7 +81,7 @@ def test_the_larger_name_answers_and_follows_the_other_ends_choice() -> None:
         Send("?1", Attach("broker", b"")),
     ]
     assert run(large, Received("?1", Attached("b", "", ""))) == [Admit("?1", "a", replaces=True)]
-    assert run(large, LinkUp("a", 1, visitor="?1"))[-1] == PeerUp("a", 1)
+    assert run(large, LinkUp("a", 1, visitor="?1"))[-1] == PeerUp("a", 1, is_configured=False)
 
 
 def test_what_a_visitor_claims_keeps_us_from_calling_nobody() -> None:

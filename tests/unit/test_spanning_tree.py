@@ -376,3 +376,17 @@ def test_of_the_six_links_of_a_ring_five_carry_events() -> None:
     world.simulator.run(5.0)
     assert len(world.simulator.links.live) == 6
     assert len(world.links()) == 5
+
+
+def test_a_link_that_nobody_configured_is_left_alone_unless_the_other_end_offers_it() -> None:
+    tree = SpanningTree("b", SpanningTreeParams())
+    tree.start(5.0)
+    assert tree.handle(6.0, PeerUp("beside", 1, is_configured=False)) == []
+    assert tree.why_unsettled() == "" and tree.neighbours == []
+    # Where it is configured at the other end, that end begins.
+    effects = tree.handle(6.0, PeerUp("a", 1, is_configured=False))
+    assert effects == []
+    effects = tree.handle(6.1, Received("a", TreeOffer(1.0, "a", 0, 0)))
+    assert [effect.message for effect in effects if isinstance(effect, Send)][:2] == [TreeOffer(5.0, "b", 0, 0), Join()]
+    assert {effect.to for effect in effects if isinstance(effect, Send)} == {"a"}, "nothing for the other one"
+    tree.check()

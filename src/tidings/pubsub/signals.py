@@ -8,6 +8,8 @@ Protocols do not import each other; they meet in a node, and these values are th
                                                                 Stranded
     delivery    the clients of this broker                      Want, Unwant, Offer, Unoffer, Forward
     any         links that are needed, what came around         LinkWanted, LinkUnwanted, LinkFailed, Rescued
+    groups      brokers that want the same, and tell each other GroupJoined, GroupLeft, GroupSaid, GroupHeard,
+                                                                GroupViewed
 
 Access tells overlay and delivery; overlay tells routing; routing and delivery tell each other. A *neighbour* is another
 broker with a working link; the clients of a broker are no neighbours. So every published way of routing is one more
@@ -126,6 +128,8 @@ class Want(Signal, frozen=True):
     key: SubscriptionKey
     filter: Filter
     ticket: Ticket | None = None
+    is_sure: bool = False
+    """Whether it was promised something: then nothing goes to it but by the tree."""
 
 
 class Unwant(Signal, frozen=True):
@@ -256,6 +260,45 @@ class Rescued(Signal, frozen=True):
     stand_in_for: NodeId | None = None
 
 
+# Beside the tree: between routing and groups of brokers that want the same.
+
+
+class GroupJoined(Signal, frozen=True):
+    """From routing: clients here want what is told in the group of this advertisement; these are in it. What has
+    numbers up to `through` was not told there."""
+
+    advertisement: AdvertisementId
+    publisher: str
+    members: tuple[Contact, ...] = ()
+    through: int = 0
+
+
+class GroupLeft(Signal, frozen=True):
+    """From routing: nobody here wants it any more, or it goes by the tree again."""
+
+    advertisement: AdvertisementId
+
+
+class GroupSaid(Signal, frozen=True):
+    """From routing: publications of a client of this broker, for the group."""
+
+    batch: Publications
+
+
+class GroupHeard(Signal, frozen=True):
+    """To routing: they were told in the group of their advertisement, for our own clients, as far as these want them;
+    perhaps out of order."""
+
+    batch: Publications
+
+
+class GroupViewed(Signal, frozen=True):
+    """To routing: some who are in the group, this broker first."""
+
+    advertisement: AdvertisementId
+    members: tuple[Contact, ...]
+
+
 # From access: who is at the other end of a link.
 
 
@@ -271,6 +314,9 @@ class PeerUp(Signal, frozen=True):
     asked: NodeId = ""
     """The address (`identity.at`) at which we asked for whoever is there; empty where it was asked for by name, or
     called us."""
+    is_configured: bool = True
+    """Whether the link is one of those that were configured here. Other links may be somebody's who needs them beside
+    the tree: an overlay that takes configured links leaves them alone, unless the other end offers them."""
 
 
 class PeerDown(Signal, frozen=True):

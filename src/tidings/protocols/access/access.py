@@ -422,7 +422,8 @@ class Access:
         self.peers += 1
         self.wanted.came(broker)
         link = self.wanted.link_of(broker)
-        up = PeerUp(broker, entrant.epoch, address=entrant.address, asked="" if link == broker else link)
+        asked, is_configured = "" if link == broker else link, self.wanted.is_configured(broker)
+        up = PeerUp(broker, entrant.epoch, address=entrant.address, asked=asked, is_configured=is_configured)
         parting: list[Effect] = [Send(broker, LetGo())] if entrant.is_ours and broker not in self.wanted else []
         return [CancelTimer(("attach", broker)), up, *parting]
 

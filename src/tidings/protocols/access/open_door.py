@@ -90,7 +90,7 @@ class OpenDoor:
         replaced: list[Effect] = [PeerDown(node, self.peers[node], STARTED_AGAIN)] if node in self.peers else []
         self.peers[node] = epoch
         self.wanted.came(node)
-        return [*replaced, PeerUp(node, epoch)]
+        return [*replaced, PeerUp(node, epoch, is_configured=self.wanted.is_configured(node))]
 
     def link_down(self, now: float, node: NodeId, reason: str) -> list[Effect]:
         self.wanted.heard_of(node)

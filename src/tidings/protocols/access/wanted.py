@@ -43,6 +43,9 @@ class WantedLinks:
     def is_on_demand(self, link: NodeId) -> bool:
         return any(user != CONFIGURATION for user in self.users.get(link, ()))
 
+    def is_configured(self, node: NodeId) -> bool:
+        return CONFIGURATION in self.users.get(self.link_of(node), ())
+
     def restart(self) -> None:
         self.failures.clear()
         self.dialled.clear()

@@ -30,6 +30,9 @@ A root is known by the time it started and its name, so its next life is another
 `parent`: whom we have chosen; `claim`: the link we claim, and how far that came. `told`: for each root, the newest
 sequence and the least distance that we told.
 
+Only configured links are taken: the end at which a link is configured offers it, the other end answers. A link that
+some part of a node asked for at run time, beside the tree, is offered by nobody.
+
 Timer. "renew", only while a better root is in sight that cannot be taken: asks again, another peer each time.
 Takes `PeerUp`, `PeerDown` from access; tells `NeighbourUp`, `NeighbourDown`. Its epochs count up over the life of the
 node. Links tell of their own loss, so there are no keep-alives, and a network in which nothing happens is silent.
@@ -120,6 +123,8 @@ class Peer(msgspec.Struct):
     """It was asked to stay since we last changed what we offer."""
     epoch: int | None = None
     """That of the neighbour, while the link is in the tree."""
+    is_offered: bool = True
+    """Whether it is told what we offer."""
 
 
 class SpanningTree:
@@ -161,8 +166,8 @@ class SpanningTree:
                 return [Drop(message, NOT_A_PEER)] if peer is None else self.hear(now, sender, peer, message)
             case PeerUp(broker):
                 effects = self.lose(now, broker, STARTED_AGAIN)
-                self.peers[broker] = Peer()
-                return [*effects, Send(broker, self.offer())]
+                self.peers[broker] = Peer(is_offered=input.is_configured)
+                return [*effects, Send(broker, self.offer())] if input.is_configured else effects
             case PeerDown(broker, _, reason):
                 return self.lose(now, broker, reason)
             case Fired("renew"):
@@ -188,7 +193,10 @@ class SpanningTree:
                 if (root == sender) != (distance == 0) or is_beyond:
                     return [Drop(message, BAD_OFFER)]
                 peer.offer = message
-                return self.review(now)
+                if peer.is_offered:
+                    return self.review(now)
+                peer.is_offered = True
+                return [Send(sender, self.offer()), *self.review(now)]
             case RenewTree(born_at, root, sequence):
                 return self.renew(now, (born_at, root), sequence)
             case Join() if not peer.is_below:
@@ -229,7 +237,7 @@ class SpanningTree:
         joining = self.join()
         told: list[Effect] = []
         if self.offer() != before:
-            told = [Send(name, self.offer()) for name in self.peers]
+            told = [Send(name, self.offer()) for name, peer in self.peers.items() if peer.is_offered]
             for peer in self.peers.values():
                 peer.was_kept = False
         return [*joining, *told, *self.ask_for_renewal(now), *self.pursue()]
@@ -370,7 +378,8 @@ class SpanningTree:
 
     def why_unsettled(self) -> str:
         """What is still to be found out before our neighbours are those that we will have; empty when nothing is."""
-        waiting = [name for name, peer in self.peers.items() if peer.offer is None or root_of(peer.offer) != self.root]
+        offered = {name: peer.offer for name, peer in self.peers.items() if peer.is_offered}
+        waiting = [name for name, offer in offered.items() if offer is None or root_of(offer) != self.root]
         if waiting:
             return f"not yet in one tree with {', '.join(waiting)}"
         if self.claim is not None and self.claim[1] is not ClaimStage.HELD:
